@@ -1,0 +1,39 @@
+# Works on a fresh machine with python3 (3.10 to 3.13) and make; everything is kept in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.setup-done
+PYTEST_ARGS ?= -n 2 --dist loadgroup
+
+# One thread a process: the tests run several at once, each on a tiny model.
+test: export OMP_NUM_THREADS ?= 1
+
+.PHONY: setup demo test lint types format clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+demo: setup
+	DET_COMPAT_PROGRESS=1 $(BIN)/det-compat run examples/digits/train.py
+
+test: setup
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	find adapters det_compat examples tests -name __pycache__ -prune -exec rm -rf {} +

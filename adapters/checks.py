@@ -1,0 +1,62 @@
+"""What must be right about a trial before it is trained."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from det_compat.errors import InvalidExperimentException
+from det_compat.pytorch._context import PyTorchTrialContext
+from det_compat.pytorch._overrides import is_overridden
+
+_METHODS = ("train_batch", "build_training_data_loader", "build_validation_data_loader")
+
+
+def check_trial_class(trial_cls: Any) -> None:
+    """Raise TypeError unless ``trial_cls`` is a class with the methods of a PyTorchTrial."""
+    if not isinstance(trial_cls, type):
+        raise TypeError(
+            f"expected a PyTorchTrial class, got {trial_cls!r}: pass the class itself, not an "
+            "instance of it"
+        )
+    missing = [name for name in _METHODS if not callable(getattr(trial_cls, name, None))]
+    if missing:
+        raise TypeError(
+            f"{trial_cls.__module__}.{trial_cls.__qualname__} is no PyTorchTrial: it does not "
+            f"define {', '.join(missing)}"
+        )
+    unfinished = sorted(getattr(trial_cls, "__abstractmethods__", ()))
+    if unfinished:
+        raise TypeError(
+            f"{trial_cls.__module__}.{trial_cls.__qualname__} cannot be built: it does not define "
+            f"{', '.join(unfinished)}"
+        )
+
+
+def check_trial(trial: Any, context: PyTorchTrialContext) -> None:
+    """Raise InvalidExperimentException unless the trial can be trained and evaluated."""
+    name = type(trial).__name__
+    if not context.models:
+        raise InvalidExperimentException(
+            f"{name} has no model: call context.wrap_model() in its __init__"
+        )
+    if not context.optimizers:
+        raise InvalidExperimentException(
+            f"{name} has no optimizer: call context.wrap_optimizer() in its __init__"
+        )
+    by_batch, by_dataset = evaluates_batches(trial), evaluates_full_dataset(trial)
+    if by_batch == by_dataset:
+        found = "both" if by_batch else "neither"
+        raise InvalidExperimentException(
+            f"{name} must define exactly one of evaluate_batch() and evaluate_full_dataset(), and "
+            f"defines {found}; evaluate_batch() is spread over all ranks"
+        )
+
+
+def evaluates_batches(trial: Any) -> bool:
+    """Whether the trial defines ``evaluate_batch``."""
+    return is_overridden(getattr(trial, "evaluate_batch", None), "PyTorchTrial")
+
+
+def evaluates_full_dataset(trial: Any) -> bool:
+    """Whether the trial defines ``evaluate_full_dataset``."""
+    return is_overridden(getattr(trial, "evaluate_full_dataset", None), "PyTorchTrial")

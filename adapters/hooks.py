@@ -1,0 +1,222 @@
+"""Lightning's hooks, in terms of a trial's run."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.trainer.states import TrainerFn
+from pytorch_lightning.utilities.types import OptimizerLRScheduler
+
+from det_compat.adapters.loaders import TrainingBatches, ValidationBatches, WholeDataset
+from det_compat.adapters.publish import MetricsPublisher
+from det_compat.adapters.run_state import (
+    KEPT_BY_LIGHTNING,
+    restore_run,
+    run_state,
+    without_numpy,
+)
+from det_compat.adapters.strategy import count_step, release_trainer
+from det_compat.adapters.trial_run import TrialRun
+from det_compat.adapters.trial_state import TrialState
+from det_compat.pytorch._context import PyTorchTrialContext
+
+logger = logging.getLogger("determined.pytorch")
+
+
+class TrialHooks(pl.LightningModule):
+    """A LightningModule whose hooks run a trial; subclasses say where the trial comes from.
+
+    The models of the trial are the submodules of ``models``, without DistributedDataParallel, so
+    that checkpoints have the same names on any number of ranks.
+    """
+
+    #: Batches over which training metrics are averaged before they are reported.
+    reporting_period = 100
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.automatic_optimization = False
+        self.models = torch.nn.ModuleList()
+        self._run: TrialRun | None = None
+        self._restored: dict[str, Any] | None = None
+        self._publisher = MetricsPublisher()
+
+    @property
+    def run(self) -> TrialRun:
+        """The run of the trial.
+
+        Raises:
+            RuntimeError: the trial is not built yet, since ranks and device are not known.
+        """
+        if self._run is None:
+            raise RuntimeError(
+                f"{type(self).__name__} has not built its trial yet: it does so when a Trainer "
+                "fits or validates it, or when it is loaded from a checkpoint"
+            )
+        return self._run
+
+    @property
+    def trial(self) -> Any:
+        """The trial."""
+        return self.run.trial
+
+    @property
+    def context(self) -> PyTorchTrialContext:
+        """The trial's context."""
+        return self.run.context
+
+    def attach_run(self, run: TrialRun) -> None:
+        """Run ``run``, and make its models submodules."""
+        self._run = run
+        self.models = torch.nn.ModuleList(run.context._inner_models)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A run holds workers and process groups. The weights stay, in `models`.
+        return {**super().__getstate__(), "_run": None}
+
+    # Before and after
+
+    def configure_callbacks(self) -> Sequence[pl.Callback]:
+        """What ends the run if an exception does not let ``teardown`` do it."""
+        return [EndRunOnException()]
+
+    def configure_optimizers(self) -> OptimizerLRScheduler:
+        """The trial's own, for Lightning's checkpoints and monitors; the trial steps them."""
+        optimizers = [o for o in self.context.optimizers if isinstance(o, torch.optim.Optimizer)]
+        schedulers = [wrapped._scheduler for wrapped in self.context.lr_schedulers]
+        known = [
+            scheduler
+            for scheduler in schedulers
+            if isinstance(scheduler, torch.optim.lr_scheduler.LRScheduler)
+            and any(scheduler.optimizer is optimizer for optimizer in optimizers)
+        ]
+        return optimizers, known
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Nothing: when to clear gradients is the trial's business, not Lightning's."""
+
+    def on_fit_start(self) -> None:
+        run = self.run
+        if self._restored is not None:
+            run.state = TrialState(**self._restored["trial_state"])
+        elif self.trainer.current_epoch == 0:
+            run.state = TrialState()
+        ckpt_path = self.trainer.ckpt_path
+        run.begin(None if ckpt_path is None else str(ckpt_path))
+
+    def train_dataloader(self) -> TrainingBatches:
+        assert self.run.stream is not None
+        return TrainingBatches(self.run.stream, self.run.epoch_len)
+
+    def val_dataloader(self) -> ValidationBatches | WholeDataset:
+        if self.run.validation is None:
+            self.run.begin(training=False)
+        assert self.run.validation is not None
+        return self.run.validation
+
+    def transfer_batch_to_device(
+        self, batch: Any, device: torch.device, dataloader_idx: int
+    ) -> Any:
+        context = self.run.context
+        if isinstance(batch, WholeDataset) or not context.experimental._auto_to_device:
+            return batch
+        return context.to_device(batch)
+
+    def teardown(self, stage: str) -> None:
+        self.end_run()
+
+    def end_run(self, exception: BaseException | None = None) -> None:
+        """Shut the run down, which an exception may have ended."""
+        release_trainer(self.trainer)
+        if self._run is not None:
+            self._run.validation = None
+            self._run.end()
+
+    # Training
+
+    def on_train_start(self) -> None:
+        run = self.run
+        batches = self.trainer.num_training_batches
+        if isinstance(batches, int) and batches != run.epoch_len:
+            run.set_epoch_len(batches)
+        if self._restored is not None:
+            restored, self._restored = self._restored, None
+            restore_run(run, restored)
+        run.callbacks.call("on_training_start")
+
+    def training_step(self, batch: Any) -> None:
+        self.run.train_batch(batch)
+        count_step(self.trainer)
+        self.after_batch()
+
+    def after_batch(self) -> None:
+        """Do what is due after a batch and its epoch."""
+        if self.run.state.batches_trained % self.reporting_period == 0:
+            self.report_training()
+
+    def report_training(self) -> None:
+        """End the period in which training metrics are averaged."""
+        averages = self.run.end_period()
+        self._publisher.training(self.trainer, averages, self.run.state.batches_trained)
+
+    def on_train_epoch_end(self) -> None:
+        # Callbacks may monitor a training metric in an epoch that is shorter than a period.
+        if len(self.run.training_metrics):
+            self._publisher.training_so_far(self.trainer, self.run.averages_so_far())
+
+    def on_train_end(self) -> None:
+        if len(self.run.training_metrics):
+            self.report_training()
+
+    # Validation
+
+    def on_validation_model_eval(self) -> None:
+        if len(self.run.training_metrics):
+            with torch.enable_grad():
+                self.report_training()
+        self.run.begin_validation()
+
+    def on_validation_model_train(self) -> None:
+        """Nothing: the next training period puts the models into train mode."""
+
+    def on_validation_start(self) -> None:
+        self.run.start_validation()
+
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        self.run.evaluate(batch, batch_idx)
+
+    def on_validation_epoch_end(self) -> None:
+        metrics = self.run.end_validation()
+        self._publisher.validation(self, metrics, self.run.state.batches_trained)
+
+    # Checkpoints
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        state = run_state(self.run)
+        if self.run.is_chief:
+            self.run.callbacks.call("on_checkpoint_save_start", state)
+        kept = {key: value for key, value in state.items() if key not in KEPT_BY_LIGHTNING}
+        checkpoint["determined"] = {
+            **without_numpy(kept),
+            "trial_state": dict(vars(self.run.state)),
+        }
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        with contextlib.suppress(RuntimeError):  # load_from_checkpoint has no Trainer
+            if self.trainer.state.fn == TrainerFn.FITTING:
+                self._restored = checkpoint.get("determined")
+
+
+class EndRunOnException(pl.Callback):
+    """Ends the run of a trial when the Trainer stops on an exception."""
+
+    def on_exception(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
+    ) -> None:
+        if isinstance(pl_module, TrialHooks):
+            pl_module.end_run(exception)

@@ -1,0 +1,210 @@
+"""A LightningModule that builds and runs a trial."""
+
+from __future__ import annotations
+
+import copy
+import copyreg
+import functools
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from det_compat import core
+from det_compat.adapters.checks import check_trial_class
+from det_compat.adapters.hooks import TrialHooks
+from det_compat.adapters.precision import reconcile_precision
+from det_compat.adapters.strategy import (
+    ddp_kwargs,
+    distributed_context,
+    prepare_trainer,
+    register_comm_hook,
+)
+from det_compat.adapters.trial_run import TrialRun
+from det_compat.core.tensorboard_path import new_tensorboard_path, tensorboard_path_is
+from det_compat.pytorch._context import PyTorchTrialContext
+
+
+class _TrialModuleType(type):
+    """The type of TrialModule and of the classes that ``to_lightning`` makes."""
+
+
+class TrialModule(TrialHooks, metaclass=_TrialModuleType):
+    """Trains a PyTorchTrial on a ``pl.Trainer``, bit for bit as Determined 0.38.1 trained it.
+
+    The trial is built when a Trainer has set up ranks and device. The module brings the trial's
+    loaders: ``pl.Trainer(...).fit(module)`` needs nothing else.
+
+    Args:
+        trial_cls: the trial class, or its import path ``"package.module.MyTrial"``.
+        hparams: the trial's hyperparameters.
+        exp_conf: the experiment config, for ``context.get_experiment_config()``. Of its settings,
+            ``scheduling_unit``, ``optimizations.aggregation_frequency``,
+            ``optimizations.average_aggregated_gradients`` and
+            ``reproducibility.experiment_seed`` (for ``get_trial_seed()``) have effect.
+        aggregation_frequency: batches over which gradients are accumulated.
+        **trial_kwargs: arguments of the trial class beside the context.
+
+    Raises:
+        TypeError: ``trial_cls`` is no trial class.
+    """
+
+    def __init__(
+        self,
+        trial_cls: type | str,
+        hparams: dict[str, Any] | None = None,
+        exp_conf: dict[str, Any] | None = None,
+        aggregation_frequency: int = 1,
+        **trial_kwargs: Any,
+    ) -> None:
+        super().__init__()
+        self.trial_cls = _import_class(trial_cls) if isinstance(trial_cls, str) else trial_cls
+        check_trial_class(self.trial_cls)
+        optimizations = (exp_conf or {}).get("optimizations") or {}
+        if aggregation_frequency == 1:
+            aggregation_frequency = optimizations.get("aggregation_frequency", 1)
+        self.reporting_period = (exp_conf or {}).get("scheduling_unit", self.reporting_period)
+        arguments = {
+            "hparams": hparams,
+            "exp_conf": exp_conf,
+            "aggregation_frequency": aggregation_frequency,
+            **trial_kwargs,
+        }
+        self._arguments = arguments
+        self._trial_kwargs = trial_kwargs
+        self.save_hyperparameters(self._saved_arguments(arguments))
+
+    def _saved_arguments(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        path = f"{self.trial_cls.__module__}.{self.trial_cls.__qualname__}"
+        return {"trial_cls": path, **arguments}
+
+    def setup(self, stage: str) -> None:
+        prepare_trainer(self.trainer)
+        distributed = distributed_context(self.trainer)
+        device = self.trainer.strategy.root_device
+        if self._run is None or not self._is_built_for(distributed, device):
+            self._build(distributed, device, ddp_kwargs(self.trainer))
+            register_comm_hook(self.trainer, self.context.models)
+        reconcile_precision(self.trainer, self.context)
+
+    def configure_model(self) -> None:
+        # Without a Trainer, as in load_from_checkpoint, the weights still need a place to go.
+        if self._run is None:
+            self._build(core.DummyDistributedContext(), torch.device("cpu"), {})
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> Any:
+        """As in ``nn.Module``; builds the trial first, if nothing has yet."""
+        self.configure_model()
+        return super().load_state_dict(state_dict, strict=strict, assign=assign)
+
+    def _is_built_for(self, distributed: core.DistributedContext, device: torch.device) -> bool:
+        built = self.context.distributed
+        return (built.rank, built.size) == (distributed.rank, distributed.size) and (
+            self.context.device == device
+        )
+
+    def _build(
+        self, distributed: core.DistributedContext, device: torch.device, ddp: dict[str, Any]
+    ) -> None:
+        weights = self.models.state_dict()
+        core_context = core.Context(
+            distributed=distributed, tensorboard_path=self._tensorboard_path()
+        )
+        context = PyTorchTrialContext(
+            core_context=core_context,
+            trial_seed=_seed(self._arguments["exp_conf"]),
+            hparams=copy.deepcopy(self._arguments["hparams"]),
+            slots_per_trial=distributed.size,
+            num_gpus=0,
+            exp_conf=copy.deepcopy(self._arguments["exp_conf"]),
+            aggregation_frequency=self._arguments["aggregation_frequency"],
+            steps_completed=0,
+            managed_training=True,
+            debug_enabled=False,
+        )
+        context.device = device
+        context.ddp_kwargs.update(ddp)
+        with tensorboard_path_is(core_context.train.tensorboard_path):
+            trial = self.trial_cls(context, **self._trial_kwargs)
+            self.attach_run(TrialRun(trial, context))
+        if weights:
+            self.models.load_state_dict(weights)
+
+    def _tensorboard_path(self) -> Path | None:
+        try:
+            trainer = self.trainer
+        except RuntimeError:
+            return None
+        if trainer.loggers and trainer.log_dir:
+            return Path(trainer.log_dir)
+        return trainer.strategy.broadcast(new_tensorboard_path())
+
+
+@functools.cache
+def to_lightning(trial_cls: type) -> type[TrialModule]:
+    """A LightningModule class for a PyTorchTrial class, of the same name.
+
+    ``Module(hparams=None, exp_conf=None, aggregation_frequency=1, **trial_kwargs)`` are its
+    arguments; they mean what they mean to ``TrialModule``.
+
+    Raises:
+        TypeError: ``trial_cls`` is no trial class.
+    """
+    check_trial_class(trial_cls)
+
+    def __init__(
+        self: TrialModule,
+        hparams: dict[str, Any] | None = None,
+        exp_conf: dict[str, Any] | None = None,
+        aggregation_frequency: int = 1,
+        **trial_kwargs: Any,
+    ) -> None:
+        TrialModule.__init__(
+            self, trial_cls, hparams, exp_conf, aggregation_frequency, **trial_kwargs
+        )
+
+    def _saved_arguments(self: TrialModule, arguments: dict[str, Any]) -> dict[str, Any]:
+        return arguments
+
+    made: Any = _TrialModuleType(
+        trial_cls.__name__,
+        (TrialModule,),
+        {
+            "__doc__": f"{trial_cls.__name__} on Lightning.",
+            "__module__": trial_cls.__module__,
+            "__init__": __init__,
+            "_saved_arguments": _saved_arguments,
+            "_made_from": trial_cls,
+        },
+    )
+    module_cls: type[TrialModule] = made
+    return module_cls
+
+
+def _reduce_class(cls: type) -> str | tuple[Any, ...]:
+    made_from = vars(cls).get("_made_from")
+    return cls.__qualname__ if made_from is None else (to_lightning, (made_from,))
+
+
+copyreg.pickle(_TrialModuleType, _reduce_class)
+
+
+def _import_class(path: str) -> type:
+    module_name, _, name = path.replace(":", ".").rpartition(".")
+    try:
+        found: type = getattr(importlib.import_module(module_name), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise TypeError(
+            f"cannot import the trial class {path!r} ({error}); expected 'package.module.MyTrial', "
+            "importable from here"
+        ) from error
+    return found
+
+
+def _seed(exp_conf: dict[str, Any] | None) -> int | None:
+    seed: int | None = ((exp_conf or {}).get("reproducibility") or {}).get("experiment_seed")
+    return seed

@@ -1,0 +1,70 @@
+"""Metrics of a trial on their way to Lightning's loggers, callbacks and progress bar."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.trainer.states import TrainerFn
+
+from det_compat.pytorch._metrics import is_scalar
+
+
+_PROGRESS = ("batches", "epochs")
+
+
+class MetricsPublisher:
+    """Publishes scalar metrics under the names that the trial gave them.
+
+    A validation metric that has the name of a training metric is published as ``val_<name>``.
+    """
+
+    def __init__(self) -> None:
+        self._training_names: set[str] = set()
+
+    def training(self, trainer: pl.Trainer, metrics: dict[str, Any], step: int) -> None:
+        """Publish training metrics, ``step`` batches into the run."""
+        scalars = _scalars(metrics)
+        self._training_names.update(scalars)
+        self._publish(trainer, scalars, step)
+
+    def training_so_far(self, trainer: pl.Trainer, metrics: dict[str, Any]) -> None:
+        """Let callbacks see the metrics of a reporting period that is not over."""
+        scalars = _scalars(metrics)
+        self._training_names.update(scalars)
+        _show(trainer, scalars)
+
+    def validation(self, module: pl.LightningModule, metrics: dict[str, Any], step: int) -> None:
+        """Publish validation metrics, ``step`` batches into the run."""
+        scalars = _scalars(metrics)
+        named = {self._validation_name(name, scalars): value for name, value in scalars.items()}
+        if module.trainer.state.fn == TrainerFn.VALIDATING:
+            # What `trainer.validate()` returns and prints is what is logged this way.
+            module.log_dict(named, sync_dist=True)
+        else:
+            self._publish(module.trainer, named, step)
+
+    def _validation_name(self, name: str, metrics: dict[str, float]) -> str:
+        taken = self._training_names | (metrics.keys() - {name})
+        candidates = (name, f"val_{name}", f"validation_{name}")
+        return next((c for c in candidates if c not in taken), candidates[-1])
+
+    def _publish(self, trainer: pl.Trainer, scalars: dict[str, float], step: int) -> None:
+        _show(trainer, scalars)
+        if scalars:
+            for logger in trainer.loggers:
+                logger.log_metrics(scalars, step=step)
+
+
+def _show(trainer: pl.Trainer, scalars: dict[str, float]) -> None:
+    # `self.log` would do it too, at the price of a result collection that every hook has to keep.
+    # Both properties return the dictionary that callbacks read (Lightning 2.6.6).
+    trainer.callback_metrics.update({name: torch.tensor(value) for name, value in scalars.items()})
+    trainer.progress_bar_metrics.update(scalars)
+
+
+def _scalars(metrics: dict[str, Any]) -> dict[str, float]:
+    # "batches" and "epochs" are added to every report; Lightning counts steps and epochs itself.
+    metrics = {name: value for name, value in metrics.items() if name not in _PROGRESS}
+    return {str(name): float(value) for name, value in metrics.items() if is_scalar(value)}

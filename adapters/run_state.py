@@ -1,0 +1,88 @@
+"""The state of a run, under the keys of Determined's ``state_dict.pth``."""
+
+from __future__ import annotations
+
+import logging
+import random
+from typing import Any
+
+import numpy as np
+import torch
+
+from det_compat.adapters.trial_run import TrialRun
+from det_compat.pytorch._checkpoint_file import load_weights
+
+logger = logging.getLogger("determined.pytorch")
+
+# Lightning keeps these in its own part of a checkpoint.
+KEPT_BY_LIGHTNING = ("models_state_dict", "optimizers_state_dict")
+
+
+def run_state(run: TrialRun) -> dict[str, Any]:
+    """Models, optimizers, schedulers, scaler, callbacks and random state, references not copies."""
+    context = run.context
+    state: dict[str, Any] = {
+        "models_state_dict": [model.state_dict() for model in context.models],
+        "optimizers_state_dict": [optimizer.state_dict() for optimizer in context.optimizers],
+        "lr_schedulers_state_dict": [wrapped.state_dict() for wrapped in context.lr_schedulers],
+        "callbacks": run.callbacks.state_dict(),
+        "rng_state": _rng_state(context.device),
+    }
+    if context._scaler is not None:
+        state["scaler_state_dict"] = context._scaler.state_dict()
+    return state
+
+
+def restore_run(run: TrialRun, state: dict[str, Any]) -> None:
+    """Put back what ``state`` has; keys that Lightning kept may be missing from it."""
+    context = run.context
+    shown = {key: run_state(run)[key] for key in KEPT_BY_LIGHTNING if key not in state}
+    run.callbacks.call("on_checkpoint_load_start", {**shown, **state})
+    if "models_state_dict" in state:
+        load_weights(context.models, state)
+    _load_all(context.optimizers, state.get("optimizers_state_dict"), "optimizers")
+    _load_all(context.lr_schedulers, state.get("lr_schedulers_state_dict"), "LR schedulers")
+    if context._scaler is not None and "scaler_state_dict" in state:
+        context._scaler.load_state_dict(state["scaler_state_dict"])
+    elif (context._scaler is not None) != ("scaler_state_dict" in state):
+        logger.warning("only one of checkpoint and trial has a gradient scaler; it is not restored")
+    if "rng_state" in state:
+        _set_rng_state(state["rng_state"], context.device)
+    run.callbacks.load_state_dict(state.get("callbacks", {}))
+
+
+def without_numpy(state: dict[str, Any]) -> dict[str, Any]:
+    """``state`` with a random state that ``torch.load(weights_only=True)`` takes as it is."""
+    kind, keys, *rest = state["rng_state"]["np_rng_state"]
+    keys = torch.from_numpy(np.asarray(keys, dtype=np.int64))
+    return {**state, "rng_state": {**state["rng_state"], "np_rng_state": (kind, keys, *rest)}}
+
+
+def _load_all(targets: list[Any], states: list[Any] | None, what: str) -> None:
+    if states is None:
+        return
+    if len(states) != len(targets):
+        raise ValueError(f"the checkpoint has {len(states)} {what}, the trial has {len(targets)}")
+    for target, state in zip(targets, states, strict=True):
+        target.load_state_dict(state)
+
+
+def _rng_state(device: torch.device) -> dict[str, Any]:
+    state = {
+        "cpu_rng_state": torch.random.get_rng_state(),
+        "np_rng_state": np.random.get_state(),
+        "random_rng_state": random.getstate(),
+    }
+    if device.type == "cuda":
+        state["gpu_rng_state"] = torch.cuda.get_rng_state(device)
+    return state
+
+
+def _set_rng_state(state: dict[str, Any], device: torch.device) -> None:
+    torch.random.set_rng_state(state["cpu_rng_state"])
+    kind, keys, *rest = state["np_rng_state"]
+    np.random.set_state((kind, np.asarray(keys).astype(np.uint32), *rest))
+    version, internal, gauss = state["random_rng_state"]
+    random.setstate((version, tuple(internal), gauss))
+    if device.type == "cuda" and "gpu_rng_state" in state:
+        torch.cuda.set_rng_state(state["gpu_rng_state"], device)

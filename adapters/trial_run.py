@@ -1,0 +1,283 @@
+"""One run of a trial: what Determined did before, in and after each batch.
+
+Nothing here loops. Lightning's loops call it, through ``adapters/hooks.py``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from det_compat.adapters.callbacks import TrialCallbacks
+from det_compat.adapters.checks import check_trial, evaluates_batches
+from det_compat.adapters.loaders import (
+    UNSIZED,
+    BatchStream,
+    ValidationBatches,
+    WholeDataset,
+    length_of,
+    torch_loader,
+)
+from det_compat.adapters.lr_schedule import step_lr_schedulers
+from det_compat.adapters.metrics_window import MetricsWindow
+from det_compat.adapters.trial_state import TrialState
+from det_compat.pytorch._context import PyTorchTrialContext
+from det_compat.pytorch._ddp import TrialDDP
+from det_compat.pytorch._metrics import (
+    average_training_metrics,
+    combine_training_metrics,
+    expand_reducers,
+    reduce_validation_metrics,
+    to_numpy,
+)
+from det_compat.pytorch._overrides import takes_parameter
+
+logger = logging.getLogger("determined.pytorch")
+
+
+class TrialRun:
+    """A trial with its context, callbacks, loaders, counters and collected metrics.
+
+    The order of what user code sees, from ``begin`` to ``end``, is that of Determined 0.38.1::
+
+        on_trial_startup
+        build_training_data_loader, build_validation_data_loader, iter(training loader)
+        on_training_start
+        for each period (until a report, a validation, a checkpoint or the end is due):
+            every model.train(), every reducer.reset()
+            for each batch:
+                on_training_epoch_start         before the first batch of an epoch
+                train_batch, scaler.update, LR scheduler steps
+                on_training_epoch_end           after the last batch of an epoch
+            reducers, on_training_workload_end
+            if a validation is due:
+                every reducer.reset(), every model.eval(), on_validation_start
+                on_validation_epoch_start, evaluate_batch ..., on_validation_epoch_end
+                reducers, on_validation_end
+            if a checkpoint is due:
+                on_checkpoint_save_start, on_checkpoint_write_end (chief), on_checkpoint_upload_end
+        on_trial_shutdown
+    """
+
+    def __init__(self, trial: Any, context: PyTorchTrialContext) -> None:
+        check_trial(trial, context)
+        self.trial = trial
+        self.context = context
+        self.callbacks = TrialCallbacks(trial.build_callbacks())
+        self.state = TrialState()
+        self.evaluates_batches = evaluates_batches(trial)
+        self.epoch_len = UNSIZED
+        self.stream: BatchStream | None = None
+        self.validation: ValidationBatches | WholeDataset | None = None
+        self.training_metrics = MetricsWindow("train_batch")
+        self._validation_metrics = MetricsWindow("evaluate_batch")
+        self._in_period = False
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this is the process of rank 0."""
+        return self.context.distributed.rank == 0
+
+    # Start and end
+
+    def begin(self, checkpoint: str | None = None, *, training: bool = True) -> None:
+        """Start the callbacks and build the loaders; ``checkpoint`` is what the run starts from."""
+        self.callbacks.startup(self.state.batches_trained, checkpoint)
+        if training:
+            self._build_training_loader()
+        self._build_validation_loader()
+        if training:
+            self.stream = BatchStream(self._training_loader)
+
+    def _build_training_loader(self) -> None:
+        method = "build_training_data_loader"
+        self._training_loader = torch_loader(
+            self.context,
+            method,
+            self.trial.build_training_data_loader(),
+            repeat=True,
+            skip=self.state.batches_trained,
+        )
+        length = self.context.distributed.broadcast(length_of(self._training_loader))
+        if length == 0:
+            raise RuntimeError(f"the training loader is empty: {method}() has no batch to train on")
+        self.set_epoch_len(length)
+
+    def _build_validation_loader(self) -> None:
+        method = "build_validation_data_loader"
+        data = self.trial.build_validation_data_loader()
+        if not self.evaluates_batches and not self.is_chief:
+            self.validation = WholeDataset(None)
+            return
+        loader = torch_loader(self.context, method, data, every_rank=self.evaluates_batches)
+        if length_of(loader) == 0:
+            raise RuntimeError(
+                f"the validation loader is empty on rank {self.context.distributed.rank}: "
+                f"{method}() must give every rank at least one batch"
+            )
+        self.validation = (
+            ValidationBatches(loader) if self.evaluates_batches else WholeDataset(loader)
+        )
+
+    def set_epoch_len(self, batches: int) -> None:
+        """Set the number of batches after which an epoch ends."""
+        self.epoch_len = self.context._epoch_len = batches
+
+    def end(self) -> None:
+        """Release the loader's workers and shut the callbacks down; once."""
+        if self.stream is not None:
+            self.stream.close()
+        self.callbacks.shutdown()
+
+    # Training
+
+    def train_batch(self, batch: Any) -> None:
+        """Train on a batch and do what is due after it, up to the end of the epoch."""
+        context, state = self.context, self.state
+        batch_idx = state.batches_trained
+        epoch_idx, idx_in_epoch = divmod(batch_idx, self.epoch_len)
+        if not self._in_period:
+            self._start_period()
+        context._current_batch_idx = batch_idx
+        if idx_in_epoch == 0:
+            self.callbacks.epoch_start(epoch_idx)
+        with context.gradient_sync(), self._profiled():
+            metrics = self.trial.train_batch(batch=batch, epoch_idx=epoch_idx, batch_idx=batch_idx)
+        self._update_scaler()
+        step_lr_schedulers(context, batch_idx, self.epoch_len)
+        if isinstance(metrics, torch.Tensor):
+            metrics = {"loss": metrics}
+        self.training_metrics.append(metrics)
+        state.batches_trained += 1
+        if idx_in_epoch == self.epoch_len - 1:
+            self.callbacks.call("on_training_epoch_end", epoch_idx)
+            state.epochs_trained += 1
+
+    def _start_period(self) -> None:
+        self._in_period = True
+        self._set_status("training")
+        for model in self.context.models:
+            model.train()
+        self.context.reset_reducers()
+
+    @contextlib.contextmanager
+    def _profiled(self) -> Iterator[None]:
+        profiler = self.context.profiler
+        if profiler is None:
+            yield
+            return
+        with profiler:
+            yield
+            profiler.step()
+
+    def _update_scaler(self) -> None:
+        # Once a batch, however many optimizers stepped: torch's rule for one scaler in a loop.
+        context = self.context
+        if (
+            context._scaler is not None
+            and context.experimental._auto_amp
+            and context._should_communicate_and_update()
+        ):
+            context._scaler.update()
+
+    def end_period(self) -> dict[str, Any]:
+        """Average, reduce and report the training metrics; returns the averages, on every rank."""
+        self._in_period = False
+        batches = self.training_metrics.close()
+        if self.context.distributed.size > 1:
+            batches = combine_training_metrics(self.context.distributed, batches)
+        averages = average_training_metrics(batches)
+        averages.update(to_numpy(self.context.reduce_metrics(for_training=True)))
+        if self.is_chief:
+            self._add_progress(averages)
+            self.context._core.train.report_training_metrics(
+                steps_completed=self.state.batches_trained, metrics=averages, batch_metrics=batches
+            )
+        averages, batches = self.context.distributed.broadcast((averages, batches))
+        self.callbacks.call("on_training_workload_end", avg_metrics=averages, batch_metrics=batches)
+        return averages
+
+    def averages_so_far(self) -> dict[str, Any]:
+        """The chief's averages over the period that is not over yet."""
+        return average_training_metrics(self.training_metrics.peek())
+
+    # Validation
+
+    def begin_validation(self) -> None:
+        """Prepare models and reducers for a validation."""
+        self._set_status("validating")
+        self._in_period = False
+        self.context.reset_reducers()
+        for model in self.context.models:
+            model.eval()
+
+    def start_validation(self) -> None:
+        """Tell the callbacks that a validation starts."""
+        self.callbacks.call("on_validation_start")
+        if self.evaluates_batches:
+            self.callbacks.call("on_validation_epoch_start")
+
+    def evaluate(self, batch: Any, batch_idx: int) -> None:
+        """Evaluate a batch, or all the data where ``batch`` stands for it."""
+        if isinstance(batch, WholeDataset):
+            if self.is_chief:
+                self._evaluate_full_dataset(batch.loader)
+            return
+        method = self.trial.evaluate_batch
+        if takes_parameter(method, "batch_idx", 2):
+            metrics = method(batch=batch, batch_idx=batch_idx)
+        else:
+            metrics = method(batch=batch)
+        self._validation_metrics.append(metrics)
+
+    def _evaluate_full_dataset(self, loader: Any) -> None:
+        for model in self.context.models:
+            if isinstance(model, TrialDDP):
+                model.forward_without_sync()
+        metrics = self.trial.evaluate_full_dataset(data_loader=loader)
+        self._validation_metrics.append(metrics)
+
+    def end_validation(self) -> dict[str, Any]:
+        """Reduce and report the validation metrics; returns them, on every rank."""
+        batches = self._validation_metrics.close()
+        metrics = self._reduced(batches) if self.evaluates_batches else _only(batches)
+        metrics.update(to_numpy(self.context.reduce_metrics(for_training=False)))
+        metrics = self.context.distributed.broadcast(metrics)
+        self.callbacks.call("on_validation_end", metrics)
+        self.state.last_val = self.state.batches_trained
+        if self.is_chief:
+            self._add_progress(metrics)
+            self.context._core.train.report_validation_metrics(
+                steps_completed=self.state.batches_trained, metrics=metrics
+            )
+        return metrics
+
+    def _reduced(self, batches: list[dict[str, Any]]) -> dict[str, Any]:
+        if not batches:
+            raise RuntimeError("the validation loader is empty: it gave no batch")
+        names = batches[0].keys()
+        for index, batch in enumerate(batches):
+            if batch.keys() != names:
+                raise ValueError(
+                    "evaluate_batch() must return the same metric names for every batch: "
+                    f"{list(names)} for batch 0, {list(batch)} for batch {index}"
+                )
+        self.callbacks.call("on_validation_epoch_end", batches)
+        reducers = expand_reducers(self.trial.evaluation_reducer(), names)
+        return reduce_validation_metrics(self.context.distributed, batches, reducers)
+
+    def _add_progress(self, metrics: dict[str, Any]) -> None:
+        metrics.setdefault("batches", self.state.batches_trained)
+        metrics.setdefault("epochs", self.state.epochs_trained)
+
+    def _set_status(self, status: str) -> None:
+        if self.is_chief:
+            self.context._core.train.set_status(status)
+
+
+def _only(batches: list[dict[str, Any]]) -> dict[str, Any]:
+    return batches[0] if batches else {}

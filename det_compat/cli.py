@@ -1,0 +1,29 @@
+"""The ``det-compat`` command; each subcommand is a module with an ``add_parser``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from det_compat import __version__, run
+
+_COMMANDS = (run,)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line ``argv``, the process's own by default, and return the exit status."""
+    args = _parser().parse_args(argv)
+    status: int = args.command(args)
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="det-compat",
+        description="Run Determined AI's PyTorchTrial code on PyTorch Lightning.",
+    )
+    parser.add_argument("--version", action="version", version=f"det-compat {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in _COMMANDS:
+        command.add_parser(commands)
+    return parser

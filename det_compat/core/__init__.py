@@ -1,0 +1,21 @@
+"""What trials use of ``determined.core``: ranks, metric reports and the place of the run's files."""
+
+from __future__ import annotations
+
+from det_compat.core.checkpoint import CheckpointContext
+from det_compat.core.context import Context
+from det_compat.core.distributed import DistributedContext, DummyDistributedContext
+from det_compat.core.preempt import PreemptContext
+from det_compat.core.tensorboard_path import current_tensorboard_path
+from det_compat.core.train import EarlyExitReason, TrainContext
+
+__all__ = [
+    "CheckpointContext",
+    "Context",
+    "DistributedContext",
+    "DummyDistributedContext",
+    "EarlyExitReason",
+    "PreemptContext",
+    "TrainContext",
+    "current_tensorboard_path",
+]

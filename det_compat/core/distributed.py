@@ -1,0 +1,198 @@
+"""Ranks and the exchange of Python objects between them, over ``torch.distributed``."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+
+
+T = TypeVar("T")
+
+
+class DistributedContext:
+    """The ranks of a trial and object collectives between them, as in Determined 0.38.1.
+
+    Determined ran the collectives over ZMQ sockets; here they run over a ``torch.distributed``
+    process group, which is made on first use if the script has not made one (NCCL where CUDA is
+    available, gloo elsewhere). Objects must be picklable. Every rank must make the same calls in
+    the same order.
+
+    ``chief_ip``, ``pub_port``, ``pull_port``, ``port_offset`` and ``force_tcp`` configured the
+    sockets and have no effect.
+    """
+
+    def __init__(
+        self,
+        *,
+        rank: int,
+        size: int,
+        local_rank: int,
+        local_size: int,
+        cross_rank: int,
+        cross_size: int,
+        chief_ip: str | None = None,
+        pub_port: int = 12360,
+        pull_port: int = 12376,
+        port_offset: int = 0,
+        force_tcp: bool = False,
+    ) -> None:
+        if not 0 <= rank < size:
+            raise ValueError(f"rank must be at least 0 and less than size={size}, got {rank}")
+        self.rank = rank
+        self.size = size
+        self.local_rank = local_rank
+        self.local_size = local_size
+        self.cross_rank = cross_rank
+        self.cross_size = cross_size
+        self._groups: dict[str, Any] = {}
+
+    @classmethod
+    def from_torch_distributed(cls, chief_ip: str | None = None) -> DistributedContext:
+        """The ranks that torchrun put into the environment.
+
+        Raises:
+            RuntimeError: a variable of torchrun's is missing.
+        """
+        names = (
+            "RANK",
+            "WORLD_SIZE",
+            "LOCAL_RANK",
+            "LOCAL_WORLD_SIZE",
+            "GROUP_RANK",
+            "GROUP_WORLD_SIZE",
+        )
+        missing = [name for name in names if name not in os.environ]
+        if missing:
+            raise RuntimeError(
+                f"DistributedContext.from_torch_distributed() needs the environment of torchrun, "
+                f"but {', '.join(missing)} is not set. Start the script with "
+                "`torchrun --nproc_per_node=N --no-python det-compat run SCRIPT`."
+            )
+        rank, size, local_rank, local_size, cross_rank, cross_size = (
+            int(os.environ[name]) for name in names
+        )
+        return cls(
+            rank=rank,
+            size=size,
+            local_rank=local_rank,
+            local_size=local_size,
+            cross_rank=cross_rank,
+            cross_size=cross_size,
+            chief_ip=chief_ip,
+        )
+
+    @classmethod
+    def from_horovod(cls, hvd: Any, chief_ip: str | None = None) -> DistributedContext:
+        """Refused: Horovod is not supported."""
+        raise RuntimeError(
+            "det_compat does not run on Horovod. Start the script with torchrun and give "
+            "pytorch.init() no `distributed`: see MIGRATION.md, 'determined.horovod'."
+        )
+
+    @classmethod
+    def from_deepspeed(cls, chief_ip: str | None = None) -> DistributedContext:
+        """Refused: DeepSpeed trials are not supported."""
+        raise RuntimeError(
+            "det_compat does not run DeepSpeed trials: see MIGRATION.md, 'determined.pytorch.deepspeed'."
+        )
+
+    def get_rank(self) -> int:
+        """Index of this process among all processes of the trial."""
+        return self.rank
+
+    def get_local_rank(self) -> int:
+        """Index of this process among the processes of this machine."""
+        return self.local_rank
+
+    def get_size(self) -> int:
+        """Number of processes of the trial."""
+        return self.size
+
+    def get_num_agents(self) -> int:
+        """Number of machines that the trial runs on."""
+        return self.cross_size
+
+    def gather(self, stuff: Any) -> list[Any] | None:
+        """A list of every rank's ``stuff`` on the chief, None on the others."""
+        everything = self.allgather(stuff)
+        return everything if self.rank == 0 else None
+
+    def gather_local(self, stuff: Any) -> list[Any] | None:
+        """As ``gather``, among the processes of this machine."""
+        everything = self.allgather_local(stuff)
+        return everything if self.local_rank == 0 else None
+
+    def allgather(self, stuff: Any) -> list[Any]:
+        """A list of every rank's ``stuff``, on every rank."""
+        if self.size < 2:
+            return [stuff]
+        everything: list[Any] = [None] * self.size
+        dist.all_gather_object(everything, stuff, group=self._world())
+        everything[self.rank] = stuff
+        return everything
+
+    def allgather_local(self, stuff: Any) -> list[Any]:
+        """As ``allgather``, among the processes of this machine."""
+        if self.local_size < 2:
+            return [stuff]
+        everything: list[Any] = [None] * self.local_size
+        dist.all_gather_object(everything, stuff, group=self._machine())
+        everything[self.local_rank] = stuff
+        return everything
+
+    def broadcast(self, stuff: T) -> T:
+        """The chief's ``stuff``, on every rank."""
+        if self.size < 2:
+            return stuff
+        box = [stuff]
+        dist.broadcast_object_list(box, src=0, group=self._world())
+        return stuff if self.rank == 0 else box[0]
+
+    def broadcast_local(self, stuff: Any = None) -> Any:
+        """As ``broadcast``, from the first process of this machine to the others on it."""
+        if self.local_size < 2:
+            return stuff
+        box = [stuff]
+        source = self.rank - self.local_rank
+        dist.broadcast_object_list(box, src=source, group=self._machine())
+        return stuff if self.local_rank == 0 else box[0]
+
+    def close(self) -> None:
+        """Forget the process groups; the default one belongs to whoever made it."""
+        self._groups.clear()
+
+    def init_process_group(self) -> None:
+        """Make the default process group from torchrun's environment, if there is none."""
+        if self.size > 1 and not dist.is_initialized():
+            dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+
+    def _world(self) -> Any:
+        # Objects travel over gloo: over NCCL each would be copied to the GPU and back.
+        if "world" not in self._groups:
+            self.init_process_group()
+            is_gloo = dist.get_backend() == "gloo"
+            self._groups["world"] = dist.group.WORLD if is_gloo else dist.new_group(backend="gloo")
+        return self._groups["world"]
+
+    def _machine(self) -> Any:
+        if "machine" not in self._groups:
+            machines = sorted({tuple(ranks) for ranks in self.allgather(self._machine_ranks())})
+            for ranks in machines:
+                group = dist.new_group(list(ranks), backend="gloo")
+                if self.rank in ranks:
+                    self._groups["machine"] = group
+        return self._groups["machine"]
+
+    def _machine_ranks(self) -> list[int]:
+        first = self.rank - self.local_rank
+        return list(range(first, first + self.local_size))
+
+
+class DummyDistributedContext(DistributedContext):
+    """A trial of one process."""
+
+    def __init__(self) -> None:
+        super().__init__(rank=0, size=1, local_rank=0, local_size=1, cross_rank=0, cross_size=1)

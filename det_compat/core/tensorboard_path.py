@@ -1,0 +1,33 @@
+"""The TensorBoard directory of the run that is going on in this process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+_active: list[Path] = []
+
+
+def new_tensorboard_path() -> Path:
+    """A directory under ``./runs`` for a run that starts now; nothing is created yet."""
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    return Path("runs") / f"{stamp}-{socket.gethostname()}-{os.getpid()}"
+
+
+def current_tensorboard_path() -> Path:
+    """The directory of the innermost run in this process, a new one if none is going on."""
+    return _active[-1] if _active else new_tensorboard_path()
+
+
+@contextlib.contextmanager
+def tensorboard_path_is(path: Path) -> Iterator[None]:
+    """Make ``path`` the current directory of TensorBoard files for the enclosed run."""
+    _active.append(path)
+    try:
+        yield
+    finally:
+        _active.remove(path)

@@ -1,0 +1,70 @@
+"""Metric reports of a trial."""
+
+from __future__ import annotations
+
+import enum
+import logging
+from pathlib import Path
+from typing import Any
+
+logger = logging.getLogger("determined.core")
+
+
+class EarlyExitReason(enum.Enum):
+    """Why a trial stopped before its end."""
+
+    INVALID_HP = "EXITED_REASON_INVALID_HP"
+    USER_REQUESTED_STOP = "EXITED_REASON_USER_REQUESTED_STOP"
+
+
+class TrainContext:
+    """Logs what a trial reports, in the form in which Determined 0.38.1 logs it off a cluster."""
+
+    def __init__(self, tensorboard_path: Path) -> None:
+        self.tensorboard_path = tensorboard_path
+
+    def set_status(self, status: str) -> None:
+        """Log what the trial is doing."""
+        logger.info(f"status: {status}")
+
+    def report_training_metrics(
+        self,
+        steps_completed: int,
+        metrics: dict[str, Any],
+        batch_metrics: list[dict[str, Any]] | None = None,
+    ) -> None:
+        """Log the training metrics of a reporting period, ``steps_completed`` batches into the run."""
+        logger.info(
+            f"report_training_metrics(steps_completed={steps_completed}, metrics={metrics})"
+        )
+
+    def report_validation_metrics(self, steps_completed: int, metrics: dict[str, Any]) -> None:
+        """Log the metrics of a validation, ``steps_completed`` batches into the run."""
+        logger.info(
+            f"report_validation_metrics(steps_completed={steps_completed}, metrics={metrics})"
+        )
+
+    def report_metrics(self, group: str, steps_completed: int, metrics: dict[str, Any]) -> None:
+        """Log metrics of a group of the user's own."""
+        logger.info(
+            f"report_metrics(group={group}, steps_completed={steps_completed}, metrics={metrics})"
+        )
+
+    def report_progress(self, progress: float) -> None:
+        """Log the share of the training that is done, between 0 and 1."""
+        logger.info(f"report_progress with progress={progress}")
+
+    def report_early_exit(self, reason: EarlyExitReason) -> None:
+        """Log why the trial stops before its end."""
+        logger.info(f"report_early_exit({reason})")
+
+    def get_experiment_best_validation(self) -> float | None:
+        """None: there is no experiment to compare with."""
+        return None
+
+    def get_tensorboard_path(self) -> Path:
+        """The run's TensorBoard directory."""
+        return self.tensorboard_path
+
+    def upload_tensorboard_files(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing to upload: the files are on this machine."""

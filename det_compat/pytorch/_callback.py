@@ -1,0 +1,75 @@
+"""Callbacks of a trial."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class PyTorchCallback:
+    """Base class of what ``PyTorchTrial.build_callbacks`` returns, as in Determined 0.38.1.
+
+    Override what you need; the methods here do nothing. Every rank runs its own copy, except for
+    ``on_checkpoint_end`` and ``on_checkpoint_write_end``, which run on the chief only. A callback
+    that keeps state must override ``state_dict`` and ``load_state_dict`` to have it checkpointed.
+    """
+
+    def on_trial_startup(self, first_batch_idx: int, checkpoint_uuid: str | None) -> None:
+        """Before anything else: training, validation, loaders.
+
+        ``first_batch_idx`` is the first batch to be trained, above 0 when training resumes;
+        ``checkpoint_uuid`` the checkpoint it starts from, if any.
+        """
+
+    def on_trial_shutdown(self) -> None:
+        """When training ends, by an exception as well."""
+
+    def on_training_start(self) -> None:
+        """After a checkpoint was loaded, before the first batch."""
+
+    def on_training_epoch_start(self, epoch_idx: int) -> None:
+        """Before the first batch of an epoch."""
+
+    def on_training_epoch_end(self, epoch_idx: int) -> None:
+        """After the last batch of an epoch, before a validation or checkpoint due there."""
+
+    def on_training_workload_end(
+        self, avg_metrics: dict[str, Any], batch_metrics: dict[str, Any]
+    ) -> None:
+        """After each reporting period of training.
+
+        ``avg_metrics`` are its averages and reduced metrics, ``batch_metrics`` those of each batch.
+        """
+
+    def on_validation_start(self) -> None:
+        """Before each validation."""
+
+    def on_validation_epoch_start(self) -> None:
+        """Before the first batch of each validation by ``evaluate_batch``."""
+
+    def on_validation_epoch_end(self, outputs: list[Any]) -> None:
+        """After the last batch, with the metrics of each batch of this rank."""
+
+    def on_validation_end(self, metrics: dict[str, Any]) -> None:
+        """After each validation, with the reduced metrics. Models are in eval mode."""
+
+    def on_checkpoint_load_start(self, checkpoint: dict[str, Any]) -> None:
+        """Before the state in ``checkpoint`` is restored; it may be changed."""
+
+    def on_checkpoint_save_start(self, checkpoint: dict[str, Any]) -> None:
+        """Before ``checkpoint`` is written; entries may be added."""
+
+    def on_checkpoint_end(self, checkpoint_dir: str) -> None:
+        """Deprecated in Determined 0.38.1: use ``on_checkpoint_write_end``."""
+
+    def on_checkpoint_write_end(self, checkpoint_dir: str) -> None:
+        """After a checkpoint was written to ``checkpoint_dir``, on the chief only."""
+
+    def on_checkpoint_upload_end(self, uuid: str) -> None:
+        """After a checkpoint reached its storage."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """State to keep in checkpoints, picklable."""
+        return {}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take back what ``state_dict`` returned."""

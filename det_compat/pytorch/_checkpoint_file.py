@@ -1,0 +1,57 @@
+"""``state_dict.pth``, the file that Determined keeps a trial's state in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+
+def load_state_dict_file(path: Path, **torch_load_kwargs: Any) -> dict[str, Any]:
+    """The content of ``state_dict.pth``, without running code from it.
+
+    NumPy arrays, which the random state of Determined's checkpoints is made of, are allowed.
+    """
+    torch_load_kwargs.setdefault("map_location", "cpu")
+    torch_load_kwargs.setdefault("weights_only", True)
+    with torch.serialization.safe_globals(_numpy_globals()):
+        checkpoint: dict[str, Any] = torch.load(path, **torch_load_kwargs)
+    return checkpoint
+
+
+def load_weights(models: list[nn.Module], checkpoint: dict[str, Any]) -> None:
+    """Load each model's weights, whether they were saved from a distributed model or not.
+
+    ``checkpoint`` has ``models_state_dict``, one state dict a model, or ``model_state_dict``.
+    """
+    states = checkpoint.get("models_state_dict") or [checkpoint["model_state_dict"]]
+    if len(states) != len(models):
+        raise ValueError(f"the checkpoint has {len(states)} models, the trial has {len(models)}")
+    for model, state in zip(models, states, strict=True):
+        model.load_state_dict(_as_saved_by(model, state))
+
+
+def _as_saved_by(model: nn.Module, state: dict[str, Any]) -> dict[str, Any]:
+    prefix = "module."
+    wants = all(key.startswith(prefix) for key in model.state_dict()) and bool(model.state_dict())
+    has = bool(state) and all(key.startswith(prefix) for key in state)
+    if wants and not has:
+        return {prefix + key: value for key, value in state.items()}
+    if has and not wants:
+        return {key[len(prefix) :]: value for key, value in state.items()}
+    return state
+
+
+def _numpy_globals() -> list[Any]:
+    reconstruct = np.zeros(0).__reduce__()[0]
+    dtypes = {type(np.dtype(kind)) for kind in ("uint32", "int64", "float32", "float64", "bool")}
+    return [
+        (reconstruct, "numpy.core.multiarray._reconstruct"),
+        reconstruct,
+        np.ndarray,
+        np.dtype,
+        *dtypes,
+    ]

@@ -1,0 +1,91 @@
+"""``pytorch.init()``: the context of a script that trains with ``pytorch.Trainer``."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from det_compat import core
+from det_compat.core.tensorboard_path import new_tensorboard_path, tensorboard_path_is
+from det_compat.errors import InvalidHP
+from det_compat.pytorch._context import PyTorchTrialContext
+
+logger = logging.getLogger("determined.pytorch")
+
+
+@contextlib.contextmanager
+def init(
+    *,
+    hparams: dict[str, Any] | None = None,
+    exp_conf: dict[str, Any] | None = None,
+    distributed: core.DistributedContext | None = None,
+    aggregation_frequency: int = 1,
+    enable_tensorboard_logging: bool = True,
+) -> Iterator[PyTorchTrialContext]:
+    """The context to build a trial with and to train it in.
+
+    Under torchrun the ranks are taken from its environment and the process group is made, as on a
+    Determined cluster. A ``det.InvalidHP`` that reaches the end of the block ends the process with
+    exit status 0, as in Determined 0.38.1.
+
+    Args:
+        hparams: hyperparameters.
+        exp_conf: the experiment config.
+        distributed: ranks, where torchrun's environment does not tell them.
+        aggregation_frequency: batches over which gradients are accumulated.
+        enable_tensorboard_logging: whether metrics are logged to TensorBoard.
+    """
+    if distributed is None and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        distributed = core.DistributedContext.from_torch_distributed()
+    distributed = distributed or core.DummyDistributedContext()
+    with _process_group(distributed):
+        path = distributed.broadcast(new_tensorboard_path())
+        context = PyTorchTrialContext(
+            core_context=core.Context(distributed=distributed, tensorboard_path=path),
+            trial_seed=_seed(exp_conf),
+            hparams=hparams,
+            slots_per_trial=distributed.size,
+            num_gpus=torch.cuda.device_count(),
+            exp_conf=exp_conf,
+            aggregation_frequency=aggregation_frequency,
+            steps_completed=0,
+            managed_training=True,
+            debug_enabled=False,
+            enable_tensorboard_logging=enable_tensorboard_logging,
+        )
+        with tensorboard_path_is(path), _exit_on_invalid_hp(context):
+            yield context
+
+
+@contextlib.contextmanager
+def _process_group(distributed: core.DistributedContext) -> Iterator[None]:
+    found = dist.is_available() and dist.is_initialized()
+    distributed.init_process_group()
+    try:
+        yield
+    finally:
+        distributed.close()
+        if not found and dist.is_available() and dist.is_initialized():
+            dist.destroy_process_group()
+
+
+@contextlib.contextmanager
+def _exit_on_invalid_hp(context: PyTorchTrialContext) -> Iterator[None]:
+    try:
+        yield
+    except InvalidHP as error:
+        context._core.train.report_early_exit(core.EarlyExitReason.INVALID_HP)
+        logger.info(f"the trial raised InvalidHP ({error}); exiting with status 0")
+        sys.exit(0)
+
+
+def _seed(exp_conf: dict[str, Any] | None) -> int | None:
+    seed: int | None = ((exp_conf or {}).get("reproducibility") or {}).get("experiment_seed")
+    return seed

@@ -1,0 +1,106 @@
+"""``pytorch.Trainer``: trains a trial for a length, on Lightning."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+from det_compat.pytorch._context import PyTorchTrialContext
+from det_compat.pytorch._train_unit import Batch, Epoch, TrainUnit
+from det_compat.pytorch._trial import PyTorchTrial
+
+logger = logging.getLogger("determined.pytorch")
+
+CHECKPOINT_POLICIES = ("best", "all", "none")
+
+
+class Trainer:
+    """Trains ``trial``, built with ``context``, inside the block of ``pytorch.init()``."""
+
+    def __init__(self, trial: PyTorchTrial, context: PyTorchTrialContext) -> None:
+        self._trial = trial
+        self._context = context
+
+    def configure_profiler(
+        self,
+        sync_timings: bool = True,
+        enabled: bool = False,
+        begin_on_batch: int = 0,
+        end_after_batch: int | None = None,
+    ) -> None:
+        """No effect, as in Determined 0.38.1; ``context.set_profiler`` profiles."""
+        logger.error(
+            "trainer.configure_profiler() has no effect: call context.set_profiler(...) in the "
+            "trial's __init__"
+        )
+
+    def fit(
+        self,
+        checkpoint_period: TrainUnit | None = None,
+        validation_period: TrainUnit | None = None,
+        max_length: TrainUnit | None = None,
+        reporting_period: TrainUnit = Batch(100),  # noqa: B008 - Determined's signature
+        checkpoint_policy: str = "best",
+        latest_checkpoint: str | None = None,
+        step_zero_validation: bool = False,
+        test_mode: bool = False,
+        profiling_enabled: bool = False,
+    ) -> None:
+        """Train for ``max_length``, then validate and checkpoint, as Determined 0.38.1 does locally.
+
+        Args:
+            checkpoint_period: when to checkpoint; ``Batch([1, 5])`` lists the batches.
+            validation_period: when to validate.
+            max_length: ``Batch(n)`` or ``Epoch(n)``.
+            reporting_period: over how many batches training metrics are averaged.
+            checkpoint_policy: "all" checkpoints after every validation; "none" does not; "best"
+                needs an experiment to compare with and means "all" here.
+            latest_checkpoint: a checkpoint to start from: its directory or UUID.
+            step_zero_validation: validate before training, too.
+            test_mode: train and validate on one batch only.
+            profiling_enabled: has no effect, as off a cluster.
+
+        Raises:
+            ValueError: ``max_length`` is missing or ``checkpoint_policy`` unknown.
+            TypeError: ``max_length`` is not a ``Batch`` or ``Epoch`` of an int.
+        """
+        length = _checked_length(max_length)
+        if checkpoint_policy not in CHECKPOINT_POLICIES:
+            raise ValueError(
+                f"checkpoint_policy must be one of {', '.join(CHECKPOINT_POLICIES)}, "
+                f"got {checkpoint_policy!r}"
+            )
+        if checkpoint_policy == "best":
+            logger.warning(
+                "checkpoint_policy='best' needs a Determined experiment to compare with; using "
+                "'all': a checkpoint after every validation"
+            )
+        if profiling_enabled:
+            logger.warning(
+                "profiling_enabled has no effect off a Determined cluster; call "
+                "context.set_profiler(...) in the trial's __init__"
+            )
+        from det_compat.adapters.fit import fit
+
+        fit(
+            self._trial,
+            self._context,
+            max_length=length,
+            validation_period=validation_period or Batch(sys.maxsize),
+            checkpoint_period=checkpoint_period or Batch(sys.maxsize),
+            reporting_period=reporting_period,
+            checkpoint_after_validation=checkpoint_policy != "none",
+            latest_checkpoint=latest_checkpoint,
+            step_zero_validation=step_zero_validation,
+            test_mode=test_mode,
+        )
+
+
+def _checked_length(max_length: TrainUnit | None) -> TrainUnit:
+    if max_length is None:
+        raise ValueError("fit() needs max_length, for example max_length=pytorch.Epoch(5)")
+    if not isinstance(max_length, (Batch, Epoch)) or not isinstance(max_length.value, int):
+        raise TypeError(
+            f"max_length must be pytorch.Batch(int) or pytorch.Epoch(int), got {max_length!r}"
+        )
+    return max_length

@@ -1,0 +1,196 @@
+"""Building blocks for samplers of a trial's own loaders, as in Determined 0.38.1.
+
+Shuffle first, then repeat, shard, and skip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import numpy as np
+import torch.utils.data
+
+
+class RepeatSampler(torch.utils.data.Sampler[Any]):
+    """Endless passes over ``sampler``; the length is that of one pass.
+
+    Iterating raises RuntimeError after a pass that yields nothing.
+    """
+
+    def __init__(self, sampler: torch.utils.data.Sampler[Any]) -> None:
+        self._sampler = sampler
+
+    def __len__(self) -> int:
+        return _length(self._sampler)
+
+    def __iter__(self) -> Iterator[Any]:
+        return _repeat(self._sampler)
+
+
+class RepeatBatchSampler(torch.utils.data.BatchSampler):
+    """Endless passes over ``batch_sampler``; the length is that of one pass.
+
+    Iterating raises RuntimeError after a pass that yields nothing.
+    """
+
+    def __init__(self, batch_sampler: torch.utils.data.BatchSampler) -> None:
+        self.batch_sampler = batch_sampler
+
+    def __len__(self) -> int:
+        return _length(self.batch_sampler)
+
+    def __iter__(self) -> Iterator[Any]:
+        return _repeat(self.batch_sampler)
+
+
+class DistributedSampler(torch.utils.data.Sampler[Any]):
+    """Every ``num_workers``-th sample of ``sampler``, from sample ``rank`` on."""
+
+    def __init__(self, sampler: torch.utils.data.Sampler[Any], num_workers: int, rank: int) -> None:
+        self._sampler = sampler
+        self._num_workers = num_workers
+        self._rank = rank
+
+    def __len__(self) -> int:
+        return _shard_length(_length(self._sampler), self._num_workers, self._rank)
+
+    def __iter__(self) -> Iterator[Any]:
+        return _shard(self._sampler, self._num_workers, self._rank)
+
+
+class DistributedBatchSampler(torch.utils.data.BatchSampler):
+    """Every ``num_workers``-th batch of ``batch_sampler``, from batch ``rank`` on.
+
+    Lengths differ by one between ranks where ``num_workers`` does not divide the number of batches.
+
+    Raises:
+        ValueError: not ``0 <= rank < num_workers``.
+    """
+
+    def __init__(
+        self, batch_sampler: torch.utils.data.BatchSampler, num_workers: int, rank: int
+    ) -> None:
+        if num_workers < 1:
+            raise ValueError(f"num_workers must be at least 1, got {num_workers}")
+        if not 0 <= rank < num_workers:
+            raise ValueError(
+                f"rank must be at least 0 and less than num_workers={num_workers}, got {rank}"
+            )
+        self.batch_sampler = batch_sampler
+        self.num_workers = num_workers
+        self.rank = rank
+
+    def __len__(self) -> int:
+        return _shard_length(_length(self.batch_sampler), self.num_workers, self.rank)
+
+    def __iter__(self) -> Iterator[Any]:
+        return _shard(self.batch_sampler, self.num_workers, self.rank)
+
+
+class SkipSampler(torch.utils.data.BatchSampler):
+    """``sampler`` without its first ``skip`` samples; the length stays that of ``sampler``.
+
+    Repeat before skipping, or every pass is skipped into.
+    """
+
+    def __init__(self, sampler: torch.utils.data.BatchSampler, skip: int) -> None:
+        self._sampler = sampler
+        self._skip = skip
+
+    def __len__(self) -> int:
+        return _length(self._sampler)
+
+    def __iter__(self) -> Iterator[Any]:
+        return _skip(self._sampler, self._skip)
+
+
+class SkipBatchSampler(torch.utils.data.BatchSampler):
+    """``batch_sampler`` without its first ``skip`` batches; the length stays as it was.
+
+    Repeat before skipping, or every pass is skipped into.
+    """
+
+    def __init__(self, batch_sampler: torch.utils.data.BatchSampler, skip: int) -> None:
+        self.batch_sampler = batch_sampler
+        self.skip = skip
+        self.length = _length(batch_sampler)
+
+    def __len__(self) -> int:
+        return _length(self.batch_sampler)
+
+    def __iter__(self) -> Iterator[Any]:
+        return _skip(self.batch_sampler, self.skip)
+
+
+class ReproducibleShuffleSampler(torch.utils.data.Sampler[Any]):
+    """The samples of ``sampler``, in an order drawn anew for each pass from ``seed``."""
+
+    def __init__(self, sampler: torch.utils.data.Sampler[Any], seed: int) -> None:
+        self._sampler = sampler
+        self._rng = np.random.RandomState(seed)
+
+    def __len__(self) -> int:
+        return _length(self._sampler)
+
+    def __iter__(self) -> Iterator[Any]:
+        return _shuffle(self._sampler, self._rng)
+
+
+class ReproducibleShuffleBatchSampler(torch.utils.data.Sampler[Any]):
+    """The batches of ``batch_sampler``, in an order drawn anew for each pass from ``seed``.
+
+    ReproducibleShuffleSampler shuffles better: here the same samples stay together.
+    """
+
+    def __init__(self, batch_sampler: torch.utils.data.BatchSampler, seed: int) -> None:
+        self._batch_sampler = batch_sampler
+        self._rng = np.random.RandomState(seed)
+
+    def __len__(self) -> int:
+        return _length(self._batch_sampler)
+
+    def __iter__(self) -> Iterator[Any]:
+        return _shuffle(self._batch_sampler, self._rng)
+
+
+def _length(sampler: torch.utils.data.Sampler[Any]) -> int:
+    return len(cast("Any", sampler))
+
+
+def _repeat(sampler: torch.utils.data.Sampler[Any]) -> Iterator[Any]:
+    while True:
+        empty = True
+        for item in sampler:
+            empty = False
+            yield item
+        if empty:
+            raise RuntimeError(
+                f"{type(sampler).__name__} yields nothing, so it cannot be repeated: give the "
+                "loader a dataset that holds at least one batch (drop_last=True drops a batch "
+                "that is not full)"
+            )
+
+
+def _shard(sampler: torch.utils.data.Sampler[Any], size: int, rank: int) -> Iterator[Any]:
+    return (item for i, item in enumerate(sampler) if size == 1 or i % size == rank)
+
+
+def _shard_length(length: int, size: int, rank: int) -> int:
+    return length // size + int(length % size > rank)
+
+
+def _skip(sampler: torch.utils.data.Sampler[Any], count: int) -> Iterator[Any]:
+    iterator = iter(sampler)
+    for _ in range(count):
+        try:
+            next(iterator)
+        except StopIteration:
+            return
+    yield from iterator
+
+
+def _shuffle(sampler: torch.utils.data.Sampler[Any], rng: np.random.RandomState) -> Iterator[Any]:
+    items = list(sampler)
+    rng.shuffle(items)
+    return iter(items)

@@ -1,0 +1,124 @@
+"""``det-compat run``: what ``python`` does with a script, with ``determined`` aliased."""
+
+from __future__ import annotations
+
+import argparse
+import builtins
+import os
+import sys
+from collections.abc import Sequence
+from types import ModuleType, TracebackType
+from typing import TYPE_CHECKING
+
+from det_compat import rerun
+from det_compat.alias import alias_determined
+from det_compat.program import Program, load_module, load_path
+
+if TYPE_CHECKING:
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def add_parser(commands: _Commands) -> None:
+    """Add ``run`` to the subcommands of ``det-compat``."""
+    parser = commands.add_parser(
+        "run",
+        help="run a script, with `import determined` finding det_compat",
+        description="Run an unmodified script as `python SCRIPT` would, with `import determined` "
+        "finding det_compat. On several processes: "
+        "torchrun --nproc_per_node=N --no-python det-compat run SCRIPT",
+        usage="det-compat run SCRIPT [ARGS...]\n       det-compat run -m MODULE [ARGS...]",
+    )
+    # REMAINDER: whatever follows is the script's own, options included
+    rest = argparse.REMAINDER
+    parser.add_argument(
+        "-m", dest="module", nargs=rest, metavar="MODULE", help="run a module, as python -m does"
+    )
+    parser.add_argument("script", nargs="?", metavar="SCRIPT", help="a file, directory or zip file")
+    parser.add_argument("args", nargs=rest, metavar="ARGS", help="what the script gets")
+    parser.set_defaults(command=lambda args: _command(parser, args))
+
+
+def _command(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    name, *argv = args.module or [args.script, *args.args]
+    if not name:
+        parser.error("name a SCRIPT, or a module with -m MODULE")
+    return run(name, argv, is_module=bool(args.module))
+
+
+def run(name: str, argv: Sequence[str], *, is_module: bool = False) -> int:
+    """Run a script or module as ``__main__`` with the arguments ``argv``.
+
+    Returns the exit status: 0, 1 after an exception, 2 if the script cannot be read. SystemExit
+    and KeyboardInterrupt pass through.
+
+    Raises:
+        RuntimeError: the real ``determined`` is imported already.
+    """
+    alias_determined()
+    if is_module:
+        # the search for the module begins here
+        _set_first_path(os.getcwd())
+    try:
+        program = load_module(name) if is_module else load_path(name)
+    except OSError as error:
+        if is_module:
+            # from the code of a package
+            raise
+        reason = f"[Errno {error.errno}] {error.strerror}"
+        print(f"det-compat: can't open file {os.path.abspath(name)!r}: {reason}", file=sys.stderr)
+        return 2
+    except SyntaxError as error:
+        return _show(error, None)
+    sys.argv = [program.argv0, *argv]
+    _set_first_path(program.first_path)
+    rerun.remember(program)
+    return _execute(program)
+
+
+def _set_first_path(directory: str) -> None:
+    """Put ``directory`` where Python put the place of det-compat itself."""
+    if not getattr(sys.flags, "safe_path", sys.flags.isolated):
+        sys.path[0] = directory
+    if not any(finder.find_spec("det_compat", None) for finder in sys.meta_path):
+        # run from a checkout that is not installed: spawned processes import it too
+        sys.path.append(_CHECKOUT)
+
+
+def _execute(program: Program) -> int:
+    main = _main_module(program)
+    sys.modules["__main__"] = main
+    try:
+        exec(program.code, vars(main))
+    except (SystemExit, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        return _show(error, _frames_of(main, error.__traceback__))
+    return 0
+
+
+def _main_module(program: Program) -> ModuleType:
+    main = ModuleType("__main__")
+    vars(main).update(
+        __annotations__={},
+        __builtins__=builtins,
+        __cached__=None,
+        __file__=program.file,
+        __loader__=program.loader,
+        __package__=program.package,
+        __spec__=program.spec(),
+    )
+    return main
+
+
+def _frames_of(main: ModuleType, traceback: TracebackType | None) -> TracebackType | None:
+    """The part of a traceback that begins in the program."""
+    while traceback and traceback.tb_frame.f_globals is not vars(main):
+        traceback = traceback.tb_next
+    return traceback
+
+
+def _show(error: BaseException, traceback: TracebackType | None) -> int:
+    sys.excepthook(type(error), error.with_traceback(traceback), traceback)
+    return 1

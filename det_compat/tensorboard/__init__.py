@@ -1,0 +1,1 @@
+"""TensorBoard files, under the module names of ``determined.tensorboard``."""

@@ -1,0 +1,104 @@
+"""Trains trials with determined.pytorch, as a user's script does, and dumps what came out.
+
+``driver.py OUT CASE...`` runs cases of cases.py one after the other, on as many ranks as torchrun
+started, and writes ``OUT/<case>.<rank>.pt`` for each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import faulthandler
+import importlib
+import logging
+import os
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from cases import CASES, Case
+from determined import core, pytorch
+from recording import Record, error_of, recorded, seed_everything, state_of
+
+SECONDS_PER_CASE = 30
+
+
+def run(case: Case, record: Record, found: dict[str, Any]) -> None:
+    """Train; ``found`` gets the context and the trial."""
+    module, cls = case.trial.split(":")
+    contexts: list[Any] = []
+    trial_cls = recorded(
+        getattr(importlib.import_module(f"trials.{module}"), cls), record, contexts, case.recorder
+    )
+    hparams = {"global_batch_size": 4, **case.hparams}
+    arguments: dict[str, Any] = {"hparams": hparams, "aggregation_frequency": case.aggregation}
+    if case.exp_conf:
+        arguments["exp_conf"] = case.exp_conf
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        arguments["distributed"] = core.DistributedContext.from_torch_distributed()
+    with pytorch.init(**arguments) as context:
+        contexts.append(context)
+        found["context"] = context
+        record.watch_reports(context._core.train)
+        seed_everything(17)
+        found["trial"] = trial = trial_cls(context)
+        pytorch.Trainer(trial, context).fit(**fit_arguments(case))
+
+
+def fit_arguments(case: Case) -> dict[str, Any]:
+    def unit(value: Any) -> Any:
+        return getattr(pytorch, value[0])(value[1]) if isinstance(value, tuple) else value
+
+    return {name: unit(value) for name, value in case.fit_arguments().items()}
+
+
+def dump(case: Case, out: Path) -> str:
+    """Run the case and write its dump; returns a line for the table."""
+    record, found, error = Record(), {}, None
+    start = time.monotonic()
+    try:
+        run(case, record, found)
+    except BaseException as e:  # some of Determined's errors are no Exceptions
+        error = e
+    result = {
+        "case": dataclasses.asdict(case),
+        "error": error_of(error),
+        **state_of(found.get("context"), found.get("trial"), record),
+    }
+    rank = os.environ.get("RANK", "0")
+    partial = out / f"{case.name}.{rank}.partial"
+    torch.save(result, partial)
+    partial.rename(out / f"{case.name}.{rank}.pt")
+    seconds = time.monotonic() - start
+    counts = f"{len(record.batches)} batches, {len(record.calls)} calls, {len(record.reports)} reports"
+    told = traceback.format_exception_only(error)[-1].strip() if error else "ok"
+    return f"{case.name:45} rank {rank} {seconds:5.1f}s {counts:42} {told[:150]}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("out", type=Path)
+    parser.add_argument("cases", nargs="*")
+    options = parser.parse_args()
+    logging.basicConfig(level=os.environ.get("PARITY_LOG_LEVEL", "ERROR"))
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    if world > 1:
+        dist.init_process_group("gloo")
+    for case in CASES:
+        if world in case.ranks and (not options.cases or case.name in options.cases):
+            faulthandler.dump_traceback_later(SECONDS_PER_CASE, exit=True)
+            line = dump(case, options.out)
+            faulthandler.cancel_dump_traceback_later()
+            print(line, file=sys.stderr, flush=True)
+            if world > 1:
+                dist.barrier()
+    if world > 1:
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import enum
+import inspect
+from typing import Any
+
+import pytest
+import torch
+
+from det_compat.pytorch._lr_scheduler import LRScheduler, as_step_mode
+
+StepMode = LRScheduler.StepMode
+
+
+def theirs() -> Any:
+    return pytest.importorskip("determined.pytorch").LRScheduler
+
+
+def step_lr() -> torch.optim.lr_scheduler.StepLR:
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=1.0)
+    optimizer.step()
+    return torch.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
+
+
+def test_same_step_modes_signature_and_attributes_as_determined() -> None:
+    assert [(m.name, m.value) for m in StepMode] == [(m.name, m.value) for m in theirs().StepMode]
+    ours, reference = (inspect.signature(c).parameters for c in (LRScheduler, theirs()))
+    assert [(p.name, p.kind, p.default) for p in ours.values()] == [
+        (p.name, p.kind, p.default) for p in reference.values()
+    ]
+    scheduler = step_lr()
+    assert vars(LRScheduler(scheduler, StepMode.STEP_EVERY_EPOCH, 2)) == {
+        "_scheduler": scheduler,
+        "_step_mode": StepMode.STEP_EVERY_EPOCH,
+        "_frequency": 2,
+    }
+
+
+def test_forwards_to_the_scheduler() -> None:
+    scheduler = step_lr()
+    wrapped = LRScheduler(scheduler, StepMode.MANUAL_STEP)
+    for _ in range(2):
+        scheduler.optimizer.step()
+        wrapped.step()
+    assert wrapped.get_last_lr() == [0.5]
+    other = LRScheduler(step_lr(), StepMode.MANUAL_STEP)
+    other.load_state_dict(wrapped.state_dict())
+    assert other.get_last_lr() == [0.5]
+    assert other.state_dict() == wrapped.state_dict()
+
+
+def test_step_takes_arguments() -> None:
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=1.0)
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0)
+    wrapped = LRScheduler(plateau, StepMode.MANUAL_STEP)
+    wrapped.step(1.0)
+    wrapped.step(metrics=2.0)
+    assert wrapped.get_last_lr() == [0.1]
+
+
+@pytest.mark.parametrize("name", list(StepMode.__members__))
+def test_takes_the_step_modes_of_determined(name: str) -> None:
+    wrapped = LRScheduler(step_lr(), theirs().StepMode[name])
+    assert wrapped._step_mode is StepMode[name]
+
+
+class Other(enum.Enum):
+    STEP_SOMETIMES = 1
+
+
+@pytest.mark.parametrize("mode", [1, None, "STEP_EVERY_EPOCH", Other.STEP_SOMETIMES, StepMode])
+def test_refuses_what_is_no_step_mode(mode: Any) -> None:
+    with pytest.raises(TypeError, match="STEP_EVERY_EPOCH"):
+        LRScheduler(step_lr(), mode)
+    with pytest.raises(TypeError):
+        as_step_mode(mode)
+
+
+def test_refuses_a_frequency_that_can_never_be_reached() -> None:
+    with pytest.raises(ValueError, match="at least 1, got 0"):
+        LRScheduler(step_lr(), StepMode.STEP_EVERY_BATCH, frequency=0)
+    with pytest.raises(TypeError, match="str '2'"):
+        LRScheduler(step_lr(), StepMode.STEP_EVERY_BATCH, frequency="2")
+    LRScheduler(step_lr(), StepMode.MANUAL_STEP, frequency=0)

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+
+import pytest
+
+from det_compat import errors
+
+ARGUMENTS: dict[str, tuple[object, ...]] = {
+    "InternalException": ("message",),
+    "InvalidCheckpointException": (),
+    "InvalidConfigurationException": ({"a": 1}, "message"),
+    "InvalidDataTypeException": (float, "message"),
+    "InvalidExperimentException": ("message",),
+    "InvalidModelException": ("message",),
+    "StopLoadingImplementation": (),
+}
+
+
+@pytest.mark.parametrize("name", list(ARGUMENTS))
+def test_takes_what_determined_takes(name: str) -> None:
+    for module in (errors, pytest.importorskip("determined").errors):
+        error = getattr(module, name)(*ARGUMENTS[name])
+        assert "message" in str(error) or not ARGUMENTS[name]
+
+
+def test_invalid_experiments_are_caught_by_except_exception() -> None:
+    for name in ("InvalidDataType", "InvalidConfiguration", "InvalidModel"):
+        cls = getattr(errors, f"{name}Exception")
+        assert issubclass(cls, errors.InvalidExperimentException)
+    assert issubclass(errors.InvalidExperimentException, Exception)
+
+
+def test_messages_hold_what_was_given() -> None:
+    assert "float" in str(errors.InvalidDataTypeException(float, "return a dict"))
+    assert "return a dict" in str(errors.InvalidDataTypeException(float, "return a dict"))
+    assert "{'a': 1}: no b" in str(errors.InvalidConfigurationException({"a": 1}, "no b"))
+    internal = errors.InternalException("no rank")
+    assert "no rank" in str(internal)
+    assert str(internal) == internal.message
+
+
+def test_invalid_hp_keeps_its_message() -> None:
+    assert errors.InvalidHP("too deep").msg == "too deep"
+    assert str(errors.InvalidHP("too deep")) == "too deep"
+    assert errors.InvalidHP().msg == pytest.importorskip("determined").InvalidHP().msg
+    assert pickle.loads(pickle.dumps(errors.InvalidHP("too deep"))).msg == "too deep"
+
+
+@pytest.mark.parametrize("message", [1, None, ValueError("x"), b"x"])
+def test_invalid_hp_refuses_a_message_that_is_no_string(message: object) -> None:
+    with pytest.raises(TypeError, match=type(message).__name__):
+        errors.InvalidHP(message)
+
+
+def test_needs_the_standard_library_only() -> None:
+    code = "import sys, det_compat.errors; print({'torch', 'numpy', 'lightning'} & {*sys.modules})"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "set()"
