@@ -50,6 +50,12 @@ class TrialCallbacks:
             hook = callback.on_training_epoch_start
             hook(epoch_idx) if takes_parameter(hook, "epoch_idx", 1) else hook()
 
+    def checkpoint_written(self, path: str) -> None:
+        """``on_checkpoint_end``, deprecated, and ``on_checkpoint_write_end``, one callback at a time."""
+        for callback in self._callbacks.values():
+            callback.on_checkpoint_end(path)
+            callback.on_checkpoint_write_end(path)
+
     def state_dict(self) -> dict[str, Any]:
         """The state of every callback, by name."""
         return {name: callback.state_dict() for name, callback in self._callbacks.items()}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import os
 import pickle
 import shutil
 from collections.abc import Iterator
@@ -17,7 +19,10 @@ from det_compat.adapters.trial_run import TrialRun
 from det_compat.pytorch._checkpoint_file import load_state_dict_file
 
 _SOURCE_SUFFIXES = (".py", ".ipynb", ".yaml", ".yml", ".json", ".toml", ".txt")
-_LARGEST_SOURCE = 2**20
+_LARGEST_SOURCE = 2**20  # bytes
+_MOST_ENTRIES = 10_000
+
+logger = logging.getLogger("determined.pytorch")
 
 
 def write_checkpoint(run: TrialRun) -> None:
@@ -40,15 +45,14 @@ def write_checkpoint(run: TrialRun) -> None:
 
 
 def _write(run: TrialRun, path: Path) -> None:
-    _copy_sources(Path.cwd(), path / "code")
+    _copy_sources(Path.cwd(), path / "code", path.parent)
     checkpoint = run_state(run)
     run.callbacks.call("on_checkpoint_save_start", checkpoint)
     torch.save(checkpoint, path / "state_dict.pth")
     with (path / "trial_state.pkl").open("wb") as file:
         pickle.dump(dict(vars(run.state)), file)
     (path / "load_data.json").write_text(json.dumps(_load_data(run)))
-    run.callbacks.call("on_checkpoint_end", str(path))
-    run.callbacks.call("on_checkpoint_write_end", str(path))
+    run.callbacks.checkpoint_written(str(path))
 
 
 def _load_data(run: TrialRun) -> dict[str, Any]:
@@ -63,24 +67,45 @@ def _load_data(run: TrialRun) -> dict[str, Any]:
     }
 
 
-def _copy_sources(origin: Path, target: Path) -> None:
+def _copy_sources(origin: Path, target: Path, checkpoints: Path) -> None:
     target.mkdir()
-    for file in _sources(origin, target):
+    for file in _sources(origin, checkpoints):
         copy = target / file.relative_to(origin)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(file, copy)
 
 
-def _sources(folder: Path, target: Path) -> Iterator[Path]:
+def _sources(origin: Path, checkpoints: Path) -> Iterator[Path]:
     """Small text files that a trial can be imported from; no environments, caches or data."""
-    for entry in sorted(folder.iterdir()):
-        if entry.name.startswith(".") or entry.name == "__pycache__" or entry == target:
-            continue
-        if entry.is_dir() and not entry.is_symlink():
-            if not (entry / "pyvenv.cfg").exists():
-                yield from _sources(entry, target)
-        elif entry.suffix in _SOURCE_SUFFIXES and entry.stat().st_size <= _LARGEST_SOURCE:
-            yield entry
+    seen = 0
+    for folder, folders, files in os.walk(origin):
+        path = Path(folder)
+        folders[:] = [name for name in folders if _may_hold_sources(path / name, checkpoints)]
+        seen += len(folders) + len(files)
+        if seen > _MOST_ENTRIES:
+            logger.warning(
+                f"{origin} has more than {_MOST_ENTRIES} files: not all sources are copied into "
+                "the checkpoint's code folder; start the script in the folder of its sources"
+            )
+            return
+        yield from (path / name for name in files if _is_source(path / name))
+
+
+def _may_hold_sources(folder: Path, checkpoints: Path) -> bool:
+    return not (
+        folder.name.startswith(".")
+        or folder.name == "__pycache__"
+        or (folder / "pyvenv.cfg").exists()
+        or folder.resolve() == checkpoints.resolve()
+    )
+
+
+def _is_source(file: Path) -> bool:
+    return (
+        file.suffix in _SOURCE_SUFFIXES
+        and file.is_file()
+        and file.stat().st_size <= _LARGEST_SOURCE
+    )
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:

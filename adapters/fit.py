@@ -22,7 +22,8 @@ from det_compat.adapters.trial_run import TrialRun
 from det_compat.adapters.trial_state import TrialState
 from det_compat.errors import InvalidHP
 from det_compat.pytorch._context import PyTorchTrialContext
-from det_compat.pytorch._train_unit import TrainUnit
+from det_compat.pytorch._train_unit import Epoch, TrainUnit
+from det_compat.random_state import preserved_random_state
 
 logger = logging.getLogger("determined.pytorch")
 
@@ -51,7 +52,9 @@ def fit(
         step_zero_validation=step_zero_validation,
     )
     try:
-        _trainer(context, test_mode).fit(module)
+        with preserved_random_state():
+            trainer = _trainer(context, test_mode)
+        trainer.fit(module)
     finally:
         _back_to_device(context)
 
@@ -143,6 +146,19 @@ class ScheduledModule(TrialHooks):
             self._restored = read_checkpoint(directory)
             run.state = TrialState(**self._restored["trial_state"])
         run.begin(self._latest_checkpoint)
+        self.trainer.log_every_n_steps = min(self.trainer.log_every_n_steps, run.epoch_len)
+        self.trainer.fit_loop.max_epochs = self._epochs_to_go()
+
+    def _epochs_to_go(self) -> int:
+        """For the progress bar: the schedule stops the run. -1 is no limit, to Lightning."""
+        length, state = self._schedule.max_length, self.run.state
+        assert isinstance(length.value, int)
+        if isinstance(length, Epoch):
+            batches = length.value * self.run.epoch_len
+        else:
+            batches = length.value
+        epochs = -(-(batches - state.batches_trained) // self.run.epoch_len)
+        return epochs if 0 < epochs < NEVER else -1
 
     def on_train_start(self) -> None:
         super().on_train_start()

@@ -83,7 +83,9 @@ class TrialHooks(pl.LightningModule):
 
     def configure_callbacks(self) -> Sequence[pl.Callback]:
         """What ends the run if an exception does not let ``teardown`` do it."""
-        return [EndRunOnException()]
+        callbacks: list[pl.Callback] = self.trainer.callbacks  # type: ignore[attr-defined]
+        found = any(isinstance(callback, EndRunOnException) for callback in callbacks)
+        return [] if found else [EndRunOnException()]
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """The trial's own, for Lightning's checkpoints and monitors; the trial steps them."""
@@ -106,6 +108,9 @@ class TrialHooks(pl.LightningModule):
             run.state = TrialState(**self._restored["trial_state"])
         elif self.trainer.current_epoch == 0:
             run.state = TrialState()
+        # A validation before this fit has left them in eval mode, which Lightning would warn of.
+        for model in run.context.models:
+            model.train()
         ckpt_path = self.trainer.ckpt_path
         run.begin(None if ckpt_path is None else str(ckpt_path))
 

@@ -53,6 +53,11 @@ class MetricsWindow:
             return [to_numpy(dict(metrics)) for metrics in self._batches]
         return self._batches
 
+    def clear(self) -> None:
+        """Forget all metrics."""
+        self._batches = []
+        self._is_on_device = False
+
     def close(self) -> list[dict[str, Any]]:
         """The metrics, as NumPy arrays; the window is empty after it."""
         batches, self._batches = self._batches, []

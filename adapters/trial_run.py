@@ -34,7 +34,7 @@ from det_compat.pytorch._metrics import (
     reduce_validation_metrics,
     to_numpy,
 )
-from det_compat.pytorch._overrides import takes_parameter
+from det_compat.pytorch._overrides import is_overridden, takes_parameter
 
 logger = logging.getLogger("determined.pytorch")
 
@@ -76,6 +76,8 @@ class TrialRun:
         self.training_metrics = MetricsWindow("train_batch")
         self._validation_metrics = MetricsWindow("evaluate_batch")
         self._in_period = False
+        measure = getattr(trial, "get_batch_length", None)
+        self._measures_batches = is_overridden(measure, "PyTorchTrial")
 
     @property
     def is_chief(self) -> bool:
@@ -86,12 +88,19 @@ class TrialRun:
 
     def begin(self, checkpoint: str | None = None, *, training: bool = True) -> None:
         """Start the callbacks and build the loaders; ``checkpoint`` is what the run starts from."""
+        self._forget_metrics()
         self.callbacks.startup(self.state.batches_trained, checkpoint)
         if training:
             self._build_training_loader()
         self._build_validation_loader()
         if training:
             self.stream = BatchStream(self._training_loader)
+
+    def _forget_metrics(self) -> None:
+        # A run before this one may have ended by an exception.
+        self._in_period = False
+        self.training_metrics.clear()
+        self._validation_metrics.clear()
 
     def _build_training_loader(self) -> None:
         method = "build_training_data_loader"
@@ -152,10 +161,16 @@ class TrialRun:
         if isinstance(metrics, torch.Tensor):
             metrics = {"loss": metrics}
         self.training_metrics.append(metrics)
+        self._measure(batch)
         state.batches_trained += 1
         if idx_in_epoch == self.epoch_len - 1:
             self.callbacks.call("on_training_epoch_end", epoch_idx)
             state.epochs_trained += 1
+
+    def _measure(self, batch: Any) -> None:
+        # A trial may count its records here; what the base class does has no effect.
+        if self._measures_batches:
+            self.trial.get_batch_length(batch)
 
     def _start_period(self) -> None:
         self._in_period = True
@@ -227,6 +242,7 @@ class TrialRun:
             if self.is_chief:
                 self._evaluate_full_dataset(batch.loader)
             return
+        self._measure(batch)
         method = self.trial.evaluate_batch
         if takes_parameter(method, "batch_idx", 2):
             metrics = method(batch=batch, batch_idx=batch_idx)

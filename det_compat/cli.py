@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 
 from det_compat import __version__, run
@@ -12,7 +13,8 @@ _COMMANDS = (run,)
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line ``argv``, the process's own by default, and return the exit status."""
-    args = _parser().parse_args(argv)
+    own, script_args = run.split(sys.argv[1:] if argv is None else list(argv))
+    args = _parser().parse_args(own, argparse.Namespace(script_args=script_args))
     status: int = args.command(args)
     return status
 

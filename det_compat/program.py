@@ -27,6 +27,7 @@ class Program(NamedTuple):
     package: str | None
     loader: Any
     file: str
+    cached: str | None
     code: CodeType
 
     def spec(self) -> ModuleSpec:
@@ -54,10 +55,11 @@ def load_path(path: str) -> Program:
         SystemExit: there is no ``__main__.py``.
         SyntaxError: the script cannot be compiled.
     """
-    importer = pkgutil.get_importer(path)
+    # as Python does it: any `..` stays
+    file = os.path.join(os.getcwd(), path)
+    importer = pkgutil.get_importer(file)
     if importer is not None:
-        return _load_folder(path, importer)
-    file = os.path.abspath(path)
+        return _load_folder(path, file, importer)
     loader = _file_loader(file)
     return Program(
         name=file,
@@ -67,6 +69,7 @@ def load_path(path: str) -> Program:
         package=None,
         loader=loader,
         file=file,
+        cached=None,
         code=_compile(loader, file),
     )
 
@@ -84,18 +87,19 @@ def _compile(loader: SourceFileLoader | SourcelessFileLoader, file: str) -> Code
     return _not_none(loader.get_code(RERUN), file)
 
 
-def _load_folder(path: str, importer: Any) -> Program:
+def _load_folder(path: str, folder: str, importer: Any) -> Program:
     spec = importer.find_spec("__main__")
     if spec is None:
         sys.exit(f"det-compat: can't find '__main__' module in {path!r}")
     return Program(
-        name=os.path.abspath(path),
+        name=folder,
         is_module=False,
         argv0=path,
-        first_path=path,
+        first_path=folder,
         package="",
         loader=spec.loader,
         file=spec.origin,
+        cached=spec.cached,
         code=_not_none(spec.loader.get_code("__main__"), spec.origin),
     )
 
@@ -117,6 +121,7 @@ def load_module(name: str) -> Program:
         package=spec.parent,
         loader=loader,
         file=file,
+        cached=spec.cached,
         code=_not_none(loader.get_code(spec.name), spec.name),
     )
 

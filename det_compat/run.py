@@ -26,25 +26,32 @@ def add_parser(commands: _Commands) -> None:
         "run",
         help="run a script, with `import determined` finding det_compat",
         description="Run an unmodified script as `python SCRIPT` would, with `import determined` "
-        "finding det_compat. On several processes: "
-        "torchrun --nproc_per_node=N --no-python det-compat run SCRIPT",
+        "finding det_compat.",
+        epilog="on several processes:\n"
+        "  torchrun --nproc_per_node=N --no-python det-compat run SCRIPT [ARGS...]",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="det-compat run SCRIPT [ARGS...]\n       det-compat run -m MODULE [ARGS...]",
     )
-    # REMAINDER: whatever follows is the script's own, options included
-    rest = argparse.REMAINDER
-    parser.add_argument(
-        "-m", dest="module", nargs=rest, metavar="MODULE", help="run a module, as python -m does"
-    )
-    parser.add_argument("script", nargs="?", metavar="SCRIPT", help="a file, directory or zip file")
-    parser.add_argument("args", nargs=rest, metavar="ARGS", help="what the script gets")
-    parser.set_defaults(command=lambda args: _command(parser, args))
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("-m", dest="module", help="run a module, as python -m does")
+    what.add_argument("script", nargs="?", metavar="SCRIPT", help="a file, directory or zip file")
+    parser.set_defaults(command=_command)
 
 
-def _command(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
-    name, *argv = args.module or [args.script, *args.args]
-    if not name:
-        parser.error("name a SCRIPT, or a module with -m MODULE")
-    return run(name, argv, is_module=bool(args.module))
+def split(argv: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """A command line of ``det-compat`` up to the script's name, and the script's own arguments.
+
+    argparse sees only the first: it takes a ``--`` away from the second.
+    """
+    if argv[:1] != ["run"]:
+        return argv, []
+    end = 3 if argv[1:2] == ["-m"] else 2
+    return argv[:end], argv[end:]
+
+
+def _command(args: argparse.Namespace) -> int:
+    name = args.module or args.script
+    return run(name, args.script_args, is_module=args.module is not None)
 
 
 def run(name: str, argv: Sequence[str], *, is_module: bool = False) -> int:
@@ -103,7 +110,7 @@ def _main_module(program: Program) -> ModuleType:
     vars(main).update(
         __annotations__={},
         __builtins__=builtins,
-        __cached__=None,
+        __cached__=program.cached,
         __file__=program.file,
         __loader__=program.loader,
         __package__=program.package,

@@ -89,14 +89,14 @@ class DistributedContext:
         """Refused: Horovod is not supported."""
         raise RuntimeError(
             "det_compat does not run on Horovod. Start the script with torchrun and give "
-            "pytorch.init() no `distributed`: see MIGRATION.md, 'determined.horovod'."
+            "pytorch.init() no `distributed`: see MIGRATION.md#determinedhorovod."
         )
 
     @classmethod
     def from_deepspeed(cls, chief_ip: str | None = None) -> DistributedContext:
         """Refused: DeepSpeed trials are not supported."""
         raise RuntimeError(
-            "det_compat does not run DeepSpeed trials: see MIGRATION.md, 'determined.pytorch.deepspeed'."
+            "det_compat does not run DeepSpeed trials: see MIGRATION.md#determinedpytorchdeepspeed."
         )
 
     def get_rank(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import warnings
 from typing import Any
@@ -52,7 +53,7 @@ class _AutocastHooks:
         if isinstance(output, torch.Tensor):
             return output.float() if output.dtype == torch.float16 else output
         if isinstance(output, dict):
-            return {key: self._to_float32(value) for key, value in output.items()}
+            return _like(output, {key: self._to_float32(value) for key, value in output.items()})
         if isinstance(output, (list, tuple)):
             values = [self._to_float32(value) for value in output]
             if hasattr(output, "_fields"):
@@ -66,6 +67,19 @@ class _AutocastHooks:
                 "context.wrap_scaler() yourself in place of use_amp()."
             )
         return output
+
+
+def _like(output: dict[Any, Any], values: dict[Any, Any]) -> dict[Any, Any]:
+    """``values`` in a dict of the class of ``output``, which has attributes in some libraries."""
+    if type(output) is dict:
+        return values
+    same = copy.copy(output)
+    try:
+        for key, value in values.items():
+            same[key] = value
+    except TypeError:  # read-only
+        return values
+    return same
 
 
 def apex_scaler(

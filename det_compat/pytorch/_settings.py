@@ -56,7 +56,7 @@ class TrialSettings:
     def _hparams_seen(self) -> str:
         if self._hparams is None:
             return "no hparams were given"
-        return f"the hparams have only {sorted(self._hparams)}"
+        return f"the hparams have only {sorted(map(str, self._hparams))}"
 
     def get_experiment_config(self) -> dict[str, Any]:
         """The experiment config given as ``exp_conf``.

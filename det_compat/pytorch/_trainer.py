@@ -8,6 +8,7 @@ import sys
 from det_compat.pytorch._context import PyTorchTrialContext
 from det_compat.pytorch._train_unit import Batch, Epoch, TrainUnit
 from det_compat.pytorch._trial import PyTorchTrial
+from det_compat.random_state import preserved_random_state
 
 logger = logging.getLogger("determined.pytorch")
 
@@ -80,7 +81,8 @@ class Trainer:
                 "profiling_enabled has no effect off a Determined cluster; call "
                 "context.set_profiler(...) in the trial's __init__"
             )
-        from det_compat.adapters.fit import fit
+        with preserved_random_state():
+            from det_compat.adapters.fit import fit
 
         fit(
             self._trial,

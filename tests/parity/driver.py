@@ -24,7 +24,7 @@ from cases import CASES, Case
 from determined import core, pytorch
 from recording import Record, error_of, recorded, seed_everything, state_of
 
-SECONDS_PER_CASE = 30
+SECONDS_PER_CASE = float(os.environ.get("PARITY_SECONDS_PER_CASE", "60"))
 
 
 def run(case: Case, record: Record, found: dict[str, Any]) -> None:
@@ -36,8 +36,6 @@ def run(case: Case, record: Record, found: dict[str, Any]) -> None:
     )
     hparams = {"global_batch_size": 4, **case.hparams}
     arguments: dict[str, Any] = {"hparams": hparams, "aggregation_frequency": case.aggregation}
-    if case.exp_conf:
-        arguments["exp_conf"] = case.exp_conf
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         arguments["distributed"] = core.DistributedContext.from_torch_distributed()
     with pytorch.init(**arguments) as context:

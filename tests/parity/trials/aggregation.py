@@ -50,7 +50,8 @@ class TwoSchedules(Classifier):
     def __init__(self, context: PyTorchTrialContext) -> None:
         self.context = context
         self.model = context.wrap_model(self.net())
-        first, second = self.model[0], self.model[2]
+        net = getattr(self.model, "module", self.model)
+        first, second = net[0], net[2]
         self.first = context.wrap_optimizer(torch.optim.SGD(first.parameters(), lr=0.1))
         self.second = context.wrap_optimizer(
             torch.optim.Adagrad(second.parameters(), lr=0.1),

@@ -28,7 +28,8 @@ class CreateGraph(Classifier):
 
     def train_batch(self, batch, epoch_idx, batch_idx):
         loss = self.loss(batch)
-        self.context.backward(loss, create_graph=True)
+        retain = self.hparam("retain", True)
+        self.context.backward(loss, retain_graph=retain, create_graph=True)
         norm = sum(p.grad.square().sum() for p in self.model.parameters())
         self.context.backward(0.1 * norm)
         self.context.step_optimizer(self.optimizer)
@@ -136,5 +137,6 @@ class Frozen(Classifier):
     """Half of the model is frozen until the second epoch."""
 
     def train_batch(self, batch, epoch_idx, batch_idx):
-        self.model[0].requires_grad_(epoch_idx > 0)
+        net = getattr(self.model, "module", self.model)
+        net[0].requires_grad_(epoch_idx > 0)
         return super().train_batch(batch, epoch_idx, batch_idx)

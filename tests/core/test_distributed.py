@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from det_compat.core import DistributedContext, DummyDistributedContext
+from tests.torchrun import free_port, on_two_ranks
+
+pytestmark = pytest.mark.xdist_group("two_ranks_core")
+
+TORCHRUN = {
+    "RANK": 3,
+    "WORLD_SIZE": 4,
+    "LOCAL_RANK": 1,
+    "LOCAL_WORLD_SIZE": 2,
+    "GROUP_RANK": 1,
+    "GROUP_WORLD_SIZE": 2,
+}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    ports = str(free_port()), str(free_port())
+    script = Path(__file__).with_name("collectives.py")
+    return on_two_ranks(script, tmp_path_factory.mktemp("collectives"), *ports)
+
+
+EXPECTED: dict[str, tuple[Any, Any]] = {
+    "ranks": ((0, 0, 2, 1), (1, 1, 2, 1)),
+    "gather": ([("rank", 0), ("rank", 1)], None),
+    "gather_local": ([{0: None}, {1: None}], None),
+    "allgather": ([[0], [1, 1]],) * 2,
+    "allgather_local": (["", "x"],) * 2,
+    "broadcast": ({"from": 0},) * 2,
+    "broadcast_local": (("from", 0),) * 2,
+    "broadcast_local of nothing": (7, 7),
+    "big": (3_000_000,) * 2,
+    "in threes": ([[0, 1], [2, 3], [4, 5]],) * 2,
+}
+
+
+@pytest.mark.parametrize("what", EXPECTED)
+def test_collectives_on_two_ranks(found: list[dict[str, Any]], what: str) -> None:
+    assert tuple(rank["ours"][what] for rank in found) == EXPECTED[what]
+
+
+@pytest.mark.parametrize("what", EXPECTED)
+def test_collectives_give_what_determined_gives(found: list[dict[str, Any]], what: str) -> None:
+    pytest.importorskip("determined")
+    assert [rank["ours"][what] for rank in found] == [rank["theirs"][what] for rank in found]
+
+
+def test_objects_arrive_whole(found: list[dict[str, Any]]) -> None:
+    for rank in found:
+        kinds, ranks, tensors = zip(*rank["ours"]["things"], strict=True)
+        assert kinds == ("Thing", "Thing")
+        assert ranks == (0, 1)
+        assert torch.equal(torch.stack(tensors), torch.tensor([[0.0, 0.0], [1.0, 1.0]]))
+
+
+def test_a_rank_keeps_its_own_object(found: list[dict[str, Any]]) -> None:
+    assert [rank["ours"]["is its own"] for rank in found] == [True, True]
+
+
+def test_the_process_group_is_made_on_first_use_and_left_to_the_script(
+    found: list[dict[str, Any]],
+) -> None:
+    assert [rank["ours"]["made"] for rank in found] == [(False, True, True)] * 2
+
+
+def test_local_collectives_where_each_machine_has_one_process(found: list[dict[str, Any]]) -> None:
+    for rank, result in enumerate(found):
+        assert result["two machines"] == {
+            "allgather": [0, 1],
+            "gather_local": [rank],
+            "allgather_local": [rank],
+            "broadcast_local": rank,
+            "agents": 2,
+        }
+
+
+def test_one_process_needs_no_process_group() -> None:
+    context = DummyDistributedContext()
+    assert isinstance(context, DistributedContext)
+    thing = object()
+    assert context.gather(thing) == context.allgather(thing) == [thing]
+    assert context.gather_local(thing) == context.allgather_local(thing) == [thing]
+    assert context.broadcast(thing) is context.broadcast_local(thing) is thing
+    assert context.broadcast_local() is None
+    context.init_process_group()
+    context.close()
+    assert not torch.distributed.is_initialized()
+
+
+def test_one_process_is_as_determined_has_it() -> None:
+    reference = pytest.importorskip("determined.core").DummyDistributedContext()
+    context = DummyDistributedContext()
+    for name in ("rank", "size", "local_rank", "local_size", "cross_rank", "cross_size"):
+        assert getattr(context, name) == getattr(reference, name)
+    for name in ("get_rank", "get_local_rank", "get_size", "get_num_agents"):
+        assert getattr(context, name)() == getattr(reference, name)()
+
+
+def test_from_torch_distributed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in TORCHRUN.items():
+        monkeypatch.setenv(name, str(value))
+    context = DistributedContext.from_torch_distributed(chief_ip="10.0.0.1")
+    assert (context.rank, context.size) == (3, 4)
+    assert (context.local_rank, context.local_size) == (1, 2)
+    assert (context.cross_rank, context.cross_size) == (1, 2)
+
+
+def test_from_torch_distributed_names_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in TORCHRUN.items():
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.delenv("LOCAL_RANK")
+    monkeypatch.delenv("GROUP_WORLD_SIZE")
+    with pytest.raises(RuntimeError, match="LOCAL_RANK, GROUP_WORLD_SIZE.*not set.*torchrun"):
+        DistributedContext.from_torch_distributed()
+
+
+@pytest.mark.parametrize(("rank", "size"), [(2, 2), (-1, 2), (0, 0)])
+def test_refuses_a_rank_that_there_is_not(rank: int, size: int) -> None:
+    with pytest.raises(ValueError, match=f"size={size}, got {rank}"):
+        DistributedContext(
+            rank=rank, size=size, local_rank=0, local_size=1, cross_rank=0, cross_size=1
+        )
+
+
+def test_takes_the_arguments_of_determined() -> None:
+    DistributedContext(
+        rank=0,
+        size=1,
+        local_rank=0,
+        local_size=1,
+        cross_rank=0,
+        cross_size=1,
+        chief_ip="127.0.0.1",
+        pub_port=1,
+        pull_port=2,
+        port_offset=3,
+        force_tcp=True,
+    )
+
+
+def test_horovod_and_deepspeed_are_refused() -> None:
+    with pytest.raises(RuntimeError, match="torchrun.*MIGRATION.md"):
+        DistributedContext.from_horovod(None)
+    with pytest.raises(RuntimeError, match="DeepSpeed.*MIGRATION.md"):
+        DistributedContext.from_deepspeed()

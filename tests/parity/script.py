@@ -1,0 +1,43 @@
+"""A user's script, which trains one trial and prints what became of it.
+
+It seeds before it imports anything else: imports must leave the generators alone.
+"""
+
+import random
+import sys
+
+random.seed(23)
+
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+
+np.random.seed(23)
+torch.manual_seed(23)
+
+import torch.distributed as dist  # noqa: E402
+from determined import core, pytorch  # noqa: E402
+from trials.endings import Ends  # noqa: E402
+
+HOW = sys.argv[1]
+WHERE = {"invalid": "train_batch", "error": "on_validation_end", "exit": "evaluate_batch"}
+
+
+def main() -> int:
+    hparams = {"global_batch_size": 4, "do": HOW, "at": WHERE.get(HOW)}
+    distributed = None
+    if HOW == "distributed":
+        dist.init_process_group("gloo")
+        distributed = core.DistributedContext.from_torch_distributed()
+    print(sys.argv[1:], __name__, sys.path[0].endswith("parity"))
+    with pytorch.init(hparams=hparams, distributed=distributed) as context:
+        trial = Ends(context)
+        trainer = pytorch.Trainer(trial, context)
+        trainer.fit(max_length=pytorch.Epoch(2), validation_period=pytorch.Epoch(1))
+        rank, size = context.distributed.rank, context.distributed.size
+        print(rank, size, [p.double().sum().item() for p in trial.model.parameters()])
+        print(rank, random.random(), np.random.rand(), torch.rand(1).item(), flush=True)
+    return 4 if HOW == "return" else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

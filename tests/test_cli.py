@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import det_compat
+from det_compat.cli import main
+from tests.fresh_python import python
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exited:
+        main(["--help"])
+    assert exited.value.code == 0
+    shown = capsys.readouterr().out
+    assert "run a script, with `import determined` finding det_compat" in shown
+    assert "--version" in shown
+
+
+def test_help_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exited:
+        main(["run", "--help"])
+    assert exited.value.code == 0
+    shown = capsys.readouterr().out
+    assert "det-compat run SCRIPT [ARGS...]" in shown
+    assert "torchrun --nproc_per_node=N --no-python det-compat run SCRIPT" in shown
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exited:
+        main(["--version"])
+    assert exited.value.code == 0
+    assert capsys.readouterr().out == f"det-compat {det_compat.__version__}\n"
+
+
+@pytest.mark.parametrize("argv", [[], ["fly"], ["--fly"]])
+def test_a_wrong_command_line_exits_with_2(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exited:
+        main(argv)
+    assert exited.value.code == 2
+    assert "usage: det-compat" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("argv", [["--help"], ["run", "--help"], ["--version"]])
+def test_it_starts_without_torch(argv: list[str], tmp_path: Path) -> None:
+    code = f"""
+import atexit, sys
+heavy = {{"torch", "numpy", "yaml", "pytorch_lightning", "determined"}}
+atexit.register(lambda: print("loaded:", heavy & {{*sys.modules}}))
+from det_compat.cli import main
+main({argv!r})
+"""
+    assert python("-c", code, cwd=tmp_path).stdout.splitlines()[-1] == "loaded: set()"
+
+
+def test_python_m_is_the_same_command(tmp_path: Path) -> None:
+    done = python("-m", "det_compat", "--version", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, f"det-compat {det_compat.__version__}\n")

@@ -1,0 +1,61 @@
+"""Runs a script of the tests on two ranks, as torchrun does."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+ROOT = Path(__file__).parents[1]
+SECONDS = 120
+
+Scenario = Callable[[Path], Any]
+
+
+def on_two_ranks(script: Path, out: Path, *args: str) -> list[dict[str, Any]]:
+    """What each rank of ``script OUT ARGS...`` found: see ``find``."""
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2"]
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "OMP_NUM_THREADS": "1",
+        "XDG_DATA_HOME": str(out / "home"),
+    }
+    finished = subprocess.run(
+        [*torchrun, "--master_port", str(free_port()), str(script), str(out), *args],
+        cwd=out,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr[-5000:]
+    return [torch.load(out / f"{rank}.pt", weights_only=False) for rank in range(2)]
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("", 0))
+        port: int = sock.getsockname()[1]
+    return port
+
+
+def find(scenarios: dict[str, Scenario]) -> None:
+    """In the script: run each scenario and save what it returns, or the exception, by its name."""
+    out = Path(sys.argv[1])
+    found = {name: _outcome(scenario, out) for name, scenario in scenarios.items()}
+    torch.save(found, out / f"{os.environ['RANK']}.pt")
+
+
+def _outcome(scenario: Scenario, out: Path) -> Any:
+    try:
+        return scenario(out)
+    except BaseException as error:  # some are SystemExit, Determined's are no Exceptions
+        return f"{type(error).__name__}: {error}"
