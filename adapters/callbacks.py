@@ -25,8 +25,8 @@ class TrialCallbacks:
         for name, callback in callbacks.items():
             if is_overridden(callback.on_checkpoint_end, "PyTorchCallback"):
                 logger.warning(
-                    f"callback {name!r} defines on_checkpoint_end(), which is deprecated: rename it "
-                    "to on_checkpoint_write_end()"
+                    f"callback {name!r} defines on_checkpoint_end(), which is deprecated: rename "
+                    "it to on_checkpoint_write_end()"
                 )
 
     def call(self, hook: str, *args: Any, **kwargs: Any) -> None:
@@ -51,7 +51,7 @@ class TrialCallbacks:
             hook(epoch_idx) if takes_parameter(hook, "epoch_idx", 1) else hook()
 
     def checkpoint_written(self, path: str) -> None:
-        """``on_checkpoint_end``, deprecated, and ``on_checkpoint_write_end``, one callback at a time."""
+        """``on_checkpoint_end``, then ``on_checkpoint_write_end``, of one callback at a time."""
         for callback in self._callbacks.values():
             callback.on_checkpoint_end(path)
             callback.on_checkpoint_write_end(path)

@@ -26,7 +26,7 @@ logger = logging.getLogger("determined.pytorch")
 
 
 def write_checkpoint(run: TrialRun) -> None:
-    """Write a checkpoint directory and tell the callbacks; every rank calls it, the chief writes."""
+    """Write a checkpoint directory and tell the callbacks. All ranks call it; the chief writes."""
     run.state.last_ckpt = run.state.batches_trained
     uuid = ""
     if run.is_chief:

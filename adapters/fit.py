@@ -17,7 +17,7 @@ from det_compat.adapters.determined_checkpoint import read_checkpoint, write_che
 from det_compat.adapters.environment import TrialEnvironment
 from det_compat.adapters.hooks import TrialHooks
 from det_compat.adapters.schedule import Due, Schedule
-from det_compat.adapters.strategy import prepare_trainer
+from det_compat.adapters.strategy import log_often_enough, prepare_trainer
 from det_compat.adapters.trial_run import TrialRun
 from det_compat.adapters.trial_state import TrialState
 from det_compat.errors import InvalidHP
@@ -146,18 +146,16 @@ class ScheduledModule(TrialHooks):
             self._restored = read_checkpoint(directory)
             run.state = TrialState(**self._restored["trial_state"])
         run.begin(self._latest_checkpoint)
-        self.trainer.log_every_n_steps = min(self.trainer.log_every_n_steps, run.epoch_len)
+        log_often_enough(self.trainer, run.epoch_len)
         self.trainer.fit_loop.max_epochs = self._epochs_to_go()
 
     def _epochs_to_go(self) -> int:
         """For the progress bar: the schedule stops the run. -1 is no limit, to Lightning."""
         length, state = self._schedule.max_length, self.run.state
         assert isinstance(length.value, int)
-        if isinstance(length, Epoch):
-            batches = length.value * self.run.epoch_len
-        else:
-            batches = length.value
-        epochs = -(-(batches - state.batches_trained) // self.run.epoch_len)
+        batches_per_unit = self.run.epoch_len if isinstance(length, Epoch) else 1
+        batches = length.value * batches_per_unit - state.batches_trained
+        epochs = -(-batches // self.run.epoch_len)
         return epochs if 0 < epochs < NEVER else -1
 
     def on_train_start(self) -> None:
@@ -187,7 +185,7 @@ class ScheduledModule(TrialHooks):
             self._go_on()
 
     def _go_on(self) -> None:
-        """Do what is still due, up to the next validation, which Lightning runs after this batch."""
+        """Do what is still due, up to the next validation, which Lightning runs next."""
         for _ in self._still_due:
             # Lightning validates where the count of batches divides by this.
             self.trainer.val_check_batch = 1

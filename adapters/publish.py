@@ -10,7 +10,6 @@ from pytorch_lightning.trainer.states import TrainerFn
 
 from det_compat.pytorch._metrics import is_scalar
 
-
 _PROGRESS = ("batches", "epochs")
 
 

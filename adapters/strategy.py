@@ -88,6 +88,12 @@ def register_comm_hook(trainer: pl.Trainer, models: list[torch.nn.Module]) -> No
             model.register_comm_hook(strategy._ddp_comm_state, hook)
 
 
+def log_often_enough(trainer: pl.Trainer, batches: int) -> None:
+    """Let loggers write at least once in every ``batches`` batches."""
+    flags = vars(trainer)  # which Trainer does not declare
+    flags["log_every_n_steps"] = min(flags["log_every_n_steps"], batches)
+
+
 def count_step(trainer: pl.Trainer) -> None:
     """Let ``trainer.global_step`` count a batch: checkpoints and loggers go by it."""
     progress = trainer.fit_loop.epoch_loop.manual_optimization.optim_step_progress

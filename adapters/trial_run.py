@@ -202,9 +202,7 @@ class TrialRun:
     def end_period(self) -> dict[str, Any]:
         """Average, reduce and report the training metrics; returns the averages, on every rank."""
         self._in_period = False
-        batches = self.training_metrics.close()
-        if self.context.distributed.size > 1:
-            batches = combine_training_metrics(self.context.distributed, batches)
+        batches = combine_training_metrics(self.context.distributed, self.training_metrics.close())
         averages = average_training_metrics(batches)
         averages.update(to_numpy(self.context.reduce_metrics(for_training=True)))
         if self.is_chief:
@@ -217,8 +215,10 @@ class TrialRun:
         return averages
 
     def averages_so_far(self) -> dict[str, Any]:
-        """The chief's averages over the period that is not over yet."""
-        return average_training_metrics(self.training_metrics.peek())
+        """Averages over the period that is not over yet, without reducers, on every rank."""
+        distributed = self.context.distributed
+        batches = combine_training_metrics(distributed, self.training_metrics.peek())
+        return distributed.broadcast(average_training_metrics(batches))
 
     # Validation
 

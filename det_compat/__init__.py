@@ -1,7 +1,8 @@
 """Run Determined AI's PyTorchTrial code on PyTorch Lightning.
 
-``det_compat.pytorch`` has the names of ``determined.pytorch`` 0.38.1. ``to_lightning`` turns a trial
-class into a LightningModule class. ``alias_determined`` makes ``import determined`` find det_compat.
+``det_compat.pytorch`` has the names of ``determined.pytorch`` 0.38.1. ``to_lightning`` turns a
+trial class into a LightningModule class. ``alias_determined`` makes ``import determined`` find
+det_compat.
 
 Importing this package has no side effects and imports neither torch nor Lightning: every name is
 loaded when it is first used.

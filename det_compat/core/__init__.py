@@ -1,4 +1,4 @@
-"""What trials use of ``determined.core``: ranks, metric reports and the place of the run's files."""
+"""What trials use of ``determined.core``: ranks, metric reports, where a run's files are."""
 
 from __future__ import annotations
 

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 
-
 T = TypeVar("T")
 
 

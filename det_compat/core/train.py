@@ -33,7 +33,7 @@ class TrainContext:
         metrics: dict[str, Any],
         batch_metrics: list[dict[str, Any]] | None = None,
     ) -> None:
-        """Log the training metrics of a reporting period, ``steps_completed`` batches into the run."""
+        """Log the training metrics of a period, ``steps_completed`` batches into the run."""
         logger.info(
             f"report_training_metrics(steps_completed={steps_completed}, metrics={metrics})"
         )

@@ -73,8 +73,8 @@ def _like(output: dict[Any, Any], values: dict[Any, Any]) -> dict[Any, Any]:
     """``values`` in a dict of the class of ``output``, which has attributes in some libraries."""
     if type(output) is dict:
         return values
-    same = copy.copy(output)
     try:
+        same = copy.copy(output)
         for key, value in values.items():
             same[key] = value
     except TypeError:  # read-only
@@ -94,7 +94,7 @@ def apex_scaler(
     float16 autocast with float32 weights.
 
     Raises:
-        ValueError: an ``opt_level`` that Apex does not have.
+        ValueError: an ``opt_level`` that Apex does not have, or a ``loss_scale`` that is no number.
     """
     level = "O1" if opt_level is None else opt_level
     if level not in APEX_OPT_LEVELS:
@@ -107,7 +107,7 @@ def apex_scaler(
         + _meaning(level, device)
         + ". Call context.experimental.use_amp() to say so in the code.",
         FutureWarning,
-        stacklevel=4,
+        stacklevel=3,
     )
     if num_losses is not None and num_losses > 1:
         logger.warning(f"configure_apex_amp: the {num_losses} losses share one loss scale")
@@ -117,8 +117,20 @@ def apex_scaler(
         return grad_scaler(device)
     # A constant scale: it never grows, and an overflow skips the step but does not shrink it.
     return grad_scaler(
-        device, init_scale=float(loss_scale), growth_interval=2**31 - 1, backoff_factor=1.0 - 1e-12
+        device,
+        init_scale=_constant(loss_scale),
+        growth_interval=2**31 - 1,
+        backoff_factor=1.0 - 1e-12,
     )
+
+
+def _constant(loss_scale: float | str) -> float:
+    try:
+        return float(loss_scale)
+    except ValueError:
+        raise ValueError(
+            f'configure_apex_amp: loss_scale must be "dynamic" or a number, got {loss_scale!r}'
+        ) from None
 
 
 def _meaning(level: str, device: torch.device) -> str:

@@ -119,6 +119,11 @@ class PyTorchTrialContext(TrialSettings, TrialProgress, TrialTensorBoard, Reduce
         self.models.append(wrapped)
         return wrapped
 
+    def autocast_forward_pass(self, to_wrap: nn.Module) -> nn.Module:
+        """Make forward passes of ``to_wrap`` float16 autocast with float32 outputs, and return it."""
+        autocast_forward(to_wrap, self.device)
+        return to_wrap
+
     def wrap_optimizer(
         self,
         optimizer: torch.optim.Optimizer,
@@ -218,7 +223,7 @@ class PyTorchTrialContext(TrialSettings, TrialProgress, TrialTensorBoard, Reduce
         min_loss_scale: float | None = None,
         max_loss_scale: float | None = 2.0**24,
     ) -> tuple[Any, Any]:
-        """Train with torch's own mixed precision in place of NVIDIA Apex; returns what it was given.
+        """Train with torch's own mixed precision, not NVIDIA Apex; returns what it was given.
 
         O0 is float32. O1, O2 and O3 are float16 autocast of the forward passes with float32 weights
         and one gradient scaler; ``loss_scale`` is "dynamic" or a constant. The other arguments tune
@@ -227,7 +232,8 @@ class PyTorchTrialContext(TrialSettings, TrialProgress, TrialTensorBoard, Reduce
 
         Raises:
             InvalidExperimentException: there is a gradient scaler already, or a second call.
-            ValueError: an ``opt_level`` that Apex does not have.
+            ValueError: an ``opt_level`` that Apex does not have, or a ``loss_scale`` that is no
+                number.
         """
         if not enabled or not self._managed_training:
             return models, optimizers

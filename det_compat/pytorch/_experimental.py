@@ -40,6 +40,6 @@ class PyTorchExperimentalContext:
         logger.info("disabled dataset reproducibility checks")
 
     def disable_auto_to_device(self) -> None:
-        """Hand batches to the trial where the loader left them; ``context.to_device`` moves them."""
+        """Leave batches where the loader put them; ``context.to_device`` moves them."""
         self._auto_to_device = False
         logger.info("disabled automatically moving data to device")

@@ -83,8 +83,8 @@ def _load_data(directory: Path) -> dict[str, Any]:
                 return data
     found = sorted(entry.name for entry in directory.iterdir()) if directory.is_dir() else []
     raise InvalidCheckpointException(
-        f"{directory} is no PyTorchTrial checkpoint: expected load_data.json (Determined 0.17.8 and "
-        f"later) or the metadata.json of a downloaded checkpoint, found {found or 'nothing'}"
+        f"{directory} is no PyTorchTrial checkpoint: expected load_data.json (Determined 0.17.8 "
+        f"and later) or the metadata.json of a downloaded checkpoint, found {found or 'nothing'}"
     )
 
 

@@ -47,7 +47,7 @@ class Trainer:
         test_mode: bool = False,
         profiling_enabled: bool = False,
     ) -> None:
-        """Train for ``max_length``, then validate and checkpoint, as Determined 0.38.1 does locally.
+        """Train for ``max_length``, validate and checkpoint, as Determined 0.38.1 does locally.
 
         Args:
             checkpoint_period: when to checkpoint; ``Batch([1, 5])`` lists the batches.

@@ -9,7 +9,7 @@ import torch
 
 NOISE = (
     # Lightning 2.6.6 with jsonargparse 4.53
-    "ignore:(?s).*ArgumentParser.add_instantiator:DeprecationWarning",
+    "ignore:(?s).*was deprecated in v4.49.0 and will be removed in v5.0.0:DeprecationWarning",
     "ignore:(?s).*JsonargparseDeprecationWarning per type:DeprecationWarning",
     # Lightning 2.6.6 with torch 2.13
     "ignore:.*isinstance.treespec, LeafSpec.:FutureWarning",

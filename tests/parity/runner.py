@@ -25,7 +25,7 @@ def run_driver(side: str, ranks: int, out: Path, names: list[str]) -> list[str]:
     out.mkdir(parents=True, exist_ok=True)
     left, lost = list(names), []
     while left:
-        with _ports_of_determined(side, ranks):
+        with ports_of_determined(side, ranks):
             _launch(side, ranks, out, left)
         done = [name for name in left if (out / f"{name}.{ranks - 1}.pt").exists()]
         left = [name for name in left if name not in done]
@@ -81,8 +81,8 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def _ports_of_determined(side: str, ranks: int) -> Iterator[None]:
-    """Two runs of Determined on several ranks cannot share a machine: its ports are fixed."""
+def ports_of_determined(side: str, ranks: int) -> Iterator[None]:
+    """Held while it runs: two runs of Determined on several ranks cannot share a machine: its ports are fixed."""
     if side != "determined" or ranks == 1:
         yield
         return

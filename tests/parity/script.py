@@ -28,7 +28,7 @@ def main() -> int:
     if HOW == "distributed":
         dist.init_process_group("gloo")
         distributed = core.DistributedContext.from_torch_distributed()
-    print(sys.argv[1:], __name__, sys.path[0].endswith("parity"))
+    print(sys.argv[2:], __name__, sys.path[0].endswith("parity"))
     with pytorch.init(hparams=hparams, distributed=distributed) as context:
         trial = Ends(context)
         trainer = pytorch.Trainer(trial, context)

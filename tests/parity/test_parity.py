@@ -21,7 +21,7 @@ sys.path.insert(0, str(HERE))
 from cases import CASES, Case  # noqa: E402
 from compare import SECTIONS, WEIGHTS, load, report  # noqa: E402
 from runner import HERE as SCRIPTS  # noqa: E402
-from runner import command, environment, run_driver  # noqa: E402
+from runner import command, environment, ports_of_determined, run_driver  # noqa: E402
 
 Dumps = Callable[[str, int], Path]
 
@@ -91,39 +91,37 @@ def test_to_lightning(case: Case, ranks: int, dumps: Dumps) -> None:
     _compare(dumps("determined", ranks), dumps("lightning", ranks), case, ranks, WEIGHTS)
 
 
-@pytest.mark.xdist_group("parity-scripts")
-@pytest.mark.parametrize("ending", ["done", "invalid", "error", "exit", "return"])
-def test_output_and_exit_status(ending: str, tmp_path: Path) -> None:
-    ended = {}
-    for side in ("determined", "det_compat"):
-        cwd = tmp_path / side
-        cwd.mkdir()
-        ended[side] = subprocess.run(
-            [*command(side, 1), str(SCRIPTS / "script.py"), ending, "--flag"],
+def _run_script(side: str, ranks: int, tmp_path: Path, *arguments: str) -> tuple[int, list, str]:
+    cwd = tmp_path / side / "cwd"
+    cwd.mkdir(parents=True)
+    with ports_of_determined(side, ranks):
+        ended = subprocess.run(
+            [*command(side, ranks), str(SCRIPTS / "script.py"), *arguments],
             cwd=cwd,
-            env=environment(side, 1, tmp_path),
+            env=environment(side, ranks, tmp_path / side),
             capture_output=True,
             text=True,
             check=False,
         )
-    reference, ours = ended["determined"], ended["det_compat"]
-    assert (ours.returncode, ours.stdout) == (reference.returncode, reference.stdout), ours.stderr
+    return ended.returncode, sorted(ended.stdout.splitlines()), ended.stderr
+
+
+@pytest.mark.xdist_group("parity-1")
+@pytest.mark.parametrize(
+    ("ending", "status"), [("done", 0), ("invalid", 0), ("error", 1), ("exit", 3), ("return", 4)]
+)
+def test_output_and_exit_status(ending: str, status: int, tmp_path: Path) -> None:
+    arguments = (1, tmp_path, ending, "--flag")
+    reference = _run_script("determined", *arguments)
+    ours = _run_script("det_compat", *arguments)
+    assert reference[0] == status, reference[2]
+    assert ours[:2] == reference[:2], ours[2]
 
 
 @pytest.mark.xdist_group("parity-2")
-@pytest.mark.timeout(300)
 def test_plain_init_under_torchrun_distributes(tmp_path: Path) -> None:
-    """What an unchanged script prints on two ranks is what its distributed twin prints."""
-    printed = {}
-    for side, how in (("determined", "distributed"), ("det_compat", "plain")):
-        cwd = tmp_path / side
-        cwd.mkdir()
-        printed[side] = subprocess.run(
-            [*command(side, 2), str(SCRIPTS / "script.py"), how],
-            cwd=cwd,
-            env=environment(side, 2, tmp_path),
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-    assert sorted(printed["det_compat"].split("\n")) == sorted(printed["determined"].split("\n"))
+    """As the same script did that was told to."""
+    reference = _run_script("determined", 2, tmp_path, "distributed")
+    ours = _run_script("det_compat", 2, tmp_path, "plain")
+    assert reference[0] == 0, reference[2]
+    assert ours[:2] == reference[:2], ours[2]

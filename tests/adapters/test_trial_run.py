@@ -1,0 +1,349 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from det_compat import to_lightning
+from det_compat.errors import InvalidExperimentException
+from det_compat.pytorch import DataLoader, PyTorchTrial, Reducer
+from tests.adapters.trials import Linear, rows, same, trainer, weights
+
+# docs of TrialRun: what a run of two epochs calls, with a validation at the end of each
+ORDER = """
+on_trial_startup on_training_start
+on_training_epoch_start on_training_epoch_end on_training_workload_end
+on_validation_start on_validation_epoch_start on_validation_epoch_end on_validation_end
+on_training_epoch_start on_training_epoch_end on_training_workload_end
+on_validation_start on_validation_epoch_start on_validation_epoch_end on_validation_end
+on_trial_shutdown
+""".split()
+
+
+def fitted(trial_cls: type, hparams: Any = None, **flags: Any) -> Any:
+    module = to_lightning(trial_cls)(hparams=hparams or {})
+    trainer(**flags).fit(module)
+    return module
+
+
+def test_the_order_of_the_callbacks() -> None:
+    assert fitted(Linear, max_epochs=2).trial.recorder.hooks() == ORDER
+
+
+def test_the_arguments_of_the_callbacks() -> None:
+    calls = fitted(Linear).trial.recorder.calls
+    by_hook = {call[0]: call[1:] for call in calls}
+    assert by_hook["on_trial_startup"] == (0, None)
+    assert by_hook["on_training_epoch_start"] == by_hook["on_training_epoch_end"] == (0,)
+    averages, batches = by_hook["on_training_workload_end"]
+    assert averages["index"] == 1.5
+    assert (averages["batches"], averages["epochs"]) == (4, 1)
+    assert [batch["index"] for batch in batches] == [0, 1, 2, 3]
+    [outputs] = by_hook["on_validation_epoch_end"]
+    assert [list(output) for output in outputs] == [["validation_loss"]] * 2
+    [metrics] = by_hook["on_validation_end"]
+    assert list(metrics) == ["validation_loss"]
+
+
+def test_one_endless_iterator_over_the_training_loader() -> None:
+    class Counts(Linear):
+        def build_training_data_loader(self) -> Any:
+            loader = super().build_training_data_loader()
+            self.made: list[Any] = getattr(self, "made", [])
+            self.made.append(loader)
+            return loader
+
+        def train_batch(self, batch: Any, epoch_idx: int, batch_idx: int) -> dict[str, Any]:
+            self.epochs: list[int] = [*getattr(self, "epochs", []), epoch_idx]
+            return super().train_batch(batch, epoch_idx, batch_idx)
+
+    trial = fitted(Counts, max_epochs=3).trial
+    assert len(trial.made) == 1
+    assert trial.epochs == [0] * 4 + [1] * 4 + [2] * 4
+
+
+def test_the_current_batch_is_known_to_the_context() -> None:
+    class Asks(Linear):
+        def train_batch(self, batch: Any, epoch_idx: int, batch_idx: int) -> dict[str, Any]:
+            assert self.context.current_train_batch() == batch_idx
+            assert self.context.current_train_epoch() == epoch_idx
+            return super().train_batch(batch, epoch_idx, batch_idx)
+
+    assert fitted(Asks, max_epochs=2).trial.trained == list(range(8))
+
+
+def test_a_tensor_alone_is_the_loss() -> None:
+    class Returns(Linear):
+        def train_batch(self, *args: Any, **kwargs: Any) -> Any:
+            return super().train_batch(*args, **kwargs)["loss"]
+
+    used, module = trainer(), to_lightning(Returns)(hparams={})
+    used.fit(module)
+    assert "loss" in used.callback_metrics
+
+
+def test_what_else_train_batch_must_not_return() -> None:
+    class Returns(Linear):
+        def train_batch(self, *args: Any, **kwargs: Any) -> Any:
+            return [super().train_batch(*args, **kwargs)]
+
+    with pytest.raises(TypeError, match=r"train_batch\(\) must return a dict.*got list"):
+        fitted(Returns)
+
+
+def test_evaluate_batch_may_leave_out_the_index_or_call_it_otherwise() -> None:
+    class Without(Linear):
+        def evaluate_batch(self, batch: Any) -> dict[str, Any]:  # type: ignore[override]
+            return {"n": len(batch[0])}
+
+    class More(Linear):
+        def evaluate_batch(  # type: ignore[override]
+            self, batch: Any, epoch_idx: int = 5, batch_idx: int = 7
+        ) -> dict[str, Any]:
+            return {"n": 10 * epoch_idx + batch_idx}
+
+    for trial_cls, expected in ((Without, 4), (More, 50.5)):
+        [metrics] = trainer().validate(to_lightning(trial_cls)(hparams={}), verbose=False)
+        assert metrics["n"] == expected
+
+
+def test_training_metrics_that_differ_between_batches() -> None:
+    class Differs(Linear):
+        def train_batch(self, batch: Any, epoch_idx: int, batch_idx: int) -> dict[str, Any]:
+            return {"loss": 1, ("even", "odd")[batch_idx % 2]: 2}
+
+    message = "training metrics differ between batches: batch 1 .*only one of them has even, odd"
+    with pytest.raises(ValueError, match=message):
+        fitted(Differs)
+
+
+def test_validation_metrics_that_differ_between_batches() -> None:
+    class Differs(Linear):
+        def evaluate_batch(self, batch: Any, batch_idx: int) -> dict[str, Any]:
+            return {f"loss{batch_idx}": 1}
+
+    with pytest.raises(ValueError, match="same metric names.*loss0.*batch 0.*loss1.*batch 1"):
+        fitted(Differs)
+
+
+class Reduced(Linear):
+    """Metrics that each reducer makes something else of."""
+
+    reducers: Any = None
+
+    def evaluate_batch(self, batch: Any, batch_idx: int) -> dict[str, Any]:
+        return {"a": batch_idx + 1, "b": torch.tensor(float(batch_idx + 1))}
+
+    def evaluation_reducer(self) -> Any:
+        return self.reducers
+
+
+@pytest.mark.parametrize(
+    ("reducers", "a", "b"),
+    [
+        (Reducer.AVG, 1.5, 1.5),
+        (Reducer.SUM, 3, 3),
+        ({"a": Reducer.MAX, "b": Reducer.MIN}, 2, 1),
+    ],
+)
+def test_evaluation_reducers(reducers: Any, a: float, b: float) -> None:
+    trial_cls = type("Chosen", (Reduced,), {"reducers": reducers})
+    [metrics] = trainer().validate(to_lightning(trial_cls)(hparams={}), verbose=False)
+    assert metrics == {"a": a, "b": b}
+
+
+@pytest.mark.parametrize(
+    ("reducers", "message"),
+    [
+        ({"a": Reducer.AVG}, r"reducers for \['a'\], but the validation metrics are \['a', 'b'\]"),
+        (
+            {"a": Reducer.AVG, "b": Reducer.AVG, "c": Reducer.AVG},
+            r"reducers for \['a', 'b', 'c'\].*\['a', 'b'\]",
+        ),
+        ("mean", r"'mean' for the metric.*Reducer.AVG"),
+        ({"a": Reducer.AVG, "b": max}, "for the metric 'b'"),
+    ],
+)
+def test_evaluation_reducers_that_do_not_match(reducers: Any, message: str) -> None:
+    trial_cls = type("Mismatched", (Reduced,), {"reducers": reducers})
+    with pytest.raises(InvalidExperimentException, match=message):
+        fitted(trial_cls)
+
+
+def test_reducers_of_the_context() -> None:
+    class Both(Linear):
+        def finish(self) -> None:
+            wrap = self.context.wrap_reducer
+            self.both = wrap(sum, name="both")
+            self.train_only = wrap(lambda v: {"first": v[0]}, for_validation=False)
+            self.val_only = wrap(max, name="largest", for_training=False)
+
+        def train_batch(self, batch: Any, epoch_idx: int, batch_idx: int) -> dict[str, Any]:
+            self.both.update(1)
+            self.train_only.update(batch_idx)
+            return super().train_batch(batch, epoch_idx, batch_idx)
+
+        def evaluate_batch(self, batch: Any, batch_idx: int) -> dict[str, Any]:
+            self.both.update(10)
+            self.val_only.update(batch_idx)
+            return {}
+
+    used, module = trainer(), to_lightning(Both)(hparams={})
+    used.fit(module)
+    metrics = {name: float(value) for name, value in used.callback_metrics.items()}
+    del metrics["loss"], metrics["index"]
+    assert metrics == {"both": 4, "val_both": 20, "first": 0, "largest": 1}
+
+
+def test_a_reducer_that_fails_is_named() -> None:
+    def broken(values: list[Any]) -> Any:
+        raise LookupError("no values")
+
+    class Breaks(Linear):
+        def finish(self) -> None:
+            self.context.wrap_reducer(broken, name="auc")
+
+    with pytest.raises(ValueError, match="broken.*'auc'.*LookupError: no values"):
+        fitted(Breaks)
+
+
+def test_a_named_reducer_that_returns_a_dict() -> None:
+    class Breaks(Linear):
+        def finish(self) -> None:
+            self.context.wrap_reducer(lambda values: {"x": 1}, name="auc")
+
+    with pytest.raises(AssertionError, match="'auc'.*returned a dict"):
+        fitted(Breaks)
+
+
+def test_full_dataset_evaluation() -> None:
+    class Full(Linear):
+        evaluate_batch = PyTorchTrial.evaluate_batch  # type: ignore[assignment]
+
+        def evaluate_full_dataset(self, data_loader: Any) -> dict[str, Any]:
+            assert not self.model.training
+            assert not torch.is_grad_enabled()
+            return {"rows": sum(len(x) for x, _ in data_loader)}
+
+    used, module = trainer(max_epochs=2), to_lightning(Full)(hparams={})
+    used.fit(module)
+    assert used.callback_metrics["rows"] == 8
+    assert "on_validation_epoch_start" not in module.trial.recorder.hooks()
+    [metrics] = trainer().validate(module, verbose=False)
+    assert metrics == {"rows": 8}
+
+
+def test_full_dataset_evaluation_that_returns_no_dict() -> None:
+    class Full(Linear):
+        evaluate_batch = PyTorchTrial.evaluate_batch  # type: ignore[assignment]
+
+        def evaluate_full_dataset(self, data_loader: Any) -> Any:
+            return 1.0
+
+    with pytest.raises(TypeError, match=r"evaluate_full_dataset\(\) must return a dict"):
+        fitted(Full)
+
+
+def test_batches_are_moved_unless_the_trial_says_no() -> None:
+    moved = []
+
+    class Own(Linear):
+        def prepare(self) -> None:
+            if self.hparam("own", False):
+                self.context.experimental.disable_auto_to_device()
+            original = self.context.to_device
+
+            def to_device(data: Any) -> Any:
+                moved.append(1)
+                return original(data)
+
+            self.context.to_device = to_device  # type: ignore[method-assign]
+
+    fitted(Own)
+    assert len(moved) == 4 + 2
+    fitted(Own, {"own": True})
+    assert len(moved) == 4 + 2
+
+
+def test_batches_of_numpy_and_of_the_users_own_type() -> None:
+    class Pair:
+        def __init__(self, items: list[Any]) -> None:
+            self.x = torch.stack([item[0] for item in items])
+            self.y = torch.stack([item[1] for item in items])
+
+        def to(self, device: torch.device) -> Pair:
+            self.device = device
+            return self
+
+    class Custom(Linear):
+        def build_training_data_loader(self) -> Any:
+            return DataLoader(rows(), batch_size=4, collate_fn=Pair)
+
+        def build_validation_data_loader(self) -> Any:
+            collate = torch.utils.data.default_collate
+            to_numpy = lambda items: [part.numpy() for part in collate(items)]  # noqa: E731
+            return DataLoader(rows(8), batch_size=4, collate_fn=to_numpy)
+
+        def get_batch_length(self, batch: Any) -> int:
+            return len(batch.x)
+
+        def loss(self, batch: Any) -> torch.Tensor:
+            if isinstance(batch, Pair):
+                assert batch.device == self.context.device
+                batch = (batch.x, batch.y)
+            return super().loss(batch)
+
+    trial = fitted(Custom).trial
+    assert (trial.trained, trial.evaluated) == ([0, 1, 2, 3], [0, 1])
+
+
+def test_gradients_may_be_taken_inside_a_validation_callback() -> None:
+    class Trains(Linear):
+        def build_callbacks(self) -> dict[str, Any]:
+            trial = self
+
+            class Callback(type(self.recorder)):  # type: ignore[misc]
+                def note(self, hook: str, *args: Any) -> None:
+                    if hook == "on_validation_start":
+                        with torch.enable_grad():
+                            loss = trial.loss((torch.ones(2, 3), torch.zeros(2, 1)))
+                            trial.context.backward(loss)
+                            trial.context.step_optimizer(trial.optimizer)
+                        trial.stepped = True
+
+            return {"trains": Callback()}
+
+    assert fitted(Trains).trial.stepped
+
+
+def test_a_trial_that_steps_past_the_context() -> None:
+    class Direct(Linear):
+        def train_batch(self, batch: Any, epoch_idx: int, batch_idx: int) -> dict[str, Any]:
+            loss = self.loss(batch)
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+            return {"loss": loss}
+
+    trained = []
+    for trial_cls in (Linear, Direct):
+        torch.manual_seed(2)
+        trained.append(weights(fitted(trial_cls)))
+    assert same(*trained)
+
+
+def test_aggregation_steps_every_nth_batch_only() -> None:
+    class Steps(Linear):
+        def finish(self) -> None:
+            self.changed: list[bool] = []
+
+        def train_batch(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+            before = weights(self.model)
+            metrics = super().train_batch(*args, **kwargs)
+            self.changed.append(not same(before, weights(self.model)))
+            return metrics
+
+    module = to_lightning(Steps)(hparams={}, aggregation_frequency=3)
+    trainer(max_epochs=2).fit(module)
+    assert module.trial.changed == [False, False, True] * 2 + [False, False]
