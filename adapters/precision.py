@@ -9,15 +9,14 @@ from det_compat.pytorch._context import PyTorchTrialContext
 
 
 def reconcile_precision(trainer: pl.Trainer, context: PyTorchTrialContext) -> None:
-    """Let the trial use the Trainer's gradient scaler, if there is one.
+    """Let the trial use the Trainer's gradient scaler, if there is one, and no other Trainer's.
 
     Raises:
         InvalidExperimentException: trial and Trainer both set up precision.
     """
     asked = _asked_by_trial(context)
     if asked is None:
-        if trainer.scaler is not None:
-            context.adopt_scaler(trainer.scaler)
+        context.adopt_scaler(trainer.scaler)
     elif trainer.precision != "32-true":
         raise InvalidExperimentException(
             f"the trial sets up mixed precision itself ({asked}) and the Trainer has precision="

@@ -74,7 +74,9 @@ class TrialRun:
         self.stream: BatchStream | None = None
         self.validation: ValidationBatches | WholeDataset | None = None
         self.training_metrics = MetricsWindow("train_batch")
-        self._validation_metrics = MetricsWindow("evaluate_batch")
+        self._validation_metrics = MetricsWindow(
+            "evaluate_batch" if self.evaluates_batches else "evaluate_full_dataset"
+        )
         self._in_period = False
         measure = getattr(trial, "get_batch_length", None)
         self._measures_batches = is_overridden(measure, "PyTorchTrial")

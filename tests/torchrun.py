@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import socket
 import subprocess
@@ -14,6 +15,7 @@ import torch
 
 ROOT = Path(__file__).parents[1]
 SECONDS = 120
+SECONDS_PER_SCENARIO = 40
 
 Scenario = Callable[[Path], Any]
 
@@ -55,7 +57,11 @@ def find(scenarios: dict[str, Scenario]) -> None:
 
 
 def _outcome(scenario: Scenario, out: Path) -> Any:
+    # ranks that wait for each other forever are ended, and say where
+    faulthandler.dump_traceback_later(SECONDS_PER_SCENARIO, exit=True)
     try:
         return scenario(out)
     except BaseException as error:  # some are SystemExit, Determined's are no Exceptions
         return f"{type(error).__name__}: {error}"
+    finally:
+        faulthandler.cancel_dump_traceback_later()

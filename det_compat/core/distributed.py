@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from typing import Any, TypeVar
 
@@ -9,6 +10,8 @@ import torch
 import torch.distributed as dist
 
 T = TypeVar("T")
+
+_groups_made = itertools.count()
 
 
 class DistributedContext:
@@ -166,7 +169,7 @@ class DistributedContext:
     def init_process_group(self) -> None:
         """Make the default process group from torchrun's environment, if there is none."""
         if self.size > 1 and not dist.is_initialized():
-            dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+            _make_process_group()
 
     def _world(self) -> Any:
         # Objects travel over gloo: over NCCL each would be copied to the GPU and back.
@@ -188,6 +191,15 @@ class DistributedContext:
     def _machine_ranks(self) -> list[int]:
         first = self.rank - self.local_rank
         return list(range(first, first + self.local_size))
+
+
+def _make_process_group() -> None:
+    # Keys of a destroyed group stay in torchrun's store, where the next one would take them for
+    # its own and wait for ranks at addresses of the past.
+    store, rank, size = next(dist.rendezvous("env://"))
+    own = dist.PrefixStore(f"det_compat/{next(_groups_made)}", store)
+    backend = "nccl" if torch.cuda.is_available() else "gloo"
+    dist.init_process_group(backend, store=own, rank=rank, world_size=size)
 
 
 class DummyDistributedContext(DistributedContext):

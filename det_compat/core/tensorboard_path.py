@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import os
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +14,8 @@ _active: list[Path] = []
 
 def new_tensorboard_path() -> Path:
     """A directory under ``./runs`` for a run that starts now; nothing is created yet."""
-    stamp = time.strftime("%Y%m%d-%H%M%S")
+    # microseconds, because a script may start several runs in a second
+    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S-%f")
     return Path("runs") / f"{stamp}-{socket.gethostname()}-{os.getpid()}"
 
 

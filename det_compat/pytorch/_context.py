@@ -120,7 +120,7 @@ class PyTorchTrialContext(TrialSettings, TrialProgress, TrialTensorBoard, Reduce
         return wrapped
 
     def autocast_forward_pass(self, to_wrap: nn.Module) -> nn.Module:
-        """Make forward passes of ``to_wrap`` float16 autocast with float32 outputs, and return it."""
+        """Run forward passes of ``to_wrap`` in float16 autocast, as ``use_amp`` does; returns it."""
         autocast_forward(to_wrap, self.device)
         return to_wrap
 
@@ -253,11 +253,13 @@ class PyTorchTrialContext(TrialSettings, TrialProgress, TrialTensorBoard, Reduce
                 autocast_forward(model, self.device)
         return models, optimizers
 
-    def adopt_scaler(self, scaler: Any) -> None:
-        """Scale and step with a scaler that somebody else made; the trial knows nothing of it."""
+    def adopt_scaler(self, scaler: Any | None) -> None:
+        """Scale and step with a scaler that somebody else made; the trial knows nothing of it.
+
+        None gives up a scaler that was adopted before.
+        """
         self._scaler = scaler
-        self._scaler_is_adopted = True
-        self.experimental._auto_amp = True
+        self._scaler_is_adopted = self.experimental._auto_amp = scaler is not None
 
     # Training
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import logging
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,17 @@ def load_trial_from_checkpoint_path(
         ValueError: the trial class cannot be imported, or both ways of arguments are used.
     """
     if kwargs and torch_load_kwargs:
-        raise ValueError("give torch_load_kwargs or keyword arguments of torch.load, not both")
+        raise ValueError(
+            f"got torch_load_kwargs={torch_load_kwargs} and also {sorted(kwargs)}: give all of "
+            "them in torch_load_kwargs"
+        )
+    if kwargs:
+        warnings.warn(
+            f"give arguments of torch.load as torch_load_kwargs={kwargs}; keyword arguments of "
+            "load_trial_from_checkpoint_path() itself are deprecated, as in Determined 0.38.1",
+            FutureWarning,
+            stacklevel=2,
+        )
     directory = Path(path)
     load_data = _load_data(directory)
     if trial_class is None:

@@ -19,7 +19,7 @@ from torch import nn
 
 from det_compat import to_lightning
 from det_compat.pytorch import DataLoader, LRScheduler, PyTorchCallback
-from tests.adapters.trials import Gan, Linear, Net, Normed, Recorder, rows, same, trainer, weights
+from tests.adapters.trials import Gan, Linear, Net, Normed, rows, same, trainer, weights
 
 LinearModule = to_lightning(Linear)
 
@@ -242,7 +242,7 @@ def test_validation_does_not_clobber_a_training_metric() -> None:
     metrics = {name: float(value) for name, value in used.callback_metrics.items()}
     assert metrics == {"loss": 1.0, "accuracy": 0.5, "val_loss": 3.0, "other": 4.0}
     reported = [c[1] for c in module.trial.recorder.calls if c[0] == "on_validation_end"]
-    assert reported[0] == {"loss": 3.0, "other": 4.0, "batches": 4, "epochs": 1}
+    assert reported[0] == {"loss": 3.0, "other": 4.0}
 
 
 def test_progress_bar(capsys: pytest.CaptureFixture[str]) -> None:
@@ -364,9 +364,7 @@ def test_learning_rate_monitor(tmp_path: Path) -> None:
     logger = CSVLogger(tmp_path)
     monitor = LearningRateMonitor(logging_interval="step")
     fitted(Scheduled, logger=logger, callbacks=[monitor], log_every_n_steps=1)
-    assert logged(logger, "lr-SGD") == [
-        (step, pytest.approx(0.1 * 0.5**step)) for step in range(4)
-    ]
+    assert logged(logger, "lr-SGD") == [(step, pytest.approx(0.1 * 0.5**step)) for step in range(4)]
 
 
 def test_simple_profiler(tmp_path: Path) -> None:
@@ -377,16 +375,21 @@ def test_simple_profiler(tmp_path: Path) -> None:
     assert "run_training_batch" in report.read_text()
 
 
-def test_a_loss_for_nan_is_reported_not_hidden() -> None:
-    class Nan(Linear):
-        def evaluate_batch(self, batch: Any) -> dict[str, Any]:  # type: ignore[override]
-            return {"nan": float("nan"), "list": [1, 2], "text": "x"}
+def test_metrics_that_are_no_scalars_do_not_reach_the_loggers(tmp_path: Path) -> None:
+    class Odd(Linear):
+        def train_batch(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+            super().train_batch(*args, **kwargs)
+            return {"nan": float("nan"), "list": [1, 2], "text": "x", "nested": {"a": 1}}
 
-        def evaluation_reducer(self) -> Any:
-            raise LookupError("asked for reducers")
-
-    with pytest.raises(LookupError, match="asked for reducers"):
-        fitted(Nan)
+    logger = CSVLogger(tmp_path)
+    module = fitted(Odd, logger=logger)
+    [(step, value)] = logged(logger, "nan")
+    assert step == 4
+    assert np.isnan(value)
+    with (Path(logger.log_dir) / "metrics.csv").open() as file:
+        assert "text" not in file.readline()
+    [averages] = [c[1] for c in module.trial.recorder.calls if c[0] == "on_training_workload_end"]
+    assert averages["list"] == 1.5
 
 
 # Resuming
@@ -428,7 +431,6 @@ class Resumed(Normed):
         noise = np.random.rand() + random.random()
         return {**super().train_batch(*args, **kwargs), "noise": noise}
 
-
     def build_training_data_loader(self) -> Any:
         # The order of the data is the loader's own, not a matter of the global random state.
         generator = torch.Generator().manual_seed(5)
@@ -446,10 +448,15 @@ def random_numbers() -> list[float]:
 
 
 @pytest.mark.filterwarnings("ignore:Using ModelCheckpoint with manual optimization")
+@pytest.mark.filterwarnings("ignore:Be aware that when using `ckpt_path`")
 @pytest.mark.filterwarnings("ignore:You're resuming from a checkpoint that ended before the epoch")
-@pytest.mark.parametrize("batches", [8, 6])
-def test_resuming_goes_on_as_if_nothing_had_happened(batches: int, tmp_path: Path) -> None:
-    save = ModelCheckpoint(tmp_path, "{step}", every_n_train_steps=batches, save_top_k=-1)
+@pytest.mark.parametrize(
+    ("period", "batches"), [({"every_n_epochs": 1}, 8), ({"every_n_train_steps": 6}, 6)]
+)
+def test_resuming_goes_on_as_if_nothing_had_happened(
+    period: dict[str, int], batches: int, tmp_path: Path
+) -> None:
+    save = ModelCheckpoint(tmp_path, "{step}", save_top_k=-1, **period)  # type: ignore[arg-type]
     whole = run_resumed(max_epochs=4, callbacks=[save], enable_checkpointing=True)
     expected = random_numbers()
     path = str(tmp_path / f"step={batches}.ckpt")
@@ -486,122 +493,3 @@ def test_validating_a_checkpoint_loads_its_weights(tmp_path: Path) -> None:
     fresh = LinearModule(hparams={})
     [found] = trainer().validate(fresh, ckpt_path=str(tmp_path / "model.ckpt"), verbose=False)
     assert found["validation_loss"] == expected["validation_loss"]
-
-
-# Exceptions
-
-REACHED = [
-    "on_trial_startup",
-    "on_training_start",
-    "on_training_epoch_start",
-    "on_training_epoch_end",
-    "on_training_workload_end",
-    "on_validation_start",
-    "on_validation_epoch_start",
-    "on_validation_epoch_end",
-    "on_validation_end",
-    "on_checkpoint_save_start",
-]
-
-
-class Oops(Exception):
-    """An exception of the user's own."""
-
-
-def failing(hook: str, error: BaseException) -> tuple[type, list[Any]]:
-    calls: list[Any] = []
-
-    class Fails(Linear):
-        def build_callbacks(self) -> dict[str, PyTorchCallback]:
-            return {
-                "a": Recorder(calls, "a."),
-                "b": Recorder(calls, "b.", hook, error),
-                "c": Recorder(calls, "c."),
-            }
-
-    return Fails, calls
-
-
-def shutdowns(calls: list[Any]) -> list[str]:
-    return [call[0][0] for call in calls if call[0].endswith("on_trial_shutdown")]
-
-
-@pytest.mark.parametrize("hook", REACHED)
-def test_an_exception_in_a_callback_surfaces_as_itself(hook: str, tmp_path: Path) -> None:
-    error = Oops("from the callback", 7)
-    fails, calls = failing(hook, error)
-    with pytest.raises(Oops) as raised:
-        fitted(fails, callbacks=[ModelCheckpoint(tmp_path)], enable_checkpointing=True)
-    assert raised.value is error
-    assert shutdowns(calls) == (["a"] if hook == "on_trial_startup" else ["c", "b", "a"])
-
-
-METHODS = ["train_batch", "evaluate_batch", "build_training_data_loader", "evaluation_reducer"]
-
-
-@pytest.mark.parametrize("method", [*METHODS, "build_validation_data_loader"])
-def test_an_exception_in_the_trial_surfaces_as_itself(method: str) -> None:
-    error = Oops(f"from {method}")
-    fails, calls = failing("", error)
-
-    def fail(self: Any, *args: Any, **kwargs: Any) -> Any:
-        raise error
-
-    setattr(fails, method, fail)
-    with pytest.raises(Oops) as raised:
-        fitted(fails)
-    assert raised.value is error
-    assert shutdowns(calls) == ["c", "b", "a"]
-
-
-@pytest.mark.parametrize("hook", ["on_training_epoch_start", "on_validation_start"])
-def test_an_exception_in_validate_shuts_the_callbacks_down(hook: str) -> None:
-    fails, calls = failing("on_validation_end", Oops("in validate"))
-    with pytest.raises(Oops, match="in validate"):
-        trainer().validate(to_lightning(fails)(hparams={}), verbose=False)
-    assert shutdowns(calls) == ["c", "b", "a"]
-
-
-def test_an_exception_in_shutdown_lets_the_others_shut_down() -> None:
-    fails, calls = failing("on_trial_shutdown", Oops("in shutdown"))
-    with pytest.raises(Oops, match="in shutdown"):
-        fitted(fails)
-    assert shutdowns(calls) == ["c", "b", "a"]
-
-
-def test_keyboard_interrupt_shuts_the_callbacks_down() -> None:
-    fails, calls = failing("on_training_epoch_end", KeyboardInterrupt())
-    with pytest.raises((KeyboardInterrupt, SystemExit)):
-        fitted(fails)
-    assert shutdowns(calls) == ["c", "b", "a"]
-
-
-def test_a_module_can_be_fitted_after_an_exception() -> None:
-    class FailsOnce(Linear):
-        failed = False
-
-        def train_batch(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-            metrics = super().train_batch(*args, **kwargs)
-            if not self.failed and len(self.trained) == 2:
-                self.failed = True
-                raise Oops("once")
-            return metrics
-
-    module = to_lightning(FailsOnce)(hparams={})
-    with pytest.raises(Oops):
-        trainer().fit(module)
-    used = trainer()
-    used.fit(module)
-    assert module.trial.trained == [0, 1, 0, 1, 2, 3]
-    assert float(used.callback_metrics["index"]) == 1.5
-
-
-def test_an_exception_of_lightnings_callback_shuts_the_trial_down() -> None:
-    class Breaks(pl.Callback):
-        def on_train_batch_end(self, *args: Any) -> None:
-            raise Oops("in Lightning's callback")
-
-    fails, calls = failing("", Oops())
-    with pytest.raises(Oops, match="in Lightning's callback"):
-        fitted(fails, callbacks=[Breaks()])
-    assert shutdowns(calls) == ["c", "b", "a"]

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import multiprocessing
 import pickle
 from pathlib import Path
@@ -220,7 +219,7 @@ def test_an_unknown_hparam_lists_those_that_exist() -> None:
 
 
 def test_a_bad_aggregation_frequency_is_an_error_before_training() -> None:
-    with pytest.raises(InvalidExperimentException, match="aggregation_frequency.*0"):
+    with pytest.raises(InvalidExperimentException, match=r"aggregation_frequency.*0"):
         trainer().fit(LinearModule(hparams={}, aggregation_frequency=0))
 
 
@@ -300,7 +299,7 @@ def cli(arguments: list[str], *model: Any, **options: Any) -> Any:
     from pytorch_lightning.cli import LightningCLI
 
     quiet = [
-        f"--trainer.{name}={json.dumps(value)}"
+        f"--trainer.{name}={value}"
         for name, value in {
             "accelerator": "cpu",
             "devices": 1,

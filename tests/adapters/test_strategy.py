@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,24 +20,41 @@ from tests.adapters.two_ranks import Asks
 
 ROOT = Path(__file__).parents[2]
 
-two_ranks_only = pytest.mark.xdist_group("two_ranks")
-
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the script on two ranks has left its results; it runs once."""
-    path = tmp_path_factory.mktemp("two_ranks")
+    """Where the script on two ranks has left its results; it runs once, for all test processes."""
+    base = tmp_path_factory.getbasetemp()
+    path = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "two_ranks"
+    try:
+        path.mkdir()
+    except FileExistsError:
+        wait_for(path / "stderr")
+    else:
+        run_script(path)
+    assert (path / "stderr").read_text().startswith("exit status 0"), (path / "stderr").read_text()
+    return path
+
+
+def run_script(path: Path) -> None:
     # A rank that waits for the other forever is a failure, not a timeout of the test run.
     done = subprocess.run(
-        [sys.executable, "-m", "tests.adapters.two_ranks", str(path)],
+        ["timeout", "200", sys.executable, "-m", "tests.adapters.two_ranks", str(path)],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=200,
     )
-    assert done.returncode == 0, done.stderr[-4000:]
-    return path
+    written = path / "stderr.part"
+    written.write_text(f"exit status {done.returncode}\n{done.stderr[-4000:]}")
+    written.rename(path / "stderr")
+
+
+def wait_for(file: Path) -> None:
+    end = time.monotonic() + 220
+    while not file.exists():
+        assert time.monotonic() < end, f"the other test process has not written {file}"
+        time.sleep(0.2)
 
 
 def on_both(folder: Path, case: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -46,7 +64,6 @@ def on_both(folder: Path, case: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return found[0], found[1]
 
 
-@two_ranks_only
 def test_a_gan_trains_with_plain_ddp(folder: Path) -> None:
     first, second = on_both(folder, "gan")
     assert first["seen"] == [0, 2, 2]
@@ -56,7 +73,6 @@ def test_a_gan_trains_with_plain_ddp(folder: Path) -> None:
     assert first["step"] == second["step"] == 8
 
 
-@two_ranks_only
 def test_each_model_is_in_its_own_ddp_and_the_module_in_none(folder: Path) -> None:
     for result in on_both(folder, "gan"):
         assert result["types"] == ["TrialDDP", "TrialDDP"]
@@ -64,7 +80,6 @@ def test_each_model_is_in_its_own_ddp_and_the_module_in_none(folder: Path) -> No
         assert not result["strategy_model"]
 
 
-@two_ranks_only
 def test_a_checkpoint_of_two_ranks_is_read_on_one(folder: Path) -> None:
     first, _ = on_both(folder, "gan")
     module = to_lightning(Asks).load_from_checkpoint(folder / "gan.ckpt")
@@ -72,20 +87,17 @@ def test_a_checkpoint_of_two_ranks_is_read_on_one(folder: Path) -> None:
     assert restored == first["weights"]
 
 
-@two_ranks_only
 def test_keyword_arguments_of_the_strategy_reach_ddp(folder: Path) -> None:
     for result in on_both(folder, "ddp_keyword_arguments"):
         assert result == {"find_unused_parameters": True, "bucket_bytes_cap": 3 * 2**20}
 
 
-@two_ranks_only
 def test_the_comm_hook_of_the_strategy_reaches_ddp(folder: Path) -> None:
     first, second = on_both(folder, "comm_hook")
     assert first["calls"] == second["calls"] == 4
     assert first["weights"] == second["weights"]
 
 
-@two_ranks_only
 @pytest.mark.parametrize(
     ("case", "calls"), [("sync_when_accumulating", 4), ("no_sync_when_accumulating", 2)]
 )
@@ -95,7 +107,6 @@ def test_all_reduces_under_aggregation(folder: Path, case: str, calls: int) -> N
     assert first["weights"] == second["weights"]
 
 
-@two_ranks_only
 def test_both_ways_to_accumulate_train_the_same_but_for_rounding(folder: Path) -> None:
     with_sync, _ = on_both(folder, "sync_when_accumulating")
     without, _ = on_both(folder, "no_sync_when_accumulating")
@@ -103,7 +114,6 @@ def test_both_ways_to_accumulate_train_the_same_but_for_rounding(folder: Path) -
         assert torch.allclose(torch.tensor(value), torch.tensor(without["weights"][name]))
 
 
-@two_ranks_only
 def test_uneven_validation_data_with_batch_norm(folder: Path) -> None:
     first, second = on_both(folder, "uneven_validation")
     assert first["evaluated"] == [0, 1] * 3
@@ -114,7 +124,6 @@ def test_uneven_validation_data_with_batch_norm(folder: Path) -> None:
     assert first["alone"]["validation_loss"] == pytest.approx(first["metrics"]["validation_loss"])
 
 
-@two_ranks_only
 def test_full_dataset_is_evaluated_by_the_chief_alone(folder: Path) -> None:
     first, second = on_both(folder, "full_dataset")
     assert first["rows"] == [8, 8]
@@ -124,18 +133,17 @@ def test_full_dataset_is_evaluated_by_the_chief_alone(folder: Path) -> None:
     assert first["parameters"] == second["parameters"]
 
 
-@two_ranks_only
 def test_a_loss_and_a_frozen_model_can_be_wrapped(folder: Path) -> None:
     for result in on_both(folder, "wraps_others"):
         assert result["types"] == ["TrialDDP", "MSELoss", "Linear"]
 
 
-@two_ranks_only
 def test_a_batch_size_that_does_not_divide_by_the_ranks(folder: Path) -> None:
     for result in on_both(folder, "indivisible_batch_size"):
         assert result["error"] == "InvalidExperimentException"
-        assert "global_batch_size=5 does not divide by the number of slots (ranks), 2" in (
-            result["message"]
+        assert (
+            "global_batch_size=5 does not divide by the number of slots (ranks), 2"
+            in (result["message"])
         )
 
 
@@ -182,7 +190,7 @@ class OtherStrategy(Strategy):
 
 def test_an_unsupported_strategy_is_refused_before_training() -> None:
     module = to_lightning(Linear)(hparams={})
-    with pytest.raises(InvalidExperimentException, match="OtherStrategy.*use strategy='ddp'"):
+    with pytest.raises(InvalidExperimentException, match=r"OtherStrategy.*use strategy='ddp'"):
         trainer(strategy=OtherStrategy(), accelerator="auto").fit(module)
 
 
@@ -193,7 +201,7 @@ def test_overfit_batches_is_refused_before_training() -> None:
         def prepare(self) -> None:
             built.append(self)
 
-    with pytest.raises(InvalidExperimentException, match="overfit_batches=2.*limit_train_batches"):
+    with pytest.raises(InvalidExperimentException, match=r"overfit_batches=2.*limit_train_batches"):
         trainer(overfit_batches=2).fit(to_lightning(Builds)(hparams={}))
     assert built == []
 

@@ -11,14 +11,16 @@ from det_compat.pytorch import DataLoader, PyTorchTrial, Reducer
 from tests.adapters.trials import Linear, rows, same, trainer, weights
 
 # docs of TrialRun: what a run of two epochs calls, with a validation at the end of each
-ORDER = """
-on_trial_startup on_training_start
-on_training_epoch_start on_training_epoch_end on_training_workload_end
-on_validation_start on_validation_epoch_start on_validation_epoch_end on_validation_end
-on_training_epoch_start on_training_epoch_end on_training_workload_end
-on_validation_start on_validation_epoch_start on_validation_epoch_end on_validation_end
-on_trial_shutdown
-""".split()
+PERIOD = [
+    "on_training_epoch_start",
+    "on_training_epoch_end",
+    "on_training_workload_end",
+    "on_validation_start",
+    "on_validation_epoch_start",
+    "on_validation_epoch_end",
+    "on_validation_end",
+]
+ORDER = ["on_trial_startup", "on_training_start", *PERIOD, *PERIOD, "on_trial_shutdown"]
 
 
 def fitted(trial_cls: type, hparams: Any = None, **flags: Any) -> Any:
@@ -123,7 +125,7 @@ def test_validation_metrics_that_differ_between_batches() -> None:
         def evaluate_batch(self, batch: Any, batch_idx: int) -> dict[str, Any]:
             return {f"loss{batch_idx}": 1}
 
-    with pytest.raises(ValueError, match="same metric names.*loss0.*batch 0.*loss1.*batch 1"):
+    with pytest.raises(ValueError, match=r"same metric names.*loss0.*batch 0.*loss1.*batch 1"):
         fitted(Differs)
 
 
@@ -204,7 +206,7 @@ def test_a_reducer_that_fails_is_named() -> None:
         def finish(self) -> None:
             self.context.wrap_reducer(broken, name="auc")
 
-    with pytest.raises(ValueError, match="broken.*'auc'.*LookupError: no values"):
+    with pytest.raises(ValueError, match=r"broken.*'auc'.*LookupError: no values"):
         fitted(Breaks)
 
 
@@ -213,7 +215,7 @@ def test_a_named_reducer_that_returns_a_dict() -> None:
         def finish(self) -> None:
             self.context.wrap_reducer(lambda values: {"x": 1}, name="auc")
 
-    with pytest.raises(AssertionError, match="'auc'.*returned a dict"):
+    with pytest.raises(AssertionError, match=r"'auc'.*returned a dict"):
         fitted(Breaks)
 
 
@@ -286,7 +288,7 @@ def test_batches_of_numpy_and_of_the_users_own_type() -> None:
             return DataLoader(rows(8), batch_size=4, collate_fn=to_numpy)
 
         def get_batch_length(self, batch: Any) -> int:
-            return len(batch.x)
+            return len(batch.x if isinstance(batch, Pair) else batch[0])
 
         def loss(self, batch: Any) -> torch.Tensor:
             if isinstance(batch, Pair):

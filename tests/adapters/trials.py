@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytorch_lightning as pl
@@ -9,6 +10,7 @@ import torch
 from torch import nn
 from torch.utils.data import TensorDataset
 
+from det_compat import core
 from det_compat.pytorch import DataLoader, PyTorchCallback, PyTorchTrial, PyTorchTrialContext
 
 HOOKS = [name for name in vars(PyTorchCallback) if name.startswith("on_")]
@@ -34,6 +36,24 @@ def trainer(**flags: Any) -> pl.Trainer:
         "max_epochs": 1,
     }
     return pl.Trainer(**{**quiet, **flags})
+
+
+def built(trial_cls: type, hparams: Any = None, **kwargs: Any) -> Any:
+    """A trial with a context of its own, as a script builds it."""
+    context = PyTorchTrialContext(
+        core_context=core.Context(),
+        trial_seed=None,
+        hparams=hparams or {},
+        slots_per_trial=1,
+        num_gpus=0,
+        exp_conf={"name": "test"},
+        aggregation_frequency=1,
+        steps_completed=0,
+        managed_training=True,
+        debug_enabled=False,
+        enable_tensorboard_logging=False,
+    )
+    return trial_cls(context, **kwargs)
 
 
 def weights(module: nn.Module) -> dict[str, torch.Tensor]:
@@ -64,10 +84,14 @@ class Recorder(PyTorchCallback):
     def __getattribute__(self, name: str) -> Any:
         if name not in HOOKS or name == "on_checkpoint_end":
             return super().__getattribute__(name)
+        if name == "on_training_epoch_start":
+            # Determined looks at the parameters of this one.
+            return lambda epoch_idx: self.note(name, epoch_idx)
         return lambda *args, **kwargs: self.note(name, *args, *kwargs.values())
 
     def note(self, hook: str, *args: Any) -> None:
-        self.calls.append((self.name + hook, *args))
+        # Determined adds to a dict of metrics after the call.
+        self.calls.append((self.name + hook, *map(copy.copy, args)))
         if hook == self.fails_in:
             assert self.error is not None
             raise self.error

@@ -43,3 +43,7 @@ def test_two_runs_of_one_directory() -> None:
         with tensorboard_path_is(Path("same")):
             pass
         assert current_tensorboard_path() == Path("same")
+
+
+def test_runs_that_start_together_have_directories_of_their_own() -> None:
+    assert len({new_tensorboard_path() for _ in range(3)}) == 3

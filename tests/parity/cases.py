@@ -28,6 +28,8 @@ class Case:
     ranks: tuple[int, ...] = (1, 2)
     lightning: bool = False
     recorder: bool = True
+    fits: int = 1
+    tensorboard: bool = True
     differs: str = ""  # why det_compat does not do what Determined does
 
     def fit_arguments(self) -> dict[str, Any]:
@@ -76,7 +78,7 @@ def _aggregation() -> list[Case]:
         short = mode.lower().replace("_", "-")
         for every in (1, 2, 3):
             hparams = {"step_mode": mode, "frequency": every, "by_hand": mode == "MANUAL_STEP"}
-            for aggregation in (1, 3, 4):
+            for aggregation in (1, 3):
                 cases.append(
                     Case(
                         f"{short}-{every}-aggregated-{aggregation}",
@@ -102,6 +104,8 @@ def _aggregation() -> list[Case]:
     return [
         *cases,
         *clips,
+        Case("looks-at-gradients", "aggregation:LooksAtGradients"),
+        Case("looks-at-gradients-aggregated", "aggregation:LooksAtGradients", aggregation=3),
         Case(
             "aggregated",
             "base:Classifier",
@@ -183,7 +187,10 @@ def _gradients() -> list[Case]:
     return [
         Case("create-graph-alone", "gradients:CreateGraph", {"retain": False}, ranks=ONE),
         Case("create-graph", "gradients:CreateGraph", ranks=ONE),
-        *(Case(name, f"gradients:{cls}", lightning=True) for name, cls in names.items()),
+        *(
+            Case(name, f"gradients:{cls}", lightning=name != "frozen")
+            for name, cls in names.items()
+        ),
         *(
             Case(f"{name}-aggregated", f"gradients:{names[name]}", aggregation=2)
             for name in aggregated
@@ -271,6 +278,10 @@ def _lengths() -> list[Case]:
         Case("uneven-aggregated", plain, fit=fits["all-at-once"], aggregation=5),
         Case("test-mode-reduced", "reducers:Reduced", fit={"test_mode": True}),
         Case("test-mode-full", "evaluation:FullDataset", fit={"test_mode": True}),
+        Case("reports-of-100", plain, {"global_batch_size": 2}, {"max_length": batches(230)}),
+        Case("fits-twice", plain, fits=2),
+        Case("fits-twice-aggregated", "basics:Noisy", {"global_batch_size": 8}, {}, 3, fits=2),
+        Case("without-tensorboard", plain, tensorboard=False),
         Case("no-recorder", plain, recorder=False, fit=fits["validation-every-4"]),
     ]
 
@@ -330,6 +341,7 @@ def _endings() -> list[Case]:
     return [
         *cases,
         Case("invalid-later", "endings:Ends", {"do": "invalid", "at": "train_batch", "count": 7}),
+        Case("error-on-trial-shutdown", "endings:Ends", {"do": "error", "at": "shutdown"}),
         Case("exit-train-batch", "endings:Ends", {"do": "exit", "at": "train_batch"}, ranks=ONE),
         Case("stop-checkpoint-all", "endings:Ends", stop, {**often, "checkpoint_policy": "all"}),
         Case("stop-aggregated", "endings:Ends", stop, often, aggregation=3),

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 
 # In this order, so that the first difference is the nearest to its cause.
-SECTIONS = ("batches", "seen", "calls", "reports", "error", "models", "optimizers", "rng")
-WEIGHTS = ("models", "optimizers", "rng")
+WEIGHTS = ("models", "gradients", "optimizers", "schedulers", "rng")
+SECTIONS = ("batches", "seen", "calls", "reports", "error", *WEIGHTS)
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -87,10 +87,8 @@ def _array_differences(where: str, a: Any, b: Any) -> Iterator[str]:
         different = _different(a, b)
         if different.any():
             first = tuple(int(i) for i in np.argwhere(different)[0])
-            yield (
-                f"{where}: {int(different.sum())} of {a.size} elements differ, first {list(first)}: "
-                f"{a[first]!r}, but got {b[first]!r}"
-            )
+            share = f"{int(different.sum())} of {a.size} elements differ"
+            yield f"{where}: {share}, first {list(first)}: {a[first]!r}, but got {b[first]!r}"
 
 
 def _different(a: np.ndarray, b: np.ndarray) -> np.ndarray:

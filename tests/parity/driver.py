@@ -12,6 +12,7 @@ import faulthandler
 import importlib
 import logging
 import os
+import socket
 import sys
 import time
 import traceback
@@ -24,6 +25,8 @@ from cases import CASES, Case
 from determined import core, pytorch
 from recording import Record, error_of, recorded, seed_everything, state_of
 
+# Determined's own, which it frees some time after it has closed them.
+PORTS = [int(p) for name, p in os.environ.items() if name.startswith("INTER_TRAIN_PROCESS_COMM")]
 SECONDS_PER_CASE = float(os.environ.get("PARITY_SECONDS_PER_CASE", "60"))
 
 
@@ -35,8 +38,13 @@ def run(case: Case, record: Record, found: dict[str, Any]) -> None:
         getattr(importlib.import_module(f"trials.{module}"), cls), record, contexts, case.recorder
     )
     hparams = {"global_batch_size": 4, **case.hparams}
-    arguments: dict[str, Any] = {"hparams": hparams, "aggregation_frequency": case.aggregation}
+    arguments: dict[str, Any] = {
+        "hparams": hparams,
+        "aggregation_frequency": case.aggregation,
+        "enable_tensorboard_logging": case.tensorboard,
+    }
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        wait_for(PORTS)
         arguments["distributed"] = core.DistributedContext.from_torch_distributed()
     with pytorch.init(**arguments) as context:
         contexts.append(context)
@@ -44,7 +52,22 @@ def run(case: Case, record: Record, found: dict[str, Any]) -> None:
         record.watch_reports(context._core.train)
         seed_everything(17)
         found["trial"] = trial = trial_cls(context)
-        pytorch.Trainer(trial, context).fit(**fit_arguments(case))
+        for _ in range(case.fits):
+            pytorch.Trainer(trial, context).fit(**fit_arguments(case))
+
+
+def wait_for(ports: list[int]) -> None:
+    """Return when nobody listens on the ports of the chief, which all ranks are on the way to."""
+    deadline = time.monotonic() + SECONDS_PER_CASE / 2
+    while os.environ["RANK"] == "0" and time.monotonic() < deadline:
+        try:
+            for port in ports:
+                with socket.socket() as sock:
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    sock.bind(("", port))
+            return
+        except OSError:
+            time.sleep(0.05)
 
 
 def fit_arguments(case: Case) -> dict[str, Any]:
@@ -72,9 +95,9 @@ def dump(case: Case, out: Path) -> str:
     torch.save(result, partial)
     partial.rename(out / f"{case.name}.{rank}.pt")
     seconds = time.monotonic() - start
-    counts = f"{len(record.batches)} batches, {len(record.calls)} calls, {len(record.reports)} reports"
+    counts = f"{len(record.batches)} batches, {len(record.calls)} calls"
     told = traceback.format_exception_only(error)[-1].strip() if error else "ok"
-    return f"{case.name:45} rank {rank} {seconds:5.1f}s {counts:42} {told[:150]}"
+    return f"{case.name:45} rank {rank} {seconds:5.1f}s {counts:24} {told[:150]}"
 
 
 def main() -> None:

@@ -23,7 +23,8 @@ det_compat.alias_determined()
 import pytorch_lightning as pl  # noqa: E402
 import torch  # noqa: E402
 from cases import CASES, Case  # noqa: E402
-from recording import error_of, rng_state, seed_everything  # noqa: E402
+from compare import WEIGHTS  # noqa: E402
+from recording import Record, error_of, seed_everything, state_of  # noqa: E402
 
 SECONDS_PER_CASE = float(os.environ.get("PARITY_SECONDS_PER_CASE", "60"))
 
@@ -48,16 +49,12 @@ def run(case: Case, devices: int) -> dict[str, Any]:
     )
     seed_everything(17)
     trainer.fit(module)
-    return {
-        "models": [model.state_dict() for model in module.context.models],
-        "optimizers": [optimizer.state_dict() for optimizer in module.context.optimizers],
-        "rng": rng_state(),
-    }
+    return state_of(module.context, module.trial, Record())
 
 
 def dump(case: Case, devices: int, out: Path) -> str:
     """Run the case and write its dump; returns a line for the table."""
-    result: dict[str, Any] = {"models": [], "optimizers": [], "rng": {}, "error": None}
+    result: dict[str, Any] = {"error": None, **dict.fromkeys(WEIGHTS)}
     try:
         result.update(run(case, devices))
     except BaseException as e:

@@ -185,15 +185,22 @@ def error_of(error: BaseException | None) -> dict[str, Any] | None:
     own = bool(where) and where[-1].filename.startswith(TRIALS)
     code = error.code if isinstance(error, SystemExit) else None
     message = str(error).splitlines()[:1]
-    found = {"type": type(error).__name__, "exit": code, "message": message if own else "not its own"}
+    found = {
+        "type": type(error).__name__,
+        "exit": code,
+        "message": message if own else "not its own",
+    }
     return {**found, "full": "".join(traceback.format_exception(error)[-6:])}
 
 
 def state_of(context: Any, trial: Any, record: Record) -> dict[str, Any]:
     """What a run left behind."""
+    models = getattr(context, "models", [])
     return {
-        "models": [model.state_dict() for model in getattr(context, "models", [])],
+        "models": [model.state_dict() for model in models],
+        "gradients": [[p.grad for p in model.parameters()] for model in models],
         "optimizers": [opt.state_dict() for opt in getattr(context, "optimizers", [])],
+        "schedulers": [s.state_dict() for s in getattr(context, "lr_schedulers", [])],
         "rng": rng_state(),
         "batches": record.batches,
         "calls": record.calls,

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
 import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -25,8 +22,7 @@ def run_driver(side: str, ranks: int, out: Path, names: list[str]) -> list[str]:
     out.mkdir(parents=True, exist_ok=True)
     left, lost = list(names), []
     while left:
-        with ports_of_determined(side, ranks):
-            _launch(side, ranks, out, left)
+        _launch(side, ranks, out, left)
         done = [name for name in left if (out / f"{name}.{ranks - 1}.pt").exists()]
         left = [name for name in left if name not in done]
         if left:  # the first one without a dump is where the process ended
@@ -52,6 +48,8 @@ def environment(side: str, ranks: int, home: Path) -> dict[str, str]:
     env["PYTHONWARNINGS"] = "ignore"
     if side == "determined" and ranks > 1:
         env["USE_TORCH_DISTRIBUTED"] = "1"
+        for number in (1, 2):
+            env[f"INTER_TRAIN_PROCESS_COMM_PORT_{number}"] = str(free_port())
     return env
 
 
@@ -78,17 +76,6 @@ def free_port() -> int:
         sock.bind(("", 0))
         port: int = sock.getsockname()[1]
     return port
-
-
-@contextlib.contextmanager
-def ports_of_determined(side: str, ranks: int) -> Iterator[None]:
-    """Held while it runs: two runs of Determined on several ranks cannot share a machine: its ports are fixed."""
-    if side != "determined" or ranks == 1:
-        yield
-        return
-    with (Path(tempfile.gettempdir()) / "det-compat-parity.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ sys.path.insert(0, str(HERE))
 from cases import CASES, Case  # noqa: E402
 from compare import SECTIONS, WEIGHTS, load, report  # noqa: E402
 from runner import HERE as SCRIPTS  # noqa: E402
-from runner import command, environment, ports_of_determined, run_driver  # noqa: E402
+from runner import command, environment, run_driver  # noqa: E402
 
 Dumps = Callable[[str, int], Path]
 
@@ -94,15 +94,14 @@ def test_to_lightning(case: Case, ranks: int, dumps: Dumps) -> None:
 def _run_script(side: str, ranks: int, tmp_path: Path, *arguments: str) -> tuple[int, list, str]:
     cwd = tmp_path / side / "cwd"
     cwd.mkdir(parents=True)
-    with ports_of_determined(side, ranks):
-        ended = subprocess.run(
-            [*command(side, ranks), str(SCRIPTS / "script.py"), *arguments],
-            cwd=cwd,
-            env=environment(side, ranks, tmp_path / side),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    ended = subprocess.run(
+        [*command(side, ranks), str(SCRIPTS / "script.py"), *arguments],
+        cwd=cwd,
+        env=environment(side, ranks, tmp_path / side),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return ended.returncode, sorted(ended.stdout.splitlines()), ended.stderr
 
 

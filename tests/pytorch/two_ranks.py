@@ -48,27 +48,13 @@ def given(out: Path) -> Any:
     return inits(distributed=core.DistributedContext.from_torch_distributed())
 
 
-def group_of_the_script_before(out: Path) -> Any:
+def group_of_the_script(out: Path) -> Any:
+    """Once: torch itself cannot make a second group of its own in a process of torchrun's."""
+    earlier = core.DistributedContext.from_torch_distributed()
     dist.init_process_group("gloo")
+    later = core.DistributedContext.from_torch_distributed()
     try:
-        return inits(distributed=core.DistributedContext.from_torch_distributed())
-    finally:
-        dist.destroy_process_group()
-
-
-def group_of_the_script_after(out: Path) -> Any:
-    distributed = core.DistributedContext.from_torch_distributed()
-    dist.init_process_group("gloo")
-    try:
-        return inits(distributed=distributed)
-    finally:
-        dist.destroy_process_group()
-
-
-def group_of_the_script_plain(out: Path) -> Any:
-    dist.init_process_group("gloo")
-    try:
-        return inits()
+        return [inits(distributed=earlier), inits(distributed=later), inits()]
     finally:
         dist.destroy_process_group()
 
@@ -212,9 +198,7 @@ SCENARIOS = (
     group_is_gone,
     given,
     twice,
-    group_of_the_script_before,
-    group_of_the_script_after,
-    group_of_the_script_plain,
+    group_of_the_script,
     invalid_hp,
     exception,
     odd_batch_size,

@@ -86,3 +86,29 @@ class KeepsGradients(Classifier):
         if batch_idx % 2:
             self.optimizer.zero_grad()
         return {"loss": loss}
+
+
+class LooksAtGradients(Classifier):
+    """Notes gradients before, in and after the step; hooks on parameters."""
+
+    def __init__(self, context: PyTorchTrialContext) -> None:
+        super().__init__(context)
+        for parameter in self.model.parameters():
+            parameter.register_hook(lambda grad: 0.5 * grad)
+
+    def note(self, when: str) -> None:
+        gradients = [parameter.grad for parameter in self.model.parameters()]
+        self.seen.append((when, [None if g is None else g.clone() for g in gradients]))
+
+    def train_batch(self, batch, epoch_idx, batch_idx):
+        def clip(parameters) -> None:
+            self.seen.append((type(parameters).__name__, len(parameters)))
+            self.note("clip")
+
+        self.note("start")
+        loss = self.loss(batch)
+        self.context.backward(loss)
+        self.note("backward")
+        self.context.step_optimizer(self.optimizer, clip)
+        self.note("end")
+        return {"loss": loss}

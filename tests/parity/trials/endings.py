@@ -52,10 +52,11 @@ class Acts(PyTorchCallback):
 
     def on_trial_shutdown(self):
         self.trial.seen.append("shutdown")
+        self.trial.reached("shutdown")
 
 
 class Ends(Classifier):
-    """hparams: ``do`` ("stop", "invalid", "error", "exit"), ``at`` a hook, ``count`` of its calls."""
+    """hparams: ``do`` "stop", "invalid", "error" or "exit" at the ``count``-th call of ``at``."""
 
     def __init__(self, context: PyTorchTrialContext) -> None:
         super().__init__(context)

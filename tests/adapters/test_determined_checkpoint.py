@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from det_compat.adapters.determined_checkpoint import read_checkpoint, write_checkpoint
+from det_compat.adapters.trial_run import TrialRun
+from det_compat.pytorch import load_trial_from_checkpoint_path
+from tests.adapters.trials import Linear, Normed, built, same, weights
+
+
+class Edits(Linear):
+    """Adds to the checkpoint."""
+
+    def finish(self) -> None:
+        self.recorder.note = self.note  # type: ignore[method-assign]
+
+    def note(self, hook: str, *args: Any) -> None:
+        self.recorder.calls.append((hook, *args))
+        if hook == "on_checkpoint_save_start":
+            args[0]["mine"] = [1, 2]
+
+
+def written(trial_cls: type, **hparams: Any) -> tuple[TrialRun, Path]:
+    trial = built(trial_cls, hparams)
+    run = TrialRun(trial, trial.context)
+    run.state.batches_trained = 7
+    write_checkpoint(run)
+    [(_, path)] = [c for c in trial.recorder.calls if c[0] == "on_checkpoint_write_end"]
+    return run, Path(path)
+
+
+def test_the_files_are_determineds() -> None:
+    Path("model_def.py").write_text("x = 1\n")
+    _, path = written(Linear)
+    assert sorted(entry.name for entry in path.iterdir()) == [
+        "code",
+        "load_data.json",
+        "metadata.json",
+        "state_dict.pth",
+        "trial_state.pkl",
+    ]
+    assert (path / "code" / "model_def.py").read_text() == "x = 1\n"
+    assert json.loads((path / "metadata.json").read_text())["steps_completed"] == 7
+    load_data = json.loads((path / "load_data.json").read_text())
+    assert load_data["trial_cls_spec"] == "tests.adapters.trials:Linear"
+    assert load_data["experiment_config"] == {"name": "test"}
+
+
+def test_the_callbacks_are_told_and_may_add_to_it() -> None:
+    run, path = written(Edits)
+    assert run.trial.recorder.hooks() == [
+        "on_checkpoint_save_start",
+        "on_checkpoint_write_end",
+        "on_checkpoint_upload_end",
+    ]
+    assert run.trial.recorder.calls[-1][1] == path.name
+    assert read_checkpoint(path)["mine"] == [1, 2]
+
+
+def test_what_is_read_is_what_was_written() -> None:
+    run, path = written(Normed)
+    state = read_checkpoint(path)
+    assert same(state["models_state_dict"][0], weights(run.trial.model))
+    assert state["trial_state"]["batches_trained"] == state["trial_state"]["last_ckpt"] == 7
+
+
+def test_the_models_can_be_read_by_hand() -> None:
+    run, path = written(Linear)
+    state = torch.load(path / "state_dict.pth", weights_only=False)["models_state_dict"][0]
+    assert same(state, weights(run.trial.model))
+
+
+def test_a_trial_is_loaded_from_it() -> None:
+    run, path = written(Linear, lr=0.25)
+    trial: Any = load_trial_from_checkpoint_path(str(path), trial_class=Linear)
+    assert same(weights(trial.model), weights(run.trial.model))
+    assert trial.context.get_hparam("lr") == 0.25
+
+
+def test_counters_that_would_import_code_are_refused() -> None:
+    _, path = written(Linear)
+    with (path / "trial_state.pkl").open("wb") as file:
+        pickle.dump(Path("x"), file)
+    with pytest.raises(pickle.UnpicklingError, match="only plain counters are read"):
+        read_checkpoint(path)
+
+
+def test_environments_hidden_folders_and_large_files_stay_out() -> None:
+    for name in ("pkg/a.py", "venv/lib.py", ".git/b.py", "__pycache__/c.py", "data.bin"):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text("")
+    Path("venv/pyvenv.cfg").write_text("")
+    Path("large.json").write_text(" " * (2**20 + 1))
+    _, path = written(Linear)
+    code = path / "code"
+    found = sorted(str(p.relative_to(code)) for p in code.rglob("*") if p.is_file())
+    assert found == ["pkg/a.py"]
