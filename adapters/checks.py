@@ -4,37 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
+from det_compat.adapters.adapted import user_trial
+from det_compat.adapters.generation import Generation, generation_of
+from det_compat.adapters.trial_class import full_name
 from det_compat.errors import InvalidExperimentException
 from det_compat.pytorch._context import PyTorchTrialContext
 from det_compat.pytorch._overrides import is_overridden
 
-_METHODS = ("train_batch", "build_training_data_loader", "build_validation_data_loader")
-
 
 def check_trial_class(trial_cls: Any) -> None:
-    """Raise TypeError unless ``trial_cls`` is a class with the methods of a PyTorchTrial."""
-    if not isinstance(trial_cls, type):
-        raise TypeError(
-            f"expected a PyTorchTrial class, got {trial_cls!r}: pass the class itself, not an "
-            "instance of it"
-        )
-    missing = [name for name in _METHODS if not callable(getattr(trial_cls, name, None))]
-    if missing:
-        raise TypeError(
-            f"{trial_cls.__module__}.{trial_cls.__qualname__} is no PyTorchTrial: it does not "
-            f"define {', '.join(missing)}"
-        )
+    """Raise TypeError unless ``trial_cls`` is a trial class of some generation."""
+    if generation_of(trial_cls) is not Generation.CONTEXT:
+        return
     unfinished = sorted(getattr(trial_cls, "__abstractmethods__", ()))
     if unfinished:
         raise TypeError(
-            f"{trial_cls.__module__}.{trial_cls.__qualname__} cannot be built: it does not define "
-            f"{', '.join(unfinished)}"
+            f"{full_name(trial_cls)} cannot be built: it does not define {', '.join(unfinished)}"
         )
 
 
 def check_trial(trial: Any, context: PyTorchTrialContext) -> None:
     """Raise InvalidExperimentException unless the trial can be trained and evaluated."""
-    name = type(trial).__name__
+    name = type(user_trial(trial)).__name__
     if not context.models:
         raise InvalidExperimentException(
             f"{name} has no model: call context.wrap_model() in its __init__"

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 import det_compat
+from det_compat.adapters.adapted import user_trial
 from det_compat.adapters.run_state import run_state
 from det_compat.adapters.trial_run import TrialRun
 from det_compat.pytorch._checkpoint_file import load_state_dict_file
@@ -56,7 +57,7 @@ def _write(run: TrialRun, path: Path) -> None:
 
 
 def _load_data(run: TrialRun) -> dict[str, Any]:
-    context, trial_cls = run.context, type(run.trial)
+    context, trial_cls = run.context, type(user_trial(run.trial))
     complete = context._exp_conf is not None and context._hparams is not None
     return {
         "trial_type": "PyTorchTrial",

@@ -12,6 +12,7 @@ import torch
 from pytorch_lightning.trainer.states import TrainerFn
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 
+from det_compat.adapters.adapted import user_trial
 from det_compat.adapters.loaders import TrainingBatches, ValidationBatches, WholeDataset
 from det_compat.adapters.publish import MetricsPublisher
 from det_compat.adapters.run_state import (
@@ -62,8 +63,8 @@ class TrialHooks(pl.LightningModule):
 
     @property
     def trial(self) -> Any:
-        """The trial."""
-        return self.run.trial
+        """The user's own trial."""
+        return user_trial(self.run.trial)
 
     @property
     def context(self) -> PyTorchTrialContext:

@@ -6,7 +6,7 @@ import copy
 import copyreg
 import functools
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import torch
 
 from det_compat import core
 from det_compat.adapters.checks import check_trial_class
+from det_compat.adapters.generation import in_context_api
 from det_compat.adapters.hooks import TrialHooks
 from det_compat.adapters.precision import reconcile_precision
 from det_compat.adapters.strategy import (
@@ -25,6 +26,7 @@ from det_compat.adapters.strategy import (
 from det_compat.adapters.trial_run import TrialRun
 from det_compat.core.tensorboard_path import new_tensorboard_path, tensorboard_path_is
 from det_compat.pytorch._context import PyTorchTrialContext
+from det_compat.pytorch._transitional import batches_per_step
 
 
 class _TrialModuleType(type):
@@ -33,6 +35,8 @@ class _TrialModuleType(type):
 
 class TrialModule(TrialHooks, metaclass=_TrialModuleType):
     """Trains a PyTorchTrial on a ``pl.Trainer``, bit for bit as Determined 0.38.1 trained it.
+
+    The trial may be of any generation: of the context API, Determined 0.12 or PEDL.
 
     The trial is built when a Trainer has set up ranks and device. The module brings the trial's
     loaders: ``pl.Trainer(...).fit(module)`` needs nothing else.
@@ -51,6 +55,8 @@ class TrialModule(TrialHooks, metaclass=_TrialModuleType):
         TypeError: ``trial_cls`` is no trial class.
     """
 
+    _loader_functions: tuple[Callable[..., Any] | None, Callable[..., Any] | None] = (None, None)
+
     def __init__(
         self,
         trial_cls: type | str,
@@ -65,7 +71,7 @@ class TrialModule(TrialHooks, metaclass=_TrialModuleType):
         optimizations = (exp_conf or {}).get("optimizations") or {}
         if aggregation_frequency == 1:
             aggregation_frequency = optimizations.get("aggregation_frequency", 1)
-        self.reporting_period = (exp_conf or {}).get("scheduling_unit", self.reporting_period)
+        self.reporting_period = batches_per_step(exp_conf)
         arguments = {
             "hparams": hparams,
             "exp_conf": exp_conf,
@@ -129,7 +135,8 @@ class TrialModule(TrialHooks, metaclass=_TrialModuleType):
         context.device = device
         context.ddp_kwargs.update(ddp)
         with tensorboard_path_is(core_context.train.tensorboard_path):
-            trial = self.trial_cls(context, **self._trial_kwargs)
+            adapted_cls = in_context_api(self.trial_cls, *self._loader_functions)
+            trial = adapted_cls(context, **self._trial_kwargs)
             self.attach_run(TrialRun(trial, context))
         if weights:
             self.models.load_state_dict(weights)
@@ -145,11 +152,22 @@ class TrialModule(TrialHooks, metaclass=_TrialModuleType):
 
 
 @functools.cache
-def to_lightning(trial_cls: type) -> type[TrialModule]:
-    """A LightningModule class for a PyTorchTrial class, of the same name.
+def to_lightning(
+    trial_cls: type,
+    make_data_loaders: Callable[..., Any] | None = None,
+    download_data: Callable[..., Any] | None = None,
+) -> type[TrialModule]:
+    """A LightningModule class for a PyTorchTrial class of any generation, of the same name.
 
     ``Module(hparams=None, exp_conf=None, aggregation_frequency=1, **trial_kwargs)`` are its
     arguments; they mean what they mean to ``TrialModule``.
+
+    Args:
+        trial_cls: the trial class.
+        make_data_loaders: for a trial without loader methods: the function, called with experiment
+            config and hparams, that returns training and validation data. Without it, the function
+            of that name in the module of the trial class.
+        download_data: likewise, the function that is called once per machine before.
 
     Raises:
         TypeError: ``trial_cls`` is no trial class.
@@ -178,7 +196,8 @@ def to_lightning(trial_cls: type) -> type[TrialModule]:
             "__module__": trial_cls.__module__,
             "__init__": __init__,
             "_saved_arguments": _saved_arguments,
-            "_made_from": trial_cls,
+            "_made_from": (trial_cls, make_data_loaders, download_data),
+            "_loader_functions": (make_data_loaders, download_data),
         },
     )
     module_cls: type[TrialModule] = made
@@ -187,7 +206,7 @@ def to_lightning(trial_cls: type) -> type[TrialModule]:
 
 def _reduce_class(cls: type) -> str | tuple[Any, ...]:
     made_from = vars(cls).get("_made_from")
-    return cls.__qualname__ if made_from is None else (to_lightning, (made_from,))
+    return cls.__qualname__ if made_from is None else (to_lightning, made_from)
 
 
 copyreg.pickle(_TrialModuleType, _reduce_class)

@@ -70,6 +70,8 @@ def _top(name: str) -> str:
 
 def _folder(module: ModuleType | None) -> str | None:
     """The ``sys.path`` entry that a top-level module was found in."""
-    packages = list(getattr(module, "__path__", ()))
-    file = packages[0] if packages else getattr(module, "__file__", None)
+    # not getattr(): lazy modules answer it with imports, torch.classes with anything
+    names = getattr(module, "__dict__", {})
+    packages = list(names.get("__path__") or ())
+    file = packages[0] if packages else names.get("__file__")
     return os.path.dirname(os.path.abspath(file)) if isinstance(file, str) else None

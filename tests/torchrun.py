@@ -3,25 +3,47 @@
 from __future__ import annotations
 
 import faulthandler
+import fcntl
 import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 ROOT = Path(__file__).parents[1]
-SECONDS = 120
-SECONDS_PER_SCENARIO = 40
+SECONDS = 240
+SECONDS_PER_SCENARIO = 60
 
 Scenario = Callable[[Path], Any]
 
 
-def on_two_ranks(script: Path, out: Path, *args: str) -> list[dict[str, Any]]:
-    """What each rank of ``script OUT ARGS...`` found: see ``find``."""
+def on_two_ranks(
+    script: Path, tmp_path_factory: pytest.TempPathFactory, *args: str
+) -> list[dict[str, Any]]:
+    """What each rank of ``script OUT ARGS...`` found: see ``find``.
+
+    It is run once in a test session, whichever of pytest-xdist's workers asks first.
+    """
+    session = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        session = session.parent
+    out = session / f"{script.parent.name}-{script.stem}"
+    with (session / f"{out.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not out.exists():
+            out.mkdir()
+            _launch(script, out, args)
+    log = (out / "log.txt").read_text()
+    assert all((out / f"{rank}.pt").exists() for rank in range(2)), log[-5000:]
+    return [torch.load(out / f"{rank}.pt", weights_only=False) for rank in range(2)]
+
+
+def _launch(script: Path, out: Path, args: Sequence[str]) -> None:
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2"]
     env = {
         **os.environ,
@@ -29,17 +51,16 @@ def on_two_ranks(script: Path, out: Path, *args: str) -> list[dict[str, Any]]:
         "OMP_NUM_THREADS": "1",
         "XDG_DATA_HOME": str(out / "home"),
     }
-    finished = subprocess.run(
-        [*torchrun, "--master_port", str(free_port()), str(script), str(out), *args],
-        cwd=out,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr[-5000:]
-    return [torch.load(out / f"{rank}.pt", weights_only=False) for rank in range(2)]
+    with (out / "log.txt").open("w") as log:
+        subprocess.run(
+            [*torchrun, "--master_port", str(free_port()), str(script), str(out), *args],
+            cwd=out,
+            env=env,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            timeout=SECONDS,
+            check=False,
+        )
 
 
 def free_port() -> int:

@@ -194,10 +194,14 @@ class DistributedContext:
 
 
 def _make_process_group() -> None:
+    # not in every build of torch
+    from torch.distributed.distributed_c10d import PrefixStore
+    from torch.distributed.rendezvous import rendezvous
+
     # Keys of a destroyed group stay in torchrun's store, where the next one would take them for
     # its own and wait for ranks at addresses of the past.
-    store, rank, size = next(dist.rendezvous("env://"))
-    own = dist.PrefixStore(f"det_compat/{next(_groups_made)}", store)
+    store, rank, size = next(rendezvous("env://"))
+    own = PrefixStore(f"det_compat/{next(_groups_made)}", store)
     backend = "nccl" if torch.cuda.is_available() else "gloo"
     dist.init_process_group(backend, store=own, rank=rank, world_size=size)
 

@@ -120,7 +120,7 @@ class PyTorchTrialContext(TrialSettings, TrialProgress, TrialTensorBoard, Reduce
         return wrapped
 
     def autocast_forward_pass(self, to_wrap: nn.Module) -> nn.Module:
-        """Run forward passes of ``to_wrap`` in float16 autocast, as ``use_amp`` does; returns it."""
+        """Run forward passes of ``to_wrap`` in float16 autocast, as ``use_amp`` does."""
         autocast_forward(to_wrap, self.device)
         return to_wrap
 

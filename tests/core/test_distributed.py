@@ -9,8 +9,6 @@ import torch
 from det_compat.core import DistributedContext, DummyDistributedContext
 from tests.torchrun import free_port, on_two_ranks
 
-pytestmark = pytest.mark.xdist_group("two_ranks_core")
-
 TORCHRUN = {
     "RANK": 3,
     "WORLD_SIZE": 4,
@@ -25,7 +23,7 @@ TORCHRUN = {
 def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     ports = str(free_port()), str(free_port())
     script = Path(__file__).with_name("collectives.py")
-    return on_two_ranks(script, tmp_path_factory.mktemp("collectives"), *ports)
+    return on_two_ranks(script, tmp_path_factory, *ports)
 
 
 EXPECTED: dict[str, tuple[Any, Any]] = {
@@ -118,7 +116,7 @@ def test_from_torch_distributed_names_what_is_missing(monkeypatch: pytest.Monkey
         monkeypatch.setenv(name, str(value))
     monkeypatch.delenv("LOCAL_RANK")
     monkeypatch.delenv("GROUP_WORLD_SIZE")
-    with pytest.raises(RuntimeError, match="LOCAL_RANK, GROUP_WORLD_SIZE.*not set.*torchrun"):
+    with pytest.raises(RuntimeError, match=r"LOCAL_RANK, GROUP_WORLD_SIZE.*not set.*torchrun"):
         DistributedContext.from_torch_distributed()
 
 
@@ -147,7 +145,7 @@ def test_takes_the_arguments_of_determined() -> None:
 
 
 def test_horovod_and_deepspeed_are_refused() -> None:
-    with pytest.raises(RuntimeError, match="torchrun.*MIGRATION.md"):
+    with pytest.raises(RuntimeError, match=r"torchrun.*MIGRATION.md"):
         DistributedContext.from_horovod(None)
-    with pytest.raises(RuntimeError, match="DeepSpeed.*MIGRATION.md"):
+    with pytest.raises(RuntimeError, match=r"DeepSpeed.*MIGRATION.md"):
         DistributedContext.from_deepspeed()

@@ -2,41 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
-Unit = tuple[str, Any]
+from case import Case, batches, epochs
 
-
-def epochs(value: Any) -> Unit:
-    return ("Epoch", value)
-
-
-def batches(value: Any) -> Unit:
-    return ("Batch", value)
-
-
-@dataclass
-class Case:
-    """One training run: which trial, how it is fitted, on how many ranks."""
-
-    name: str
-    trial: str
-    hparams: dict[str, Any] = field(default_factory=dict)
-    fit: dict[str, Any] = field(default_factory=dict)
-    aggregation: int = 1
-    ranks: tuple[int, ...] = (1, 2)
-    lightning: bool = False
-    recorder: bool = True
-    fits: int = 1
-    tensorboard: bool = True
-    differs: str = ""  # why det_compat does not do what Determined does
-
-    def fit_arguments(self) -> dict[str, Any]:
-        defaults = {"max_length": epochs(2), "validation_period": epochs(1)}
-        return {**defaults, **self.fit}
-
-
+# For what Determined 0.38.1 refuses, or on two ranks fails or hangs on; and for what would repeat.
 ONE = (1,)
 
 
@@ -363,36 +333,32 @@ def _refusals() -> list[Case]:
 def _habits() -> list[Case]:
     often = {"validation_period": batches(4), "reporting_period": batches(3)}
     names = {
-        "trains-in-validation": "TrainsInValidation",
-        "optimizer-first": "OptimizerFirst",
-        "teacher": "Teacher",
-        "frozen-teacher": "FrozenTeacher",
-        "mixin": "Mixed",
-        "hand-stepped": "HandStepped",
-        "plateau": "Plateau",
-        "own-scheduler": "OwnScheduler",
-        "drawing": "Drawing",
-        "reads-checkpoint": "ReadsCheckpoint",
-        "eval-mode": "EvalMode",
-        "leaves-eval": "LeavesEval",
-        "reads-context": "ReadsContext",
-        "old-callbacks": "CallbacksOld",
-        "attributes": "Attributes",
-        "use-amp": "UseAmp",
-        "own-scaler": "OwnScaler",
-        "enabled-scaler": "EnabledScaler",
-        "tensorboard": "WritesTensorBoard",
-        "hands-context-on": "HandsContextOn",
+        "trains-in-validation": "callbacks:TrainsInValidation",
+        "optimizer-first": "habits:OptimizerFirst",
+        "teacher": "habits:Teacher",
+        "frozen-teacher": "habits:FrozenTeacher",
+        "mixin": "habits:Mixed",
+        "hand-stepped": "habits:HandStepped",
+        "plateau": "habits:Plateau",
+        "own-scheduler": "habits:OwnScheduler",
+        "drawing": "callbacks:Drawing",
+        "reads-checkpoint": "callbacks:ReadsCheckpoint",
+        "eval-mode": "callbacks:EvalMode",
+        "leaves-eval": "callbacks:LeavesEval",
+        "reads-context": "habits:ReadsContext",
+        "old-callbacks": "callbacks:CallbacksOld",
+        "attributes": "habits:Attributes",
+        "use-amp": "amp:UseAmp",
+        "own-scaler": "amp:OwnScaler",
+        "enabled-scaler": "amp:EnabledScaler",
+        "tensorboard": "habits:WritesTensorBoard",
+        "hands-context-on": "habits:HandsContextOn",
     }
-    # On two ranks Determined 0.38.1 fails or hangs where ranks is ONE.
     aggregated = ("trains-in-validation", "hand-stepped", "use-amp", "reads-context")
     return [
         Case("wraps-loss", "habits:WrapsLoss", fit=often, ranks=ONE),
-        *(Case(name, f"habits:{cls}", fit=often) for name, cls in names.items()),
-        *(
-            Case(f"{name}-aggregated", f"habits:{names[name]}", fit=often, aggregation=2)
-            for name in aggregated
-        ),
+        *(Case(name, cls, fit=often) for name, cls in names.items()),
+        *(Case(f"{name}-aggregated", names[name], fit=often, aggregation=2) for name in aggregated),
     ]
 
 

@@ -21,7 +21,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from cases import CASES, Case
+from case import Case
+from cases import CASES
 from determined import core, pytorch
 from recording import Record, error_of, recorded, seed_everything, state_of
 

@@ -22,7 +22,8 @@ det_compat.alias_determined()
 
 import pytorch_lightning as pl  # noqa: E402
 import torch  # noqa: E402
-from cases import CASES, Case  # noqa: E402
+from case import Case  # noqa: E402
+from cases import CASES  # noqa: E402
 from compare import WEIGHTS  # noqa: E402
 from recording import Record, error_of, seed_everything, state_of  # noqa: E402
 

@@ -18,7 +18,8 @@ pytest.importorskip("determined", reason="the reference to compare with is not i
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from cases import CASES, Case  # noqa: E402
+from case import Case  # noqa: E402
+from cases import CASES  # noqa: E402
 from compare import SECTIONS, WEIGHTS, load, report  # noqa: E402
 from runner import HERE as SCRIPTS  # noqa: E402
 from runner import command, environment, run_driver  # noqa: E402

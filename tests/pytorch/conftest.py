@@ -30,6 +30,5 @@ def ours() -> Library:
 
 @pytest.fixture(scope="session")
 def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """What two_ranks.py found; the tests that use it are in the xdist group of this name."""
-    script = Path(__file__).with_name("two_ranks.py")
-    return on_two_ranks(script, tmp_path_factory.mktemp("two_ranks"))
+    """What two_ranks.py found."""
+    return on_two_ranks(Path(__file__).with_name("two_ranks.py"), tmp_path_factory)

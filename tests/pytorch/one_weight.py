@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-SOURCE = '''
+SOURCE = """
 import torch
 from det_compat import pytorch
 
@@ -40,7 +40,7 @@ class OneWeight(pytorch.PyTorchTrial):
 class Outer:
     class Inner(OneWeight):
         pass
-'''
+"""
 
 
 def write(folder: Path) -> None:

@@ -185,7 +185,9 @@ def test_other_types_stay(model: Model, dtype: torch.dtype) -> None:
 
 
 def test_float16_becomes_float32_in_any_nesting(model: Model) -> None:
-    output = model({"a": HALF, "b": [HALF, (HALF, {"c": HALF})], "n": torch.ones(1, dtype=torch.int32)})
+    output = model(
+        {"a": HALF, "b": [HALF, (HALF, {"c": HALF})], "n": torch.ones(1, dtype=torch.int32)}
+    )
     f32 = torch.float32
     assert dtypes(output) == {"a": f32, "b": [f32, [f32, {"c": f32}]], "n": torch.int32}
     assert isinstance(output["b"], list) and isinstance(output["b"][1], tuple)
@@ -366,9 +368,7 @@ def test_without_a_gpu_it_trains_in_float32(context: PyTorchTrialContext) -> Non
     ("opt_level", "meaning"),
     [("O0", "in float32"), ("O1", "float16 autocast"), ("O2", "float16"), ("O3", "float16")],
 )
-def test_it_says_what_it_does(
-    on_gpu: PyTorchTrialContext, opt_level: str, meaning: str
-) -> None:
+def test_it_says_what_it_does(on_gpu: PyTorchTrialContext, opt_level: str, meaning: str) -> None:
     model, optimizer = wrapped(on_gpu)
     on_gpu.device = CUDA
     with pytest.warns(FutureWarning, match=f"opt_level='{opt_level}'.*{meaning}.*use_amp") as told:
@@ -434,5 +434,5 @@ def test_a_disabled_scaler_is_no_contradiction(context: PyTorchTrialContext) -> 
 def test_a_loss_scale_that_is_no_number(on_gpu: PyTorchTrialContext) -> None:
     model, optimizer = wrapped(on_gpu)
     on_gpu.device = CUDA
-    with pytest.raises(ValueError, match="loss_scale.*'auto'"):
+    with pytest.raises(ValueError, match=r"loss_scale.*'auto'"):
         on_gpu.configure_apex_amp(model, optimizer, loss_scale="auto")

@@ -237,7 +237,9 @@ def test_optimizers_may_be_made_before_their_model_is_wrapped(lib: Library) -> N
         optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
         scheduler = lr_scheduler.StepLR(optimizer, 1)
         assert context.wrap_optimizer(optimizer) is optimizer
-        assert context.wrap_lr_scheduler(scheduler, lib.pytorch.LRScheduler.StepMode(1)) is scheduler
+        assert (
+            context.wrap_lr_scheduler(scheduler, lib.pytorch.LRScheduler.StepMode(1)) is scheduler
+        )
         context.wrap_model(model)
         assert context.optimizers == [optimizer]
         assert [type(wrapped).__name__ for wrapped in context.lr_schedulers] == ["LRScheduler"]
@@ -301,9 +303,7 @@ def test_step_mode_may_be_the_real_determineds(context: PyTorchTrialContext) -> 
     modes = pytest.importorskip("determined.pytorch").LRScheduler.StepMode
     _, optimizer = wrapped(context)
     with pytest.raises(InvalidExperimentException, match="MANUAL_STEP"):
-        context.wrap_lr_scheduler(
-            lr_scheduler.ReduceLROnPlateau(optimizer), modes.STEP_EVERY_EPOCH
-        )
+        context.wrap_lr_scheduler(lr_scheduler.ReduceLROnPlateau(optimizer), modes.STEP_EVERY_EPOCH)
     context.wrap_lr_scheduler(lr_scheduler.StepLR(optimizer, 1), modes.STEP_EVERY_EPOCH)
     assert context.lr_schedulers[0]._step_mode is LRScheduler.StepMode.STEP_EVERY_EPOCH
 

@@ -2,12 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from torch import nn
 
 from det_compat.pytorch._ddp import distribute, no_gradient_sync
-
-on_two_ranks = pytest.mark.xdist_group("two_ranks")
 
 
 def test_nothing_to_train_is_not_distributed() -> None:
@@ -20,7 +17,6 @@ def test_models_that_are_not_distributed_need_no_sync() -> None:
         pass
 
 
-@on_two_ranks
 def test_each_model_is_in_its_own(two_ranks: list[dict[str, Any]]) -> None:
     for found in two_ranks:
         assert found["models"]["wrapped"] is True
@@ -29,19 +25,16 @@ def test_each_model_is_in_its_own(two_ranks: list[dict[str, Any]]) -> None:
         assert found["models"]["weight"] == 0.0  # the chief's
 
 
-@on_two_ranks
 def test_attributes_of_the_model_are_within_reach(two_ranks: list[dict[str, Any]]) -> None:
     for found in two_ranks:
         assert found["models"]["pass through"] == ("of the model", "helped", True)
         assert found["models"]["unknown"] is False
 
 
-@on_two_ranks
 def test_ddp_kwargs_are_passed_on(two_ranks: list[dict[str, Any]]) -> None:
     assert [found["models"]["kwargs"] for found in two_ranks] == [False, False]
 
 
-@on_two_ranks
 def test_gradients_while_accumulating(two_ranks: list[dict[str, Any]]) -> None:
     """Gradients are 1 and 3 in each of two batches."""
     for found, own in zip(two_ranks, (1.0, 3.0), strict=True):
@@ -49,16 +42,13 @@ def test_gradients_while_accumulating(two_ranks: list[dict[str, Any]]) -> None:
         assert found["gradients"][False] == [own, 4.0]
 
 
-@on_two_ranks
 def test_ranks_may_evaluate_different_numbers_of_batches(two_ranks: list[dict[str, Any]]) -> None:
     assert [found["uneven_evaluation"]["first"] for found in two_ranks] == [5.0, 5.0]
 
 
-@on_two_ranks
 def test_training_makes_buffers_be_copied_again(two_ranks: list[dict[str, Any]]) -> None:
     assert [found["uneven_evaluation"]["later"] for found in two_ranks] == [4.5, 4.5]
 
 
-@on_two_ranks
 def test_the_chief_may_evaluate_alone(two_ranks: list[dict[str, Any]]) -> None:
     assert [found["chief_alone"] for found in two_ranks] == [[0, 1], [0, 1]]

@@ -10,7 +10,6 @@ from det_compat.errors import InvalidExperimentException
 from det_compat.pytorch import PyTorchExperimentalContext, init
 from tests.pytorch.libraries import Library, train, wrapped
 
-
 # what torch says of determined's calls, and of a GPU that is not there
 pytestmark = [
     pytest.mark.filterwarnings(r"ignore:`torch.cuda.amp.\w+\(args...\)` is deprecated"),
@@ -82,6 +81,8 @@ def test_use_amp_comes_before_wrap_model(lib: Library) -> None:
 def test_errors_name_the_calls() -> None:
     with init() as context:
         context.experimental.use_amp()
-        with pytest.raises(InvalidExperimentException, match=r"wrap_scaler\(\) or use_amp\(\) once"):
+        with pytest.raises(
+            InvalidExperimentException, match=r"wrap_scaler\(\) or use_amp\(\) once"
+        ):
             context.wrap_scaler(torch.amp.GradScaler("cpu"))
     assert isinstance(context.experimental, PyTorchExperimentalContext)

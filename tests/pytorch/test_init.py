@@ -12,8 +12,6 @@ from det_compat.errors import InvalidExperimentException
 from det_compat.pytorch import PyTorchTrialContext, init
 from tests.pytorch.libraries import Library
 
-on_two_ranks = pytest.mark.xdist_group("two_ranks")
-
 ON_A_RANK = {
     "size": 2,
     "per slot": 4,
@@ -106,7 +104,6 @@ def check(rank: int, found: dict[str, Any], *, group_stays: bool) -> None:
     assert found["initialized after"] is group_stays
 
 
-@on_two_ranks
 @pytest.mark.parametrize("how", ["plain", "given"])
 def test_two_ranks(two_ranks: list[dict[str, Any]], how: str) -> None:
     for rank, found in enumerate(two_ranks):
@@ -115,7 +112,6 @@ def test_two_ranks(two_ranks: list[dict[str, Any]], how: str) -> None:
     assert two_ranks[0][how]["path"] == two_ranks[1][how]["path"]
 
 
-@on_two_ranks
 def test_two_runs_in_one_process(two_ranks: list[dict[str, Any]]) -> None:
     for rank, found in enumerate(two_ranks):
         first, second = found["twice"]
@@ -124,7 +120,6 @@ def test_two_runs_in_one_process(two_ranks: list[dict[str, Any]]) -> None:
         assert first["path"] != second["path"]
 
 
-@on_two_ranks
 def test_a_process_group_of_the_script_is_used_and_left(two_ranks: list[dict[str, Any]]) -> None:
     for rank, found in enumerate(two_ranks):
         for run in found["group_of_the_script"]:
@@ -132,19 +127,16 @@ def test_a_process_group_of_the_script_is_used_and_left(two_ranks: list[dict[str
         assert len(found["group_of_the_script"]) == 3
 
 
-@on_two_ranks
 def test_invalid_hp_on_two_ranks(two_ranks: list[dict[str, Any]]) -> None:
     for found in two_ranks:
         assert found["invalid_hp"] == {"code": 0, "initialized after": False}
 
 
-@on_two_ranks
 def test_an_exception_on_two_ranks(two_ranks: list[dict[str, Any]]) -> None:
     for found in two_ranks:
         assert found["exception"] == {"error": "'user bug'", "initialized after": False}
 
 
-@on_two_ranks
 def test_a_batch_size_that_two_ranks_cannot_share(two_ranks: list[dict[str, Any]]) -> None:
     for found in two_ranks:
         assert found["odd_batch_size"].startswith("InvalidExperimentException: ")

@@ -134,7 +134,9 @@ def test_both_ways_of_arguments(lib: Library, tmp_path: Path) -> None:
 def test_code_that_cannot_be_imported(model_def: Any) -> None:
     _, checkpoint = trained(model_def)
     (checkpoint / "code" / "model_def.py").write_text("import a_package_that_is_not_here")
-    with pytest.raises(ValueError, match=r"model_def:OneWeight from .*code; pass it as trial_class"):
+    with pytest.raises(
+        ValueError, match=r"model_def:OneWeight from .*code; pass it as trial_class"
+    ):
         load_trial_from_checkpoint_path(str(checkpoint))
 
 
@@ -161,7 +163,6 @@ def test_metadata_without_a_trial(tmp_path: Path) -> None:
         load_trial_from_checkpoint_path(str(tmp_path))
 
 
-@pytest.mark.xdist_group("two_ranks")
 def test_a_checkpoint_of_two_ranks(two_ranks: list[dict[str, Any]]) -> None:
     (checkpoint,) = two_ranks[0]["trained"]["checkpoints"]
     saved = torch.load(Path(checkpoint) / "state_dict.pth", weights_only=False)

@@ -12,7 +12,7 @@ QUESTIONS = ["is_epoch_start", "is_epoch_end", "current_train_epoch", "current_t
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_there_is_no_progress_before_training(lib: Library, question: str) -> None:
-    with lib.init() as context, pytest.raises(lib.errors.InternalException, match="(?i)training"):
+    with lib.init() as context, pytest.raises(lib.errors.InternalException, match=r"(?i)training"):
         getattr(context, question)()
 
 
@@ -21,7 +21,7 @@ def test_there_are_no_epochs_without_a_loader(lib: Library, question: str) -> No
     with lib.init() as context:
         context._current_batch_idx = 0
         assert context.current_train_batch() == 0
-        with pytest.raises(lib.errors.InternalException, match="(?i)loader"):
+        with pytest.raises(lib.errors.InternalException, match=r"(?i)loader"):
             getattr(context, question)()
 
 

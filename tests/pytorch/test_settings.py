@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from det_compat.errors import InternalException
 from det_compat.pytorch import CheckpointLoadContext, PyTorchTrialContext, init
 from tests.pytorch.libraries import Library
 
@@ -115,9 +116,9 @@ def test_a_local_run_has_no_seed(lib: Library) -> None:
 def test_the_seed_of_the_experiment_config() -> None:
     with context(exp_conf={"reproducibility": {"experiment_seed": 7}}) as one:
         assert one.get_trial_seed() == 7
-    with context(exp_conf={"reproducibility": None}) as one:
-        with pytest.raises(Exception, match="experiment_seed in exp_conf"):
-            one.get_trial_seed()
+    with context(exp_conf={"reproducibility": None}) as one, pytest.raises(InternalException) as no:
+        one.get_trial_seed()
+    assert "experiment_seed in exp_conf" in str(no.value)
 
 
 def test_the_seed_of_a_loaded_trial(lib: Library) -> None:

@@ -1,0 +1,115 @@
+"""Trials of PEDL's Standard Model Definition, brought into the context API.
+
+The trial says what the losses and metrics of predictions are; here is the batch around them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from det_compat.adapters.pedl_data import call_with
+from det_compat.adapters.pedl_trial import PedlTrial, adapted
+from det_compat.adapters.trial_class import defines, full_name
+from det_compat.errors import InvalidExperimentException
+from det_compat.pytorch import PyTorchCallback, Reducer
+
+_CONTRACT = "PEDL's Standard Model Definition"
+
+
+def in_context_api(
+    trial_cls: type,
+    make_data_loaders: Callable[..., Any] | None = None,
+    download_data: Callable[..., Any] | None = None,
+) -> type:
+    """A trial class of the context API around one of PEDL's Standard Model Definition.
+
+    Raises:
+        TypeError: ``trial_cls`` has no ``validation_metrics``.
+    """
+    if not defines(trial_cls, "validation_metrics"):
+        raise TypeError(
+            f"{full_name(trial_cls)} does not define validation_metrics(predictions, labels, "
+            f"losses), which {_CONTRACT} asks for"
+        )
+    return adapted(StandardTrial, trial_cls, make_data_loaders, download_data)
+
+
+class StandardTrial(PedlTrial):
+    """A trial as Determined 0.12 had it, around one of the Standard Model Definition."""
+
+    forwarded = ()
+
+    def train_batch(self, batch: Any, model: Any, epoch_idx: int, batch_idx: int) -> Any:
+        inputs, labels = _pair(batch)
+        predictions = model(inputs)
+        losses = self._losses(predictions, labels)
+        metrics = self._metrics("training_metrics", predictions, labels, losses)
+        # Of one name, the loss is the one that is trained on.
+        return {**metrics, **(losses if isinstance(losses, dict) else {"loss": losses})}
+
+    def evaluate_batch(self, batch: Any, model: Any) -> dict[str, Any]:
+        inputs, labels = _pair(batch)
+        predictions = model(inputs)
+        losses = self._losses(predictions, labels)
+        return self._metrics("validation_metrics", predictions, labels, losses)
+
+    def evaluation_reducer(self) -> Reducer:
+        return Reducer.AVG
+
+    def build_callbacks(self) -> dict[str, Any]:
+        return {**super().build_callbacks(), "pedl_metrics": MetricsOfAnyShape()}
+
+    def _losses(self, predictions: Any, labels: Any) -> Any:
+        losses = self.inner.losses(predictions, labels)
+        name = f"{full_name(self.trial_cls)}.losses(predictions, labels)"
+        if isinstance(losses, dict) and "loss" not in losses:
+            raise InvalidExperimentException(
+                f'{name} returned a dict without "loss", but {sorted(map(str, losses))}: '
+                f'{_CONTRACT} trains on the scalar under the key "loss"'
+            )
+        loss = losses["loss"] if isinstance(losses, dict) else losses
+        if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
+            found = f"shape {list(loss.shape)}" if isinstance(loss, torch.Tensor) else repr(loss)
+            raise InvalidExperimentException(
+                f"the loss that {name} returned is {found}: {_CONTRACT} wants a scalar tensor, or a "
+                'dict with one under the key "loss"'
+            )
+        return losses
+
+    def _metrics(self, name: str, *arguments: Any) -> dict[str, Any]:
+        if not defines(self.trial_cls, name):
+            return {}
+        metrics = getattr(self.inner, name)(*arguments)
+        if not isinstance(metrics, dict):
+            raise InvalidExperimentException(
+                f"{full_name(self.trial_cls)}.{name}(predictions, labels, losses) must return a "
+                f"dict of metrics by name, as {_CONTRACT} has it; got {type(metrics).__name__}"
+            )
+        return metrics
+
+
+def _pair(batch: Any) -> tuple[Any, Any]:
+    if isinstance(batch, (tuple, list)) and len(batch) == 2:
+        return batch[0], batch[1]
+    size = f" of {len(batch)}" if isinstance(batch, (tuple, list, dict)) else ""
+    raise InvalidExperimentException(
+        f"{_CONTRACT} takes batches that are pairs (input, target), each of any nesting; the "
+        f"loader of make_data_loaders() gave {type(batch).__name__}{size}"
+    )
+
+
+class MetricsOfAnyShape(PyTorchCallback):
+    """Averages a metric within each batch where its shape changes from batch to batch.
+
+    What it has to say of every row, for example, when the last batch is a smaller one.
+    """
+
+    def on_validation_epoch_end(self, outputs: list[Any]) -> None:
+        for name in outputs[0] if outputs else ():
+            if len({np.shape(batch[name]) for batch in outputs}) > 1:
+                for batch in outputs:
+                    batch[name] = np.mean(batch[name])

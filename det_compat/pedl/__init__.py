@@ -1,0 +1,17 @@
+"""PEDL, as Determined was called before its first public release: the names that trials use.
+
+``pedl.get_hyperparameter`` and its neighbours tell what holds for the run that is going on.
+"""
+
+from __future__ import annotations
+
+from det_compat.pedl._experiment import Constant, Experiment
+from det_compat.pedl._run import get_data_config, get_download_data_dir, get_hyperparameter
+
+__all__ = [
+    "Constant",
+    "Experiment",
+    "get_data_config",
+    "get_download_data_dir",
+    "get_hyperparameter",
+]
