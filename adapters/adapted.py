@@ -16,6 +16,8 @@ from det_compat.pytorch._context import PyTorchTrialContext
 from det_compat.pytorch._overrides import is_overridden
 from det_compat.pytorch._reducer import Reducer
 
+_ADAPTERS = "det_compat.adapters"
+
 
 class AdaptedTrial:
     """One model and one optimizer that the library trains: what older generations had.
@@ -48,6 +50,13 @@ class AdaptedTrial:
         self.lr_scheduler: Any = None
         self._callbacks: dict[str, OldCallback] = {}
         self.set_up()
+
+    @classmethod
+    def around(cls, trial: Any, context: PyTorchTrialContext) -> AdaptedTrial:
+        """An adapter of a trial that is built already."""
+        made = type(cls.__name__, (cls,), {"make_trial": lambda self: trial})
+        adapter: AdaptedTrial = made(context)
+        return adapter
 
     @property
     def hparams(self) -> dict[str, Any]:
@@ -159,8 +168,8 @@ class AdaptedTrial:
 
     def build_callbacks(self) -> Any:
         """The user's callbacks, as callbacks of today."""
-        build = getattr(self.inner, "build_callbacks", dict)
-        callbacks = build()
+        build = getattr(self.inner, "build_callbacks", None)
+        callbacks: Any = {} if build is None else build()
         if isinstance(callbacks, dict):
             callbacks = self._callbacks = {
                 name: OldCallback(callback, self.context) for name, callback in callbacks.items()
@@ -178,8 +187,10 @@ class AdaptedTrial:
 
 
 def user_trial(trial: Any) -> Any:
-    """The trial that the user wrote."""
-    return trial.inner if isinstance(trial, AdaptedTrial) else trial
+    """The trial that the user wrote, without what adapters put around it."""
+    while any(cls.__module__.startswith(_ADAPTERS) for cls in type(trial).__mro__):
+        trial = trial.inner
+    return trial
 
 
 def with_hparams(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from det_compat.adapters.adapted import AdaptedTrial, with_hparams
+from det_compat.adapters.pedl_data import CONTRACT, download, find_function, make_loaders
 from det_compat.adapters.trial_class import (
     concrete,
     defines,
@@ -14,6 +15,7 @@ from det_compat.adapters.trial_class import (
     own_init,
 )
 from det_compat.errors import InvalidExperimentException
+from det_compat.pedl._run import Run
 from det_compat.pytorch._overrides import takes_parameter
 
 
@@ -40,8 +42,10 @@ class Determined012(AdaptedTrial):
             self._adopt()
         else:
             super().set_up()
-        self.context.model, self.context.optimizer = self.model, self.optimizer
-        self.context.lr_scheduler = self.lr_scheduler
+        # Attributes of the context until 0.12.10, beside get_model() and the like.
+        vars(self.context).update(
+            model=self.model, optimizer=self.optimizer, lr_scheduler=self.lr_scheduler
+        )
         if self.defines("evaluate_batch"):
             self.evaluate_batch = self._evaluate_batch
         if self.defines("evaluate_full_dataset"):
@@ -82,6 +86,46 @@ class Determined012(AdaptedTrial):
         return with_hparams(method, self.hparams, **kwargs)
 
 
+class EarlyDetermined012(Determined012):
+    """A trial of Determined 0.12 whose loaders are functions of a module, as in PEDL."""
+
+    given: ClassVar[dict[str, Callable[..., Any] | None]] = {}
+
+    def make_trial(self, **kwargs: Any) -> Any:
+        self._run = Run(self.hparams, self.context._exp_conf or {})
+        self._validation_data: Any = None
+        found = {name: self._function(name) for name in ("make_data_loaders", "download_data")}
+        self._make_data_loaders = found["make_data_loaders"]
+        if self._make_data_loaders is None:
+            raise TypeError(
+                f"{full_name(self.trial_cls)} has no data: define build_training_data_loader() and "
+                f"build_validation_data_loader(), or {CONTRACT} in its module, or pass "
+                "make_data_loaders=... to to_lightning()"
+            )
+        if found["download_data"] is not None:
+            self._run.data_dir = download(
+                found["download_data"], self._run, self.context.distributed
+            )
+        return super().make_trial(**kwargs)
+
+    def _function(self, name: str) -> Callable[..., Any] | None:
+        return find_function(name, self.trial_cls, self.given.get(name), self._run.exp_conf)
+
+    def build_training_data_loader(self) -> Any:
+        training, self._validation_data = self._data()
+        return training
+
+    def build_validation_data_loader(self) -> Any:
+        if self._validation_data is None:
+            return self._data()[1]
+        data, self._validation_data = self._validation_data, None
+        return data
+
+    def _data(self) -> tuple[Any, Any]:
+        assert self._make_data_loaders is not None
+        return make_loaders(self._make_data_loaders, self._run)
+
+
 def in_context_api(
     trial_cls: type,
     make_data_loaders: Callable[..., Any] | None = None,
@@ -89,5 +133,8 @@ def in_context_api(
 ) -> type:
     """A class of the context API around a trial class of Determined 0.12."""
     builds_itself = not (defines(trial_cls, "build_model") and defines(trial_cls, "optimizer"))
-    members = {"trial_cls": trial_cls, "builds_itself": builds_itself}
-    return type(trial_cls.__name__, (Determined012,), members)
+    members: dict[str, Any] = {"trial_cls": trial_cls, "builds_itself": builds_itself}
+    if defines(trial_cls, "build_training_data_loader"):
+        return type(trial_cls.__name__, (Determined012,), members)
+    members["given"] = {"make_data_loaders": make_data_loaders, "download_data": download_data}
+    return type(trial_cls.__name__, (EarlyDetermined012,), members)

@@ -15,6 +15,7 @@ from pytorch_lightning.strategies import DDPStrategy
 from det_compat import core
 from det_compat.adapters.determined_checkpoint import read_checkpoint, write_checkpoint
 from det_compat.adapters.environment import TrialEnvironment
+from det_compat.adapters.generation import adapted
 from det_compat.adapters.hooks import TrialHooks
 from det_compat.adapters.schedule import Due, Schedule
 from det_compat.adapters.strategy import log_often_enough, prepare_trainer
@@ -45,7 +46,7 @@ def fit(
 ) -> None:
     """Train ``trial`` as ``pytorch.Trainer.fit`` says."""
     module = ScheduledModule(
-        TrialRun(trial, context),
+        TrialRun(adapted(trial, context), context),
         Schedule(max_length, validation_period, checkpoint_period, reporting_period, test_mode),
         checkpoint_after_validation=checkpoint_after_validation,
         latest_checkpoint=latest_checkpoint,

@@ -98,10 +98,24 @@ def in_context_api(
     return adapt(trial_cls, make_data_loaders, download_data)
 
 
+def adapted(trial: Any, context: Any) -> Any:
+    """``trial``, as a trial of the context API, built with ``context``; the same one each time."""
+    trial_cls = type(trial)
+    if not _is_given_the_model(trial_cls):
+        return trial
+    known = vars(context).setdefault("_adapted_trials", [])
+    for adapter in known:
+        if adapter.inner is trial:
+            return adapter
+    adapter_cls: Any = in_context_api(trial_cls)
+    known.append(adapter_cls.around(trial, context))
+    return known[-1]
+
+
 def _by_methods(trial_cls: type) -> Generation:
+    if _is_pedl_standard(trial_cls):
+        return Generation.PEDL_STANDARD
     if not defines(trial_cls, "train_batch"):
-        if defines(trial_cls, "losses"):
-            return Generation.PEDL_STANDARD
         raise TypeError(_no_trial(trial_cls))
     if not _is_given_the_model(trial_cls):
         return Generation.CONTEXT
@@ -109,8 +123,14 @@ def _by_methods(trial_cls: type) -> Generation:
     return Generation.PEDL if _is_pedl(trial_cls) else Generation.DETERMINED_0_12
 
 
+def _is_pedl_standard(trial_cls: type) -> bool:
+    return defines(trial_cls, "losses") and not defines(trial_cls, "train_batch")
+
+
 def _is_given_the_model(trial_cls: Any) -> bool:
-    train_batch = trial_cls.train_batch
+    train_batch = getattr(trial_cls, "train_batch", None)
+    if not inspect.isfunction(train_batch):
+        return False
     if takes_model(train_batch):
         return True
     # `train_batch(batch, **kwargs)` says nothing; who builds and who steps does.
@@ -164,6 +184,4 @@ def _no_trial(trial_cls: type) -> str:
         f"for {generation.value}: {', '.join(_missing(trial_cls, generation))}"
         for generation in Generation
     )
-    return (
-        f"{full_name(trial_cls)} is no PyTorchTrial of any generation. It does not define, {of_each}"
-    )
+    return f"{full_name(trial_cls)} is no PyTorchTrial of any generation. It does not define, {of_each}"

@@ -71,6 +71,7 @@ class TrialModule(TrialHooks, metaclass=_TrialModuleType):
         optimizations = (exp_conf or {}).get("optimizations") or {}
         if aggregation_frequency == 1:
             aggregation_frequency = optimizations.get("aggregation_frequency", 1)
+        self._averages_gradients = bool(optimizations.get("average_aggregated_gradients", True))
         self.reporting_period = batches_per_step(exp_conf)
         arguments = {
             "hparams": hparams,
@@ -134,6 +135,7 @@ class TrialModule(TrialHooks, metaclass=_TrialModuleType):
         )
         context.device = device
         context.ddp_kwargs.update(ddp)
+        context.average_aggregated_gradients = self._averages_gradients
         with tensorboard_path_is(core_context.train.tensorboard_path):
             adapted_cls = in_context_api(self.trial_cls, *self._loader_functions)
             trial = adapted_cls(context, **self._trial_kwargs)

@@ -7,6 +7,7 @@ from typing import Any
 from det_compat.pytorch._callback import PyTorchCallback
 from det_compat.pytorch._context import PyTorchTrialContext
 from det_compat.pytorch._overrides import takes_parameter
+from det_compat.pytorch._transitional import batches_per_step
 
 
 class OldCallback:
@@ -19,7 +20,7 @@ class OldCallback:
 
     def __init__(self, callback: Any, context: PyTorchTrialContext) -> None:
         self._callback = callback
-        self._batches_per_step = context.batches_per_step
+        self._batches_per_step = batches_per_step(context._exp_conf)
         self._step_id = 1
         self._in_step = False
 

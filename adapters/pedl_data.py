@@ -6,11 +6,12 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import torch
 
+from det_compat.adapters.adapted import with_hparams
 from det_compat.adapters.trial_class import full_name
 from det_compat.errors import InvalidExperimentException
 from det_compat.pedl._run import Run
@@ -72,7 +73,7 @@ def download(function: Callable[..., Any], run: Run, distributed: Any) -> str:
     path, failure = None, None
     if distributed.local_rank == 0:
         try:
-            path = call_with(function, (run.exp_conf, run.hparams))
+            path = _call(function, run)
         except BaseException as error:
             failure = error
     # Others must not wait for a process that has failed.
@@ -96,7 +97,7 @@ def make_loaders(function: Callable[..., Any], run: Run) -> tuple[Any, Any]:
     Raises:
         InvalidExperimentException: it returned something else.
     """
-    made = call_with(function, (run.exp_conf, run.hparams))
+    made = _call(function, run)
     if not isinstance(made, (tuple, list)) or len(made) != 2:
         size = f" of {len(made)}" if isinstance(made, (tuple, list)) else ""
         raise InvalidExperimentException(
@@ -118,7 +119,7 @@ def _loader(loader: Any, which: str) -> Any:
         )
     return DataLoader(
         loader.dataset,
-        batch_sampler=loader.batch_sampler,
+        batch_sampler=cast("Any", loader.batch_sampler),
         num_workers=loader.num_workers,
         collate_fn=loader.collate_fn,
         pin_memory=loader.pin_memory,
@@ -131,14 +132,10 @@ def _loader(loader: Any, which: str) -> Any:
     )
 
 
-def call_with(function: Callable[..., Any], offered: Sequence[Any], *given: Any) -> Any:
-    """Call ``function`` with ``given``, and with as much of ``offered`` as it has to have.
-
-    PEDL's methods lost their ``hparams`` over time: what a trial defines says what it takes.
-    """
-    parameters = inspect.signature(function).parameters.values()
-    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
-        return function(*given, *offered)
-    wanted = [p for p in positional[len(given) :] if p.default is p.empty or p.name == "hparams"]
-    return function(*given, *offered[: len(wanted)])
+def _call(function: Callable[..., Any], run: Run) -> Any:
+    # A download_data() without parameters is among the public ones.
+    try:
+        inspect.signature(function).bind(run.exp_conf, run.hparams)
+    except TypeError:
+        return with_hparams(function, run.hparams)
+    return function(run.exp_conf, run.hparams)

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from det_compat.adapters.pedl_data import call_with
-from det_compat.adapters.pedl_trial import PedlTrial, adapted
+from det_compat.adapters.adapted import with_hparams
+from det_compat.adapters.pedl_run import PedlRun, adapter
 from det_compat.adapters.trial_class import defines, full_name
 from det_compat.errors import InvalidExperimentException
-from det_compat.pytorch import PyTorchCallback, Reducer
+from det_compat.pytorch import PyTorchCallback
 
 _CONTRACT = "PEDL's Standard Model Definition"
 
@@ -35,33 +35,47 @@ def in_context_api(
             f"{full_name(trial_cls)} does not define validation_metrics(predictions, labels, "
             f"losses), which {_CONTRACT} asks for"
         )
-    return adapted(StandardTrial, trial_cls, make_data_loaders, download_data)
+    return adapter(PedlStandard, trial_cls, make_data_loaders, download_data)
 
 
-class StandardTrial(PedlTrial):
-    """A trial as Determined 0.12 had it, around one of the Standard Model Definition."""
+class PedlStandard(PedlRun):
+    """A trial of the Standard Model Definition, and the batch around its losses and metrics."""
 
-    forwarded = ()
+    def set_up(self) -> None:
+        super().set_up()
+        self.evaluate_batch = self._evaluate_batch
+        self._check_batch_size()
 
-    def train_batch(self, batch: Any, model: Any, epoch_idx: int, batch_idx: int) -> Any:
-        inputs, labels = _pair(batch)
-        predictions = model(inputs)
+    def _check_batch_size(self) -> None:
+        if not defines(self.trial_cls, "batch_size"):
+            return
+        size = with_hparams(self.inner.batch_size, self.hparams)
+        if not isinstance(size, int) or size < 1:
+            raise InvalidExperimentException(
+                f"{full_name(self.trial_cls)}.batch_size() must return a positive int, as "
+                f"{_CONTRACT} has it; got {size!r}"
+            )
+
+    def training_metrics_of(self, batch: Any, epoch_idx: int, batch_idx: int) -> Any:
+        labels, predictions = self._forward(batch)
         losses = self._losses(predictions, labels)
         metrics = self._metrics("training_metrics", predictions, labels, losses)
         # Of one name, the loss is the one that is trained on.
         return {**metrics, **(losses if isinstance(losses, dict) else {"loss": losses})}
 
-    def evaluate_batch(self, batch: Any, model: Any) -> dict[str, Any]:
-        inputs, labels = _pair(batch)
-        predictions = model(inputs)
+    def _evaluate_batch(self, batch: Any) -> dict[str, Any]:
+        labels, predictions = self._forward(batch)
         losses = self._losses(predictions, labels)
         return self._metrics("validation_metrics", predictions, labels, losses)
 
-    def evaluation_reducer(self) -> Reducer:
-        return Reducer.AVG
+    def _forward(self, batch: Any) -> tuple[Any, Any]:
+        inputs, labels = _pair(batch)
+        return labels, self.model(inputs)
 
-    def build_callbacks(self) -> dict[str, Any]:
-        return {**super().build_callbacks(), "pedl_metrics": MetricsOfAnyShape()}
+    def build_callbacks(self) -> Any:
+        callbacks = super().build_callbacks()
+        own = {"pedl_metrics": MetricsOfAnyShape()}
+        return {**callbacks, **own} if isinstance(callbacks, dict) else callbacks
 
     def _losses(self, predictions: Any, labels: Any) -> Any:
         losses = self.inner.losses(predictions, labels)
@@ -75,8 +89,8 @@ class StandardTrial(PedlTrial):
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
             found = f"shape {list(loss.shape)}" if isinstance(loss, torch.Tensor) else repr(loss)
             raise InvalidExperimentException(
-                f"the loss that {name} returned is {found}: {_CONTRACT} wants a scalar tensor, or a "
-                'dict with one under the key "loss"'
+                f"the loss that {name} returned is {found}: {_CONTRACT} wants a scalar tensor, or "
+                'a dict with one under the key "loss"'
             )
         return losses
 

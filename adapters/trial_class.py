@@ -34,7 +34,7 @@ def init_parameter(trial_cls: type) -> str | None:
     if init is None:
         return None
     spec = inspect.getfullargspec(init)
-    return (spec.args[1:] or [spec.varargs or spec.varkw])[0]
+    return spec.args[1] if len(spec.args) > 1 else spec.varargs or spec.varkw
 
 
 def takes_model(train_batch: Any) -> bool:
@@ -55,7 +55,9 @@ def _codes(trial_cls: type) -> Iterator[CodeType]:
         if cls is object or cls.__module__.partition(".")[0] in _LIBRARIES:
             continue
         for value in vars(cls).values():
-            function = inspect.unwrap(getattr(value, "__func__", value)) if callable(value) else None
+            function = (
+                inspect.unwrap(getattr(value, "__func__", value)) if callable(value) else None
+            )
             if isinstance(function, FunctionType):
                 yield from _with_nested(function.__code__)
 
@@ -73,7 +75,7 @@ def concrete(trial_cls: type) -> type:
     A method that its generation did not have raises NotImplementedError when it is called; an
     ``__init__`` that is not there takes the context and keeps it.
     """
-    abstract = getattr(trial_cls, "__abstractmethods__", frozenset())
+    abstract: frozenset[str] = getattr(trial_cls, "__abstractmethods__", frozenset())
     if not abstract:
         return trial_cls
     members = {name: _keep_context if name == "__init__" else _absent(name) for name in abstract}

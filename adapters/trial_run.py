@@ -119,20 +119,28 @@ class TrialRun:
         self.set_epoch_len(length)
 
     def _build_validation_loader(self) -> None:
-        method = "build_validation_data_loader"
         data = self.trial.build_validation_data_loader()
-        if not self.evaluates_batches and not self.is_chief:
-            self.validation = WholeDataset(None)
-            return
-        loader = torch_loader(self.context, method, data, every_rank=self.evaluates_batches)
-        if length_of(loader) == 0:
-            raise RuntimeError(
-                f"the validation loader is empty on rank {self.context.distributed.rank}: "
-                f"{method}() must give every rank at least one batch"
+        loader = None
+        if self.evaluates_batches or self.is_chief:
+            loader = torch_loader(
+                self.context,
+                "build_validation_data_loader",
+                data,
+                every_rank=self.evaluates_batches,
             )
+        self._check_validation_lengths(None if loader is None else length_of(loader))
         self.validation = (
             ValidationBatches(loader) if self.evaluates_batches else WholeDataset(loader)
         )
+
+    def _check_validation_lengths(self, batches: int | None) -> None:
+        # Every rank raises, so that none waits for one that has.
+        lengths = self.context.distributed.allgather(batches)
+        if empty := [rank for rank, length in enumerate(lengths) if length == 0]:
+            raise RuntimeError(
+                f"the validation loader is empty on rank {', '.join(map(str, empty))}: "
+                "build_validation_data_loader() must give every rank at least one batch"
+            )
 
     def set_epoch_len(self, batches: int) -> None:
         """Set the number of batches after which an epoch ends."""

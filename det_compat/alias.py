@@ -18,6 +18,7 @@ from typing import Any
 #: The version of Determined that the aliased ``determined.__version__`` tells.
 DETERMINED_VERSION = "0.38.1"
 
+_PACKAGES = ("determined", "pedl")
 _WRITERS = "determined.tensorboard.metric_writers"
 
 # None: the module has the names of _NAMES and nothing else. The underscored ones are here because
@@ -51,6 +52,11 @@ _MODULES: dict[str, str | None] = {
     _WRITERS: "det_compat.tensorboard.metric_writers",
     f"{_WRITERS}.pytorch": "det_compat.tensorboard.metric_writers.pytorch",
     "determined.util": "det_compat.util",
+    "pedl": "det_compat.pedl",
+    "pedl.frameworks": None,
+    "pedl.frameworks.pytorch": "det_compat.pedl.frameworks.pytorch",
+    "pedl.frameworks.pytorch.data": "det_compat.pedl.frameworks.pytorch.data",
+    "pedl.frameworks.pytorch.util": "det_compat.pedl.frameworks.pytorch.util",
 }
 
 _NAMES = {
@@ -92,6 +98,11 @@ _TRIAL_INTERNALS = (
     "it is a part of Determined's own trial runner: use `determined.pytorch`, and "
     "`context.get_experiment_config()`, which is a plain dict here.",
     "MIGRATION.md#names-that-are-not-there",
+)
+_PEDL_SEARCH = (
+    "Experiment.create() trains one trial, and searches no hyperparameters: use "
+    "`pedl.Constant(value=..., name=...)`.",
+    "MIGRATION.md#pedl",
 )
 _UNKNOWN = (
     "if your code needs it, replace it as described.",
@@ -140,11 +151,20 @@ _REFUSED = {
         "use the `transformers.Trainer` without DetCallback.",
         "MIGRATION.md#determinedtransformers",
     ),
+    "pedl.Categorical": _PEDL_SEARCH,
+    "pedl.Double": _PEDL_SEARCH,
+    "pedl.Integer": _PEDL_SEARCH,
+    "pedl.Log": _PEDL_SEARCH,
+    "pedl.frameworks.keras": _KERAS,
+    "pedl.frameworks.tensorflow": _KERAS,
+    "pedl.frameworks.tensorpack": _KERAS,
 }
 
 
 def alias_determined() -> None:
     """Make ``import determined`` find det_compat in this process, installed or not.
+
+    So does ``import pedl``, Determined's name before its first release.
 
     Call it before anything imports ``determined``; further calls do nothing. Modules are loaded
     when they are first used: ``import determined`` alone does not import torch. What det_compat
@@ -164,13 +184,14 @@ def alias_determined() -> None:
             "classes do not mix with det_compat's. Call det_compat.alias_determined() before the "
             "first import of determined, or run the script with `det-compat run SCRIPT`."
         )
-    sys.modules.pop("determined", None)
+    for package in _PACKAGES:
+        sys.modules.pop(package, None)
     sys.meta_path.insert(0, _Finder())
     importlib.import_module("determined")
 
 
 def _is_determined(name: str) -> bool:
-    return name.partition(".")[0] == "determined"
+    return name.partition(".")[0] in _PACKAGES
 
 
 def _refusal(name: str) -> str:
@@ -223,7 +244,7 @@ def _public_names(module: ModuleType | None) -> list[str]:
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Answers for ``determined`` and everything below it, and for nothing else."""
+    """Answers for ``determined``, ``pedl`` and everything below them, and for nothing else."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

@@ -24,11 +24,11 @@ class InvalidHP(Exception):
 
 
 class InternalException(Exception):
-    """A fault of det_compat's own."""
+    """The trial asked for something at a time when, or in a run where, it is not there."""
 
     def __init__(self, message: str) -> None:
-        self.message = f"Internal error: {message}. Please report it to the authors of det_compat."
-        super().__init__(self.message)
+        super().__init__(message)
+        self.message = message
 
 
 class InvalidExperimentException(Exception):

@@ -50,6 +50,7 @@ class DistributedContext:
         self.cross_rank = cross_rank
         self.cross_size = cross_size
         self._groups: dict[str, Any] = {}
+        self._made_process_group = False
 
     @classmethod
     def from_torch_distributed(cls, chief_ip: str | None = None) -> DistributedContext:
@@ -163,13 +164,17 @@ class DistributedContext:
         return stuff if self.local_rank == 0 else box[0]
 
     def close(self) -> None:
-        """Forget the process groups; the default one belongs to whoever made it."""
+        """Give up the process groups; the default one only if this context made it."""
         self._groups.clear()
+        if self._made_process_group and dist.is_initialized():
+            dist.destroy_process_group()
+        self._made_process_group = False
 
     def init_process_group(self) -> None:
         """Make the default process group from torchrun's environment, if there is none."""
         if self.size > 1 and not dist.is_initialized():
             _make_process_group()
+            self._made_process_group = True
 
     def _world(self) -> Any:
         # Objects travel over gloo: over NCCL each would be copied to the GPU and back.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import itertools
 import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 _active: list[Path] = []
+_shared_runs = itertools.count()
 
 
 def new_tensorboard_path() -> Path:
@@ -17,6 +19,12 @@ def new_tensorboard_path() -> Path:
     # microseconds, because a script may start several runs in a second
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S-%f")
     return Path("runs") / f"{stamp}-{socket.gethostname()}-{os.getpid()}"
+
+
+def shared_tensorboard_path() -> Path:
+    """As ``new_tensorboard_path``, the same one for all processes that one launcher has started."""
+    name = f"{socket.gethostname()}-{os.getppid()}-{next(_shared_runs)}"
+    return Path("runs") / name
 
 
 def current_tensorboard_path() -> Path:

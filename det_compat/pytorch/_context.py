@@ -21,11 +21,14 @@ from det_compat.pytorch._progress import TrialProgress
 from det_compat.pytorch._reducer import ReducerContext
 from det_compat.pytorch._settings import TrialSettings
 from det_compat.pytorch._tensorboard import TrialTensorBoard
+from det_compat.pytorch._transitional import TransitionalContext
 
 logger = logging.getLogger("determined.pytorch")
 
 
-class PyTorchTrialContext(TrialSettings, TrialProgress, TrialTensorBoard, ReducerContext):
+class PyTorchTrialContext(
+    TrialSettings, TrialProgress, TrialTensorBoard, ReducerContext, TransitionalContext
+):
     """Ranks, device, hyperparameters and the training operations of one trial.
 
     ``pytorch.init()`` and ``to_lightning`` make it. Methods behave as in Determined 0.38.1 unless
@@ -35,6 +38,8 @@ class PyTorchTrialContext(TrialSettings, TrialProgress, TrialTensorBoard, Reduce
         device: where models and batches are.
         distributed: ranks, and object collectives between them.
         models, optimizers, lr_schedulers: what was wrapped, in that order.
+        average_aggregated_gradients: what ``wrap_optimizer`` does with accumulated gradients unless
+            told otherwise.
         ddp_kwargs: keyword arguments for each model's DistributedDataParallel; change them before
             ``wrap_model``.
         sync_when_accumulating: whether gradients are all-reduced on batches that only accumulate,
@@ -71,9 +76,8 @@ class PyTorchTrialContext(TrialSettings, TrialProgress, TrialTensorBoard, Reduce
         self._managed_training = managed_training
         self._aggregation_frequency = aggregation_frequency
         optimizations = (exp_conf or {}).get("optimizations") or {}
-        self._average_aggregated_gradients_default = bool(
-            optimizations.get("average_aggregated_gradients", True)
-        )
+        # `pytorch.init()` takes this from nowhere; `to_lightning`, like a cluster, from exp_conf.
+        self.average_aggregated_gradients = True
 
         self.device = self._choose_device(num_gpus)
         self.models: list[nn.Module] = []
@@ -134,8 +138,8 @@ class PyTorchTrialContext(TrialSettings, TrialProgress, TrialTensorBoard, Reduce
         """Register ``optimizer`` and return it.
 
         ``average_aggregated_gradients`` divides accumulated gradients by the aggregation frequency
-        before the step (the default). ``backward_passes_per_step`` and ``fp16_compression`` were
-        Horovod's and have no effect.
+        before the step; None takes the context's attribute of that name.
+        ``backward_passes_per_step`` and ``fp16_compression`` were Horovod's and have no effect.
         """
         if self._managed_training:
             if self._apex_opt_level is not None:
@@ -147,7 +151,7 @@ class PyTorchTrialContext(TrialSettings, TrialProgress, TrialTensorBoard, Reduce
                     f"backward_passes_per_step must be at least 1, got {backward_passes_per_step}"
                 )
         if average_aggregated_gradients is None:
-            average_aggregated_gradients = self._average_aggregated_gradients_default
+            average_aggregated_gradients = self.average_aggregated_gradients
         self._average_gradients_of[optimizer] = average_aggregated_gradients
         self.optimizers.append(optimizer)
         return optimizer

@@ -10,10 +10,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-import torch.distributed as dist
 
 from det_compat import core
-from det_compat.core.tensorboard_path import new_tensorboard_path, tensorboard_path_is
+from det_compat.core.tensorboard_path import (
+    new_tensorboard_path,
+    shared_tensorboard_path,
+    tensorboard_path_is,
+)
 from det_compat.errors import InvalidHP
 from det_compat.pytorch._context import PyTorchTrialContext
 
@@ -32,8 +35,9 @@ def init(
     """The context to build a trial with and to train it in.
 
     Under torchrun the ranks are taken from its environment and the process group is made, as on a
-    Determined cluster. A ``det.InvalidHP`` that reaches the end of the block ends the process with
-    exit status 0, as in Determined 0.38.1.
+    Determined cluster. Where ``distributed`` is given, the script may make the process group
+    itself; otherwise it is made when it is first needed. A ``det.InvalidHP`` that reaches the end
+    of the block ends the process with exit status 0, as in Determined 0.38.1.
 
     Args:
         hparams: hyperparameters.
@@ -44,9 +48,11 @@ def init(
     """
     if distributed is None and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         distributed = core.DistributedContext.from_torch_distributed()
+        distributed.init_process_group()
     distributed = distributed or core.DummyDistributedContext()
-    with _process_group(distributed):
-        path = distributed.broadcast(new_tensorboard_path())
+    with contextlib.closing(distributed):
+        is_alone = distributed.size == 1
+        path = new_tensorboard_path() if is_alone else shared_tensorboard_path()
         context = PyTorchTrialContext(
             core_context=core.Context(distributed=distributed, tensorboard_path=path),
             trial_seed=_seed(exp_conf),
@@ -62,18 +68,6 @@ def init(
         )
         with tensorboard_path_is(path), _exit_on_invalid_hp(context):
             yield context
-
-
-@contextlib.contextmanager
-def _process_group(distributed: core.DistributedContext) -> Iterator[None]:
-    found = dist.is_available() and dist.is_initialized()
-    distributed.init_process_group()
-    try:
-        yield
-    finally:
-        distributed.close()
-        if not found and dist.is_available() and dist.is_initialized():
-            dist.destroy_process_group()
 
 
 @contextlib.contextmanager

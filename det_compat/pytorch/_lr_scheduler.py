@@ -6,6 +6,8 @@ import enum
 import numbers
 from typing import Any
 
+from det_compat.pytorch._early_step_mode import takes_early_keywords
+
 
 class LRScheduler:
     """A scheduler and when the trainer is to step it, as in Determined 0.38.1.
@@ -26,6 +28,7 @@ class LRScheduler:
         MANUAL_STEP = 3
         STEP_EVERY_OPTIMIZER_STEP = 4
 
+    @takes_early_keywords
     def __init__(self, scheduler: Any, step_mode: StepMode, frequency: int = 1) -> None:
         self._scheduler = scheduler
         self._step_mode = as_step_mode(step_mode)

@@ -63,7 +63,8 @@ class Trainer:
 
         Raises:
             ValueError: ``max_length`` is missing or ``checkpoint_policy`` unknown.
-            TypeError: ``max_length`` is not a ``Batch`` or ``Epoch`` of an int.
+            TypeError: ``max_length`` is not a ``Batch`` or ``Epoch`` of an int, or a period is
+                neither.
         """
         length = _checked_length(max_length)
         if checkpoint_policy not in CHECKPOINT_POLICIES:
@@ -76,6 +77,13 @@ class Trainer:
                 "checkpoint_policy='best' needs a Determined experiment to compare with; using "
                 "'all': a checkpoint after every validation"
             )
+        periods = {
+            "validation_period": validation_period or Batch(sys.maxsize),
+            "checkpoint_period": checkpoint_period or Batch(sys.maxsize),
+            "reporting_period": reporting_period,
+        }
+        for name, period in periods.items():
+            _check_period(name, period)
         if profiling_enabled:
             logger.warning(
                 "profiling_enabled has no effect off a Determined cluster; call "
@@ -88,9 +96,7 @@ class Trainer:
             self._trial,
             self._context,
             max_length=length,
-            validation_period=validation_period or Batch(sys.maxsize),
-            checkpoint_period=checkpoint_period or Batch(sys.maxsize),
-            reporting_period=reporting_period,
+            **periods,
             checkpoint_after_validation=checkpoint_policy != "none",
             latest_checkpoint=latest_checkpoint,
             step_zero_validation=step_zero_validation,
@@ -106,3 +112,8 @@ def _checked_length(max_length: TrainUnit | None) -> TrainUnit:
             f"max_length must be pytorch.Batch(int) or pytorch.Epoch(int), got {max_length!r}"
         )
     return max_length
+
+
+def _check_period(name: str, period: TrainUnit) -> None:
+    if not isinstance(period, (Batch, Epoch)):
+        raise TypeError(f"{name} must be pytorch.Batch(...) or pytorch.Epoch(...), got {period!r}")

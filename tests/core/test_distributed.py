@@ -63,10 +63,10 @@ def test_a_rank_keeps_its_own_object(found: list[dict[str, Any]]) -> None:
     assert [rank["ours"]["is its own"] for rank in found] == [True, True]
 
 
-def test_the_process_group_is_made_on_first_use_and_left_to_the_script(
+def test_the_process_group_is_made_on_first_use_and_ends_with_its_maker(
     found: list[dict[str, Any]],
 ) -> None:
-    assert [rank["ours"]["made"] for rank in found] == [(False, True, True)] * 2
+    assert [rank["ours"]["made"] for rank in found] == [(False, True, False)] * 2
 
 
 def test_local_collectives_where_each_machine_has_one_process(found: list[dict[str, Any]]) -> None:

@@ -17,7 +17,8 @@ class PyTorchTrial:
 
     The later form: ``build_model()``, ``optimizer(model)``,
     ``train_batch(batch, model, epoch_idx, batch_idx)``, ``evaluate_batch(batch, model)`` or
-    ``evaluate_full_dataset(data_loader, model)`` and, if wanted, ``create_lr_scheduler(optimizer)``.
+    ``evaluate_full_dataset(data_loader, model)`` and, if wanted,
+    ``create_lr_scheduler(optimizer)``.
 
     Data come from ``make_data_loaders(experiment_config, hparams)`` in either.
     """

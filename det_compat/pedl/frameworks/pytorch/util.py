@@ -8,7 +8,7 @@ __all__ = ["error_rate"]
 
 
 def error_rate(predictions: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """The share of rows of ``predictions`` [N, C] whose largest column is not the one in ``labels``.
+    """The share of rows in ``predictions`` [N, C] whose largest column is not that in ``labels``.
 
     ``labels`` [N] are column indices. Returns a scalar tensor on their device.
 
