@@ -23,6 +23,11 @@ class TrialCallbacks:
         self._callbacks = callbacks
         self._shutdown = contextlib.ExitStack()
         for name, callback in callbacks.items():
+            if not callable(getattr(callback, "on_trial_startup", None)):
+                raise TypeError(
+                    f"build_callbacks() must return objects of subclasses of PyTorchCallback, got "
+                    f"{callback!r} ({type(callback).__name__}) for {name!r}"
+                )
             if is_overridden(callback.on_checkpoint_end, "PyTorchCallback"):
                 logger.warning(
                     f"callback {name!r} defines on_checkpoint_end(), which is deprecated: rename "

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytorch_lightning as pl
+import torch
 from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from pytorch_lightning.strategies import DDPStrategy
 
@@ -52,10 +55,17 @@ def fit(
         latest_checkpoint=latest_checkpoint,
         step_zero_validation=step_zero_validation,
     )
+    on_interrupt = signal.getsignal(signal.SIGINT)
     try:
         with preserved_random_state():
             trainer = _trainer(context, test_mode)
         trainer.fit(module)
+    except SystemExit:
+        # Lightning exits on Ctrl-C, and ignores it from then on; the script may want to know.
+        if isinstance(module.ended_by, KeyboardInterrupt):
+            signal.signal(signal.SIGINT, on_interrupt)
+            raise module.ended_by from None
+        raise
     finally:
         _back_to_device(context)
 
@@ -136,6 +146,7 @@ class ScheduledModule(TrialHooks):
         self._latest_checkpoint = latest_checkpoint
         self._step_zero_validation = step_zero_validation
         self._still_due: Iterator[None] = iter(())
+        self._sigterm_handler = signal.getsignal(signal.SIGTERM)
 
     def setup(self, stage: str) -> None:
         prepare_trainer(self.trainer)
@@ -161,11 +172,17 @@ class ScheduledModule(TrialHooks):
 
     def on_train_start(self) -> None:
         super().on_train_start()
+        self._leave_sigterm_alone()
         if self._step_zero_validation and self.run.state.batches_trained == 0:
             self._validate_now()
         if self._is_over():
             for _ in self._finish():
                 self._validate_now()
+
+    def _leave_sigterm_alone(self) -> None:
+        # Lightning would turn it into an exit with status 0.
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self._sigterm_handler)
 
     def _validate_now(self) -> None:
         trainer = self.trainer
@@ -193,6 +210,7 @@ class ScheduledModule(TrialHooks):
             return
 
     def _do(self, due: list[Due]) -> Iterator[None]:
+        reports_progress = Due.LENGTH in due or Due.REPORT in due
         for what in due:
             if what is Due.VALIDATION:
                 if not self._validation_is_current():
@@ -200,8 +218,9 @@ class ScheduledModule(TrialHooks):
             elif what is Due.CHECKPOINT:
                 if not self._checkpoint_is_current():
                     self._checkpoint()
-            else:
+            elif reports_progress:
                 self._report_progress()
+                reports_progress = False
             if self.trainer.should_stop:
                 return
             if self.run.context.get_stop_requested():
@@ -229,7 +248,8 @@ class ScheduledModule(TrialHooks):
             self._checkpoint()
 
     def on_validation_end(self) -> None:
-        self._go_on()
+        with torch.enable_grad():  # Lightning's validation is not over yet
+            self._go_on()
 
     def _is_over(self) -> bool:
         state = self.run.state

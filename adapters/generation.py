@@ -32,7 +32,7 @@ class Generation(enum.Enum):
 _LOADERS = ("build_training_data_loader", "build_validation_data_loader")
 
 _METHODS = {
-    Generation.PEDL_STANDARD: ("build_model", "losses", "optimizer", "batch_size"),
+    Generation.PEDL_STANDARD: ("build_model", "losses", "optimizer"),
     Generation.PEDL: ("build_model", "optimizer", "train_batch"),
     Generation.DETERMINED_0_12: ("build_model", "optimizer", "train_batch"),
     Generation.CONTEXT: ("train_batch", *_LOADERS),
@@ -172,16 +172,16 @@ def _missing(trial_cls: type, generation: Generation) -> list[str]:
 
 
 def _builds_itself(trial_cls: type, generation: Generation) -> bool:
-    """Whether it is one of 0.12.12's, which wrapped by themselves and still got the model."""
+    """Whether it may be one of 0.12.12's, which wrapped by themselves and still got the model."""
     if generation is not Generation.DETERMINED_0_12:
         return False
-    names = names_used(trial_cls)
-    return bool(names & (_WRAPPING | _TRANSITIONAL))
+    some = any(defines(trial_cls, name) for name in ("build_model", "optimizer"))
+    return not some or bool(names_used(trial_cls) & (_WRAPPING | _TRANSITIONAL))
 
 
 def _no_trial(trial_cls: type) -> str:
-    of_each = "; ".join(
-        f"for {generation.value}: {', '.join(_missing(trial_cls, generation))}"
-        for generation in Generation
+    lines = (
+        f"{', '.join(_missing(trial_cls, generation))}, for {generation.value}"
+        for generation in reversed(Generation)
     )
-    return f"{full_name(trial_cls)} is no PyTorchTrial of any generation. It does not define, {of_each}"
+    return f"{full_name(trial_cls)} is no PyTorchTrial: it does not define {'; '.join(lines)}"

@@ -21,7 +21,7 @@ from det_compat.adapters.run_state import (
     run_state,
     without_numpy,
 )
-from det_compat.adapters.strategy import count_step, release_trainer
+from det_compat.adapters.strategy import check_flags, count_step, release_trainer
 from det_compat.adapters.trial_run import TrialRun
 from det_compat.adapters.trial_state import TrialState
 from det_compat.pytorch._context import PyTorchTrialContext
@@ -46,6 +46,8 @@ class TrialHooks(pl.LightningModule):
         self._run: TrialRun | None = None
         self._restored: dict[str, Any] | None = None
         self._publisher = MetricsPublisher()
+        #: The exception that ended the last run, if one did.
+        self.ended_by: BaseException | None = None
 
     @property
     def run(self) -> TrialRun:
@@ -84,6 +86,7 @@ class TrialHooks(pl.LightningModule):
 
     def configure_callbacks(self) -> Sequence[pl.Callback]:
         """What ends the run if an exception does not let ``teardown`` do it."""
+        check_flags(self.trainer)  # here, before Lightning gives advice that a trial cannot follow
         callbacks: list[pl.Callback] = self.trainer.callbacks  # type: ignore[attr-defined]
         found = any(isinstance(callback, EndRunOnException) for callback in callbacks)
         return [] if found else [EndRunOnException()]
@@ -138,6 +141,7 @@ class TrialHooks(pl.LightningModule):
 
     def end_run(self, exception: BaseException | None = None) -> None:
         """Shut the run down, which an exception may have ended."""
+        self.ended_by = exception
         release_trainer(self.trainer)
         if self._run is not None:
             self._run.validation = None

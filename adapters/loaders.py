@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from torch.utils.data import IterableDataset
+
 from det_compat.pytorch._context import PyTorchTrialContext
 from det_compat.pytorch._data import dataset_reproducibility_message
 
@@ -107,6 +109,9 @@ class ValidationBatches:
         self._loader = loader
 
     def __len__(self) -> int:
+        # Lightning would stop there, and an IterableDataset may have more than its length says.
+        if isinstance(getattr(self._loader, "dataset", None), IterableDataset):
+            return UNSIZED
         return length_of(self._loader)
 
     def __iter__(self) -> Iterator[Any]:

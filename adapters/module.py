@@ -25,6 +25,7 @@ from det_compat.adapters.strategy import (
 )
 from det_compat.adapters.trial_run import TrialRun
 from det_compat.core.tensorboard_path import new_tensorboard_path, tensorboard_path_is
+from det_compat.pytorch._batch_size import checked_hparams
 from det_compat.pytorch._context import PyTorchTrialContext
 from det_compat.pytorch._transitional import batches_per_step
 
@@ -68,6 +69,7 @@ class TrialModule(TrialHooks, metaclass=_TrialModuleType):
         super().__init__()
         self.trial_cls = _import_class(trial_cls) if isinstance(trial_cls, str) else trial_cls
         check_trial_class(self.trial_cls)
+        checked_hparams(hparams)
         optimizations = (exp_conf or {}).get("optimizations") or {}
         if aggregation_frequency == 1:
             aggregation_frequency = optimizations.get("aggregation_frequency", 1)
@@ -153,7 +155,6 @@ class TrialModule(TrialHooks, metaclass=_TrialModuleType):
         return trainer.strategy.broadcast(new_tensorboard_path())
 
 
-@functools.cache
 def to_lightning(
     trial_cls: type,
     make_data_loaders: Callable[..., Any] | None = None,
@@ -174,6 +175,15 @@ def to_lightning(
     Raises:
         TypeError: ``trial_cls`` is no trial class.
     """
+    return _module_class(trial_cls, make_data_loaders, download_data)
+
+
+@functools.cache
+def _module_class(
+    trial_cls: type,
+    make_data_loaders: Callable[..., Any] | None,
+    download_data: Callable[..., Any] | None,
+) -> type[TrialModule]:
     check_trial_class(trial_cls)
 
     def __init__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import inspect
 import os
@@ -14,7 +15,7 @@ import torch
 from det_compat.adapters.adapted import with_hparams
 from det_compat.adapters.trial_class import full_name
 from det_compat.errors import InvalidExperimentException
-from det_compat.pedl._run import Run
+from det_compat.pedl._run import InWorkers, Run
 from det_compat.pytorch import DataLoader
 
 CONTRACT = "make_data_loaders(experiment_config, hparams) -> (training, validation)"
@@ -105,12 +106,17 @@ def make_loaders(function: Callable[..., Any], run: Run) -> tuple[Any, Any]:
             f"{function.__module__}.{function.__qualname__} returned {type(made).__name__}{size}"
         )
     training, validation = made
-    return _loader(training, "training"), _loader(validation, "validation")
+    return _loader(training, "training", run), _loader(validation, "validation", run)
 
 
-def _loader(loader: Any, which: str) -> Any:
-    if hasattr(loader, "get_data_loader"):
-        return loader
+def _loader(loader: Any, which: str, run: Run) -> Any:
+    loader = copy.copy(loader) if hasattr(loader, "get_data_loader") else _from_torch(loader, which)
+    if getattr(loader, "num_workers", 0):
+        loader.worker_init_fn = InWorkers(run, loader.worker_init_fn)
+    return loader
+
+
+def _from_torch(loader: Any, which: str) -> DataLoader:
     if not isinstance(loader, torch.utils.data.DataLoader) or loader.batch_sampler is None:
         raise InvalidExperimentException(
             f"PEDL's contract is {CONTRACT}: the {which} loader is {type(loader).__name__}; wrap "

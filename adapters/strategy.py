@@ -21,19 +21,13 @@ def prepare_trainer(trainer: pl.Trainer) -> None:
     """Make the Trainer leave to the trial what is the trial's.
 
     Raises:
-        InvalidExperimentException: the strategy or a flag cannot go with a trial.
+        InvalidExperimentException: the strategy cannot go with a trial.
     """
     strategy = trainer.strategy
     if not isinstance(strategy, (DDPStrategy, SingleDeviceStrategy)):
         raise InvalidExperimentException(
             f"strategy {type(strategy).__name__} does not go with a PyTorchTrial, whose models "
             "are moved and distributed one by one: use strategy='ddp', or one device"
-        )
-    overfit_batches = getattr(trainer, "overfit_batches", 0)
-    if overfit_batches:
-        raise InvalidExperimentException(
-            f"overfit_batches={overfit_batches} does not go with a PyTorchTrial, whose "
-            "training data is one endless stream: use limit_train_batches, or a small dataset"
         )
     # Lightning's check before training would run callbacks and reducers of the trial.
     trainer.num_sanity_val_steps = 0
@@ -43,6 +37,21 @@ def prepare_trainer(trainer: pl.Trainer) -> None:
     if isinstance(strategy, DDPStrategy):
         # Each model of the trial is in its own DistributedDataParallel already.
         strategy.configure_ddp = _no_outer_ddp  # type: ignore[method-assign]
+
+
+def check_flags(trainer: pl.Trainer) -> None:
+    """Raise InvalidExperimentException if a flag asks for what only the trial can do."""
+    asked = {
+        "overfit_batches": (0, "its data is one endless stream: use limit_train_batches"),
+        "accumulate_grad_batches": (1, "give aggregation_frequency to the module instead"),
+        "gradient_clip_val": (None, "call context.step_optimizer(optimizer, clip_grads=...)"),
+    }
+    for flag, (default, advice) in asked.items():
+        found = getattr(trainer, flag, default)
+        if found != default:
+            raise InvalidExperimentException(
+                f"{flag}={found!r} does not go with a PyTorchTrial: {advice}"
+            )
 
 
 def release_trainer(trainer: pl.Trainer) -> None:

@@ -199,7 +199,7 @@ def test_nothing_else_resolves_to_a_stub(answers: Any, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("determined.horovod", "under torchrun a plain `pytorch.init()` distributes"),
+        ("determined.horovod.torch", "under torchrun a plain `pytorch.init()` distributes"),
         ("determined.launch", "torchrun --nproc_per_node=N --no-python det-compat run SCRIPT"),
         ("determined.keras.callbacks", "only PyTorchTrial is"),
         ("determined.core.init", "`pytorch.Trainer`"),
@@ -215,7 +215,7 @@ def test_importing_determined_does_not_import_torch(hidden_by: Path | None, tmp_
 import sys, inspect, determined, determined.util, determined.errors
 determined.InvalidHP, determined.LOG_FORMAT, determined.get_cluster_info()
 inspect.getmodule(determined.InvalidHP)
-assert not hasattr(determined, "horovod") and "pytorch" in dir(determined)
+assert not hasattr(determined, "keras") and "pytorch" in dir(determined)
 assert "torch" not in sys.modules
 import determined.pytorch
 assert "torch" in sys.modules

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from det_compat import LOG_FORMAT
 from det_compat.errors import InvalidExperimentException
 from det_compat.random_state import preserved_random_state
 
@@ -68,6 +69,7 @@ class Experiment:
             from det_compat import pytorch
             from det_compat.adapters.generation import in_context_api
             from det_compat.pedl._lengths import lengths_of
+        _log_to_stderr()
         conf = self._configuration
         hparams = {**_constants, **_only_constants(conf.get("hyperparameters") or {})}
         trial_cls = in_context_api(self._trial_def, *self._functions)
@@ -79,6 +81,14 @@ class Experiment:
             _warn_of_fewer_slots(conf, context)
             _seed(conf)
             _fit(trial_cls, context, lengths)
+
+
+def _log_to_stderr() -> None:
+    # As on a cluster, where such scripts left logging to PEDL.
+    logging.basicConfig(format=LOG_FORMAT)
+    library = logging.getLogger("determined")
+    if library.level == logging.NOTSET:
+        library.setLevel(logging.INFO)
 
 
 def _fit(trial_cls: type, context: PyTorchTrialContext, lengths: Lengths) -> None:

@@ -10,7 +10,7 @@ import base64
 import contextlib
 import os
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,13 +58,37 @@ def going_on(run: Run) -> Iterator[None]:
 def tell_processes() -> None:
     """Tell processes that this one starts from now on of the current run."""
     os.environ.pop(_VARIABLE, None)
-    if not _runs:
-        return
-    # A hyperparameter that cannot be pickled stays unknown to them.
+    text = base64.b64encode(_pickled(_runs[-1]) or b"").decode() if _runs else ""
+    if 0 < len(text) < _LONGEST:
+        os.environ[_VARIABLE] = text
+
+
+def _pickled(run: Run) -> bytes | None:
+    """``run``, or None: with a hyperparameter that cannot be pickled, it stays in its process."""
     with contextlib.suppress(Exception):
-        text = base64.b64encode(pickle.dumps(_runs[-1])).decode()
-        if len(text) < _LONGEST:
-            os.environ[_VARIABLE] = text
+        return pickle.dumps(run)
+    return None
+
+
+class InWorkers:
+    """A ``worker_init_fn`` that tells a DataLoader's workers of a run, and then calls another.
+
+    By then, a worker of a forkserver that knows another run has unpickled its dataset.
+    """
+
+    def __init__(self, run: Run, then: Callable[[int], None] | None) -> None:
+        self._run: Run | None = run
+        self._then = then
+
+    def __call__(self, worker_id: int) -> None:
+        if self._run is not None:
+            begin(self._run)
+        if self._then is not None:
+            self._then(worker_id)
+
+    def __getstate__(self) -> dict[str, Any]:
+        told = self._run is not None and _pickled(self._run) is not None
+        return {"_run": self._run if told else None, "_then": self._then}
 
 
 def _current(what: str) -> Run:

@@ -100,3 +100,8 @@ def test_what_is_no_dict_of_callbacks(given: Any) -> None:
     message = rf"build_callbacks\(\) must return a dict.*got {type(given).__name__}"
     with pytest.raises(TypeError, match=message):
         TrialCallbacks(given)
+
+
+def test_what_is_no_callback() -> None:
+    with pytest.raises(TypeError, match=r"build_callbacks\(\).*got 5 \(int\) for 'five'"):
+        TrialCallbacks({"five": 5})

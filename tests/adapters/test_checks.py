@@ -33,6 +33,12 @@ class Unfinished(PyTorchTrial):
     def build_validation_data_loader(self) -> Any: ...
 
 
+class WithoutInit(Unfinished):
+    """Defines all but one."""
+
+    def train_batch(self, batch: Any, epoch_idx: int, batch_idx: int) -> Any: ...
+
+
 class Plain:
     """No trial."""
 
@@ -49,11 +55,13 @@ def function(context: Any) -> None: ...
         (
             Plain,
             r"test_checks.Plain is no PyTorchTrial: it does not define train_batch, "
-            "build_training_data_loader, build_validation_data_loader",
+            "build_training_data_loader, build_validation_data_loader, for the context API .*; "
+            "build_model, optimizer, train_batch, for Determined 0.12; .* for PEDL",
         ),
         (nn.Linear, "torch.nn.modules.linear.Linear is no PyTorchTrial"),
-        (PyTorchTrial, "PyTorchTrial cannot be built: it does not define __init__"),
-        (Unfinished, "Unfinished cannot be built: it does not define __init__, train_batch"),
+        (PyTorchTrial, "PyTorchTrial is no PyTorchTrial: it does not define train_batch"),
+        (Unfinished, "Unfinished is no PyTorchTrial: it does not define train_batch, for the cont"),
+        (WithoutInit, "WithoutInit cannot be built: it does not define __init__"),
     ],
 )
 def test_what_is_no_trial_class(given: Any, message: str) -> None:

@@ -189,3 +189,27 @@ def test_an_exception_surfaces_as_itself() -> None:
 def test_bad_arguments(options: dict[str, Any], kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         fitted(**options)
+
+
+class SeesGradMode(Notes):
+    def finish(self) -> None:
+        super().finish()
+        self.grad_modes: dict[str, bool] = {}
+
+    def note(self, hook: str, *args: Any) -> None:
+        super().note(hook, *args)
+        self.grad_modes[hook] = torch.is_grad_enabled()
+
+
+def test_checkpoint_callbacks_after_a_validation_may_train() -> None:
+    trial = fitted(SeesGradMode, validation_period=Epoch(1), checkpoint_period=Epoch(1))
+    assert not trial.grad_modes["on_validation_end"]
+    assert trial.grad_modes["on_checkpoint_save_start"]
+    assert trial.grad_modes["on_checkpoint_upload_end"]
+
+
+def test_progress_is_reported_once_after_a_batch(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", "determined.core"):
+        fitted(max_length=Batch(8), reporting_period=Batch(4))
+    progress = [line for line in caplog.messages if line.startswith("report_progress")]
+    assert progress == ["report_progress with progress=0.5", "report_progress with progress=1.0"]

@@ -135,3 +135,20 @@ def test_the_whole_dataset_is_one_batch() -> None:
     whole = WholeDataset([1, 2, 3])
     assert len(whole) == 1
     assert [batch.loader for batch in whole] == [[1, 2, 3]]
+
+
+class LongerThanItSays(IterableDataset[torch.Tensor]):
+    def __len__(self) -> int:
+        return 1
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        return iter(torch.arange(3))
+
+
+@pytest.mark.filterwarnings("ignore:Length of IterableDataset")
+def test_a_stream_is_validated_to_its_end_whatever_its_length_says() -> None:
+    loader = torch.utils.data.DataLoader(LongerThanItSays(), batch_size=None)
+    assert len(loader) == 1
+    batches = ValidationBatches(loader)
+    assert len(batches) == UNSIZED
+    assert items(batches) == [0, 1, 2]

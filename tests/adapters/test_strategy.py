@@ -194,15 +194,23 @@ def test_an_unsupported_strategy_is_refused_before_training() -> None:
         trainer(strategy=OtherStrategy(), accelerator="auto").fit(module)
 
 
-def test_overfit_batches_is_refused_before_training() -> None:
+@pytest.mark.parametrize(
+    ("flag", "value", "advice"),
+    [
+        ("overfit_batches", 2, "limit_train_batches"),
+        ("accumulate_grad_batches", 2, "aggregation_frequency"),
+        ("gradient_clip_val", 0.5, "clip_grads"),
+    ],
+)
+def test_flags_for_what_only_the_trial_can_do(flag: str, value: float, advice: str) -> None:
     built = []
 
     class Builds(Linear):
         def prepare(self) -> None:
             built.append(self)
 
-    with pytest.raises(InvalidExperimentException, match=r"overfit_batches=2.*limit_train_batches"):
-        trainer(overfit_batches=2).fit(to_lightning(Builds)(hparams={}))
+    with pytest.raises(InvalidExperimentException, match=rf"{flag}={value}.*{advice}"):
+        trainer(**{flag: value}).fit(to_lightning(Builds)(hparams={}))
     assert built == []
 
 

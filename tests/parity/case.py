@@ -30,6 +30,7 @@ class Case:
     recorder: bool = True
     fits: int = 1
     tensorboard: bool = True
+    older: str = ""  # the same trial of an older generation, for to_lightning
     differs: str = ""  # why det_compat does not do what Determined does
 
     def fit_arguments(self) -> dict[str, Any]:

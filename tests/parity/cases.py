@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from case import Case, batches, epochs
+from older_cases import determined_0_12
 
 # For what Determined 0.38.1 refuses, or on two ranks fails or hangs on; and for what would repeat.
 ONE = (1,)
@@ -375,6 +376,7 @@ CASES: list[Case] = [
     *_endings(),
     *_refusals(),
     *_habits(),
+    *determined_0_12(),
 ]
 
 assert len({case.name for case in CASES}) == len(CASES), "case names must differ"

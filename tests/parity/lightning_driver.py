@@ -32,7 +32,7 @@ SECONDS_PER_CASE = float(os.environ.get("PARITY_SECONDS_PER_CASE", "60"))
 
 def run(case: Case, devices: int) -> dict[str, Any]:
     """Train for as many epochs as the case has; returns the weights and the like."""
-    name, cls = case.trial.split(":")
+    name, cls = (case.older or case.trial).split(":")
     trial_cls = getattr(importlib.import_module(f"trials.{name}"), cls)
     module_cls = det_compat.to_lightning(trial_cls)
     module = module_cls(

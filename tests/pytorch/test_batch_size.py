@@ -46,3 +46,9 @@ def test_it_must_divide_by_the_slots(size: int, example: int) -> None:
     assert f"global_batch_size={size}" in str(caught.value)
     assert "multiple of 2" in str(caught.value)
     assert str(caught.value).endswith(f"for example {example}.")
+
+
+@pytest.mark.parametrize("hparams", [[1], "lr", 3])
+def test_hparams_are_a_dict(hparams: Any) -> None:
+    with pytest.raises(TypeError, match="hparams must be a dict"):
+        split_global_batch_size(hparams, 1)

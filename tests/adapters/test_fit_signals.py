@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+SCRIPT = textwrap.dedent(
+    """
+    import sys, time
+    from det_compat import pytorch
+    from tests.adapters.trials import Linear
+
+    class Slow(Linear):
+        def train_batch(self, batch, epoch_idx, batch_idx):
+            if batch_idx == 1:
+                print("training", flush=True)
+            time.sleep(0.01)
+            return super().train_batch(batch, epoch_idx, batch_idx)
+
+    try:
+        with pytorch.init(hparams={}, enable_tensorboard_logging=False) as context:
+            pytorch.Trainer(Slow(context), context).fit(max_length=pytorch.Batch(100_000))
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+        sys.exit(130)
+    """
+)
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "said"),
+    [(signal.SIGTERM, -signal.SIGTERM, ""), (signal.SIGINT, 130, "interrupted")],
+)
+def test_signals_do_to_a_script_what_they_do_without_lightning(
+    tmp_path: Path, number: signal.Signals, status: int, said: str
+) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_DATA_HOME": str(tmp_path)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "training\n"
+    process.send_signal(number)
+    out, _ = process.communicate(timeout=60)
+    assert (process.returncode, out.strip()) == (status, said)

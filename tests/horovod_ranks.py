@@ -1,0 +1,49 @@
+"""On two ranks: what ``determined.horovod.hvd`` answers."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+import det_compat
+from tests.torchrun import find
+
+det_compat.alias_determined()
+
+from determined.horovod import hvd  # noqa: E402
+
+RANK = int(os.environ["RANK"])
+
+
+def ranks(out: Path) -> Any:
+    return hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size()
+
+
+def too_early(out: Path) -> Any:
+    return hvd.allreduce(torch.ones(1))
+
+
+def reduced(out: Path) -> Any:
+    dist.init_process_group("gloo")
+    try:
+        given = torch.tensor([1.0, 2.0], requires_grad=True) * (RANK + 1)
+        counts = torch.tensor([3 + RANK])
+        return {
+            "ranks": (hvd.rank(), hvd.size()),
+            "average": hvd.allreduce(given).tolist(),
+            "named": hvd.allreduce(given, name="loss").tolist(),
+            "sum": hvd.allreduce(given, average=False).tolist(),
+            "op": hvd.allreduce(given, op=hvd.Sum).tolist(),
+            "integers": hvd.allreduce(counts).tolist(),
+            "given": given.tolist(),
+        }
+    finally:
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    find({"ranks": ranks, "too early": too_early, "reduced": reduced})
