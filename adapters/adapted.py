@@ -35,7 +35,6 @@ class AdaptedTrial:
     Attributes:
         inner: the user's own trial.
         model: its model, wrapped.
-        lr_scheduler: what ``create_lr_scheduler`` returned.
     """
 
     trial_cls: ClassVar[type]
@@ -47,8 +46,8 @@ class AdaptedTrial:
         self.inner = self.make_trial(**kwargs)
         self.model: Any = None
         self.optimizer: Any = None
-        self.lr_scheduler: Any = None
         self._callbacks: dict[str, OldCallback] = {}
+        self._scheduler_waits = False
         self.set_up()
 
     @classmethod
@@ -73,15 +72,27 @@ class AdaptedTrial:
         """What is to be reported of a batch: a dict with "loss", or the loss itself."""
         raise NotImplementedError
 
-    def build_training_data_loader(self) -> Any:
+    def training_data(self) -> Any:
         """The training data."""
         return self.inner.build_training_data_loader()
 
-    def build_validation_data_loader(self) -> Any:
-        """The validation data."""
+    def validation_data(self) -> Any:
+        """The validation data, which is asked for after the training data."""
         return self.inner.build_validation_data_loader()
 
     # The context API
+
+    def build_training_data_loader(self) -> Any:
+        """The training data."""
+        return self.training_data()
+
+    def build_validation_data_loader(self) -> Any:
+        """The validation data; the scheduler, if it waits for the data."""
+        data = self.validation_data()
+        if self._scheduler_waits:
+            self._scheduler_waits = False
+            self._set_up_lr_scheduler()
+        return data
 
     def set_up(self) -> None:
         """Build and wrap model, optimizer and scheduler."""
@@ -91,8 +102,14 @@ class AdaptedTrial:
         optimizer = self._built_optimizer(model)
         self.model = context.wrap_model(model)
         self.optimizer = context.wrap_optimizer(optimizer)
+        # Attributes of the context until 0.12.10, beside get_model() and the like.
+        vars(context).update(model=self.model, optimizer=self.optimizer, lr_scheduler=None)
         self._set_up_mixed_precision()
-        self._set_up_lr_scheduler()
+        try:
+            self._set_up_lr_scheduler()
+        except AttributeError:
+            # Up to 0.12.10 the loaders came first, and left on the trial what it may be asking for.
+            self._scheduler_waits = True
 
     def _built_model(self) -> nn.Module:
         model = with_hparams(self.inner.build_model, self.hparams)
@@ -131,7 +148,8 @@ class AdaptedTrial:
             )
         frequency = getattr(wrapper, "_frequency", 1)
         self.context.wrap_lr_scheduler(wrapper._scheduler, wrapper._step_mode, frequency)
-        self.lr_scheduler = self.context.lr_schedulers[-1] = wrapper
+        self.context.lr_schedulers[-1] = wrapper
+        vars(self.context).update(lr_scheduler=wrapper)
 
     def train_batch(self, batch: Any, epoch_idx: int, batch_idx: int) -> Any:
         """Forward, backward and step."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from det_compat.adapters.adapted import AdaptedTrial, with_hparams
+from det_compat.adapters.adapted import AdaptedTrial
 from det_compat.adapters.pedl_data import CONTRACT, download, find_function, make_loaders
 from det_compat.adapters.trial_class import (
     concrete,
@@ -30,22 +31,20 @@ class Determined012(AdaptedTrial):
 
     def make_trial(self, **kwargs: Any) -> Any:
         trial_cls = concrete(self.trial_cls)
-        init = own_init(self.trial_cls)
+        init = own_init(trial_cls)
         if init is not None and takes_parameter(init, "hparams"):
             kwargs["hparams"] = self.hparams
-        if init is None or init_parameter(self.trial_cls) in (None, "hparams"):
+        if init_parameter(trial_cls) in (None, "hparams"):
             return trial_cls(**kwargs)
         return trial_cls(self.context, **kwargs)
 
     def set_up(self) -> None:
+        # Looked up once: it takes long, for a batch.
+        self._taken: dict[str, tuple[bool, bool]] = {}
         if self.builds_itself:
             self._adopt()
         else:
             super().set_up()
-        # Attributes of the context until 0.12.10, beside get_model() and the like.
-        vars(self.context).update(
-            model=self.model, optimizer=self.optimizer, lr_scheduler=self.lr_scheduler
-        )
         if self.defines("evaluate_batch"):
             self.evaluate_batch = self._evaluate_batch
         if self.defines("evaluate_full_dataset"):
@@ -81,9 +80,21 @@ class Determined012(AdaptedTrial):
 
     def _call(self, name: str, **kwargs: Any) -> Any:
         method = getattr(self.inner, name)
-        if self.builds_itself and not takes_parameter(method, "model"):
+        if name not in self._taken:
+            self._taken[name] = _taken(method)
+        model, hparams = self._taken[name]
+        if not model:
             del kwargs["model"]
-        return with_hparams(method, self.hparams, **kwargs)
+        if hparams:
+            kwargs["hparams"] = self.hparams
+        return method(**kwargs)
+
+
+def _taken(method: Callable[..., Any]) -> tuple[bool, bool]:
+    """Whether ``method`` takes ``model``, and whether it takes ``hparams``."""
+    parameters = inspect.signature(method).parameters
+    anything = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    return anything or "model" in parameters, "hparams" in parameters
 
 
 class EarlyDetermined012(Determined012):
@@ -111,11 +122,11 @@ class EarlyDetermined012(Determined012):
     def _function(self, name: str) -> Callable[..., Any] | None:
         return find_function(name, self.trial_cls, self.given.get(name), self._run.exp_conf)
 
-    def build_training_data_loader(self) -> Any:
+    def training_data(self) -> Any:
         training, self._validation_data = self._data()
         return training
 
-    def build_validation_data_loader(self) -> Any:
+    def validation_data(self) -> Any:
         if self._validation_data is None:
             return self._data()[1]
         data, self._validation_data = self._validation_data, None

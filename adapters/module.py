@@ -46,8 +46,10 @@ class TrialModule(TrialHooks, metaclass=_TrialModuleType):
         trial_cls: the trial class, or its import path ``"package.module.MyTrial"``.
         hparams: the trial's hyperparameters.
         exp_conf: the experiment config, for ``context.get_experiment_config()``. Of its settings,
-            ``scheduling_unit``, ``optimizations.aggregation_frequency``,
-            ``optimizations.average_aggregated_gradients`` and
+            ``scheduling_unit`` (``batches_per_step`` in Determined 0.12),
+            ``optimizations.aggregation_frequency``,
+            ``optimizations.average_aggregated_gradients``, ``optimizations.mixed_precision`` (for
+            trials of Determined 0.12 and PEDL) and
             ``reproducibility.experiment_seed`` (for ``get_trial_seed()``) have effect.
         aggregation_frequency: batches over which gradients are accumulated.
         **trial_kwargs: arguments of the trial class beside the context.
@@ -74,7 +76,7 @@ class TrialModule(TrialHooks, metaclass=_TrialModuleType):
         if aggregation_frequency == 1:
             aggregation_frequency = optimizations.get("aggregation_frequency", 1)
         self._averages_gradients = bool(optimizations.get("average_aggregated_gradients", True))
-        self.reporting_period = batches_per_step(exp_conf)
+        self.reporting_period = batches_per_step(exp_conf, self.reporting_period)
         arguments = {
             "hparams": hparams,
             "exp_conf": exp_conf,

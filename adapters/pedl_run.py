@@ -56,15 +56,15 @@ class PedlRun(AdaptedTrial):
         with _run.going_on(self.pedl):
             callbacks = super().build_callbacks()
         # First to start up and last to shut down: the others may ask for hyperparameters.
-        own = {"pedl": GoingOn(self.pedl)}
+        own = {"det_compat.pedl": GoingOn(self.pedl)}
         return {**own, **callbacks} if isinstance(callbacks, dict) else callbacks
 
-    def build_training_data_loader(self) -> Any:
+    def training_data(self) -> Any:
         self._made = self._make_loaders()
         return self._made[0]
 
-    def build_validation_data_loader(self) -> Any:
-        # Without a training loader before it, when only a validation was asked for.
+    def validation_data(self) -> Any:
+        # Without training data before it, when only a validation was asked for.
         _, validation = self._made or self._make_loaders()
         self._made = None
         return validation

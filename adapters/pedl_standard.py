@@ -74,25 +74,28 @@ class PedlStandard(PedlRun):
 
     def build_callbacks(self) -> Any:
         callbacks = super().build_callbacks()
-        own = {"pedl_metrics": MetricsOfAnyShape()}
+        own = {"det_compat.pedl_metrics": MetricsOfAnyShape()}
         return {**callbacks, **own} if isinstance(callbacks, dict) else callbacks
 
     def _losses(self, predictions: Any, labels: Any) -> Any:
         losses = self.inner.losses(predictions, labels)
-        name = f"{full_name(self.trial_cls)}.losses(predictions, labels)"
         if isinstance(losses, dict) and "loss" not in losses:
             raise InvalidExperimentException(
-                f'{name} returned a dict without "loss", but {sorted(map(str, losses))}: '
-                f'{_CONTRACT} trains on the scalar under the key "loss"'
+                f'{self._losses_name} returned a dict without "loss", but '
+                f'{sorted(map(str, losses))}: {_CONTRACT} trains on the scalar under the key "loss"'
             )
         loss = losses["loss"] if isinstance(losses, dict) else losses
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
             found = f"shape {list(loss.shape)}" if isinstance(loss, torch.Tensor) else repr(loss)
             raise InvalidExperimentException(
-                f"the loss that {name} returned is {found}: {_CONTRACT} wants a scalar tensor, or "
-                'a dict with one under the key "loss"'
+                f"the loss that {self._losses_name} returned is {found}: {_CONTRACT} wants a "
+                'scalar tensor, or a dict with one under the key "loss"'
             )
         return losses
+
+    @property
+    def _losses_name(self) -> str:
+        return f"{full_name(self.trial_cls)}.losses(predictions, labels)"
 
     def _metrics(self, name: str, *arguments: Any) -> dict[str, Any]:
         if not defines(self.trial_cls, name):

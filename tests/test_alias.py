@@ -29,6 +29,8 @@ SAME = {
     "det.pytorch.samplers.RepeatSampler": "det_compat.pytorch.samplers.RepeatSampler",
     "det.pytorch._lr_scheduler.LRScheduler": "det_compat.pytorch.LRScheduler",
     "det.pytorch._pytorch_context.PyTorchTrialContext": "det_compat.pytorch.PyTorchTrialContext",
+    "det.common.set_logger": "det_compat.common.set_logger",
+    "det.horovod.hvd": "det_compat.horovod.hvd",
     "det._execution.InvalidHP": "det_compat.errors.InvalidHP",
     "det._trial_context.TrialContext": "det_compat.pytorch.PyTorchTrialContext",
     "det.tensorboard.metric_writers.pytorch.TorchWriter": (
@@ -40,6 +42,7 @@ LOOK_UP = f"""
 import importlib, json
 import determined as det
 import det_compat.tensorboard.metric_writers.pytorch, det_compat.info, det_compat.import_path
+import det_compat.common, det_compat.horovod
 
 def look_up(path):
     root, *names = path.split(".")
@@ -167,17 +170,21 @@ UNKNOWN += ["determined.util.Nope", "determined.pytorch.samplers.Nope", "determi
 UNKNOWN += ["determined.to_lightning", "determined.pytorch._nope", "determined.keras.callbacks"]
 
 
+# Modules that are there, and names that they lack.
+PARTLY_REFUSED = ["determined.core.init", "determined.common.api", "determined.horovod.torch"]
+WHOLLY_REFUSED = [name for name in alias._REFUSED if name not in alias._MODULES]
+
+
 @pytest.fixture(scope="module")
 def answers(hidden_by: Path | None, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    # determined.core as a whole is there: what it lacks is refused
-    names = [*(set(alias._REFUSED) - {"determined.core"}), "determined.core.init", *UNKNOWN]
+    names = [*WHOLLY_REFUSED, *PARTLY_REFUSED, *UNKNOWN]
     code = ALIASED + f"NAMES = {names!r}\n" + PROBES
     done = python("-c", code, cwd=tmp_path_factory.mktemp("cwd"), hidden_by=hidden_by)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("name", [name for name in alias._REFUSED if name != "determined.core"])
+@pytest.mark.parametrize("name", WHOLLY_REFUSED)
 def test_what_is_refused_says_what_to_do_and_where_to_read(answers: Any, name: str) -> None:
     advice, link = alias._REFUSED[name]
     imported, from_imported, attribute, probed = answers[name]
@@ -188,7 +195,7 @@ def test_what_is_refused_says_what_to_do_and_where_to_read(answers: Any, name: s
     assert probed == ["ImportError", ""]
 
 
-@pytest.mark.parametrize("name", ["determined.core.init", *UNKNOWN])
+@pytest.mark.parametrize("name", [*PARTLY_REFUSED, *UNKNOWN])
 def test_nothing_else_resolves_to_a_stub(answers: Any, name: str) -> None:
     for kind, text in answers[name][:3]:
         assert kind in ("ImportError", "AttributeError")

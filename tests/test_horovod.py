@@ -43,7 +43,9 @@ def test_the_rest_of_horovod_is_refused() -> None:
 def test_ranks_before_there_is_a_process_group(found: list[dict[str, Any]]) -> None:
     assert [each["ranks"] for each in found] == [(0, 2, 0, 2), (1, 2, 1, 2)]
     for each in found:
-        assert "RuntimeError: hvd.allreduce() was called before the 2 processes" in each["too early"]
+        assert (
+            "RuntimeError: hvd.allreduce() was called before the 2 processes" in each["too early"]
+        )
 
 
 def test_allreduce_on_two_ranks(found: list[dict[str, Any]]) -> None:

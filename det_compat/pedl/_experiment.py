@@ -119,7 +119,7 @@ def _only_constants(hyperparameters: dict[str, Any]) -> dict[str, Any]:
 
 def _warn_of_fewer_slots(conf: dict[str, Any], context: PyTorchTrialContext) -> None:
     slots, size = (conf.get("resources") or {}).get("slots_per_trial", 1), context.distributed.size
-    if slots != size:
+    if slots > size:
         logger.warning(
             f"resources.slots_per_trial is {slots}, and {size} process(es) train: start the script "
             f"with `torchrun --nproc_per_node={slots} --no-python det-compat run SCRIPT`"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ def load_state_dict_file(path: Path, **torch_load_kwargs: Any) -> dict[str, Any]
     """
     torch_load_kwargs.setdefault("map_location", "cpu")
     torch_load_kwargs.setdefault("weights_only", True)
-    with torch.serialization.safe_globals(_numpy_globals()):
+    with _safe_globals(_numpy_globals()):
         checkpoint: dict[str, Any] = torch.load(path, **torch_load_kwargs)
     return checkpoint
 
@@ -36,13 +38,29 @@ def load_weights(models: list[nn.Module], checkpoint: dict[str, Any]) -> None:
 
 def _as_saved_by(model: nn.Module, state: dict[str, Any]) -> dict[str, Any]:
     prefix = "module."
-    wants = all(key.startswith(prefix) for key in model.state_dict()) and bool(model.state_dict())
-    has = bool(state) and all(key.startswith(prefix) for key in state)
-    if wants and not has:
-        return {prefix + key: value for key, value in state.items()}
-    if has and not wants:
-        return {key[len(prefix) :]: value for key, value in state.items()}
+    distributed = {prefix + key: value for key, value in state.items()}
+    alone = {key.removeprefix(prefix): value for key, value in state.items()}
+    wanted = model.state_dict().keys()
+    for candidate in (state, distributed, alone):
+        if candidate.keys() == wanted:
+            return candidate
     return state
+
+
+@contextlib.contextmanager
+def _safe_globals(allowed: list[Any]) -> Iterator[None]:
+    serialization = torch.serialization
+    if hasattr(serialization, "safe_globals"):  # torch 2.5 and later
+        with serialization.safe_globals(allowed):
+            yield
+        return
+    before = serialization.get_safe_globals()
+    serialization.add_safe_globals([item for item in allowed if not isinstance(item, tuple)])
+    try:
+        yield
+    finally:
+        serialization.clear_safe_globals()
+        serialization.add_safe_globals(before)
 
 
 def _numpy_globals() -> list[Any]:

@@ -16,6 +16,7 @@ from det_compat.errors import InvalidCheckpointException
 from det_compat.pytorch._checkpoint_file import load_state_dict_file, load_weights
 from det_compat.pytorch._context import PyTorchTrialContext
 from det_compat.pytorch._trial import PyTorchTrial
+from det_compat.random_state import preserved_random_state
 
 logger = logging.getLogger("determined.pytorch")
 
@@ -77,10 +78,22 @@ def load_trial_from_checkpoint_path(
     if trial_class is None:
         trial_class = _import_trial_class(directory / "code", load_data["trial_cls_spec"])
     context = CheckpointLoadContext(load_data["hparams"], load_data["experiment_config"])
-    trial = trial_class(context, **(trial_kwargs or {}))
+    trial = _built(trial_class, context, trial_kwargs or {})
     checkpoint = load_state_dict_file(directory / "state_dict.pth", **(torch_load_kwargs or kwargs))
     load_weights(context.models, checkpoint)
-    return trial
+    loaded: PyTorchTrial = trial
+    return loaded
+
+
+def _built(trial_class: Any, context: CheckpointLoadContext, kwargs: dict[str, Any]) -> Any:
+    # Trials of older generations build nothing by themselves.
+    if not hasattr(trial_class, "build_model"):
+        return trial_class(context, **kwargs)
+    with preserved_random_state():
+        from det_compat.adapters.adapted import user_trial
+        from det_compat.adapters.generation import in_context_api
+
+    return user_trial(in_context_api(trial_class)(context, **kwargs))
 
 
 def _load_data(directory: Path) -> dict[str, Any]:

@@ -11,10 +11,10 @@ from det_compat.errors import InvalidExperimentException
 from det_compat.pytorch import _lr_scheduler
 
 
-def batches_per_step(exp_conf: dict[str, Any] | None) -> int:
-    """Batches in a reporting period: ``scheduling_unit``, once ``batches_per_step``, or 100."""
+def batches_per_step(exp_conf: dict[str, Any] | None, default: int = 100) -> int:
+    """Batches in a reporting period: the config's ``scheduling_unit``, or ``batches_per_step``."""
     conf = exp_conf or {}
-    batches: int = conf.get("scheduling_unit", conf.get("batches_per_step", 100))
+    batches: int = conf.get("scheduling_unit", conf.get("batches_per_step", default))
     return batches
 
 

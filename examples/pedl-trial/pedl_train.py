@@ -24,11 +24,13 @@ def make_data_loaders(
     features = (features - features.mean(0)) / features.std(0)
     labels = torch.tensor(wine.target)
     validation = torch.arange(len(labels)) % 5 == 0
-    data = [
-        torch.utils.data.TensorDataset(features[i], labels[i]) for i in (~validation, validation)
-    ]
-    return DataLoader(data[0], batch_size=batch_size, shuffle=True), DataLoader(
-        data[1], batch_size=36
+    training, held_out = (
+        torch.utils.data.TensorDataset(features[rows], labels[rows])
+        for rows in (~validation, validation)
+    )
+    return (
+        DataLoader(training, batch_size=batch_size, shuffle=True),
+        DataLoader(held_out, batch_size=batch_size),
     )
 
 

@@ -21,6 +21,7 @@ from det_compat.pytorch import (
     Reducer,
     Trainer,
     init,
+    load_trial_from_checkpoint_path,
 )
 from tests.adapters.trials import rows, same, trainer, weights
 
@@ -140,6 +141,19 @@ def test_the_trial_is_the_one_of_the_user() -> None:
     assert module.context.get_model() is module.context.models[0]
     assert module.context.get_optimizer() is module.context.optimizers[0]
     assert module.context.get_lr_scheduler().get_last_lr() == [0.025]
+    assert module.context.model is module.context.models[0]
+    assert module.context.optimizer is module.context.optimizers[0]
+    assert module.context.lr_scheduler is module.context.lr_schedulers[0]
+
+
+def test_the_context_has_model_and_optimizer_when_the_scheduler_is_made() -> None:
+    def create(self: Any, optimizer: Any) -> Any:
+        assert self.context.get_optimizer() is self.context.optimizer is optimizer
+        assert self.context.get_model() is self.context.model
+        assert self.context.lr_scheduler is self.context.get_lr_scheduler() is None
+        return Old.create_lr_scheduler(self, optimizer)
+
+    fitted(variant(Old, create_lr_scheduler=create))
 
 
 def test_metrics_are_published() -> None:
@@ -185,6 +199,89 @@ def test_what_methods_must_return() -> None:
     assert "optimizer(model) must return an optimizer" in refusal(no_optimizer, TypeError)
     scheduled = variant(Old, create_lr_scheduler=bare)
     assert "must return an LRScheduler(scheduler, step_mode=...)" in refusal(scheduled, TypeError)
+
+
+class AsksForTheData(Old):
+    """As up to 0.12.10, where the loaders were built before the scheduler."""
+
+    def build_training_data_loader(self) -> Any:
+        data = super().build_training_data_loader()
+        self.batches_per_epoch = len(data)
+        return data
+
+    def create_lr_scheduler(self, optimizer: torch.optim.Optimizer) -> Any:
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, self.batches_per_epoch, 0.5)
+        return LRScheduler(scheduler, LRScheduler.StepMode.STEP_EVERY_BATCH)
+
+
+def test_a_scheduler_may_need_the_data(tmp_path: Any) -> None:
+    module = fitted(AsksForTheData)
+    assert same(weights(module.models), weights(fitted(Old).models))
+    assert module.context.get_lr_scheduler().get_last_lr() == [0.025]
+    resuming = resumed(AsksForTheData, tmp_path / "a.ckpt")
+    assert resuming.context.get_lr_scheduler().get_last_lr() == [0.1 * 0.5**3]
+
+
+def test_a_scheduler_that_fails_fails() -> None:
+    def fails(self: Any, optimizer: Any) -> Any:
+        return self.nowhere
+
+    assert "'nowhere'" in refusal(variant(Old, create_lr_scheduler=fails), AttributeError)
+
+
+def test_a_base_class_of_the_real_determined() -> None:
+    base = pytest.importorskip("determined.pytorch").PyTorchTrial
+    skipped = ("__dict__", "__weakref__", "__module__", "_abc_impl", "__abstractmethods__")
+    members = {key: value for key, value in vars(Old).items() if key not in skipped}
+    module = fitted(type("Real", (base,), members))
+    assert isinstance(module.trial, base)
+    assert same(weights(module.models), weights(fitted(Old).models))
+
+
+class Bases(Old):
+    """Without an __init__ of its own, on an abstract one."""
+
+    calls: list[Any] = []  # noqa: RUF012
+    __init__ = PyTorchTrial.__init__  # type: ignore[assignment]
+
+
+def test_a_trial_without_init_has_the_context() -> None:
+    module = fitted(Bases)
+    assert module.trial.context is module.context
+    assert isinstance(module.trial, Bases)
+
+
+def takes_nothing(self: Any) -> None:
+    self.calls, self.given = [], None
+
+
+def takes_hparams(self: Any, hparams: Any) -> None:
+    self.calls, self.given = [], hparams
+
+
+def takes_both(self: Any, trial_context: Any, hparams: Any) -> None:
+    self.calls, self.given = [], (trial_context.get_hparams(), hparams)
+
+
+@pytest.mark.parametrize(
+    ("init", "given"),
+    [
+        (takes_nothing, None),
+        (takes_hparams, {"a": 1}),
+        (takes_both, ({"a": 1}, {"a": 1})),
+    ],
+)
+def test_what_init_may_take(init: Any, given: Any) -> None:
+    assert fitted(variant(Old, __init__=init), {"a": 1}).trial.given == given
+
+
+def test_arguments_beside_the_context() -> None:
+    def init(self: Any, context: Any, width: int, depth: int = 2) -> None:
+        self.calls, self.shape = [], (width, depth)
+
+    module = to_lightning(variant(Old, __init__=init))(hparams={}, width=3)
+    trainer().fit(module)
+    assert module.trial.shape == (3, 2)
 
 
 def test_no_scheduler_is_needed() -> None:
@@ -451,3 +548,14 @@ def test_a_script_may_give_an_old_trial_to_trainer(times: int) -> None:
     old, trial = run_script(Old, times)
     assert same(old, new)
     assert len(trial.calls) == sum(4 * (time + 1) for time in range(times))
+
+
+def test_a_checkpoint_of_an_old_trial(tmp_path: Any) -> None:
+    torch.manual_seed(3)
+    with init(hparams={}, exp_conf={"name": "old"}) as context:
+        Trainer(Old(context), context).fit(max_length=Batch(4))
+        trained = copy.deepcopy(weights(context.models[0]))
+    [file] = tmp_path.glob("share/**/load_data.json")
+    loaded: Any = load_trial_from_checkpoint_path(str(file.parent), trial_class=Old)
+    assert type(loaded) is Old
+    assert same(weights(loaded.context.get_model()), trained)

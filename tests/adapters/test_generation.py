@@ -144,7 +144,7 @@ def test_the_class_of_the_user_is_left_as_it_was() -> None:
 
 
 def test_loader_functions_are_for_trials_without_loader_methods() -> None:
-    with pytest.raises(TypeError, match="Linear has loader methods.*leave make_data_loaders"):
+    with pytest.raises(TypeError, match=r"Linear has loader methods.*leave make_data_loaders"):
         in_context_api(Linear, make_data_loaders=print)
 
 

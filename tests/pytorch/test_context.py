@@ -328,7 +328,7 @@ def test_aggregation_frequency_is_a_positive_integer(frequency: Any) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["model", "env", "build_model", "_fit", "get_something", "hparams", "experiment", "loss"],
+    ["model", "build_model", "_fit", "get_something", "hparams", "experiment", "loss"],
 )
 def test_unknown_names_are_not_there(lib: Library, name: str) -> None:
     with lib.init(hparams={"loss": 1}) as context:

@@ -38,7 +38,7 @@ def test_keywords_of_early_releases(keywords: Any, mode: Modes) -> None:
     ],
 )
 def test_contradictions(args: Any, keywords: Any) -> None:
-    with pytest.raises(TypeError, match="LRScheduler got .*step_every_"):
+    with pytest.raises(TypeError, match=r"LRScheduler got .*step_every_"):
         LRScheduler(scheduler(), *args, **keywords)
 
 
