@@ -20,7 +20,11 @@ def main() -> None:
     module = to_lightning(WineTrial)(hparams=config["hyperparameters"], exp_conf=config)
     # 20 epochs of 4 batches: the 5 steps of 16 batches of const.yaml
     trainer = pl.Trainer(
-        max_epochs=20, check_val_every_n_epoch=4, logger=False, enable_checkpointing=False
+        max_epochs=20,
+        check_val_every_n_epoch=4,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,  # the trial's callback prints
     )
     trainer.fit(module)
 
