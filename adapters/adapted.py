@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
+from det_compat.adapters.clip_hparams import clip_by_hparams
 from det_compat.adapters.old_callbacks import OldCallback
 from det_compat.adapters.trial_class import full_name
 from det_compat.errors import InvalidExperimentException
@@ -27,7 +28,8 @@ class AdaptedTrial:
         __init__:     make_trial, build_model, optimizer(model), wrap_model, wrap_optimizer,
                       create_lr_scheduler(optimizer), wrap_lr_scheduler
         train_batch:  training_metrics_of(batch), context.backward(loss), context.step_optimizer
-                      (with on_before_optimizer_step of the callbacks)
+                      (with on_before_optimizer_step of the callbacks, or without any the clipping
+                      that hyperparameters ask for)
 
     Subclasses say how the trial is made, what it computes of a batch and where its loaders are. A
     method that evaluates is None where the trial does not define it.
@@ -96,6 +98,7 @@ class AdaptedTrial:
 
     def set_up(self) -> None:
         """Build and wrap model, optimizer and scheduler."""
+        self._clip_by_hparams = clip_by_hparams(self.hparams)
         model, context = self._built_model(), self.context
         if context._managed_training:
             model = model.to(context.device)
@@ -153,16 +156,22 @@ class AdaptedTrial:
 
     def train_batch(self, batch: Any, epoch_idx: int, batch_idx: int) -> Any:
         """Forward, backward and step."""
-        for callback in self._callbacks.values():
-            callback.begin_step()
+        self.begin_batch(batch)
         metrics = self.training_metrics_of(batch, epoch_idx, batch_idx)
         loss = self._loss_in(metrics)
         self.context.backward(loss)
+        # Callbacks came when these hyperparameters went, and may be what reads them.
         clips = any(callback.clips for callback in self._callbacks.values())
         self.context.step_optimizer(
-            self.optimizer, clip_grads=self._before_optimizer_step if clips else None
+            self.optimizer,
+            clip_grads=self._before_optimizer_step if clips else self._clip_by_hparams,
         )
         return metrics
+
+    def begin_batch(self, batch: Any) -> None:
+        """Tell the callbacks, which count batches and records."""
+        for callback in self._callbacks.values():
+            callback.begin_batch(batch)
 
     def _loss_in(self, metrics: Any) -> torch.Tensor:
         if isinstance(metrics, torch.Tensor):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import logging
 from typing import Any
 
-from det_compat.pytorch._overrides import is_overridden, takes_parameter
+from det_compat.adapters.old_callbacks import OldCallback
+from det_compat.pytorch._overrides import is_overridden
 
 logger = logging.getLogger("determined.pytorch")
 
@@ -33,6 +35,12 @@ class TrialCallbacks:
                     f"callback {name!r} defines on_checkpoint_end(), which is deprecated: rename "
                     "it to on_checkpoint_write_end()"
                 )
+            if _clips_in_vain(callback):
+                logger.warning(
+                    f"callback {name!r} defines on_before_optimizer_step(), which nothing calls "
+                    "for trials of the context API since Determined 0.12.13: pass clip_grads=... "
+                    "to context.step_optimizer()"
+                )
 
     def call(self, hook: str, *args: Any, **kwargs: Any) -> None:
         """Call the method ``hook`` of every callback."""
@@ -53,7 +61,7 @@ class TrialCallbacks:
         """``on_training_epoch_start``, which before Determined 0.17.8 had no parameter."""
         for callback in self._callbacks.values():
             hook = callback.on_training_epoch_start
-            hook(epoch_idx) if takes_parameter(hook, "epoch_idx", 1) else hook()
+            hook(epoch_idx) if inspect.signature(hook).parameters else hook()
 
     def checkpoint_written(self, path: str) -> None:
         """``on_checkpoint_end``, then ``on_checkpoint_write_end``, of one callback at a time."""
@@ -74,3 +82,9 @@ class TrialCallbacks:
                 logger.warning(
                     f"the checkpoint has no state for callback {name!r}, which starts from scratch"
                 )
+
+
+def _clips_in_vain(callback: Any) -> bool:
+    if isinstance(callback, OldCallback):
+        return False
+    return is_overridden(getattr(callback, "on_before_optimizer_step", None), "PyTorchCallback")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 from det_compat.adapters.adapted import AdaptedTrial
-from det_compat.adapters.pedl_data import CONTRACT, download, find_function, make_loaders
+from det_compat.adapters.pedl_data import CONTRACT
+from det_compat.adapters.pedl_run import PedlRun, adapter
 from det_compat.adapters.trial_class import (
     concrete,
     defines,
@@ -16,7 +17,6 @@ from det_compat.adapters.trial_class import (
     own_init,
 )
 from det_compat.errors import InvalidExperimentException
-from det_compat.pedl._run import Run
 from det_compat.pytorch._overrides import takes_parameter
 
 
@@ -26,8 +26,6 @@ class Determined012(AdaptedTrial):
     ``train_batch`` of one of 0.12.12's that wraps models itself is given the first of them, and
     calls backward and step itself.
     """
-
-    builds_itself: ClassVar[bool] = False
 
     def make_trial(self, **kwargs: Any) -> Any:
         trial_cls = concrete(self.trial_cls)
@@ -41,7 +39,9 @@ class Determined012(AdaptedTrial):
     def set_up(self) -> None:
         # Looked up once: it takes long, for a batch.
         self._taken: dict[str, tuple[bool, bool]] = {}
-        if self.builds_itself:
+        built = defines(self.trial_cls, "build_model") and defines(self.trial_cls, "optimizer")
+        self._builds_itself = not built
+        if self._builds_itself:
             self._adopt()
         else:
             super().set_up()
@@ -61,9 +61,8 @@ class Determined012(AdaptedTrial):
         self.model = self.context.models[0]
 
     def train_batch(self, batch: Any, epoch_idx: int, batch_idx: int) -> Any:
-        if self.builds_itself:
-            for callback in self._callbacks.values():
-                callback.begin_step()
+        if self._builds_itself:
+            self.begin_batch(batch)
             return self.training_metrics_of(batch, epoch_idx, batch_idx)
         return super().train_batch(batch, epoch_idx, batch_idx)
 
@@ -97,44 +96,14 @@ def _taken(method: Callable[..., Any]) -> tuple[bool, bool]:
     return anything or "model" in parameters, "hparams" in parameters
 
 
-class EarlyDetermined012(Determined012):
+class EarlyDetermined012(PedlRun, Determined012):
     """A trial of Determined 0.12 whose loaders are functions of a module, as in PEDL."""
 
-    given: ClassVar[dict[str, Callable[..., Any] | None]] = {}
-
-    def make_trial(self, **kwargs: Any) -> Any:
-        self._run = Run(self.hparams, self.context._exp_conf or {})
-        self._validation_data: Any = None
-        found = {name: self._function(name) for name in ("make_data_loaders", "download_data")}
-        self._make_data_loaders = found["make_data_loaders"]
-        if self._make_data_loaders is None:
-            raise TypeError(
-                f"{full_name(self.trial_cls)} has no data: define build_training_data_loader() and "
-                f"build_validation_data_loader(), or {CONTRACT} in its module, or pass "
-                "make_data_loaders=... to to_lightning()"
-            )
-        if found["download_data"] is not None:
-            self._run.data_dir = download(
-                found["download_data"], self._run, self.context.distributed
-            )
-        return super().make_trial(**kwargs)
-
-    def _function(self, name: str) -> Callable[..., Any] | None:
-        return find_function(name, self.trial_cls, self.given.get(name), self._run.exp_conf)
-
-    def training_data(self) -> Any:
-        training, self._validation_data = self._data()
-        return training
-
-    def validation_data(self) -> Any:
-        if self._validation_data is None:
-            return self._data()[1]
-        data, self._validation_data = self._validation_data, None
-        return data
-
-    def _data(self) -> tuple[Any, Any]:
-        assert self._make_data_loaders is not None
-        return make_loaders(self._make_data_loaders, self._run)
+    contract = (
+        "define build_training_data_loader() and build_validation_data_loader(), or "
+        f"{CONTRACT} in the trial's module"
+    )
+    make_trial = Determined012.make_trial
 
 
 def in_context_api(
@@ -143,9 +112,6 @@ def in_context_api(
     download_data: Callable[..., Any] | None = None,
 ) -> type:
     """A class of the context API around a trial class of Determined 0.12."""
-    builds_itself = not (defines(trial_cls, "build_model") and defines(trial_cls, "optimizer"))
-    members: dict[str, Any] = {"trial_cls": trial_cls, "builds_itself": builds_itself}
     if defines(trial_cls, "build_training_data_loader"):
-        return type(trial_cls.__name__, (Determined012,), members)
-    members["given"] = {"make_data_loaders": make_data_loaders, "download_data": download_data}
-    return type(trial_cls.__name__, (EarlyDetermined012,), members)
+        return type(trial_cls.__name__, (Determined012,), {"trial_cls": trial_cls})
+    return adapter(EarlyDetermined012, trial_cls, make_data_loaders, download_data)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import contextlib
 import os
 import signal
 import sys
@@ -23,13 +23,10 @@ from det_compat.adapters.hooks import TrialHooks
 from det_compat.adapters.schedule import Due, Schedule
 from det_compat.adapters.strategy import log_often_enough, prepare_trainer
 from det_compat.adapters.trial_run import TrialRun
-from det_compat.adapters.trial_state import TrialState
 from det_compat.errors import InvalidHP
 from det_compat.pytorch._context import PyTorchTrialContext
 from det_compat.pytorch._train_unit import Epoch, TrainUnit
 from det_compat.random_state import preserved_random_state
-
-logger = logging.getLogger("determined.pytorch")
 
 NEVER = sys.maxsize
 
@@ -60,14 +57,21 @@ def fit(
         with preserved_random_state():
             trainer = _trainer(context, test_mode)
         trainer.fit(module)
-    except SystemExit:
+    except BaseException as error:
+        with contextlib.suppress(Exception):  # the device may be what failed
+            _back_to_device(context)
         # Lightning exits on Ctrl-C, and ignores it from then on; the script may want to know.
-        if isinstance(module.ended_by, KeyboardInterrupt):
-            signal.signal(signal.SIGINT, on_interrupt)
-            raise module.ended_by from None
+        if isinstance(error, SystemExit) and isinstance(error.__context__, KeyboardInterrupt):
+            _handle(signal.SIGINT, on_interrupt)
+            raise error.__context__ from None
         raise
-    finally:
-        _back_to_device(context)
+    _back_to_device(context)
+
+
+def _handle(number: signal.Signals, handler: Any) -> None:
+    # None stands for a handler that Python did not install and cannot put back.
+    if handler is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(number, handler)
 
 
 def _trainer(context: PyTorchTrialContext, test_mode: bool) -> pl.Trainer:
@@ -152,17 +156,18 @@ class ScheduledModule(TrialHooks):
         prepare_trainer(self.trainer)
 
     def on_fit_start(self) -> None:
-        run = self.run
         if self._latest_checkpoint is not None:
-            directory = run.context._core.checkpoint.find(self._latest_checkpoint)
+            directory = self.context._core.checkpoint.find(self._latest_checkpoint)
             self._restored = read_checkpoint(directory)
-            run.state = TrialState(**self._restored["trial_state"])
-        run.begin(self._latest_checkpoint)
-        log_often_enough(self.trainer, run.epoch_len)
+        super().on_fit_start()
+        log_often_enough(self.trainer, self.run.epoch_len)
         self.trainer.fit_loop.max_epochs = self._epochs_to_go()
 
+    def started_from(self) -> str | None:
+        return self._latest_checkpoint
+
     def _epochs_to_go(self) -> int:
-        """For the progress bar: the schedule stops the run. -1 is no limit, to Lightning."""
+        """Lightning's epochs to the end of the schedule, for the progress bar; -1: no limit."""
         length, state = self._schedule.max_length, self.run.state
         assert isinstance(length.value, int)
         batches_per_unit = self.run.epoch_len if isinstance(length, Epoch) else 1
@@ -181,8 +186,7 @@ class ScheduledModule(TrialHooks):
 
     def _leave_sigterm_alone(self) -> None:
         # Lightning would turn it into an exit with status 0.
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, self._sigterm_handler)
+        _handle(signal.SIGTERM, self._sigterm_handler)
 
     def _validate_now(self) -> None:
         trainer = self.trainer
@@ -232,7 +236,9 @@ class ScheduledModule(TrialHooks):
     def _finish(self) -> Iterator[None]:
         if not self._validation_is_current():
             yield
-        self._stop(checkpoint=True)
+        if not self._checkpoint_is_current():
+            self._checkpoint()
+        self._stop(checkpoint=False)
 
     def _stop(self, *, checkpoint: bool) -> None:
         if checkpoint and not self._checkpoint_is_current():
@@ -277,9 +283,11 @@ class ScheduledModule(TrialHooks):
             self.run.context._core.train.report_progress(progress=progress)
 
     def end_run(self, exception: BaseException | None = None) -> None:
-        if isinstance(exception, InvalidHP) and not self._checkpoint_is_current():
-            write_checkpoint(self.run)
-        super().end_run(exception)
+        try:
+            if isinstance(exception, InvalidHP) and not self._checkpoint_is_current():
+                write_checkpoint(self.run)
+        finally:
+            super().end_run(exception)
 
     def on_train_epoch_end(self) -> None:
         """Nothing: the schedule says when metrics are reported."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,8 +25,6 @@ from det_compat.adapters.trial_run import TrialRun
 from det_compat.adapters.trial_state import TrialState
 from det_compat.pytorch._context import PyTorchTrialContext
 
-logger = logging.getLogger("determined.pytorch")
-
 
 class TrialHooks(pl.LightningModule):
     """A LightningModule whose hooks run a trial; subclasses say where the trial comes from.
@@ -46,8 +43,6 @@ class TrialHooks(pl.LightningModule):
         self._run: TrialRun | None = None
         self._restored: dict[str, Any] | None = None
         self._publisher = MetricsPublisher()
-        #: The exception that ended the last run, if one did.
-        self.ended_by: BaseException | None = None
 
     @property
     def run(self) -> TrialRun:
@@ -112,11 +107,12 @@ class TrialHooks(pl.LightningModule):
             run.state = TrialState(**self._restored["trial_state"])
         elif self.trainer.current_epoch == 0:
             run.state = TrialState()
-        # A validation before this fit has left them in eval mode, which Lightning would warn of.
-        for model in run.context.models:
-            model.train()
+        run.begin(self.started_from())
+
+    def started_from(self) -> str | None:
+        """The checkpoint that the run starts from."""
         ckpt_path = self.trainer.ckpt_path
-        run.begin(None if ckpt_path is None else str(ckpt_path))
+        return None if ckpt_path is None else str(ckpt_path)
 
     def train_dataloader(self) -> TrainingBatches:
         assert self.run.stream is not None
@@ -141,10 +137,9 @@ class TrialHooks(pl.LightningModule):
 
     def end_run(self, exception: BaseException | None = None) -> None:
         """Shut the run down, which an exception may have ended."""
-        self.ended_by = exception
+        self._restored = None
         release_trainer(self.trainer)
         if self._run is not None:
-            self._run.validation = None
             self._run.end()
 
     # Training
@@ -168,6 +163,11 @@ class TrialHooks(pl.LightningModule):
         """Do what is due after a batch and its epoch."""
         if self.run.state.batches_trained % self.reporting_period == 0:
             self.report_training()
+            self._stop_if_requested()
+
+    def _stop_if_requested(self) -> None:
+        if self.context.get_stop_requested():
+            self.trainer.should_stop = True
 
     def report_training(self) -> None:
         """End the period in which training metrics are averaged."""
@@ -204,6 +204,9 @@ class TrialHooks(pl.LightningModule):
         metrics = self.run.end_validation()
         self._publisher.validation(self, metrics, self.run.state.batches_trained)
 
+    def on_validation_end(self) -> None:
+        self._stop_if_requested()
+
     # Checkpoints
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -214,12 +217,15 @@ class TrialHooks(pl.LightningModule):
         checkpoint["determined"] = {
             **without_numpy(kept),
             "trial_state": dict(vars(self.run.state)),
+            "training_metrics": sorted(self._publisher.training_names),
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        state = checkpoint.get("determined") or {}
+        self._publisher.training_names.update(state.get("training_metrics", ()))
         with contextlib.suppress(RuntimeError):  # load_from_checkpoint has no Trainer
             if self.trainer.state.fn == TrainerFn.FITTING:
-                self._restored = checkpoint.get("determined")
+                self._restored = state or None
 
 
 class EndRunOnException(pl.Callback):

@@ -27,6 +27,7 @@ from det_compat.adapters.trial_run import TrialRun
 from det_compat.core.tensorboard_path import new_tensorboard_path, tensorboard_path_is
 from det_compat.pytorch._batch_size import checked_hparams
 from det_compat.pytorch._context import PyTorchTrialContext
+from det_compat.pytorch._settings import experiment_seed
 from det_compat.pytorch._transitional import batches_per_step
 
 
@@ -48,8 +49,9 @@ class TrialModule(TrialHooks, metaclass=_TrialModuleType):
         exp_conf: the experiment config, for ``context.get_experiment_config()``. Of its settings,
             ``scheduling_unit`` (``batches_per_step`` in Determined 0.12),
             ``optimizations.aggregation_frequency``,
-            ``optimizations.average_aggregated_gradients``, ``optimizations.mixed_precision`` (for
-            trials of Determined 0.12 and PEDL) and
+            ``optimizations.average_aggregated_gradients``,
+            ``optimizations.sync_when_accumulating``, ``optimizations.mixed_precision`` (for trials
+            of Determined 0.12 and PEDL) and
             ``reproducibility.experiment_seed`` (for ``get_trial_seed()``) have effect.
         aggregation_frequency: batches over which gradients are accumulated.
         **trial_kwargs: arguments of the trial class beside the context.
@@ -98,7 +100,15 @@ class TrialModule(TrialHooks, metaclass=_TrialModuleType):
         if self._run is None or not self._is_built_for(distributed, device):
             self._build(distributed, device, ddp_kwargs(self.trainer))
             register_comm_hook(self.trainer, self.context.models)
+        else:
+            self.context.set_tensorboard_path(self._tensorboard_path() or new_tensorboard_path())
         reconcile_precision(self.trainer, self.context)
+
+    def on_fit_start(self) -> None:
+        # A validation before this fit has left them in eval mode, which Lightning would warn of.
+        for model in self.context.models:
+            model.train()
+        super().on_fit_start()
 
     def configure_model(self) -> None:
         # Without a Trainer, as in load_from_checkpoint, the weights still need a place to go.
@@ -127,7 +137,7 @@ class TrialModule(TrialHooks, metaclass=_TrialModuleType):
         )
         context = PyTorchTrialContext(
             core_context=core_context,
-            trial_seed=_seed(self._arguments["exp_conf"]),
+            trial_seed=experiment_seed(self._arguments["exp_conf"]),
             hparams=copy.deepcopy(self._arguments["hparams"]),
             slots_per_trial=distributed.size,
             num_gpus=0,
@@ -236,8 +246,3 @@ def _import_class(path: str) -> type:
             "importable from here"
         ) from error
     return found
-
-
-def _seed(exp_conf: dict[str, Any] | None) -> int | None:
-    seed: int | None = ((exp_conf or {}).get("reproducibility") or {}).get("experiment_seed")
-    return seed

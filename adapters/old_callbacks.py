@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from det_compat.pytorch._callback import PyTorchCallback
 from det_compat.pytorch._context import PyTorchTrialContext
+from det_compat.pytorch._data import data_length
 from det_compat.pytorch._overrides import takes_parameter
 from det_compat.pytorch._transitional import batches_per_step
 
@@ -20,9 +22,11 @@ class OldCallback:
 
     def __init__(self, callback: Any, context: PyTorchTrialContext) -> None:
         self._callback = callback
+        self._ranks = context.distributed.size
         self._batches_per_step = batches_per_step(context._exp_conf)
         self._step_id = 1
         self._in_step = False
+        self._num_inputs = 0
 
     def __getattr__(self, name: str) -> Any:
         if name == "_callback":  # not there yet: this is being unpickled or copied
@@ -45,18 +49,24 @@ class OldCallback:
     def on_trial_startup(self, first_batch_idx: int, checkpoint_uuid: str | None) -> None:
         """A run that resumes goes on counting steps."""
         self._step_id = first_batch_idx // self._batches_per_step + 1
-        self._in_step = False
+        self._in_step, self._num_inputs = False, 0
         self._call("on_trial_startup", first_batch_idx, checkpoint_uuid)
 
-    def begin_step(self) -> None:
-        """Before the first batch of a step; nothing on the others."""
+    def begin_batch(self, batch: Any) -> None:
+        """Before each batch: count its records, those of other ranks as if they were as many."""
+        self._begin_step()
+        # Other batches than of arrays came later.
+        with contextlib.suppress(TypeError, ValueError):
+            self._num_inputs += data_length(batch) * self._ranks
+
+    def _begin_step(self) -> None:
         if not self._in_step:
             self._in_step = True
             self._call("on_train_step_start", self._step_id)
 
     def on_training_epoch_start(self, epoch_idx: int) -> None:
         """A step that starts with an epoch starts before it."""
-        self.begin_step()
+        self._begin_step()
         hook = getattr(self._callback, "on_training_epoch_start", _nothing)
         hook(epoch_idx) if takes_parameter(hook, "epoch_idx", 1) else hook()
 
@@ -64,11 +74,15 @@ class OldCallback:
         self, avg_metrics: dict[str, Any], batch_metrics: list[dict[str, Any]]
     ) -> None:
         """The end of a step."""
-        metrics = {"avg_metrics": avg_metrics, "batch_metrics": batch_metrics}
+        metrics = {
+            "num_inputs": self._num_inputs,
+            "batch_metrics": batch_metrics,
+            "avg_metrics": avg_metrics,
+        }
         self._call("on_train_step_end", self._step_id, metrics)
         self._call("on_training_workload_end", avg_metrics, batch_metrics)
         self._step_id += 1
-        self._in_step = False
+        self._in_step, self._num_inputs = False, 0
 
     def on_validation_start(self) -> None:
         """``on_validation_step_start`` first."""

@@ -1,4 +1,4 @@
-"""What trials of PEDL's two forms have in common: a run around them, and data from functions."""
+"""What trials without loader methods have in common: a run of PEDL's, and data from functions."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ class PedlRun(AdaptedTrial):
     """
 
     loader_functions: ClassVar[dict[str, Callable[..., Any] | None]] = {}
+    contract: ClassVar[str] = f"PEDL's contract is {CONTRACT} in the trial's module"
 
     def __init__(self, context: PyTorchTrialContext, **kwargs: Any) -> None:
         self.pedl = _run.Run(context._hparams or {}, context._exp_conf or {})
@@ -35,9 +36,9 @@ class PedlRun(AdaptedTrial):
         }
         if found["make_data_loaders"] is None:
             raise InvalidExperimentException(
-                f"{full_name(self.trial_cls)} has no data: PEDL's contract is {CONTRACT} in the "
-                "trial's module, or named by the config's entrypoints (data_loaders_function: "
-                "module:function), or passed as make_data_loaders=... to to_lightning()"
+                f"{full_name(self.trial_cls)} has no data: {self.contract}, or named by the "
+                "config's entrypoints (data_loaders_function: module:function), or passed as "
+                "make_data_loaders=... to to_lightning()"
             )
         self._make_data_loaders = found["make_data_loaders"]
         if found["download_data"] is not None:

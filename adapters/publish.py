@@ -20,18 +20,18 @@ class MetricsPublisher:
     """
 
     def __init__(self) -> None:
-        self._training_names: set[str] = set()
+        self.training_names: set[str] = set()
 
     def training(self, trainer: pl.Trainer, metrics: dict[str, Any], step: int) -> None:
         """Publish training metrics, ``step`` batches into the run."""
         scalars = _scalars(metrics)
-        self._training_names.update(scalars)
+        self.training_names.update(scalars)
         self._publish(trainer, scalars, step)
 
     def training_so_far(self, trainer: pl.Trainer, metrics: dict[str, Any]) -> None:
         """Let callbacks see the metrics of a reporting period that is not over."""
         scalars = _scalars(metrics)
-        self._training_names.update(scalars)
+        self.training_names.update(scalars)
         _show(trainer, scalars)
 
     def validation(self, module: pl.LightningModule, metrics: dict[str, Any], step: int) -> None:
@@ -45,7 +45,7 @@ class MetricsPublisher:
             self._publish(module.trainer, named, step)
 
     def _validation_name(self, name: str, metrics: dict[str, float]) -> str:
-        taken = self._training_names | (metrics.keys() - {name})
+        taken = self.training_names | (metrics.keys() - {name})
         candidates = (name, f"val_{name}", f"validation_{name}")
         return next((c for c in candidates if c not in taken), candidates[-1])
 

@@ -11,6 +11,7 @@ import torch
 
 from det_compat.adapters.trial_run import TrialRun
 from det_compat.pytorch._checkpoint_file import load_weights
+from det_compat.pytorch._context import PyTorchTrialContext
 
 logger = logging.getLogger("determined.pytorch")
 
@@ -22,8 +23,7 @@ def run_state(run: TrialRun) -> dict[str, Any]:
     """Models, optimizers, schedulers, scaler, callbacks and random state, references not copies."""
     context = run.context
     state: dict[str, Any] = {
-        "models_state_dict": [model.state_dict() for model in context.models],
-        "optimizers_state_dict": [optimizer.state_dict() for optimizer in context.optimizers],
+        **_kept_by_lightning(context),
         "lr_schedulers_state_dict": [wrapped.state_dict() for wrapped in context.lr_schedulers],
         "callbacks": run.callbacks.state_dict(),
         "rng_state": _rng_state(context.device),
@@ -34,10 +34,13 @@ def run_state(run: TrialRun) -> dict[str, Any]:
 
 
 def restore_run(run: TrialRun, state: dict[str, Any]) -> None:
-    """Put back what ``state`` has; keys that Lightning kept may be missing from it."""
+    """Put back what ``state`` has, and what callbacks make of it in ``on_checkpoint_load_start``.
+
+    What Lightning has restored may be missing from it; callbacks see it all the same.
+    """
     context = run.context
-    shown = {key: run_state(run)[key] for key in KEPT_BY_LIGHTNING if key not in state}
-    run.callbacks.call("on_checkpoint_load_start", {**shown, **state})
+    state = {**_kept_by_lightning(context), **state}
+    run.callbacks.call("on_checkpoint_load_start", state)
     if "models_state_dict" in state:
         load_weights(context.models, state)
     _load_all(context.optimizers, state.get("optimizers_state_dict"), "optimizers")
@@ -49,6 +52,13 @@ def restore_run(run: TrialRun, state: dict[str, Any]) -> None:
     if "rng_state" in state:
         _set_rng_state(state["rng_state"], context.device)
     run.callbacks.load_state_dict(state.get("callbacks", {}))
+
+
+def _kept_by_lightning(context: PyTorchTrialContext) -> dict[str, Any]:
+    return {
+        "models_state_dict": [model.state_dict() for model in context.models],
+        "optimizers_state_dict": [optimizer.state_dict() for optimizer in context.optimizers],
+    }
 
 
 def without_numpy(state: dict[str, Any]) -> dict[str, Any]:

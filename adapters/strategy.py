@@ -98,7 +98,7 @@ def register_comm_hook(trainer: pl.Trainer, models: list[torch.nn.Module]) -> No
 
 
 def log_often_enough(trainer: pl.Trainer, batches: int) -> None:
-    """Let loggers write at least once in every ``batches`` batches."""
+    """Let Lightning flush loggers, and not warn, where an epoch has only ``batches`` batches."""
     flags = vars(trainer)  # which Trainer does not declare
     flags["log_every_n_steps"] = min(flags["log_every_n_steps"], batches)
 

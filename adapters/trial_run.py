@@ -6,7 +6,6 @@ Nothing here loops. Lightning's loops call it, through ``adapters/hooks.py``.
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -35,8 +34,6 @@ from det_compat.pytorch._metrics import (
     to_numpy,
 )
 from det_compat.pytorch._overrides import is_overridden, takes_parameter
-
-logger = logging.getLogger("determined.pytorch")
 
 
 class TrialRun:
@@ -92,11 +89,10 @@ class TrialRun:
         """Start the callbacks and build the loaders; ``checkpoint`` is what the run starts from."""
         self._forget_metrics()
         self.callbacks.startup(self.state.batches_trained, checkpoint)
-        if training:
-            self._build_training_loader()
+        loader = self._training_loader() if training else None
         self._build_validation_loader()
-        if training:
-            self.stream = BatchStream(self._training_loader)
+        if loader is not None:
+            self.stream = BatchStream(loader)
 
     def _forget_metrics(self) -> None:
         # A run before this one may have ended by an exception.
@@ -104,19 +100,20 @@ class TrialRun:
         self.training_metrics.clear()
         self._validation_metrics.clear()
 
-    def _build_training_loader(self) -> None:
+    def _training_loader(self) -> Any:
         method = "build_training_data_loader"
-        self._training_loader = torch_loader(
+        loader = torch_loader(
             self.context,
             method,
             self.trial.build_training_data_loader(),
             repeat=True,
             skip=self.state.batches_trained,
         )
-        length = self.context.distributed.broadcast(length_of(self._training_loader))
+        length = self.context.distributed.broadcast(length_of(loader))
         if length == 0:
             raise RuntimeError(f"the training loader is empty: {method}() has no batch to train on")
         self.set_epoch_len(length)
+        return loader
 
     def _build_validation_loader(self) -> None:
         data = self.trial.build_validation_data_loader()
@@ -150,7 +147,11 @@ class TrialRun:
         """Release the loader's workers and shut the callbacks down; once."""
         if self.stream is not None:
             self.stream.close()
-        self.callbacks.shutdown()
+        self.validation = None
+        try:
+            self.callbacks.shutdown()
+        finally:
+            self.context.close_tensorboard_writer()
 
     # Training
 
@@ -222,6 +223,7 @@ class TrialRun:
             )
         averages, batches = self.context.distributed.broadcast((averages, batches))
         self.callbacks.call("on_training_workload_end", avg_metrics=averages, batch_metrics=batches)
+        self.context.flush_tensorboard_writer()
         return averages
 
     def averages_so_far(self) -> dict[str, Any]:
@@ -280,6 +282,7 @@ class TrialRun:
             self.context._core.train.report_validation_metrics(
                 steps_completed=self.state.batches_trained, metrics=metrics
             )
+        self.context.flush_tensorboard_writer()
         return metrics
 
     def _reduced(self, batches: list[dict[str, Any]]) -> dict[str, Any]:

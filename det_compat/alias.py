@@ -18,7 +18,7 @@ from typing import Any
 #: The version of Determined that the aliased ``determined.__version__`` tells.
 DETERMINED_VERSION = "0.38.1"
 
-_PACKAGES = ("determined", "pedl")
+_PACKAGES = ("determined", "determined_common", "pedl")
 _WRITERS = "determined.tensorboard.metric_writers"
 
 # None: the module has the names of _NAMES and nothing else. The underscored ones are here because
@@ -149,6 +149,11 @@ _REFUSED = {
         "MIGRATION.md#determinedlightning",
     ),
     f"{_WRITERS}.tensorflow": _KERAS,
+    "determined_common": (
+        "it came with the first releases of Determined: write `assert a == b` for `check.eq(a, b)`, "
+        "and so on.",
+        "MIGRATION.md#determined_common",
+    ),
     "determined.transformers": (
         "use the `transformers.Trainer` without DetCallback.",
         "MIGRATION.md#determinedtransformers",
@@ -166,7 +171,8 @@ _REFUSED = {
 def alias_determined() -> None:
     """Make ``import determined`` find det_compat in this process, installed or not.
 
-    So does ``import pedl``, Determined's name before its first release.
+    So does ``import pedl``, Determined's name before its first release; ``determined_common``,
+    which came with the first ones, is refused.
 
     Call it before anything imports ``determined``; further calls do nothing. Modules are loaded
     when they are first used: ``import determined`` alone does not import torch. What det_compat
@@ -246,7 +252,7 @@ def _public_names(module: ModuleType | None) -> list[str]:
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Answers for ``determined``, ``pedl`` and everything below them, and for nothing else."""
+    """Answers for the packages of _PACKAGES and everything below them, and for nothing else."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

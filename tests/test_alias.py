@@ -172,7 +172,7 @@ UNKNOWN += ["determined.to_lightning", "determined.pytorch._nope", "determined.k
 
 # Modules that are there, and names that they lack.
 PARTLY_REFUSED = ["determined.core.init", "determined.common.api", "determined.horovod.torch"]
-WHOLLY_REFUSED = [name for name in alias._REFUSED if name not in alias._MODULES]
+WHOLLY_REFUSED = [name for name in alias._REFUSED if name not in alias._MODULES and "." in name]
 
 
 @pytest.fixture(scope="module")
@@ -215,6 +215,23 @@ def test_nothing_else_resolves_to_a_stub(answers: Any, name: str) -> None:
 )
 def test_the_advice_fits(answers: Any, name: str, advice: str) -> None:
     assert advice in answers[name][1][1]
+
+
+REFUSES_COMMON = """
+for source in ("import determined_common", "from determined_common import check"):
+    try:
+        exec(source)
+    except ImportError as error:
+        text = str(error)
+    assert text.startswith("det_compat has no determined_common: ") and "assert a == b" in text
+    assert text.endswith("See MIGRATION.md#determined_common.")
+    del text
+"""
+
+
+def test_a_package_that_is_refused_whole(hidden_by: Path | None, tmp_path: Path) -> None:
+    done = python("-c", ALIASED + REFUSES_COMMON, cwd=tmp_path, hidden_by=hidden_by)
+    assert done.returncode == 0, done.stderr
 
 
 def test_importing_determined_does_not_import_torch(hidden_by: Path | None, tmp_path: Path) -> None:

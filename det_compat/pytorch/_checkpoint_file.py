@@ -64,11 +64,15 @@ def _safe_globals(allowed: list[Any]) -> Iterator[None]:
 
 
 def _numpy_globals() -> list[Any]:
-    reconstruct = np.zeros(0).__reduce__()[0]
-    dtypes = {type(np.dtype(kind)) for kind in ("uint32", "int64", "float32", "float64", "bool")}
+    reconstruct, scalar = np.zeros(0).__reduce__()[0], np.float64(0).__reduce__()[0]
+    # All but "O", whose items are pickles of anything.
+    dtypes = {type(np.dtype(code)) for code in np.typecodes["All"] if code != "O"}
     return [
+        # NumPy 1 had them in another module.
         (reconstruct, "numpy.core.multiarray._reconstruct"),
+        (scalar, "numpy.core.multiarray.scalar"),
         reconstruct,
+        scalar,
         np.ndarray,
         np.dtype,
         *dtypes,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,8 +21,6 @@ from det_compat.pytorch._reducer import ReducerContext
 from det_compat.pytorch._settings import TrialSettings
 from det_compat.pytorch._tensorboard import TrialTensorBoard
 from det_compat.pytorch._transitional import TransitionalContext
-
-logger = logging.getLogger("determined.pytorch")
 
 
 class PyTorchTrialContext(

@@ -36,7 +36,7 @@ class TrialDDP(DistributedDataParallel):
         return super().forward(*inputs, **kwargs)  # type: ignore[no-untyped-call]
 
     def forward_without_sync(self) -> None:
-        """Keep forward passes in eval mode to this rank until the next one in train mode."""
+        """Keep eval forward passes to this rank until one with gradients or in train mode."""
         self._buffers_are_synced = True
 
 

@@ -19,6 +19,7 @@ from det_compat.core.tensorboard_path import (
 )
 from det_compat.errors import InvalidHP
 from det_compat.pytorch._context import PyTorchTrialContext
+from det_compat.pytorch._settings import experiment_seed
 
 logger = logging.getLogger("determined.pytorch")
 
@@ -55,7 +56,7 @@ def init(
         path = new_tensorboard_path() if is_alone else shared_tensorboard_path()
         context = PyTorchTrialContext(
             core_context=core.Context(distributed=distributed, tensorboard_path=path),
-            trial_seed=_seed(exp_conf),
+            trial_seed=experiment_seed(exp_conf),
             hparams=hparams,
             slots_per_trial=distributed.size,
             num_gpus=torch.cuda.device_count(),
@@ -67,7 +68,10 @@ def init(
             enable_tensorboard_logging=enable_tensorboard_logging,
         )
         with tensorboard_path_is(path), _exit_on_invalid_hp(context):
-            yield context
+            try:
+                yield context
+            finally:
+                context.close_tensorboard_writer()
 
 
 @contextlib.contextmanager
@@ -78,8 +82,3 @@ def _exit_on_invalid_hp(context: PyTorchTrialContext) -> Iterator[None]:
         context._core.train.report_early_exit(core.EarlyExitReason.INVALID_HP)
         logger.info(f"the trial raised InvalidHP ({error}); exiting with status 0")
         sys.exit(0)
-
-
-def _seed(exp_conf: dict[str, Any] | None) -> int | None:
-    seed: int | None = ((exp_conf or {}).get("reproducibility") or {}).get("experiment_seed")
-    return seed

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import logging
 import warnings
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,6 @@ from det_compat.pytorch._checkpoint_file import load_state_dict_file, load_weigh
 from det_compat.pytorch._context import PyTorchTrialContext
 from det_compat.pytorch._trial import PyTorchTrial
 from det_compat.random_state import preserved_random_state
-
-logger = logging.getLogger("determined.pytorch")
 
 
 class CheckpointLoadContext(PyTorchTrialContext):

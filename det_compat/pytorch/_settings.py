@@ -11,6 +11,12 @@ from det_compat.pytorch._batch_size import split_global_batch_size
 logger = logging.getLogger("determined.pytorch")
 
 
+def experiment_seed(exp_conf: dict[str, Any] | None) -> int | None:
+    """``reproducibility.experiment_seed`` of an experiment config, None if it has none."""
+    seed: int | None = ((exp_conf or {}).get("reproducibility") or {}).get("experiment_seed")
+    return seed
+
+
 class TrialSettings:
     """Hyperparameters, experiment config, batch size and seed, as in Determined 0.38.1."""
 

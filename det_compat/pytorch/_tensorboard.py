@@ -50,6 +50,22 @@ class TrialTensorBoard:
         """The run's TensorBoard directory."""
         return self._train.get_tensorboard_path()
 
+    def set_tensorboard_path(self, path: Path) -> None:
+        """Let what is written from now on go into ``path``."""
+        self.close_tensorboard_writer()
+        self._train.tensorboard_path = path
+
+    def flush_tensorboard_writer(self) -> None:
+        """Write what the trial has given its writer to the file."""
+        if self._tbd_writer is not None:
+            self._tbd_writer.flush()
+
+    def close_tensorboard_writer(self) -> None:
+        """As ``flush_tensorboard_writer``, and close the file."""
+        if self._tbd_writer is not None:
+            self._tbd_writer.close()
+            self._tbd_writer = None
+
     def get_tensorboard_writer(self) -> Any:
         """A ``torch.utils.tensorboard.SummaryWriter`` in the run's TensorBoard directory.
 

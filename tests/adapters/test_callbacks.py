@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import functools
 import logging
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from det_compat.adapters.callbacks import TrialCallbacks
-from det_compat.pytorch import PyTorchCallback
+from det_compat.adapters.old_callbacks import OldCallback
+from det_compat.pytorch import ClipGradsL2Norm, PyTorchCallback
 from tests.adapters.trials import Recorder
 
 
@@ -95,6 +98,18 @@ def test_the_deprecated_hook_is_named(caplog: pytest.LogCaptureFixture) -> None:
     assert "'old' defines on_checkpoint_end()" in record.getMessage()
 
 
+def test_a_hook_that_nothing_calls_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    context: Any = SimpleNamespace(_exp_conf=None, distributed=SimpleNamespace(size=1))
+    clip: Any = ClipGradsL2Norm(1.0)
+    with caplog.at_level(logging.WARNING):
+        TrialCallbacks({"plain": PyTorchCallback(), "called": OldCallback(clip, context)})
+        assert caplog.records == []
+        TrialCallbacks({"clip": clip})
+    [record] = caplog.records
+    assert "'clip' defines on_before_optimizer_step(), which nothing calls" in record.getMessage()
+    assert "clip_grads=..." in record.getMessage()
+
+
 @pytest.mark.parametrize("given", [None, [PyTorchCallback()]])
 def test_what_is_no_dict_of_callbacks(given: Any) -> None:
     message = rf"build_callbacks\(\) must return a dict.*got {type(given).__name__}"
@@ -105,3 +120,33 @@ def test_what_is_no_dict_of_callbacks(given: Any) -> None:
 def test_what_is_no_callback() -> None:
     with pytest.raises(TypeError, match=r"build_callbacks\(\).*got 5 \(int\) for 'five'"):
         TrialCallbacks({"five": 5})
+
+
+def counted(function: Any) -> Any:
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+class Decorated(PyTorchCallback):
+    seen: tuple[int, ...] = ()
+
+    @counted
+    def on_training_epoch_start(self, epoch_idx: int) -> None:
+        self.seen += (epoch_idx,)
+
+
+class Starred(PyTorchCallback):
+    seen: tuple[int, ...] = ()
+
+    def on_training_epoch_start(self, *args: int) -> None:
+        self.seen += args
+
+
+@pytest.mark.parametrize("kind", [Decorated, Starred])
+def test_epoch_start_gets_its_index_however_it_is_written(kind: type) -> None:
+    callback = kind()
+    TrialCallbacks({"c": callback}).epoch_start(3)
+    assert callback.seen == (3,)

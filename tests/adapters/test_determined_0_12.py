@@ -125,6 +125,39 @@ def test_weights_are_those_of_the_same_trial_rewritten(
     assert [group["lr"] for group in optimizer.param_groups] == [0.1 * 0.5**2]
 
 
+CLIPS: Any = [
+    ({"clip_grad_l2_norm": 0.2}, lambda ps: torch.nn.utils.clip_grad_norm_(ps, 0.2)),
+    ({"clip_grad_val": 0.05}, lambda ps: torch.nn.utils.clip_grad_value_(ps, 0.05)),
+]
+
+
+@pytest.mark.parametrize(("hparams", "clip"), CLIPS)
+@pytest.mark.parametrize("aggregation", [1, 3])
+def test_hyperparameters_may_clip(hparams: Any, clip: Any, aggregation: int) -> None:
+    conf = {"optimizations": {"aggregation_frequency": aggregation}}
+    old = fitted(Old, hparams, exp_conf=conf)
+    new = fitted(variant(New, clip=staticmethod(clip)), hparams, exp_conf=conf)
+    assert same(weights(old.models), weights(new.models))
+    assert not same(weights(old.models), weights(fitted(Old, exp_conf=conf).models))
+
+
+@pytest.mark.parametrize("hparams", [hparams for hparams, _ in CLIPS])
+def test_hyperparameters_do_not_clip_where_callbacks_do(hparams: Any) -> None:
+    class Clip(PyTorchCallback):
+        def on_before_optimizer_step(self, parameters: Any) -> None:
+            torch.nn.utils.clip_grad_norm_(parameters, 0.5)
+
+    old = fitted(variant(Old, callbacks={"clip": Clip()}), hparams)
+    assert same(weights(old.models), weights(fitted(Old, {"clip_grad_l2_norm": 0.5}).models))
+
+
+def test_one_way_to_clip_by_hyperparameters() -> None:
+    with pytest.raises(InvalidExperimentException, match="clip_grad_l2_norm and clip_grad_val"):
+        fitted(Old, {"clip_grad_l2_norm": 0.2, "clip_grad_val": 0.05})
+    one = fitted(Old, {"clip_grad_l2_norm": 0.2, "clip_grad_val": None})
+    assert same(weights(one.models), weights(fitted(Old, {"clip_grad_l2_norm": 0.2}).models))
+
+
 def test_summed_gradients_if_the_config_says_so() -> None:
     settings = {"aggregation_frequency": 2, "average_aggregated_gradients": False}
     averaged = fitted(Old, exp_conf={"optimizations": {"aggregation_frequency": 2}})
@@ -331,6 +364,7 @@ class Spy(PyTorchCallback):
     def on_train_step_end(self, step_id: int, metrics: dict[str, Any]) -> None:
         losses = [batch["loss"] for batch in metrics["batch_metrics"]]
         assert metrics["avg_metrics"]["loss"] == pytest.approx(sum(losses) / len(losses))
+        assert metrics["num_inputs"] == 4 * len(losses)
         self.seen.append(("step end", step_id, len(losses)))
 
     def on_training_epoch_start(self) -> None:  # type: ignore[override]
@@ -495,8 +529,8 @@ def test_no_data_at_all() -> None:
 
     Nowhere.__module__ = Earliest.__module__ = "builtins"
     try:
-        with pytest.raises(TypeError, match=r"Nowhere has no data: define build_training_data_"):
-            fitted(Nowhere, {"batch_size": 4, "lr": 0.1})
+        message = refusal(Nowhere, InvalidExperimentException)
+        assert "Nowhere has no data: define build_training_data_loader()" in message
     finally:
         Earliest.__module__ = __name__
 

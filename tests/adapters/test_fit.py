@@ -213,3 +213,50 @@ def test_progress_is_reported_once_after_a_batch(caplog: pytest.LogCaptureFixtur
         fitted(max_length=Batch(8), reporting_period=Batch(4))
     progress = [line for line in caplog.messages if line.startswith("report_progress")]
     assert progress == ["report_progress with progress=0.5", "report_progress with progress=1.0"]
+
+
+class Refuses(Notes):
+    """InvalidHP, raised where the last checkpoint is written."""
+
+    def note(self, hook: str, *args: Any) -> None:
+        super().note(hook, *args)
+        if hook == "on_checkpoint_write_end":
+            raise det_compat.InvalidHP("too large")
+
+
+def test_invalid_hp_at_the_last_checkpoint_ends_only_the_fit() -> None:
+    trial = fitted(Refuses)
+    assert trial.at("on_trial_shutdown") == [8]
+
+
+class FailsTwice(Refuses):
+    def train_batch(self, batch: Any, epoch_idx: int, batch_idx: int) -> Any:
+        if batch_idx == 3:
+            raise det_compat.InvalidHP("first")
+        return super().train_batch(batch, epoch_idx, batch_idx)
+
+    def note(self, hook: str, *args: Any) -> None:
+        Notes.note(self, hook, *args)
+        if hook == "on_checkpoint_write_end":
+            raise OSError("no space left")
+
+
+def test_shutdown_is_called_even_if_the_checkpoint_on_the_way_out_fails() -> None:
+    trial = built(FailsTwice)
+    with pytest.raises(OSError, match="no space left"):
+        pytorch.Trainer(trial, trial.context).fit(max_length=Batch(8))
+    assert trial.at("on_trial_shutdown") == [3]
+
+
+class Writes(Linear):
+    def train_batch(self, batch: Any, epoch_idx: int, batch_idx: int) -> Any:
+        self.context.get_tensorboard_writer().add_scalar("own", 1.0, batch_idx)
+        return super().train_batch(batch, epoch_idx, batch_idx)
+
+
+def test_what_the_trial_writes_to_tensorboard_is_in_the_file_in_the_end() -> None:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    trial = built(Writes)
+    pytorch.Trainer(trial, trial.context).fit(max_length=Batch(5), checkpoint_policy="none")
+    events = accumulator.EventAccumulator(str(trial.context.get_tensorboard_path())).Reload()
+    assert [event.step for event in events.Scalars("own")] == [0, 1, 2, 3, 4]

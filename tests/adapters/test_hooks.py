@@ -493,3 +493,25 @@ def test_validating_a_checkpoint_loads_its_weights(tmp_path: Path) -> None:
     fresh = LinearModule(hparams={})
     [found] = trainer().validate(fresh, ckpt_path=str(tmp_path / "model.ckpt"), verbose=False)
     assert found["validation_loss"] == expected["validation_loss"]
+
+
+class Stops(Linear):
+    def train_batch(self, batch: Any, epoch_idx: int, batch_idx: int) -> Any:
+        if batch_idx == 2:
+            self.context.set_stop_requested(True)
+        return super().train_batch(batch, epoch_idx, batch_idx)
+
+
+def test_a_trial_may_ask_to_stop() -> None:
+    module = to_lightning(Stops)(hparams={}, exp_conf={"scheduling_unit": 3})
+    trainer(max_epochs=5).fit(module)
+    assert module.run.state.batches_trained == 3
+
+
+def test_names_of_validation_metrics_are_those_of_the_run_that_was_saved(tmp_path: Path) -> None:
+    module_cls = to_lightning(Linear)
+    fitting = trainer(max_epochs=1)
+    fitting.fit(module_cls(hparams={}))
+    fitting.save_checkpoint(tmp_path / "saved.ckpt")
+    names = set(trainer().validate(module_cls.load_from_checkpoint(tmp_path / "saved.ckpt"))[0])
+    assert names <= set(fitting.callback_metrics)

@@ -15,7 +15,7 @@ from det_compat.errors import InvalidExperimentException
 from det_compat.pedl.frameworks.pytorch import LRScheduler, PyTorchTrial
 from det_compat.pytorch import DataLoader, PyTorchCallback
 from det_compat.pytorch import LRScheduler as OwnLRScheduler
-from tests.adapters.trials import rows, trainer
+from tests.adapters.trials import rows, same, trainer, weights
 
 
 def make_data_loaders(experiment_config: dict[str, Any], hparams: dict[str, Any]) -> Any:
@@ -211,3 +211,28 @@ def test_the_scheduler_is_one_of_the_context_api() -> None:
     assert LRScheduler(scheduler, False, True)._step_mode is modes.STEP_EVERY_EPOCH
     with pytest.raises(ValueError, match="neither means that the trial steps it"):
         LRScheduler(scheduler, True, True)
+
+
+@pytest.mark.parametrize(
+    ("hparams", "clip"),
+    [
+        ({"clip_grad_l2_norm": 0.05}, lambda ps: torch.nn.utils.clip_grad_norm_(ps, 0.05)),
+        ({"clip_grad_val": 0.05}, lambda ps: torch.nn.utils.clip_grad_value_(ps, 0.05)),
+    ],
+)
+def test_hyperparameters_may_clip(hparams: dict[str, Any], clip: Any) -> None:
+    class Clips(torch.optim.SGD):
+        def step(self, *args: Any, **kwargs: Any) -> Any:
+            clip(self.param_groups[0]["params"])
+            return super().step(*args, **kwargs)
+
+    class Clipped(Standard):
+        def optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
+            return Clips(model.parameters(), lr=pedl.get_hyperparameter("lr"))
+
+    trained = []
+    for trial_cls, given in ((Standard, hparams), (Clipped, {}), (Standard, {})):
+        torch.manual_seed(3)
+        trained.append(weights(fitted(trial_cls, **given)[0].models))
+    assert same(trained[0], trained[1])
+    assert not same(trained[0], trained[2])

@@ -198,3 +198,23 @@ def test_the_whole_dataset_may_be_evaluated_at_once() -> None:
     own = trainer()
     own.fit(module_of(Whole))
     assert own.callback_metrics["size"] == 2
+
+
+@pytest.mark.parametrize("name", ["clip_grad_l2_norm", "clip_grad_val"])
+def test_hyperparameters_may_clip(name: str) -> None:
+    class Moves(Later):
+        """By how much the first batch moves each weight."""
+
+        def build_model(self) -> nn.Module:
+            model = super().build_model()
+            nn.init.constant_(model.linear.weight, 10.0)
+            return model
+
+    def moved(**hparams: Any) -> Any:
+        module = module_of(Moves, make_data_loaders, **hparams)
+        trainer(max_steps=1, max_epochs=-1).fit(module)
+        return (module.models[0].linear.weight.detach() - 10.0).abs() / HPARAMS["lr"]
+
+    bound = 0.01
+    assert (moved() > bound).any()
+    assert (moved(**{name: bound}) <= bound * 1.01).all()

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from det_compat.adapters.callbacks import TrialCallbacks
 from det_compat.adapters.run_state import restore_run, run_state, without_numpy
 from det_compat.adapters.trial_run import TrialRun
-from det_compat.pytorch import LRScheduler
+from det_compat.pytorch import LRScheduler, PyTorchCallback
 from tests.adapters.trials import Gan, Linear, Normed, built, same, weights
 
 
@@ -115,3 +116,23 @@ def test_a_scaler_on_one_side_only(
     with caplog.at_level(logging.WARNING):
         restore_run(run_of(Scheduled, scaler=loaded), state)
     assert any("gradient scaler" in record.getMessage() for record in caplog.records)
+
+
+def test_callbacks_change_what_is_restored() -> None:
+    saved = run_state(trained(run_of(Scheduled)))
+    run = run_of(Scheduled)
+
+    class Replaces(PyTorchCallback):
+        def on_checkpoint_load_start(self, checkpoint: dict[str, Any]) -> None:
+            checkpoint["models_state_dict"] = [
+                {name: torch.ones_like(value) for name, value in state.items()}
+                for state in checkpoint["models_state_dict"]
+            ]
+            del checkpoint["rng_state"]
+
+    run.callbacks = TrialCallbacks({"replaces": Replaces()})
+    torch.manual_seed(5)
+    expected = torch.get_rng_state()
+    restore_run(run, saved)
+    assert all((value == 1).all() for value in run.trial.model.state_dict().values())
+    assert torch.equal(torch.get_rng_state(), expected)

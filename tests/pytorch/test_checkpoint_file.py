@@ -110,3 +110,21 @@ def test_another_number_of_models() -> None:
 def test_other_weights_are_torchs_error() -> None:
     with pytest.raises(RuntimeError, match="size mismatch"):
         load_weights([model(0.0)], {"models_state_dict": [nn.Linear(2, 1).state_dict()]})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [np.float64(0.5), np.float32(0.5), np.int32(3), np.arange(3, dtype="int16"), np.array(["a"])],
+    ids=lambda value: str(value.dtype),
+)
+def test_a_callback_may_keep_numpys_values(tmp_path: Path, value: Any) -> None:
+    torch.save({"callbacks": {"best": value}}, tmp_path / "state_dict.pth")
+    loaded = load_state_dict_file(tmp_path / "state_dict.pth")["callbacks"]["best"]
+    assert type(loaded) is type(value)
+    assert np.array_equal(loaded, value)
+
+
+def test_objects_in_an_array_are_refused(tmp_path: Path) -> None:
+    torch.save({"callbacks": np.array([object()], dtype=object)}, tmp_path / "state_dict.pth")
+    with pytest.raises(pickle.UnpicklingError):
+        load_state_dict_file(tmp_path / "state_dict.pth")
