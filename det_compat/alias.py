@@ -150,8 +150,8 @@ _REFUSED = {
     ),
     f"{_WRITERS}.tensorflow": _KERAS,
     "determined_common": (
-        "it came with the first releases of Determined: write `assert a == b` for `check.eq(a, b)`, "
-        "and so on.",
+        "it came with the first releases of Determined: write `assert a == b` for "
+        "`check.eq(a, b)`, and so on.",
         "MIGRATION.md#determined_common",
     ),
     "determined.transformers": (
