@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -108,11 +109,19 @@ class AdaptedTrial:
         # Attributes of the context until 0.12.10, beside get_model() and the like.
         vars(context).update(model=self.model, optimizer=self.optimizer, lr_scheduler=None)
         self._set_up_mixed_precision()
+        settings = [_without_params(group) for group in optimizer.param_groups]
         try:
             self._set_up_lr_scheduler()
-        except AttributeError:
-            # Up to 0.12.10 the loaders came first, and left on the trial what it may be asking for.
+        except AttributeError as error:
+            if error.obj is not self.inner:
+                raise
+            # Up to 0.12.10 the loaders came first, and left on the trial what it is asking for.
             self._scheduler_waits = True
+            for group, before in zip(optimizer.param_groups, settings, strict=True):
+                # A scheduler that is given up has changed the optimizer in its constructor.
+                params = group["params"]
+                group.clear()
+                group.update({"params": params, **before})
 
     def _built_model(self) -> nn.Module:
         model = with_hparams(self.inner.build_model, self.hparams)
@@ -174,19 +183,22 @@ class AdaptedTrial:
             callback.begin_batch(batch)
 
     def _loss_in(self, metrics: Any) -> torch.Tensor:
-        if isinstance(metrics, torch.Tensor):
-            return metrics
-        if not isinstance(metrics, dict):
-            raise TypeError(
-                f"{full_name(self.trial_cls)}.train_batch() must return the loss or a dict of "
-                f"metrics, got {type(metrics).__name__}"
-            )
-        if "loss" not in metrics:
+        method = f"{full_name(self.trial_cls)}.train_batch()"
+        if isinstance(metrics, dict) and "loss" not in metrics:
             raise InvalidExperimentException(
-                f'{full_name(self.trial_cls)}.train_batch() must return "loss" among its metrics, '
-                f"got {sorted(map(str, metrics))}"
+                f'{method} must return "loss" among its metrics, got {sorted(map(str, metrics))}'
             )
-        loss: torch.Tensor = metrics["loss"]
+        loss = metrics["loss"] if isinstance(metrics, dict) else metrics
+        if not isinstance(loss, torch.Tensor):
+            raise TypeError(
+                f'{method} must return the loss, a tensor, or a dict of metrics with it as "loss", '
+                f"got {type(loss).__name__}"
+            )
+        if loss.numel() != 1:
+            raise InvalidExperimentException(
+                f"{method} returned a loss of shape {tuple(loss.shape)}; it must be a scalar, "
+                "loss.mean() for example"
+            )
         return loss
 
     def _before_optimizer_step(self, parameters: Any) -> None:
@@ -239,3 +251,7 @@ def with_hparams(
     ]
     extra = [hparams] if len(positional) == len(args) + 1 else []
     return method(*args, *extra, **kwargs)
+
+
+def _without_params(group: dict[str, Any]) -> dict[str, Any]:
+    return {name: copy.copy(value) for name, value in group.items() if name != "params"}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
-from det_compat.pytorch._overrides import is_overridden, takes_parameter
+from det_compat.pytorch._overrides import is_overridden
 
 _LIBRARIES = ("det_compat", "determined")
 
@@ -38,11 +38,13 @@ def init_parameter(trial_cls: type) -> str | None:
 
 
 def takes_model(train_batch: Any) -> bool:
-    """Whether ``train_batch`` takes ``(batch, model, epoch_idx, batch_idx)``."""
-    if takes_parameter(train_batch, "model"):
-        return True
+    """Whether ``train_batch`` takes ``(batch, model, epoch_idx, batch_idx)``.
+
+    A ``model`` with a default is something else: nobody else would pass it.
+    """
     spec = inspect.getfullargspec(inspect.unwrap(train_batch))
-    return "model" in (*spec.args, *spec.kwonlyargs)
+    required = spec.args[: len(spec.args) - len(spec.defaults or ())]
+    return "model" in (*required, *spec.kwonlyargs)
 
 
 def names_used(trial_cls: type) -> set[str]:

@@ -209,7 +209,8 @@ def test_train_batch_may_return_the_loss_alone() -> None:
     ("metrics", "kind", "message"),
     [
         ({"error": 1.0}, InvalidExperimentException, r'must return "loss" .* got \[\'error\'\]'),
-        (None, TypeError, "must return the loss or a dict of metrics, got NoneType"),
+        (None, TypeError, "must return the loss, a tensor, or a dict of metrics .* got NoneType"),
+        ({"loss": torch.ones(2)}, InvalidExperimentException, r"shape \(2,\); it must be a scalar"),
     ],
 )
 def test_what_train_batch_must_return(metrics: Any, kind: type[Exception], message: str) -> None:
@@ -253,6 +254,20 @@ def test_a_scheduler_may_need_the_data(tmp_path: Any) -> None:
     assert module.context.get_lr_scheduler().get_last_lr() == [0.025]
     resuming = resumed(AsksForTheData, tmp_path / "a.ckpt")
     assert resuming.context.get_lr_scheduler().get_last_lr() == [0.1 * 0.5**3]
+
+
+class WarmsUp(AsksForTheData):
+    """Asks for the data when a scheduler has changed the optimizer already."""
+
+    def create_lr_scheduler(self, optimizer: torch.optim.Optimizer) -> Any:
+        warm = torch.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.5, total_iters=100)
+        assert self.batches_per_epoch
+        return LRScheduler(warm, LRScheduler.StepMode.MANUAL_STEP)
+
+
+def test_a_scheduler_that_was_given_up_leaves_no_trace() -> None:
+    (group,) = fitted(WarmsUp).trial.context.optimizers[0].param_groups
+    assert (group["lr"], group["initial_lr"]) == (0.05, 0.1)
 
 
 def test_a_scheduler_that_fails_fails() -> None:
