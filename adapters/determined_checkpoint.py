@@ -15,6 +15,7 @@ import torch
 
 import det_compat
 from det_compat.adapters.adapted import user_trial
+from det_compat.adapters.continuation import continuation
 from det_compat.adapters.run_state import run_state
 from det_compat.adapters.trial_run import TrialRun
 from det_compat.pytorch._checkpoint_file import load_state_dict_file
@@ -30,6 +31,7 @@ def write_checkpoint(run: TrialRun) -> None:
     """Write a checkpoint directory and tell the callbacks. All ranks call it; the chief writes."""
     run.state.last_ckpt = run.state.batches_trained
     uuid = ""
+    to_go_on = continuation(run)
     if run.is_chief:
         run.context._core.train.set_status("checkpointing")
         metadata = {
@@ -40,20 +42,31 @@ def write_checkpoint(run: TrialRun) -> None:
             "format": "pickle",
         }
         with run.context._core.checkpoint.store_path(metadata) as (path, uuid):
-            _write(run, path)
+            _write(run, path, to_go_on)
     uuid = run.context.distributed.broadcast(uuid)
     run.callbacks.call("on_checkpoint_upload_end", uuid=uuid)
 
 
-def _write(run: TrialRun, path: Path) -> None:
+def _write(run: TrialRun, path: Path, to_go_on: dict[str, Any]) -> None:
     _copy_sources(Path.cwd(), path / "code", path.parent)
     checkpoint = run_state(run)
     run.callbacks.call("on_checkpoint_save_start", checkpoint)
-    torch.save(checkpoint, path / "state_dict.pth")
+    torch.save(_readable_by_determined(checkpoint), path / "state_dict.pth")
+    torch.save(to_go_on, path / "det_compat_state.pth")
     with (path / "trial_state.pkl").open("wb") as file:
         pickle.dump(dict(vars(run.state)), file)
     (path / "load_data.json").write_text(json.dumps(_load_data(run)))
     run.callbacks.checkpoint_written(str(path))
+
+
+def _readable_by_determined(checkpoint: dict[str, Any]) -> dict[str, Any]:
+    """``checkpoint`` with NumPy's random state in lists, since torch refuses Determined its own.
+
+    Determined 0.38.1 loads without an allowlist, and torch 2.6 and later then take no arrays.
+    """
+    kind, keys, *rest = checkpoint["rng_state"]["np_rng_state"]
+    rng_state = {**checkpoint["rng_state"], "np_rng_state": (kind, keys.tolist(), *rest)}
+    return {**checkpoint, "rng_state": rng_state}
 
 
 def _load_data(run: TrialRun) -> dict[str, Any]:
@@ -114,6 +127,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     state = load_state_dict_file(path / "state_dict.pth")
     with (path / "trial_state.pkl").open("rb") as file:
         state["trial_state"] = _CountersOnly(file).load()
+    if (path / "det_compat_state.pth").exists():
+        state["continuation"] = load_state_dict_file(path / "det_compat_state.pth")
     return state
 
 

@@ -20,6 +20,7 @@ from det_compat.adapters.determined_checkpoint import read_checkpoint, write_che
 from det_compat.adapters.environment import TrialEnvironment
 from det_compat.adapters.generation import adapted
 from det_compat.adapters.hooks import TrialHooks
+from det_compat.adapters.loop_progress import validate_now
 from det_compat.adapters.schedule import Due, Schedule
 from det_compat.adapters.strategy import log_often_enough, prepare_trainer
 from det_compat.adapters.trial_run import TrialRun
@@ -161,50 +162,49 @@ class ScheduledModule(TrialHooks):
             self._restored = read_checkpoint(directory)
         super().on_fit_start()
         log_often_enough(self.trainer, self.run.epoch_len)
-        self.trainer.fit_loop.max_epochs = self._epochs_to_go()
 
     def started_from(self) -> str | None:
         return self._latest_checkpoint
 
-    def _epochs_to_go(self) -> int:
-        """Lightning's epochs to the end of the schedule, for the progress bar; -1: no limit."""
-        length, state = self._schedule.max_length, self.run.state
-        assert isinstance(length.value, int)
-        batches_per_unit = self.run.epoch_len if isinstance(length, Epoch) else 1
-        batches = length.value * batches_per_unit - state.batches_trained
-        epochs = -(-batches // self.run.epoch_len)
-        return epochs if 0 < epochs < NEVER else -1
-
     def on_train_start(self) -> None:
+        self.trainer.fit_loop.max_epochs = self._epochs()
         super().on_train_start()
         self._leave_sigterm_alone()
         if self._step_zero_validation and self.run.state.batches_trained == 0:
-            self._validate_now()
+            validate_now(self.trainer)
         if self._is_over():
             for _ in self._finish():
-                self._validate_now()
+                validate_now(self.trainer)
+
+    def _epochs(self) -> int:
+        """Lightning's epochs to the end of the schedule, for the progress bar; -1: no limit."""
+        length = self._schedule.max_length
+        assert isinstance(length.value, int)
+        if isinstance(length, Epoch):
+            epochs = length.value
+        else:
+            epochs = -(-length.value // self.run.epoch_len)
+        return epochs if self.trainer.current_epoch < epochs < NEVER else -1
+
+    def do_what_was_due(self) -> None:
+        for _ in self._do(self._due()):
+            validate_now(self.trainer)
 
     def _leave_sigterm_alone(self) -> None:
         # Lightning would turn it into an exit with status 0.
         _handle(signal.SIGTERM, self._sigterm_handler)
 
-    def _validate_now(self) -> None:
-        trainer = self.trainer
-        trainer.validating = True
-        trainer.fit_loop.epoch_loop.val_loop.run()
-        trainer.training = True
-
     def after_batch(self) -> None:
-        run = self.run
         self.trainer.val_check_batch = NEVER
-        epochs, rest = divmod(run.state.batches_trained, run.epoch_len)
-        due = self._schedule.due(
-            run.state.batches_trained, epochs if rest == 0 else epochs + 1, rest == 0
-        )
-        if due:
+        if due := self._due():
             self.report_training()
             self._still_due = self._do(due)
             self._go_on()
+
+    def _due(self) -> list[Due]:
+        batches = self.run.state.batches_trained
+        epochs, rest = divmod(batches, self.run.epoch_len)
+        return self._schedule.due(batches, epochs if rest == 0 else epochs + 1, rest == 0)
 
     def _go_on(self) -> None:
         """Do what is still due, up to the next validation, which Lightning runs next."""
@@ -241,6 +241,7 @@ class ScheduledModule(TrialHooks):
         self._stop(checkpoint=False)
 
     def _stop(self, *, checkpoint: bool) -> None:
+        self.run.is_stopping = True
         if checkpoint and not self._checkpoint_is_current():
             self._checkpoint(stopping=True)
         self._still_due = iter(())
@@ -289,7 +290,7 @@ class ScheduledModule(TrialHooks):
         finally:
             super().end_run(exception)
 
-    def on_train_epoch_end(self) -> None:
+    def show_training_so_far(self) -> None:
         """Nothing: the schedule says when metrics are reported."""
 
     def on_train_end(self) -> None:

@@ -12,14 +12,19 @@ from pytorch_lightning.trainer.states import TrainerFn
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 
 from det_compat.adapters.adapted import user_trial
+from det_compat.adapters.continuation import continuation
 from det_compat.adapters.loaders import TrainingBatches, ValidationBatches, WholeDataset
-from det_compat.adapters.publish import MetricsPublisher
-from det_compat.adapters.run_state import (
-    KEPT_BY_LIGHTNING,
-    restore_run,
-    run_state,
-    without_numpy,
+from det_compat.adapters.loop_progress import (
+    begin_next_epoch,
+    ended_epoch,
+    note_validation_done,
+    place,
+    validate_now,
+    validation_was_due,
 )
+from det_compat.adapters.publish import MetricsPublisher
+from det_compat.adapters.resumption import Resumption
+from det_compat.adapters.run_state import KEPT_BY_LIGHTNING, plain_state, run_state
 from det_compat.adapters.strategy import check_flags, count_step, release_trainer
 from det_compat.adapters.trial_run import TrialRun
 from det_compat.adapters.trial_state import TrialState
@@ -42,6 +47,8 @@ class TrialHooks(pl.LightningModule):
         self.models = torch.nn.ModuleList()
         self._run: TrialRun | None = None
         self._restored: dict[str, Any] | None = None
+        self._resumption: Resumption | None = None
+        self._batches: TrainingBatches | None = None
         self._publisher = MetricsPublisher()
 
     @property
@@ -104,10 +111,12 @@ class TrialHooks(pl.LightningModule):
     def on_fit_start(self) -> None:
         run = self.run
         if self._restored is not None:
-            run.state = TrialState(**self._restored["trial_state"])
-        elif self.trainer.current_epoch == 0:
+            self._resumption = Resumption(run, self._restored)
+            self._resumption.begin(self.started_from())
+            return
+        if self.trainer.current_epoch == 0:
             run.state = TrialState()
-        run.begin(self.started_from())
+        run.begin(self.started_from(), skip=run.state.batches_trained)
 
     def started_from(self) -> str | None:
         """The checkpoint that the run starts from."""
@@ -115,8 +124,24 @@ class TrialHooks(pl.LightningModule):
         return None if ckpt_path is None else str(ckpt_path)
 
     def train_dataloader(self) -> TrainingBatches:
-        assert self.run.stream is not None
-        return TrainingBatches(self.run.stream, self.run.epoch_len)
+        run = self.run
+        assert run.stream is not None
+        whole_epoch = run.epoch_len
+        run.set_epoch_len(_limited(whole_epoch, self.trainer.limit_train_batches))
+        self._batches = TrainingBatches(run.stream, whole_epoch)
+        if self._resumption is not None:
+            self._resumption.restore()
+            if run.epoch_len > 0:
+                self._place_loops()
+        return self._batches
+
+    def _place_loops(self) -> None:
+        assert self._restored is not None and self._batches is not None
+        run = self.run
+        batches, epoch_len = run.state.batches_trained, run.epoch_len
+        is_over = ended_epoch(self._restored.get("loops"))
+        place(self.trainer, batches, epoch_len, epoch_is_over=is_over)
+        self._batches.is_over = batches > 0 and batches % epoch_len == 0 and not is_over
 
     def val_dataloader(self) -> ValidationBatches | WholeDataset:
         if self.run.validation is None:
@@ -137,7 +162,7 @@ class TrialHooks(pl.LightningModule):
 
     def end_run(self, exception: BaseException | None = None) -> None:
         """Shut the run down, which an exception may have ended."""
-        self._restored = None
+        self._restored = self._resumption = None
         release_trainer(self.trainer)
         if self._run is not None:
             self._run.end()
@@ -145,14 +170,28 @@ class TrialHooks(pl.LightningModule):
     # Training
 
     def on_train_start(self) -> None:
-        run = self.run
-        batches = self.trainer.num_training_batches
-        if isinstance(batches, int) and batches != run.epoch_len:
-            run.set_epoch_len(batches)
-        if self._restored is not None:
-            restored, self._restored = self._restored, None
-            restore_run(run, restored)
-        run.callbacks.call("on_training_start")
+        resumption, self._resumption = self._resumption, None
+        self.run.callbacks.call("on_training_start")
+        if resumption is not None:
+            self._publisher.show_again(self.trainer)
+            if self._resumes_after_an_epoch():
+                self.show_training_so_far()
+            resumption.restore_random_states()
+            self.do_what_was_due()
+        self._restored = None
+
+    def _resumes_after_an_epoch(self) -> bool:
+        assert self._batches is not None
+        at_its_end = self.run.state.batches_trained % self.run.epoch_len == 0
+        return at_its_end and not self._batches.is_over
+
+    def do_what_was_due(self) -> None:
+        """Do what was due after the last batch before the checkpoint, and not done yet."""
+        if not validation_was_due(self.trainer):
+            return
+        if self.run.state.last_val != self.run.state.batches_trained:
+            validate_now(self.trainer)
+        note_validation_done(self.trainer)
 
     def training_step(self, batch: Any) -> None:
         self.run.train_batch(batch)
@@ -167,7 +206,7 @@ class TrialHooks(pl.LightningModule):
 
     def _stop_if_requested(self) -> None:
         if self.context.get_stop_requested():
-            self.trainer.should_stop = True
+            self.run.is_stopping = self.trainer.should_stop = True
 
     def report_training(self) -> None:
         """End the period in which training metrics are averaged."""
@@ -175,9 +214,21 @@ class TrialHooks(pl.LightningModule):
         self._publisher.training(self.trainer, averages, self.run.state.batches_trained)
 
     def on_train_epoch_end(self) -> None:
+        if self._batches is not None and self._batches.is_over:
+            self._batches.is_over = False
+            begin_next_epoch(self.trainer)
+        self.show_training_so_far()
+
+    def show_training_so_far(self) -> None:
+        """Publish the averages of a reporting period that is not over."""
         # Callbacks may monitor a training metric in an epoch that is shorter than a period.
         if len(self.run.training_metrics):
             self._publisher.training_so_far(self.trainer, self.run.averages_so_far())
+
+    def on_fit_end(self) -> None:
+        if self._resumption is not None:
+            # Nothing was left to train, so Lightning has left out the hooks of training.
+            self.on_train_end()
 
     def on_train_end(self) -> None:
         if len(self.run.training_metrics):
@@ -215,17 +266,25 @@ class TrialHooks(pl.LightningModule):
             self.run.callbacks.call("on_checkpoint_save_start", state)
         kept = {key: value for key, value in state.items() if key not in KEPT_BY_LIGHTNING}
         checkpoint["determined"] = {
-            **without_numpy(kept),
+            **plain_state(kept),
             "trial_state": dict(vars(self.run.state)),
-            "training_metrics": sorted(self._publisher.training_names),
+            "continuation": continuation(self.run),
+            "published": self._publisher.state_dict(),
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         state = checkpoint.get("determined") or {}
-        self._publisher.training_names.update(state.get("training_metrics", ()))
+        self._publisher.load_state_dict(state.get("published") or {})
         with contextlib.suppress(RuntimeError):  # load_from_checkpoint has no Trainer
-            if self.trainer.state.fn == TrainerFn.FITTING:
-                self._restored = state or None
+            if state and self.trainer.state.fn == TrainerFn.FITTING:
+                self._restored = {**state, "loops": checkpoint.get("loops")}
+
+
+def _limited(batches: int, limit: int | float) -> int:
+    """The length of an epoch of ``batches`` batches under Lightning's ``limit_train_batches``."""
+    if limit == 1.0 and isinstance(limit, float):
+        return batches
+    return min(batches, limit) if isinstance(limit, int) else int(batches * limit)
 
 
 class EndRunOnException(pl.Callback):

@@ -21,6 +21,20 @@ class MetricsPublisher:
 
     def __init__(self) -> None:
         self.training_names: set[str] = set()
+        self._shown: dict[str, float] = {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """The last value of each metric, and which of them are of training."""
+        return {"training_names": sorted(self.training_names), "shown": dict(self._shown)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Put back what ``state_dict`` returned; nothing if it is empty."""
+        self.training_names.update(state.get("training_names", ()))
+        self._shown.update(state.get("shown", {}))
+
+    def show_again(self, trainer: pl.Trainer) -> None:
+        """Let callbacks see the last value of each metric after a resume."""
+        _show(trainer, self._shown)
 
     def training(self, trainer: pl.Trainer, metrics: dict[str, Any], step: int) -> None:
         """Publish training metrics, ``step`` batches into the run."""
@@ -32,6 +46,7 @@ class MetricsPublisher:
         """Let callbacks see the metrics of a reporting period that is not over."""
         scalars = _scalars(metrics)
         self.training_names.update(scalars)
+        self._shown.update(scalars)
         _show(trainer, scalars)
 
     def validation(self, module: pl.LightningModule, metrics: dict[str, Any], step: int) -> None:
@@ -50,6 +65,7 @@ class MetricsPublisher:
         return next((c for c in candidates if c not in taken), candidates[-1])
 
     def _publish(self, trainer: pl.Trainer, scalars: dict[str, float], step: int) -> None:
+        self._shown.update(scalars)
         _show(trainer, scalars)
         if scalars:
             for logger in trainer.loggers:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from det_compat.adapters.plain_types import NotPlainError, from_plain, to_plain
 from det_compat.adapters.trial_run import TrialRun
 from det_compat.pytorch._checkpoint_file import load_weights
 from det_compat.pytorch._context import PyTorchTrialContext
@@ -17,6 +18,9 @@ logger = logging.getLogger("determined.pytorch")
 
 # Lightning keeps these in its own part of a checkpoint.
 KEPT_BY_LIGHTNING = ("models_state_dict", "optimizers_state_dict")
+
+# Of what is restored, these are no part of Determined's checkpoints.
+_NOT_SEEN = ("continuation", "trial_state", "published", "loops")
 
 
 def run_state(run: TrialRun) -> dict[str, Any]:
@@ -39,7 +43,8 @@ def restore_run(run: TrialRun, state: dict[str, Any]) -> None:
     What Lightning has restored may be missing from it; callbacks see it all the same.
     """
     context = run.context
-    state = {**_kept_by_lightning(context), **state}
+    own = {key: from_plain(value) for key, value in state.items() if key not in _NOT_SEEN}
+    state = {**_kept_by_lightning(context), **own}
     run.callbacks.call("on_checkpoint_load_start", state)
     if "models_state_dict" in state:
         load_weights(context.models, state)
@@ -66,6 +71,23 @@ def without_numpy(state: dict[str, Any]) -> dict[str, Any]:
     kind, keys, *rest = state["rng_state"]["np_rng_state"]
     keys = torch.from_numpy(np.asarray(keys, dtype=np.int64))
     return {**state, "rng_state": {**state["rng_state"], "np_rng_state": (kind, keys, *rest)}}
+
+
+def plain_state(state: dict[str, Any]) -> dict[str, Any]:
+    """``state`` in plain types, but for what has none, which is named in a warning."""
+    return {key: _plain_or_as_it_is(value, key) for key, value in without_numpy(state).items()}
+
+
+def _plain_or_as_it_is(value: Any, key: str) -> Any:
+    try:
+        return to_plain(value, key)
+    except NotPlainError as error:
+        logger.warning(
+            f"the checkpoint holds a {error}, which is no plain data: it can only be loaded with "
+            "trust=True, since loading it runs code. Let state_dict() return numbers, strings, "
+            "tensors, arrays, and lists and dicts of them"
+        )
+        return value
 
 
 def _load_all(targets: list[Any], states: list[Any] | None, what: str) -> None:

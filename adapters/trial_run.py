@@ -34,6 +34,7 @@ from det_compat.pytorch._metrics import (
     to_numpy,
 )
 from det_compat.pytorch._overrides import is_overridden, takes_parameter
+from det_compat.random_state import RandomState, random_state, set_random_state
 
 
 class TrialRun:
@@ -74,7 +75,12 @@ class TrialRun:
         self._validation_metrics = MetricsWindow(
             "evaluate_batch" if self.evaluates_batches else "evaluate_full_dataset"
         )
-        self._in_period = False
+        #: Whether training metrics are being collected.
+        self.in_period = False
+        #: Whether the run is about to end because it was asked to.
+        self.is_stopping = False
+        #: The random state in which the loaders were built.
+        self.random_state_of_loaders: RandomState = {}
         measure = getattr(trial, "get_batch_length", None)
         self._measures_batches = is_overridden(measure, "PyTorchTrial")
 
@@ -85,29 +91,51 @@ class TrialRun:
 
     # Start and end
 
-    def begin(self, checkpoint: str | None = None, *, training: bool = True) -> None:
-        """Start the callbacks and build the loaders; ``checkpoint`` is what the run starts from."""
+    def begin(
+        self,
+        checkpoint: str | None = None,
+        *,
+        training: bool = True,
+        skip: int = 0,
+        continues: dict[str, Any] | None = None,
+    ) -> None:
+        """Start the callbacks and build the loaders.
+
+        Args:
+            checkpoint: what the run starts from.
+            training: whether to build the training loader.
+            skip: batches to leave out of the training data, where ``continues`` does not say.
+            continues: this rank's part of the checkpoint's ``continuation``.
+        """
         self._forget_metrics()
+        self.is_stopping = False
         self.callbacks.startup(self.state.batches_trained, checkpoint)
-        loader = self._training_loader() if training else None
+        if continues is not None:
+            set_random_state(continues["loaders_built"])
+        self.random_state_of_loaders = random_state()
+        position = None if continues is None else continues["data"]
+        skip = skip if position is None else position["skipped"]
+        loader = self._training_loader(skip) if training else None
+        skips_by_itself = self.context._told_initial_batch
         self._build_validation_loader()
         if loader is not None:
-            self.stream = BatchStream(loader)
+            self.stream = BatchStream(loader, skip, position, skips_by_itself=skips_by_itself)
 
     def _forget_metrics(self) -> None:
         # A run before this one may have ended by an exception.
-        self._in_period = False
+        self.in_period = False
         self.training_metrics.clear()
         self._validation_metrics.clear()
 
-    def _training_loader(self) -> Any:
+    def _training_loader(self, skip: int) -> Any:
         method = "build_training_data_loader"
+        self.context._start_at(self.state.batches_trained)
         loader = torch_loader(
             self.context,
             method,
             self.trial.build_training_data_loader(),
             repeat=True,
-            skip=self.state.batches_trained,
+            skip=skip,
         )
         length = self.context.distributed.broadcast(length_of(loader))
         if length == 0:
@@ -155,12 +183,21 @@ class TrialRun:
 
     # Training
 
+    def resume_period(self, metrics: list[dict[str, Any]]) -> None:
+        """Go on collecting training metrics, after those of the batches so far."""
+        self.in_period = True
+        self._set_status("training")
+        for model in self.context.models:
+            model.train()
+        for collected in metrics:
+            self.training_metrics.append(collected)
+
     def train_batch(self, batch: Any) -> None:
         """Train on a batch and do what is due after it, up to the end of the epoch."""
         context, state = self.context, self.state
         batch_idx = state.batches_trained
         epoch_idx, idx_in_epoch = divmod(batch_idx, self.epoch_len)
-        if not self._in_period:
+        if not self.in_period:
             self._start_period()
         context._current_batch_idx = batch_idx
         if idx_in_epoch == 0:
@@ -184,7 +221,7 @@ class TrialRun:
             self.trial.get_batch_length(batch)
 
     def _start_period(self) -> None:
-        self._in_period = True
+        self.in_period = True
         self._set_status("training")
         for model in self.context.models:
             model.train()
@@ -212,7 +249,7 @@ class TrialRun:
 
     def end_period(self) -> dict[str, Any]:
         """Average, reduce and report the training metrics; returns the averages, on every rank."""
-        self._in_period = False
+        self.in_period = False
         batches = combine_training_metrics(self.context.distributed, self.training_metrics.close())
         averages = average_training_metrics(batches)
         averages.update(to_numpy(self.context.reduce_metrics(for_training=True)))
@@ -237,7 +274,7 @@ class TrialRun:
     def begin_validation(self) -> None:
         """Prepare models and reducers for a validation."""
         self._set_status("validating")
-        self._in_period = False
+        self.in_period = False
         self.context.reset_reducers()
         for model in self.context.models:
             model.eval()

@@ -1,4 +1,4 @@
-"""The global random number generators, which imports must leave as they are.
+"""The global random number generators: Python's, NumPy's and torch's on the CPU.
 
 Importing Lightning 2.6.6 draws from Python's ``random``. A script that has set its seeds must not
 notice that det_compat imports Lightning later than that.
@@ -10,20 +10,35 @@ import contextlib
 import random
 import sys
 from collections.abc import Iterator
+from typing import Any
+
+RandomState = dict[str, Any]
+
+
+def random_state() -> RandomState:
+    """The states of those generators whose library is imported, by the library's name."""
+    state: RandomState = {"python": random.getstate()}
+    if numpy := sys.modules.get("numpy"):
+        state["numpy"] = numpy.random.get_state()
+    if torch := sys.modules.get("torch"):
+        state["torch"] = torch.random.get_rng_state()
+    return state
+
+
+def set_random_state(state: RandomState) -> None:
+    """Put back what ``random_state`` returned."""
+    random.setstate(state["python"])
+    if "numpy" in state:
+        sys.modules["numpy"].random.set_state(state["numpy"])
+    if "torch" in state:
+        sys.modules["torch"].random.set_rng_state(state["torch"])
 
 
 @contextlib.contextmanager
 def preserved_random_state() -> Iterator[None]:
-    """Put the states of Python's, NumPy's and torch's global CPU generators back at the end."""
-    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
-    python_state = random.getstate()
-    numpy_state = numpy.random.get_state() if numpy else None
-    torch_state = torch.random.get_rng_state() if torch else None
+    """Put the states back at the end."""
+    state = random_state()
     try:
         yield
     finally:
-        random.setstate(python_state)
-        if numpy:
-            numpy.random.set_state(numpy_state)
-        if torch:
-            torch.random.set_rng_state(torch_state)
+        set_random_state(state)

@@ -32,6 +32,7 @@ class TrialSettings:
         self._exp_conf = exp_conf
         self._trial_seed = trial_seed
         self._steps_completed = steps_completed
+        self._told_initial_batch = False
         self._per_slot_batch_size, self._global_batch_size = split_global_batch_size(hparams, slots)
 
     def get_global_batch_size(self) -> int:
@@ -127,7 +128,13 @@ class TrialSettings:
 
     def get_initial_batch(self) -> int:
         """Batches that were trained before this run began."""
+        self._told_initial_batch = self._told_initial_batch or self._steps_completed > 0
         return self._steps_completed
+
+    def _start_at(self, batches: int) -> None:
+        """Have ``get_initial_batch`` say ``batches``."""
+        self._steps_completed = batches
+        self._told_initial_batch = False
 
     def get_experiment_id(self) -> int:
         """0: only a Determined cluster numbers experiments."""

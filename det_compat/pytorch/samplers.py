@@ -5,14 +5,49 @@ Shuffle first, then repeat, shard, and skip.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any, cast
 
 import numpy as np
 import torch.utils.data
 
+from det_compat.random_state import RandomState, random_state, set_random_state
 
-class RepeatSampler(torch.utils.data.Sampler[Any]):
+
+class _Passes:
+    """Endless passes over a sampler, of which the last one can begin again where it began.
+
+    A shuffling sampler draws its order when a pass begins.
+    """
+
+    #: Index of the pass under way, and the random state in which it began.
+    last_pass: tuple[int, RandomState] | None = None
+    #: A pass to begin in another random state than that of the moment.
+    replay: tuple[int, RandomState] | None = None
+
+    def _begin_pass(self, index: int) -> None:
+        if self.replay is not None and self.replay[0] == index:
+            set_random_state(self.replay[1])
+            self.replay = None
+        self.last_pass = (index, random_state())
+
+    def _repeat(self, sampler: torch.utils.data.Sampler[Any]) -> Iterator[Any]:
+        for index in itertools.count():
+            self._begin_pass(index)
+            empty = True
+            for item in sampler:
+                empty = False
+                yield item
+            if empty:
+                raise RuntimeError(
+                    f"{type(sampler).__name__} yields nothing, so it cannot be repeated: give the "
+                    "loader a dataset that holds at least one batch (drop_last=True drops a batch "
+                    "that is not full)"
+                )
+
+
+class RepeatSampler(_Passes, torch.utils.data.Sampler[Any]):
     """Endless passes over ``sampler``; the length is that of one pass.
 
     Iterating raises RuntimeError after a pass that yields nothing.
@@ -25,10 +60,10 @@ class RepeatSampler(torch.utils.data.Sampler[Any]):
         return _length(self._sampler)
 
     def __iter__(self) -> Iterator[Any]:
-        return _repeat(self._sampler)
+        return self._repeat(self._sampler)
 
 
-class RepeatBatchSampler(torch.utils.data.BatchSampler):
+class RepeatBatchSampler(_Passes, torch.utils.data.BatchSampler):
     """Endless passes over ``batch_sampler``; the length is that of one pass.
 
     Iterating raises RuntimeError after a pass that yields nothing.
@@ -41,7 +76,7 @@ class RepeatBatchSampler(torch.utils.data.BatchSampler):
         return _length(self.batch_sampler)
 
     def __iter__(self) -> Iterator[Any]:
-        return _repeat(self.batch_sampler)
+        return self._repeat(self.batch_sampler)
 
 
 class DistributedSampler(torch.utils.data.Sampler[Any]):
@@ -96,13 +131,13 @@ class SkipSampler(torch.utils.data.BatchSampler):
 
     def __init__(self, sampler: torch.utils.data.BatchSampler, skip: int) -> None:
         self._sampler = sampler
-        self._skip = skip
+        self.skip = skip
 
     def __len__(self) -> int:
         return _length(self._sampler)
 
     def __iter__(self) -> Iterator[Any]:
-        return _skip(self._sampler, self._skip)
+        return _skip(self._sampler, self.skip)
 
 
 class SkipBatchSampler(torch.utils.data.BatchSampler):
@@ -156,20 +191,6 @@ class ReproducibleShuffleBatchSampler(torch.utils.data.Sampler[Any]):
 
 def _length(sampler: torch.utils.data.Sampler[Any]) -> int:
     return len(cast("Any", sampler))
-
-
-def _repeat(sampler: torch.utils.data.Sampler[Any]) -> Iterator[Any]:
-    while True:
-        empty = True
-        for item in sampler:
-            empty = False
-            yield item
-        if empty:
-            raise RuntimeError(
-                f"{type(sampler).__name__} yields nothing, so it cannot be repeated: give the "
-                "loader a dataset that holds at least one batch (drop_last=True drops a batch "
-                "that is not full)"
-            )
 
 
 def _shard(sampler: torch.utils.data.Sampler[Any], size: int, rank: int) -> Iterator[Any]:

@@ -40,6 +40,7 @@ def test_the_files_are_determineds() -> None:
     _, path = written(Linear)
     assert sorted(entry.name for entry in path.iterdir()) == [
         "code",
+        "det_compat_state.pth",
         "load_data.json",
         "metadata.json",
         "state_dict.pth",
