@@ -27,8 +27,11 @@ _MOST_ENTRIES = 10_000
 logger = logging.getLogger("determined.pytorch")
 
 
-def write_checkpoint(run: TrialRun) -> None:
-    """Write a checkpoint directory and tell the callbacks. All ranks call it; the chief writes."""
+def write_checkpoint(run: TrialRun) -> str:
+    """Write a checkpoint directory and tell the callbacks; returns its UUID.
+
+    All ranks call it; the chief writes.
+    """
     run.state.last_ckpt = run.state.batches_trained
     uuid = ""
     to_go_on = continuation(run)
@@ -45,6 +48,7 @@ def write_checkpoint(run: TrialRun) -> None:
             _write(run, path, to_go_on)
     uuid = run.context.distributed.broadcast(uuid)
     run.callbacks.call("on_checkpoint_upload_end", uuid=uuid)
+    return uuid
 
 
 def _write(run: TrialRun, path: Path, to_go_on: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import sys
@@ -28,6 +29,8 @@ from det_compat.errors import InvalidHP
 from det_compat.pytorch._context import PyTorchTrialContext
 from det_compat.pytorch._train_unit import Epoch, TrainUnit
 from det_compat.random_state import preserved_random_state
+
+logger = logging.getLogger("det_compat")
 
 NEVER = sys.maxsize
 
@@ -150,8 +153,8 @@ class ScheduledModule(TrialHooks):
         self._checkpoint_after_validation = checkpoint_after_validation
         self._latest_checkpoint = latest_checkpoint
         self._step_zero_validation = step_zero_validation
+        self._written = latest_checkpoint
         self._still_due: Iterator[None] = iter(())
-        self._sigterm_handler = signal.getsignal(signal.SIGTERM)
 
     def setup(self, stage: str) -> None:
         prepare_trainer(self.trainer)
@@ -169,7 +172,6 @@ class ScheduledModule(TrialHooks):
     def on_train_start(self) -> None:
         self.trainer.fit_loop.max_epochs = self._epochs()
         super().on_train_start()
-        self._leave_sigterm_alone()
         if self._step_zero_validation and self.run.state.batches_trained == 0:
             validate_now(self.trainer)
         if self._is_over():
@@ -190,9 +192,14 @@ class ScheduledModule(TrialHooks):
         for _ in self._do(self._due()):
             validate_now(self.trainer)
 
-    def _leave_sigterm_alone(self) -> None:
-        # Lightning would turn it into an exit with status 0.
-        _handle(signal.SIGTERM, self._sigterm_handler)
+    def save_before_the_end(self) -> None:
+        if not self._checkpoint_is_current():
+            self._checkpoint(stopping=True)
+        if self.run.is_chief:
+            logger.warning(
+                f"SIGTERM: stopped after batch {self.run.state.batches_trained}; go on with "
+                f'latest_checkpoint="{self._written}"'
+            )
 
     def after_batch(self) -> None:
         self.trainer.val_check_batch = NEVER
@@ -270,7 +277,7 @@ class ScheduledModule(TrialHooks):
 
     def _checkpoint(self, *, stopping: bool = False) -> None:
         try:
-            write_checkpoint(self.run)
+            self._written = write_checkpoint(self.run)
         except InvalidHP:
             if stopping:
                 raise

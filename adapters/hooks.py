@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import signal
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,13 +24,21 @@ from det_compat.adapters.loop_progress import (
     validate_now,
     validation_was_due,
 )
+from det_compat.adapters.preemption import Preempted, TerminationSignal
 from det_compat.adapters.publish import MetricsPublisher
 from det_compat.adapters.resumption import Resumption
 from det_compat.adapters.run_state import KEPT_BY_LIGHTNING, plain_state, run_state
-from det_compat.adapters.strategy import check_flags, count_step, release_trainer
+from det_compat.adapters.strategy import (
+    check_flags,
+    count_step,
+    preemption_path,
+    release_trainer,
+)
 from det_compat.adapters.trial_run import TrialRun
 from det_compat.adapters.trial_state import TrialState
 from det_compat.pytorch._context import PyTorchTrialContext
+
+logger = logging.getLogger("det_compat")
 
 
 class TrialHooks(pl.LightningModule):
@@ -49,6 +59,8 @@ class TrialHooks(pl.LightningModule):
         self._restored: dict[str, Any] | None = None
         self._resumption: Resumption | None = None
         self._batches: TrainingBatches | None = None
+        self._termination: TerminationSignal | None = None
+        self._sigterm_did: Any = None
         self._publisher = MetricsPublisher()
 
     @property
@@ -82,7 +94,7 @@ class TrialHooks(pl.LightningModule):
 
     def __getstate__(self) -> dict[str, Any]:
         # A run holds workers and process groups. The weights stay, in `models`.
-        return {**super().__getstate__(), "_run": None}
+        return {**super().__getstate__(), "_run": None, "_termination": None}
 
     # Before and after
 
@@ -109,6 +121,7 @@ class TrialHooks(pl.LightningModule):
         """Nothing: when to clear gradients is the trial's business, not Lightning's."""
 
     def on_fit_start(self) -> None:
+        self._sigterm_did = signal.getsignal(signal.SIGTERM)
         run = self.run
         if self._restored is not None:
             self._resumption = Resumption(run, self._restored)
@@ -171,6 +184,7 @@ class TrialHooks(pl.LightningModule):
 
     def on_train_start(self) -> None:
         resumption, self._resumption = self._resumption, None
+        self._termination = TerminationSignal(self.context.distributed, self._sigterm_did)
         self.run.callbacks.call("on_training_start")
         if resumption is not None:
             self._publisher.show_again(self.trainer)
@@ -197,6 +211,19 @@ class TrialHooks(pl.LightningModule):
         self.run.train_batch(batch)
         count_step(self.trainer)
         self.after_batch()
+        if self._termination is not None and self._termination.is_noticed():
+            self.save_before_the_end()
+            raise Preempted
+
+    def save_before_the_end(self) -> None:
+        """Write a checkpoint of a run that SIGTERM ends."""
+        path = preemption_path(self.trainer, self.run.state.batches_trained)
+        self.trainer.save_checkpoint(path)
+        if self.run.is_chief:
+            logger.warning(
+                f"SIGTERM: stopped after batch {self.run.state.batches_trained}; go on with "
+                f'trainer.fit(module, ckpt_path="{path}")'
+            )
 
     def after_batch(self) -> None:
         """Do what is due after a batch and its epoch."""

@@ -22,6 +22,9 @@ from det_compat.random_state import (
 
 _Generator = (torch.Generator, np.random.RandomState, np.random.Generator, random.Random)
 
+# The samplers that leave out the first items, and where they keep how many.
+_SKIP: dict[type, str] = {SkipSampler: "_skip", SkipBatchSampler: "skip"}
+
 
 class IndexOrder:
     """Stands in for the batch sampler of a loader, and knows what has been asked of it.
@@ -36,7 +39,7 @@ class IndexOrder:
         self._generators = generators
         parts = _parts(sampler)
         self._passes = [part for part in parts if isinstance(part, _Passes)]
-        self._skips = [part for part in parts if isinstance(part, SkipSampler | SkipBatchSampler)]
+        self._skips = [part for part in parts if type(part) in _SKIP]
         self._round = -1
         self._handed = 0
         self._is_at_end = False
@@ -86,7 +89,7 @@ class IndexOrder:
             "is_at_end": self._is_at_end,
             "ahead": list(self._ahead),
             "passes": [part.last_pass for part in self._passes],
-            "skips": [part.skip for part in self._skips],
+            "skips": [vars(part)[_SKIP[type(part)]] for part in self._skips],
             "generators": [generator_state(found) for found in self._generators],
         }
 
@@ -99,7 +102,7 @@ class IndexOrder:
         if skips_by_itself and not self._skips:
             position = {**position, "handed": len(position["ahead"])}
         for part, skip in zip(self._skips, position["skips"], strict=False):
-            part.skip = skip
+            vars(part)[_SKIP[type(part)]] = skip
         self._position = position
 
     def _taken_up(self) -> Iterator[Any]:

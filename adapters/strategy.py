@@ -6,6 +6,7 @@ public counterpart.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytorch_lightning as pl
@@ -52,6 +53,17 @@ def check_flags(trainer: pl.Trainer) -> None:
             raise InvalidExperimentException(
                 f"{flag}={found!r} does not go with a PyTorchTrial: {advice}"
             )
+
+
+def preemption_path(trainer: pl.Trainer, batches: int) -> str:
+    """Where to write the checkpoint of a run that is ended: beside the others.
+
+    The name is one of those that ``ckpt_path="last"`` looks for.
+    """
+    callback = trainer.checkpoint_callback
+    folder = getattr(callback, "dirpath", None) or trainer.default_root_dir
+    prefix = getattr(callback, "CHECKPOINT_NAME_LAST", "last")
+    return os.path.join(folder, f"{prefix}-preempted-batch={batches}.ckpt")
 
 
 def release_trainer(trainer: pl.Trainer) -> None:
