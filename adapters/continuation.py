@@ -14,9 +14,9 @@ import torch
 
 from det_compat.adapters.index_order import generator_state, generators_of, set_generator_state
 from det_compat.adapters.loaders import ValidationBatches, WholeDataset
-from det_compat.adapters.plain_types import NotPlainError, from_plain, to_plain
 from det_compat.adapters.reducer_state import reducer_states, restore_reducers
 from det_compat.adapters.trial_run import TrialRun
+from det_compat.plain_types import NotPlainError, from_plain, to_plain
 from det_compat.random_state import random_state, set_random_state
 
 logger = logging.getLogger("det_compat")

@@ -15,10 +15,9 @@ import torch
 
 import det_compat
 from det_compat.adapters.adapted import user_trial
-from det_compat.adapters.continuation import continuation
 from det_compat.adapters.run_state import run_state
 from det_compat.adapters.trial_run import TrialRun
-from det_compat.pytorch._checkpoint_file import load_state_dict_file
+from det_compat.checkpoint.reader import CONTINUATION
 
 _SOURCE_SUFFIXES = (".py", ".ipynb", ".yaml", ".yml", ".json", ".toml", ".txt")
 _LARGEST_SOURCE = 2**20  # bytes
@@ -27,14 +26,14 @@ _MOST_ENTRIES = 10_000
 logger = logging.getLogger("determined.pytorch")
 
 
-def write_checkpoint(run: TrialRun) -> str:
+def write_checkpoint(run: TrialRun, to_go_on: dict[str, Any]) -> str:
     """Write a checkpoint directory and tell the callbacks; returns its UUID.
 
-    All ranks call it; the chief writes.
+    All ranks call it; the chief writes. ``to_go_on`` is what Determined's files have no place for,
+    in plain types.
     """
     run.state.last_ckpt = run.state.batches_trained
     uuid = ""
-    to_go_on = continuation(run)
     if run.is_chief:
         run.context._core.train.set_status("checkpointing")
         metadata = {
@@ -55,12 +54,18 @@ def _write(run: TrialRun, path: Path, to_go_on: dict[str, Any]) -> None:
     _copy_sources(Path.cwd(), path / "code", path.parent)
     checkpoint = run_state(run)
     run.callbacks.call("on_checkpoint_save_start", checkpoint)
-    torch.save(_readable_by_determined(checkpoint), path / "state_dict.pth")
-    torch.save(to_go_on, path / "det_compat_state.pth")
+    _save(_readable_by_determined(checkpoint), path / "state_dict.pth")
+    _save(to_go_on, path / CONTINUATION)
     with (path / "trial_state.pkl").open("wb") as file:
         pickle.dump(dict(vars(run.state)), file)
     (path / "load_data.json").write_text(json.dumps(_load_data(run)))
     run.callbacks.checkpoint_written(str(path))
+
+
+def _save(state: dict[str, Any], path: Path) -> None:
+    # torch's own writer, which a path would be given to, says nothing about a full disk.
+    with path.open("wb") as file:
+        torch.save(state, file)
 
 
 def _readable_by_determined(checkpoint: dict[str, Any]) -> dict[str, Any]:
@@ -124,22 +129,3 @@ def _is_source(file: Path) -> bool:
         and file.is_file()
         and file.stat().st_size <= _LARGEST_SOURCE
     )
-
-
-def read_checkpoint(path: Path) -> dict[str, Any]:
-    """The state in a checkpoint directory, with its counters under ``trial_state``."""
-    state = load_state_dict_file(path / "state_dict.pth")
-    with (path / "trial_state.pkl").open("rb") as file:
-        state["trial_state"] = _CountersOnly(file).load()
-    if (path / "det_compat_state.pth").exists():
-        state["continuation"] = load_state_dict_file(path / "det_compat_state.pth")
-    return state
-
-
-class _CountersOnly(pickle.Unpickler):
-    """Reads plain values and refuses everything that would import code."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        raise pickle.UnpicklingError(
-            f"trial_state.pkl asks for {module}.{name}; only plain counters are read from it"
-        )

@@ -125,6 +125,7 @@ class TrialHooks(pl.LightningModule):
         run = self.run
         if self._restored is not None:
             self._resumption = Resumption(run, self._restored)
+            self._publisher.load_state_dict(_published(self._restored))
             self._resumption.begin(self.started_from())
             return
         if self.trainer.current_epoch == 0:
@@ -281,6 +282,11 @@ class TrialHooks(pl.LightningModule):
     def on_validation_epoch_end(self) -> None:
         metrics = self.run.end_validation()
         self._publisher.validation(self, metrics, self.run.state.batches_trained)
+        if self.trainer.state.fn == TrainerFn.FITTING:
+            self.after_validation(metrics)
+
+    def after_validation(self, metrics: dict[str, Any]) -> None:
+        """Do what is due after a validation that is part of training."""
 
     def on_validation_end(self) -> None:
         self._stop_if_requested()
@@ -295,16 +301,23 @@ class TrialHooks(pl.LightningModule):
         checkpoint["determined"] = {
             **plain_state(kept),
             "trial_state": dict(vars(self.run.state)),
-            "continuation": continuation(self.run),
-            "published": self._publisher.state_dict(),
+            "continuation": self.state_to_go_on(),
         }
+
+    def state_to_go_on(self) -> dict[str, Any]:
+        """What else goes into a checkpoint, in plain types. Every rank has to call it."""
+        return {**continuation(self.run), "published": self._publisher.state_dict()}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         state = checkpoint.get("determined") or {}
-        self._publisher.load_state_dict(state.get("published") or {})
+        self._publisher.load_state_dict(_published(state))
         with contextlib.suppress(RuntimeError):  # load_from_checkpoint has no Trainer
             if state and self.trainer.state.fn == TrainerFn.FITTING:
                 self._restored = {**state, "loops": checkpoint.get("loops")}
+
+
+def _published(state: dict[str, Any]) -> dict[str, Any]:
+    return (state.get("continuation") or {}).get("published") or {}
 
 
 def _limited(batches: int, limit: int | float) -> int:

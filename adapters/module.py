@@ -17,6 +17,7 @@ from det_compat.adapters.checks import check_trial_class
 from det_compat.adapters.generation import in_context_api
 from det_compat.adapters.hooks import TrialHooks
 from det_compat.adapters.precision import reconcile_precision
+from det_compat.adapters.saved_arguments import saved_arguments
 from det_compat.adapters.strategy import (
     ddp_kwargs,
     distributed_context,
@@ -24,6 +25,7 @@ from det_compat.adapters.strategy import (
     register_comm_hook,
 )
 from det_compat.adapters.trial_run import TrialRun
+from det_compat.checkpoint.weights import under_names
 from det_compat.core.tensorboard_path import new_tensorboard_path, tensorboard_path_is
 from det_compat.pytorch._batch_size import checked_hparams
 from det_compat.pytorch._context import PyTorchTrialContext
@@ -87,7 +89,7 @@ class TrialModule(TrialHooks, metaclass=_TrialModuleType):
         }
         self._arguments = arguments
         self._trial_kwargs = trial_kwargs
-        self.save_hyperparameters(self._saved_arguments(arguments))
+        self.save_hyperparameters(saved_arguments(self._saved_arguments(arguments)))
 
     def _saved_arguments(self, arguments: dict[str, Any]) -> dict[str, Any]:
         path = f"{self.trial_cls.__module__}.{self.trial_cls.__qualname__}"
@@ -118,8 +120,12 @@ class TrialModule(TrialHooks, metaclass=_TrialModuleType):
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> Any:
-        """As in ``nn.Module``; builds the trial first, if nothing has yet."""
+        """As in ``nn.Module``; builds the trial first, if nothing has yet.
+
+        The ``module.`` that DistributedDataParallel puts into names may be there or not.
+        """
         self.configure_model()
+        state_dict = _under_names_of(self.models, state_dict)
         return super().load_state_dict(state_dict, strict=strict, assign=assign)
 
     def _is_built_for(self, distributed: core.DistributedContext, device: torch.device) -> bool:
@@ -205,6 +211,7 @@ def _module_class(
         aggregation_frequency: int = 1,
         **trial_kwargs: Any,
     ) -> None:
+        trial_kwargs.pop("trial_cls", None)  # of checkpoints made of Determined's
         TrialModule.__init__(
             self, trial_cls, hparams, exp_conf, aggregation_frequency, **trial_kwargs
         )
@@ -226,6 +233,20 @@ def _module_class(
     )
     module_cls: type[TrialModule] = made
     return module_cls
+
+
+def _under_names_of(
+    models: torch.nn.ModuleList, state_dict: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    named = dict(state_dict)
+    for index, model in enumerate(models):
+        prefix = f"models.{index}."
+        state = {name: named.pop(name) for name in list(named) if name.startswith(prefix)}
+        own = {name.removeprefix(prefix): value for name, value in state.items()}
+        found = under_names(model.state_dict().keys(), own)
+        named.update({prefix + name: value for name, value in found.items()})
+    # the same mapping if it may be, since it knows versions of modules, too
+    return state_dict if named.keys() == state_dict.keys() else named
 
 
 def _reduce_class(cls: type) -> str | tuple[Any, ...]:

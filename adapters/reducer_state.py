@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from det_compat.adapters.plain_types import NotPlainError, from_plain, to_plain
+from det_compat.plain_types import NotPlainError, from_plain, to_plain
 from det_compat.pytorch._context import PyTorchTrialContext
 
 logger = logging.getLogger("det_compat")

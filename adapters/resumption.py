@@ -14,10 +14,20 @@ from det_compat.adapters.continuation import (
 from det_compat.adapters.run_state import restore_run
 from det_compat.adapters.trial_run import TrialRun
 from det_compat.adapters.trial_state import TrialState
+from det_compat.checkpoint.reader import Checkpoint
 
 logger = logging.getLogger("det_compat")
 
 _COUNTERS = {field.name for field in dataclasses.fields(TrialState)}
+
+
+def state_of(checkpoint: Checkpoint) -> dict[str, Any]:
+    """A checkpoint directory's content, as Resumption takes it."""
+    return {
+        **checkpoint.state,
+        "trial_state": checkpoint.counters,
+        "continuation": checkpoint.continuation,
+    }
 
 
 class Resumption:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from det_compat.adapters.plain_types import NotPlainError, from_plain, to_plain
 from det_compat.adapters.trial_run import TrialRun
+from det_compat.plain_types import NotPlainError, from_plain, to_plain
 from det_compat.pytorch._checkpoint_file import load_weights
 from det_compat.pytorch._context import PyTorchTrialContext
 
@@ -20,7 +20,7 @@ logger = logging.getLogger("determined.pytorch")
 KEPT_BY_LIGHTNING = ("models_state_dict", "optimizers_state_dict")
 
 # Of what is restored, these are no part of Determined's checkpoints.
-_NOT_SEEN = ("continuation", "trial_state", "published", "loops")
+_NOT_SEEN = ("continuation", "trial_state", "loops")
 
 
 def run_state(run: TrialRun) -> dict[str, Any]:

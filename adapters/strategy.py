@@ -11,10 +11,13 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
+from pytorch_lightning.plugins.io import TorchCheckpointIO
 from pytorch_lightning.strategies import DDPStrategy, SingleDeviceStrategy
 from torch.nn.parallel import DistributedDataParallel
 
 from det_compat import core
+from det_compat.adapters.checkpoint_io import DeterminedCheckpointIO
+from det_compat.checkpoint.trust import trusts_checkpoints
 from det_compat.errors import InvalidExperimentException
 
 
@@ -35,6 +38,8 @@ def prepare_trainer(trainer: pl.Trainer) -> None:
     # Tensors of inference mode cannot be used in autograd afterwards; Determined's could.
     trainer.fit_loop.epoch_loop.val_loop.inference_mode = False
     trainer.validate_loop.inference_mode = False
+    if type(strategy.checkpoint_io) is TorchCheckpointIO:
+        strategy.checkpoint_io = DeterminedCheckpointIO(trust=trusts_checkpoints())
     if isinstance(strategy, DDPStrategy):
         # Each model of the trial is in its own DistributedDataParallel already.
         strategy.configure_ddp = _no_outer_ddp  # type: ignore[method-assign]

@@ -202,13 +202,28 @@ def _is_determined(name: str) -> bool:
     return name.partition(".")[0] in _PACKAGES
 
 
-def _refusal(name: str) -> str:
-    """Why det_compat has no ``name``, by the nearest of its parents in the table."""
+def modules() -> dict[str, str | None]:
+    """The modules that are aliased, each with the module of det_compat that has its names."""
+    return dict(_MODULES)
+
+
+def single_names() -> dict[str, str]:
+    """Names that live elsewhere in det_compat, as ``module:name``."""
+    return dict(_NAMES)
+
+
+def advice(name: str) -> tuple[str, str]:
+    """What to do without ``name``, by the nearest of its parents in the table; where to read on."""
     parent = name
     while parent and parent not in _REFUSED:
         parent = parent.rpartition(".")[0]
-    advice, link = _REFUSED.get(parent, _UNKNOWN)
-    return f"det_compat has no {name}: {advice} See {link}."
+    return _REFUSED.get(parent, _UNKNOWN)
+
+
+def _refusal(name: str) -> str:
+    """Why det_compat has no ``name``."""
+    instead, link = advice(name)
+    return f"det_compat has no {name}: {instead} See {link}."
 
 
 class _DeterminedModule(ModuleType):

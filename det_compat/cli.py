@@ -7,8 +7,11 @@ import sys
 from collections.abc import Sequence
 
 from det_compat import __version__, run
+from det_compat.check import command as check
+from det_compat.checkpoint import command as checkpoint
+from det_compat.config import command as config
 
-_COMMANDS = (run,)
+_COMMANDS = (run, check, checkpoint, config)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 
@@ -61,6 +62,48 @@ class InvalidCheckpointException(Exception):
 
     def __init__(self, message: str = "Invalid checkpoint.") -> None:
         super().__init__(message)
+
+
+class CorruptCheckpointError(InvalidCheckpointException):
+    """A file of a checkpoint is there and cannot be read: it is cut off, or something else."""
+
+
+class UnfinishedCheckpointError(InvalidCheckpointException):
+    """A checkpoint is there in part only: its writing or its deletion was interrupted."""
+
+
+class CheckpointWriteError(OSError):
+    """A checkpoint could not be written; those written before are as they were.
+
+    ``errno`` is that of the cause, if it has one.
+    """
+
+
+class UnsafeCheckpointError(InvalidCheckpointException):
+    """A file of a checkpoint asks for code that only a caller who trusts it may have run.
+
+    Args:
+        path: the file.
+        asked: the functions and classes that it asks for, as ``module.name``.
+        reason: what else it does, if it asks for none.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], asked: Iterable[str] = (), reason: str = ""
+    ) -> None:
+        self.path = os.fspath(path)
+        self.asked = sorted(asked)
+        self.reason = reason
+        super().__init__()
+        self.args = (self.path, self.asked, self.reason)
+
+    def __str__(self) -> str:
+        what = f"it asks for {', '.join(self.asked)}" if self.asked else self.reason
+        return (
+            f"{self.path} was not loaded, since loading it could run code: {what}. If you trust "
+            "whoever made it, load it with trust=True, --trust on the command line, or "
+            "DET_COMPAT_TRUST_CHECKPOINTS=1 in the environment of a script"
+        )
 
 
 class StopLoadingImplementation(Exception):

@@ -59,3 +59,13 @@ def test_needs_the_standard_library_only() -> None:
     code = "import sys, det_compat.errors; print({'torch', 'numpy', 'lightning'} & {*sys.modules})"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "set()"
+
+
+def test_an_unsafe_checkpoint_says_what_it_asked_for() -> None:
+    error = errors.UnsafeCheckpointError("x.pth", {"os.system", "builtins.eval"})
+    for one in (error, pickle.loads(pickle.dumps(error))):
+        assert one.path == "x.pth" and one.asked == ["builtins.eval", "os.system"]
+        assert "x.pth was not loaded" in str(one) and "builtins.eval, os.system" in str(one)
+        assert "trust=True" in str(one) and "--trust" in str(one)
+    other = errors.UnsafeCheckpointError("x.pth", reason="it is odd")
+    assert "it is odd" in str(other) and isinstance(other, errors.InvalidCheckpointException)

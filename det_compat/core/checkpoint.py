@@ -3,56 +3,207 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from det_compat.core.checkpoint_metadata import (
+    CompleteCheckpoint,
+    metadata_text,
+    read_metadata,
+)
+from det_compat.core.local_storage import LocalStorage, is_unfinished
+from det_compat.core.remote_storage import RemoteStorage, is_url, local_path
+from det_compat.core.write_failures import named_write_failures
+from det_compat.errors import CorruptCheckpointError, UnfinishedCheckpointError
 
 logger = logging.getLogger("determined.core")
 
 
 class CheckpointContext:
-    """A directory with one sub-directory a checkpoint, named by a UUID.
+    """A place with one directory a checkpoint, named by a UUID.
 
-    Without ``base_path`` it is the directory in which Determined 0.38.1 keeps the checkpoints of
-    local training: ``determined`` in the user's data directory.
+    A checkpoint is complete if its ``metadata.json`` is there: it is written last, when all else is
+    on the disk or uploaded. Whatever happens to a process that writes or deletes a checkpoint, the
+    others stay as they are, and that one is either complete or told apart from complete ones.
+
+    Args:
+        base_path: a directory, or a URL of fsspec: ``s3://`` needs the extra ``s3``, ``gs://`` the
+            extra ``gs``, ``abfs://`` the extra ``azure``. Without it, the directory in which
+            Determined 0.38.1 keeps the checkpoints of local training: ``determined`` in the user's
+            data directory.
+        storage_options: arguments of the fsspec filesystem, such as ``endpoint_url`` for S3.
+
+    Raises:
+        ImportError: the extra that a URL needs is not installed.
+        ValueError: fsspec does not know the protocol of a URL, or options for a directory.
     """
 
-    def __init__(self, base_path: str | os.PathLike[str] | None = None) -> None:
-        self.base_path = Path(base_path) if base_path is not None else _default_base_path()
+    def __init__(
+        self,
+        base_path: str | os.PathLike[str] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._options = dict(storage_options or {})
+        given = os.fspath(base_path) if base_path is not None else str(_default_base_path())
+        self.base_path: Path | str
+        self._storage: LocalStorage | RemoteStorage
+        if directory := _directory(given):
+            if self._options:
+                raise ValueError(f"storage_options are for URLs; {given!r} is a directory")
+            # A trial may change its working directory.
+            self.base_path = Path(os.path.abspath(directory.expanduser()))
+            self._storage = LocalStorage(self.base_path)
+        else:
+            self.base_path = given
+            self._storage = RemoteStorage(given, self._options)
+        self._elsewhere: dict[str, RemoteStorage] = {}
+        self._previous: str | None = None
 
     @contextlib.contextmanager
     def store_path(self, metadata: dict[str, Any]) -> Iterator[tuple[Path, str]]:
-        """Yield a new checkpoint's directory and UUID, then write ``metadata.json`` into it.
+        """Yield a new checkpoint's directory and UUID, then make it complete.
 
-        A directory without ``metadata.json`` is a checkpoint that was not finished.
-        """
-        storage_id = str(uuid.uuid4())
-        path = self.base_path / storage_id
-        path.mkdir(parents=True)
-        yield path, storage_id
-        with (path / "metadata.json").open("w") as file:
-            json.dump(metadata, file, indent=2)
-        logger.info(f"saved checkpoint {path}")
+        The directory is the final one if the checkpoints lie on this machine. Else it is a
+        temporary one, which is uploaded at the end.
 
-    def find(self, storage_id: str) -> Path:
-        """The directory of a checkpoint, given its UUID or a path.
+        Args:
+            metadata: the content of ``metadata.json``; ``saved_at`` is added.
 
         Raises:
-            FileNotFoundError: neither is there.
+            CheckpointWriteError: the disk is full, the directory cannot be written, or the like.
+                As after every exception, what was written of this checkpoint is removed as far as
+                possible, and the earlier ones are kept.
         """
-        candidates = [Path(storage_id), self.base_path / storage_id]
-        for candidate in candidates:
-            if candidate.is_dir():
-                return candidate
-        raise FileNotFoundError(
-            f"found no checkpoint {storage_id!r}: neither {candidates[0].absolute()} nor "
-            f"{candidates[1]} is a directory"
-        )
+        storage_id = str(uuid.uuid4())
+        location = self._storage.location(storage_id)
+        try:
+            with named_write_failures(location, self._previous):
+                path = self._storage.begin(storage_id)
+            with named_write_failures(location, self._previous, inside=path):
+                yield path, storage_id
+            with named_write_failures(location, self._previous):
+                self._storage.commit(storage_id, metadata_text(metadata))
+        except BaseException:
+            self._storage.discard(storage_id)
+            raise
+        self._previous = location
+        logger.info(f"saved checkpoint {location}")
+
+    def find(self, storage_id: str | os.PathLike[str]) -> Path:
+        """The directory of a checkpoint, given its UUID, its path or its URL.
+
+        One that is not on this machine is downloaded; the copy is removed when the process
+        ends. A directory given by its path may be of any origin: only those that
+        ``store_path`` has left unfinished are refused.
+
+        Raises:
+            FileNotFoundError: there is none.
+            UnfinishedCheckpointError: its writing was interrupted, or its deletion.
+            CorruptCheckpointError: its ``metadata.json`` cannot be read.
+        """
+        given = os.fspath(storage_id)
+        directory = _directory(given)
+        if directory is None:
+            url, _, name = given.rstrip("/").rpartition("/")
+            return _complete(self._storage_at(url), name, "")
+        if given and directory.is_dir():
+            if is_unfinished(directory):
+                raise _unfinished(str(directory))
+            return directory
+        if directory.name == given and given:
+            return _complete(self._storage, given, f"neither {directory.absolute()} nor ")
+        raise FileNotFoundError(f"found no checkpoint {given!r}: {directory} is no directory")
+
+    def _storage_at(self, url: str) -> RemoteStorage:
+        if url not in self._elsewhere:
+            same = isinstance(self._storage, RemoteStorage) and _scheme(url) == _scheme(
+                str(self.base_path)
+            )
+            self._elsewhere[url] = RemoteStorage(url, self._options if same else {})
+        return self._elsewhere[url]
+
+    def list(self) -> Sequence[CompleteCheckpoint]:
+        """The complete checkpoints, oldest first: by batches trained, then by the time of saving.
+
+        Those whose ``metadata.json`` cannot be read are left out, and named in a warning.
+        """
+        found = [self._checkpoint(name) for name in self._storage.names() if _is_uuid(name)]
+        return sorted(filter(None, found), key=CompleteCheckpoint.age)
+
+    def latest(self) -> CompleteCheckpoint | None:
+        """The complete checkpoint after most batches, of these the last saved; None without any."""
+        return next(reversed(self.list()), None)
+
+    def _checkpoint(self, storage_id: str) -> CompleteCheckpoint | None:
+        try:
+            metadata = read_metadata(self._storage, storage_id)
+        except (CorruptCheckpointError, IsADirectoryError, PermissionError) as error:
+            logger.warning(f"{error}; it is left out")
+            return None
+        return None if metadata is None else CompleteCheckpoint(storage_id, metadata)
+
+    def unfinished(self) -> Sequence[str]:
+        """The UUIDs of what interrupted runs have left, and of what is being written right now."""
+        return [
+            name
+            for name in self._storage.names()
+            if _is_uuid(name) and self._storage.metadata(name) is None
+        ]
+
+    def delete(self, storage_id: str) -> None:
+        """Delete a checkpoint, complete or not.
+
+        Raises:
+            FileNotFoundError: there is none.
+            ValueError: ``storage_id`` is no UUID: nothing else is deleted.
+        """
+        if not _is_uuid(storage_id):
+            raise ValueError(f"checkpoints are deleted by their UUID, got {storage_id!r}")
+        if not self._storage.exists(storage_id):
+            raise FileNotFoundError(f"found no checkpoint {self._storage.location(storage_id)}")
+        self._storage.delete(storage_id)
+        logger.info(f"deleted checkpoint {self._storage.location(storage_id)}")
+
+
+def _complete(storage: LocalStorage | RemoteStorage, storage_id: str, looked_at: str) -> Path:
+    """The directory of a complete checkpoint; ``looked_at`` begins what is said if none is."""
+    if read_metadata(storage, storage_id) is not None:
+        return storage.fetch(storage_id)
+    location = storage.location(storage_id)
+    if storage.exists(storage_id):
+        raise _unfinished(location)
+    raise FileNotFoundError(
+        f"found no checkpoint {storage_id!r}: {looked_at}{location} is a directory"
+        if looked_at
+        else f"found no checkpoint {storage_id!r}: there is no {location}"
+    )
+
+
+def _unfinished(location: str) -> UnfinishedCheckpointError:
+    return UnfinishedCheckpointError(
+        f"checkpoint {location} has no metadata.json, which is written last: the run was "
+        "interrupted while it wrote it, or deleted it. Use an earlier checkpoint"
+    )
+
+
+def _directory(location: str) -> Path | None:
+    return local_path(location) if is_url(location) else Path(location)
+
+
+def _scheme(url: str) -> str:
+    return url.partition("://")[0]
+
+
+def _is_uuid(name: str) -> bool:
+    try:
+        return str(uuid.UUID(name)) == name
+    except ValueError:
+        return False
 
 
 def _default_base_path() -> Path:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import importlib
-import json
+import logging
 import warnings
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from det_compat import core
+from det_compat.checkpoint.reader import Checkpoint, read_checkpoint
 from det_compat.errors import InvalidCheckpointException
-from det_compat.pytorch._checkpoint_file import load_state_dict_file, load_weights
+from det_compat.pytorch._checkpoint_file import load_weights
 from det_compat.pytorch._context import PyTorchTrialContext
 from det_compat.pytorch._trial import PyTorchTrial
 from det_compat.random_state import preserved_random_state
+
+logger = logging.getLogger("determined.pytorch")
 
 
 class CheckpointLoadContext(PyTorchTrialContext):
@@ -47,17 +49,27 @@ def load_trial_from_checkpoint_path(
 ) -> PyTorchTrial:
     """Build the trial of a checkpoint directory and load its models' weights.
 
+    Checkpoints of Determined 0.12 to 0.38.1 and of PEDL are read. Nothing in them is run but, where
+    no class is given, the trial's own code. As in 0.38.1, of a trial that has ``build_model``, in a
+    checkpoint from before ``load_data.json`` (0.17.7 and earlier), the bare model is returned.
+
     Args:
         path: the checkpoint's directory.
         trial_class: the class; without it, it is imported from the checkpoint's ``code`` folder.
         trial_kwargs: arguments of the class beside the context.
-        torch_load_kwargs: arguments of ``torch.load``, ``map_location`` for example.
-        **kwargs: an older way to give ``torch_load_kwargs``.
+        torch_load_kwargs: arguments of ``torch.load``, ``map_location`` for example, which is
+            ``"cpu"`` without it. ``weights_only=False`` lets the weights' file run code.
+        **kwargs: ``trust=True``, which is no argument in Determined, lets every file run code;
+            others are an older way to give ``torch_load_kwargs``.
 
     Raises:
-        InvalidCheckpointException: the directory is not a PyTorchTrial checkpoint.
-        ValueError: the trial class cannot be imported, or both ways of arguments are used.
+        CorruptCheckpointError: a file of it is there and cannot be read.
+        InvalidCheckpointException: the directory is not a PyTorchTrial checkpoint, or is not there.
+        UnsafeCheckpointError: a file of it asks for code to run.
+        ValueError: the trial class cannot be imported, both ways of arguments are used, or the
+            trial has another number of models.
     """
+    trust = kwargs.pop("trust", False)
     if kwargs and torch_load_kwargs:
         raise ValueError(
             f"got torch_load_kwargs={torch_load_kwargs} and also {sorted(kwargs)}: give all of "
@@ -70,48 +82,53 @@ def load_trial_from_checkpoint_path(
             FutureWarning,
             stacklevel=2,
         )
-    directory = Path(path)
-    load_data = _load_data(directory)
+    checkpoint = read_checkpoint(
+        path, trust=trust, continuing=False, **(torch_load_kwargs or kwargs)
+    )
     if trial_class is None:
-        trial_class = _import_trial_class(directory / "code", load_data["trial_cls_spec"])
-    context = CheckpointLoadContext(load_data["hparams"], load_data["experiment_config"])
-    trial = _built(trial_class, context, trial_kwargs or {})
-    checkpoint = load_state_dict_file(directory / "state_dict.pth", **(torch_load_kwargs or kwargs))
-    load_weights(context.models, checkpoint)
-    loaded: PyTorchTrial = trial
-    return loaded
+        trial_class = _import_trial_class(checkpoint)
+    context = CheckpointLoadContext(checkpoint.hparams, checkpoint.experiment_config)
+    trial, is_adapted = _built(trial_class, context, trial_kwargs or {})
+    load_weights(context.models, checkpoint.state)
+    loaded: Any = trial
+    if is_adapted and not (checkpoint.path / "load_data.json").exists():
+        loaded = context.models[0]
+    built: PyTorchTrial = loaded
+    return built
 
 
-def _built(trial_class: Any, context: CheckpointLoadContext, kwargs: dict[str, Any]) -> Any:
-    # Trials of older generations build nothing by themselves.
+def _built(
+    trial_class: Any, context: CheckpointLoadContext, kwargs: dict[str, Any]
+) -> tuple[Any, bool]:
+    """The trial, and whether it is of an older generation, which builds nothing by itself."""
     if not hasattr(trial_class, "build_model"):
-        return trial_class(context, **kwargs)
+        return trial_class(context, **kwargs), False
     with preserved_random_state():
         from det_compat.adapters.adapted import user_trial
-        from det_compat.adapters.generation import in_context_api
+        from det_compat.adapters.generation import Generation, generation_of, in_context_api
 
-    return user_trial(in_context_api(trial_class)(context, **kwargs))
-
-
-def _load_data(directory: Path) -> dict[str, Any]:
-    for name in ("load_data.json", "metadata.json"):
-        file = directory / name
-        if file.is_file():
-            data: dict[str, Any] = json.loads(file.read_text())
-            if name == "metadata.json" and "experiment_config" in data:
-                data["trial_cls_spec"] = data["experiment_config"]["entrypoint"]
-            if "trial_cls_spec" in data:
-                return data
-    found = sorted(entry.name for entry in directory.iterdir()) if directory.is_dir() else []
-    raise InvalidCheckpointException(
-        f"{directory} is no PyTorchTrial checkpoint: expected load_data.json (Determined 0.17.8 "
-        f"and later) or the metadata.json of a downloaded checkpoint, found {found or 'nothing'}"
-    )
+    if generation_of(trial_class) is Generation.CONTEXT:
+        return trial_class(context, **kwargs), False
+    adapted = in_context_api(trial_class, _no_data, _no_data)(context, **kwargs)
+    return user_trial(adapted), True
 
 
-def _import_trial_class(code: Path, spec: str) -> type[PyTorchTrial]:
+def _no_data(*_: Any) -> str:
+    """In place of the functions that download and make data, which a loaded trial does not need."""
+    return ""
+
+
+def _import_trial_class(checkpoint: Checkpoint) -> type[PyTorchTrial]:
     from det_compat.import_path import import_from_path
 
+    spec, code = checkpoint.trial_cls_spec, checkpoint.path / "code"
+    if spec is None:
+        raise InvalidCheckpointException(
+            f"{checkpoint.path} does not say its trial's class: expected load_data.json "
+            "(Determined 0.17.8 and later) or the metadata.json of a downloaded checkpoint; pass "
+            "the class as trial_class"
+        )
+    logger.warning(f"importing the trial class {spec} runs code of the checkpoint, from {code}")
     module_name, _, qualname = spec.partition(":")
     try:
         with import_from_path(code):
@@ -121,6 +138,15 @@ def _import_trial_class(code: Path, spec: str) -> type[PyTorchTrial]:
     except Exception as error:
         raise ValueError(
             f"cannot import the trial class {spec} from {code}; pass it as trial_class"
+            f"{_hint(error)}"
         ) from error
     trial_class: type[PyTorchTrial] = found
     return trial_class
+
+
+def _hint(error: Exception) -> str:
+    name = error.name if isinstance(error, ModuleNotFoundError) else None
+    top = (name or "").partition(".")[0]
+    if top not in ("determined", "pedl"):
+        return f" ({error})"
+    return f". It imports {top}: call det_compat.alias_determined() before, which provides it"

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from det_compat.adapters.determined_checkpoint import read_checkpoint, write_checkpoint
+from det_compat.adapters.continuation import continuation
+from det_compat.adapters.determined_checkpoint import write_checkpoint
 from det_compat.adapters.trial_run import TrialRun
+from det_compat.checkpoint.reader import read_checkpoint
+from det_compat.errors import UnsafeCheckpointError
 from det_compat.pytorch import load_trial_from_checkpoint_path
 from tests.adapters.trials import Linear, Normed, built, same, weights
 
@@ -30,7 +33,7 @@ def written(trial_cls: type, **hparams: Any) -> tuple[TrialRun, Path]:
     trial = built(trial_cls, hparams)
     run = TrialRun(trial, trial.context)
     run.state.batches_trained = 7
-    write_checkpoint(run)
+    write_checkpoint(run, continuation(run))
     [(_, path)] = [c for c in trial.recorder.calls if c[0] == "on_checkpoint_write_end"]
     return run, Path(path)
 
@@ -61,14 +64,16 @@ def test_the_callbacks_are_told_and_may_add_to_it() -> None:
         "on_checkpoint_upload_end",
     ]
     assert run.trial.recorder.calls[-1][1] == path.name
-    assert read_checkpoint(path)["mine"] == [1, 2]
+    assert read_checkpoint(path).state["mine"] == [1, 2]
 
 
 def test_what_is_read_is_what_was_written() -> None:
     run, path = written(Normed)
-    state = read_checkpoint(path)
-    assert same(state["models_state_dict"][0], weights(run.trial.model))
-    assert state["trial_state"]["batches_trained"] == state["trial_state"]["last_ckpt"] == 7
+    found = read_checkpoint(path)
+    assert same(found.state["models_state_dict"][0], weights(run.trial.model))
+    assert found.counters["batches_trained"] == found.counters["last_ckpt"] == 7
+    assert found.continuation is not None
+    assert len(found.continuation["ranks"]) == 1
 
 
 def test_the_models_can_be_read_by_hand() -> None:
@@ -88,7 +93,7 @@ def test_counters_that_would_import_code_are_refused() -> None:
     _, path = written(Linear)
     with (path / "trial_state.pkl").open("wb") as file:
         pickle.dump(Path("x"), file)
-    with pytest.raises(pickle.UnpicklingError, match="only plain counters are read"):
+    with pytest.raises(UnsafeCheckpointError, match="PosixPath"):
         read_checkpoint(path)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 
+from det_compat.checkpoint.reader import read_checkpoint
 from tests.torchrun import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -73,11 +74,13 @@ def started(folder: Path, *command: str) -> Iterator[subprocess.Popen[str]]:
             stdout=subprocess.PIPE,
             stderr=stderr,
             text=True,
+            start_new_session=True,
         )
     try:
         yield process
     finally:
-        process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
 
 
@@ -95,9 +98,7 @@ def complete_checkpoints(folder: Path) -> list[Path]:
 
 def batches_in(checkpoint: Path) -> int:
     if checkpoint.is_dir():
-        from det_compat.adapters.determined_checkpoint import read_checkpoint
-
-        state: Any = read_checkpoint(checkpoint)["trial_state"]
+        state: Any = read_checkpoint(checkpoint).counters
     else:
         state = torch.load(checkpoint, weights_only=True)["determined"]["trial_state"]
     batches: int = state["batches_trained"]

@@ -13,8 +13,9 @@ import torch
 from torch import nn
 
 from det_compat import pytorch
-from det_compat.errors import InvalidCheckpointException
+from det_compat.errors import InvalidCheckpointException, UnsafeCheckpointError
 from det_compat.pytorch import CheckpointLoadContext, load_trial_from_checkpoint_path
+from tests.checkpoint import makers
 from tests.pytorch import one_weight
 from tests.pytorch.libraries import Library
 
@@ -140,6 +141,14 @@ def test_code_that_cannot_be_imported(model_def: Any) -> None:
         load_trial_from_checkpoint_path(str(checkpoint))
 
 
+def test_code_that_needs_determined(model_def: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, checkpoint = trained(model_def)
+    monkeypatch.setitem(sys.modules, "pedl", None)
+    (checkpoint / "code" / "model_def.py").write_text("import pedl")
+    with pytest.raises(ValueError, match=r"imports pedl: call det_compat\.alias_determined\(\)"):
+        load_trial_from_checkpoint_path(str(checkpoint))
+
+
 @pytest.mark.parametrize("found", [[], ["weights.ckpt", "other"]])
 def test_what_is_no_checkpoint(tmp_path: Path, found: list[str]) -> None:
     folder = tmp_path / "folder"
@@ -148,13 +157,116 @@ def test_what_is_no_checkpoint(tmp_path: Path, found: list[str]) -> None:
         (folder / name).touch()
     with pytest.raises(InvalidCheckpointException) as caught:
         load_trial_from_checkpoint_path(str(folder))
-    assert str(folder) in str(caught.value) and "load_data.json" in str(caught.value)
+    assert str(folder) in str(caught.value) and "state_dict.pth" in str(caught.value)
     assert str(caught.value).endswith(f"found {sorted(found) or 'nothing'}")
 
 
 def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(InvalidCheckpointException, match="found nothing"):
+    with pytest.raises(InvalidCheckpointException, match="nowhere does not exist"):
         load_trial_from_checkpoint_path(str(tmp_path / "nowhere"))
+
+
+def test_a_checkpoint_that_does_not_name_its_trial(tmp_path: Path) -> None:
+    folder = makers.of_0_12(tmp_path / "old")
+    with pytest.raises(InvalidCheckpointException, match="does not say its trial's class"):
+        load_trial_from_checkpoint_path(str(folder))
+    loaded: Any = load_trial_from_checkpoint_path(str(folder), trial_class=OneVar)
+    assert loaded.model.weight.item() == 2
+
+
+def test_it_is_logged_that_code_of_the_checkpoint_is_run(
+    model_def: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, checkpoint = trained(model_def)
+    caplog.clear()
+    load_trial_from_checkpoint_path(str(checkpoint), trial_class=model_def.OneWeight)
+    assert "code" not in caplog.text
+    load_trial_from_checkpoint_path(str(checkpoint))
+    assert f"runs code of the checkpoint, from {checkpoint}/code" in caplog.text
+
+
+def test_files_are_read_before_code_is_imported(tmp_path: Path) -> None:
+    folder = makers.of_0_38(
+        tmp_path / "new", makers.state(callbacks=makers.Evil(tmp_path / "made"))
+    )
+    (folder / "code").mkdir()
+    (folder / "code" / "model_def.py").write_text("raise SystemExit")
+    with pytest.raises(UnsafeCheckpointError, match=r"posix\.mkdir"):
+        load_trial_from_checkpoint_path(str(folder))
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
+    "how", [{"trust": True}, {"torch_load_kwargs": {"weights_only": False}}], ids=str
+)
+def test_a_checkpoint_that_is_trusted(tmp_path: Path, how: dict[str, Any]) -> None:
+    folder = makers.of_0_38(
+        tmp_path / "new", makers.state(callbacks=makers.Evil(tmp_path / "made"))
+    )
+    loaded: Any = load_trial_from_checkpoint_path(str(folder), trial_class=OneVar, **how)
+    assert loaded.model.weight.item() == 2 and (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["determined/state_dict.pth", "pedl/state_dict.pth", "checkpoint.pt"]
+)
+@pytest.mark.parametrize("prefix", ["", "module."])
+def test_older_places_of_the_weights(tmp_path: Path, name: str, prefix: str) -> None:
+    weights = {f"{prefix}weight": torch.full((1, 1), 3.0)}
+    makers.save({"model_state_dict": weights}, tmp_path / name, legacy=True)
+    loaded: Any = load_trial_from_checkpoint_path(str(tmp_path), trial_class=OneVar)
+    assert loaded.model.weight.item() == 3
+
+
+class Determined012:
+    def __init__(self, context: Any) -> None:
+        self.context = context
+
+    def build_model(self) -> nn.Module:
+        return nn.Linear(1, 1, bias=False)
+
+    def optimizer(self, model: nn.Module) -> Any:
+        return torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def train_batch(self, batch: Any, model: nn.Module, epoch_idx: int, batch_idx: int) -> Any: ...
+    def evaluate_batch(self, batch: Any, model: nn.Module) -> Any: ...
+    def build_training_data_loader(self) -> Any: ...
+    def build_validation_data_loader(self) -> Any: ...
+
+
+class Pedl:
+    def __init__(self, hparams: Any) -> None:
+        assert hparams == {"size": 1}
+
+    def build_model(self, hparams: Any) -> nn.Module:
+        return nn.Linear(1, hparams["size"], bias=False)
+
+    def optimizer(self, model: nn.Module) -> Any:
+        return torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def train_batch(self, batch: Any, model: nn.Module, epoch_idx: int, batch_idx: int) -> Any: ...
+    def evaluate_batch(self, batch: Any, model: nn.Module) -> Any: ...
+
+
+class PedlStandard:
+    def build_model(self, hparams: Any) -> nn.Module:
+        return nn.Linear(1, hparams["size"], bias=False)
+
+    def optimizer(self, model: nn.Module) -> Any:
+        return torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def losses(self, predictions: Any, labels: Any) -> Any: ...
+    def validation_metrics(self, predictions: Any, labels: Any, losses: Any) -> Any: ...
+
+
+@pytest.mark.parametrize("cls", [Determined012, Pedl, PedlStandard])
+def test_trials_of_older_generations_give_their_model(tmp_path: Path, cls: Any) -> None:
+    makers.save(makers.singular(3.0), tmp_path / "pedl" / "state_dict.pth", legacy=True)
+    config = {"entrypoint": "model_def:Trial"}
+    metadata = {"experiment_config": config, "hparams": {"size": 1}, "framework": "torch-1.4"}
+    makers.as_json(metadata, tmp_path / "metadata.json")
+    loaded: Any = load_trial_from_checkpoint_path(str(tmp_path), trial_class=cls)
+    assert isinstance(loaded, nn.Linear) and loaded.weight.item() == 3
 
 
 def test_metadata_without_a_trial(tmp_path: Path) -> None:

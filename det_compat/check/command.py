@@ -1,0 +1,67 @@
+"""``det-compat check``."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from det_compat.check.findings import Report
+
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_EPILOG = """\
+exit status: 0 if everything works, be it differently; 1 if something is refused, unknown, decided
+at run time or could not be read, or there was nothing to check; 2 if the command line is wrong
+"""
+
+
+def add_parser(commands: _Commands) -> None:
+    """Add ``check`` to the subcommands of ``det-compat``."""
+    parser = commands.add_parser(
+        "check",
+        help="list every reference to Determined, and whether it works",
+        description="List every reference to Determined in Python files, notebooks and experiment "
+        "configs, and whether it works under det_compat. Nothing is imported or run.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="a directory or file")
+    parser.add_argument("--format", choices=("text", "json", "github"), default="text")
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="list what works as it is, too"
+    )
+    parser.set_defaults(command=_command)
+
+
+def _command(args: argparse.Namespace) -> int:
+    # not needed by the other subcommands
+    from det_compat.check.checker import check
+
+    # syntax trees are millions of objects that live until the end
+    gc.disable()
+    report = check(args.paths)
+    try:
+        _show(report, args)
+    except ImportError as error:
+        print(f"det-compat: {error}", file=sys.stderr)
+        return 2
+    return 0 if report.works else 1
+
+
+def _show(report: Report, args: argparse.Namespace) -> None:
+    if args.format == "text":
+        from det_compat.check import show_text
+
+        show_text.show(report, args.verbose)
+    elif args.format == "json":
+        from det_compat.check import show_json
+
+        print(show_json.show(report))
+    else:
+        from det_compat.check import show_github
+
+        if annotations := show_github.show(report):
+            print(annotations)

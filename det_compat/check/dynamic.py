@@ -1,0 +1,127 @@
+"""Code that names Determined in strings, or decides at run time what it names."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from det_compat.check.evaluation import literal
+from det_compat.check.findings import Unreadable
+from det_compat.check.inference import Inference
+from det_compat.check.scopes import Call, Scope
+from det_compat.check.support import PACKAGES, is_determined
+from det_compat.check.values import Name, Object
+
+_IMPORTS = {"import_module", "__import__"}
+_PATCHES = {"patch", "setattr", "delattr"}
+_ATTRIBUTES = {"getattr", "hasattr", "setattr", "delattr"}
+_EXECUTES = {"exec", "eval"}
+_DOTTED = re.compile(r"\w+(\.\w+)*")
+
+
+class Dynamic:
+    """What calls of ``import_module``, ``getattr``, ``exec`` and their like refer to."""
+
+    def __init__(self, inference: Inference) -> None:
+        self._inference = inference
+        self.places: list[Unreadable] = []
+        self._probed: set[tuple[Scope, str]] = set()
+        self.set_by_code: set[tuple[str, str]] = set()
+        for code in inference.codes:
+            for call in code.calls:
+                self._remember(call)
+
+    def _remember(self, call: Call) -> None:
+        name = called(call.node)
+        for owner, _, attribute in self.literal_attributes(call):
+            if name == "setattr":
+                self.set_by_code.add((owner.owner, attribute))
+            elif name == "hasattr":
+                self._probed.add((call.scope, attribute))
+
+    def is_probed(self, scope: Scope, attribute: str) -> bool:
+        """Whether a function asks with ``hasattr`` whether an attribute is there."""
+        return (scope, attribute) in self._probed
+
+    def is_probe(self, call: Call) -> bool:
+        """Whether a call asks for an attribute and does without it."""
+        name = called(call.node)
+        return name == "hasattr" or (name == "getattr" and len(call.node.args) > 2)
+
+    def look_at(self, call: Call) -> None:
+        """Note a call whose meaning is decided at run time."""
+        reason = self._reason(call)
+        if reason:
+            place = call.scope.source.place(call.node.lineno, call.node.col_offset)
+            self.places.append(Unreadable(place, reason))
+
+    def _reason(self, call: Call) -> str:
+        name, args = called(call.node), call.node.args
+        if name in _IMPORTS and args and _may_be_determined(args[0]):
+            return f"{name}() of a name that is made at run time"
+        if name in _EXECUTES and args and self._is_builtin(call) and not literal(args[0]):
+            # of code that begins otherwise, nothing is to be feared
+            return f"{name}() of code that is made at run time" if _is_open(args[0]) else ""
+        if name in _ATTRIBUTES and len(args) > 1 and literal(args[1]) is None:
+            owners = self._inference.evaluate(args[0], call.scope)
+            if any(isinstance(owner, (Object, Name)) for owner in owners):
+                return f"{name}() of an attribute that is named at run time"
+        return ""
+
+    def _is_builtin(self, call: Call) -> bool:
+        return isinstance(call.node.func, ast.Name)
+
+    def literal_names(self, call: Call) -> Iterator[tuple[ast.expr, str]]:
+        """Names of Determined that a call imports or patches by a string."""
+        if called(call.node) not in _IMPORTS | _PATCHES:
+            return
+        for node in call.node.args[:1]:
+            name = literal(node)
+            if name and is_determined(name) and _DOTTED.fullmatch(name):
+                yield node, name
+
+    def literal_attributes(self, call: Call) -> Iterator[tuple[Object, ast.expr, str]]:
+        """Attributes that a call asks for by a string, with what has them."""
+        args = call.node.args
+        if called(call.node) not in _ATTRIBUTES or len(args) < 2:
+            return
+        attribute = literal(args[1])
+        for owner in self._inference.evaluate(args[0], call.scope) if attribute else ():
+            if isinstance(owner, Object) and attribute:
+                yield owner, args[1], attribute
+
+
+def called(node: ast.Call) -> str:
+    """The last name of what is called."""
+    return getattr(node.func, "id", None) or getattr(node.func, "attr", None) or ""
+
+
+def _may_be_determined(node: ast.expr) -> bool:
+    text = _beginning(node)
+    if text is None:
+        return True
+    is_whole = literal(node) is not None
+    return not is_whole and any(_agree(text, f"{package}.") for package in PACKAGES)
+
+
+def _agree(one: str, other: str) -> bool:
+    return one.startswith(other) or other.startswith(one)
+
+
+def _is_open(node: ast.expr) -> bool:
+    return True if _beginning(node) is None else _agree(_beginning(node) or "", "determined")
+
+
+def _beginning(node: ast.expr) -> str | None:
+    """How a string that is put together begins; None if nothing is known of it."""
+    text = literal(node)
+    if text is not None:
+        return text
+    if isinstance(node, ast.JoinedStr) and node.values:
+        return _beginning(node.values[0])
+    if isinstance(node, ast.BinOp):
+        return _beginning(node.left)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return _beginning(node.func.value) if node.func.attr in ("format", "join") else None
+    return None

@@ -1,0 +1,289 @@
+"""What every variable of the tree may stand for, as far as it concerns Determined.
+
+Values flow through assignments, imports, arguments, attributes of ``self`` and results of
+functions, in no particular order, until nothing changes any more.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from det_compat.check.classes import Hierarchy
+from det_compat.check.evaluation import Evaluator
+from det_compat.check.members import TELLTALE
+from det_compat.check.project import Project
+from det_compat.check.scopes import Assignment, Call, Code, Import, Scope, Use
+from det_compat.check.values import (
+    NOTHING,
+    Class,
+    Function,
+    Instance,
+    Module,
+    Name,
+    Object,
+    Sequence,
+    Value,
+    Values,
+)
+
+_Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+
+_CONTEXT = "det_compat.pytorch.PyTorchTrialContext"
+_GUESS = Object(_CONTEXT, guessed=True)
+# Values go a step further in each; code that hands a context on more often is not written.
+_MAX_ROUNDS = 20
+
+
+class Inference:
+    """The values of the variables in ``codes``."""
+
+    def __init__(self, codes: list[Code]) -> None:
+        self.codes = codes
+        self.project = Project([code.module for code in codes])
+        self.evaluator = Evaluator(self.project)
+        self._changed = False
+        imports = [found for code in codes for found in code.imports]
+        self._imports_determined = any(self.project.is_determined(found) for found in imports)
+        for found in imports:
+            self._import(found)
+        self._settle()
+        if self._bind_by_telltale():
+            self._settle()
+
+    @property
+    def hierarchy(self) -> Hierarchy:
+        """The classes of the tree."""
+        return self.evaluator.hierarchy
+
+    def evaluate(self, node: ast.expr, scope: Scope) -> Values:
+        """What an expression may stand for."""
+        return self.evaluator.evaluate(node, scope)
+
+    def _settle(self) -> None:
+        classes = [scope for code in self.codes for scope in code.classes]
+        for _ in range(_MAX_ROUNDS):
+            self._changed = False
+            self.evaluator.hierarchy = Hierarchy(classes, self.evaluate)
+            for code in self.codes:
+                self._round(code)
+            if not self._changed:
+                return
+
+    def _round(self, code: Code) -> None:
+        for scope in code.functions:
+            self._bind_first_parameter(scope)
+        for assignment in code.assignments:
+            self._assign(assignment)
+        for call in code.calls:
+            self._call(call)
+
+    def _add(self, variables: dict[str, Values], name: str, values: Iterable[Value]) -> None:
+        known = variables.get(name, NOTHING)
+        more = known.union(values)
+        if len(more) > len(known):
+            variables[name] = more
+            self._changed = True
+
+    # Imports
+
+    def _import(self, found: Import) -> None:
+        name, as_name = found.node.name, found.node.asname
+        variables = found.scope.variables
+        if found.attribute is None:
+            self._import_module(found, name, as_name)
+        elif found.attribute == "*":
+            found.scope.stars.extend(self._star(found))
+        elif self.project.is_determined(found) or (_is_ours(found.module) and not found.level):
+            self._add(variables, as_name or name, [Name(f"{found.module}.{name}")])
+        else:
+            self._import_from_tree(found, as_name or name)
+
+    def _import_module(self, found: Import, name: str, as_name: str | None) -> None:
+        variables = found.scope.variables
+        top = name.partition(".")[0]
+        if self.project.is_determined(found) or _is_ours(name):
+            self._add(variables, as_name or top, [Name(name if as_name else top)])
+            return
+        module = self.project.module(found.scope, name if as_name else top)
+        if module is not None:
+            self._add(variables, as_name or top, [Module(module)])
+
+    def _star(self, found: Import) -> list[Value]:
+        if self.project.is_determined(found):
+            return [Name(found.module)]
+        module = self.project.find(found)
+        return [] if module is None else [Module(module)]
+
+    def _import_from_tree(self, found: Import, variable: str) -> None:
+        name = found.node.name
+        dotted = f"{found.module}.{name}" if found.module else name
+        submodule = self.project.module(found.scope, dotted, found.level)
+        if submodule is not None:
+            self._add(found.scope.variables, variable, [Module(submodule)])
+        module = self.project.find(found)
+        if module is not None:
+            self.evaluator.link(found.scope, variable, module, name)
+
+    # Assignments
+
+    def _assign(self, assignment: Assignment) -> None:
+        scope, value = assignment.scope, assignment.value
+        if assignment.is_annotation:
+            values = self.evaluator.annotated(value, scope)
+        else:
+            values = self.evaluate(value, scope)
+        if values:
+            self._bind(assignment.target, values, scope)
+
+    def _bind(self, target: ast.expr, values: Values, scope: Scope) -> None:
+        if isinstance(target, ast.Name):
+            home = scope.module if target.id in scope.globals else scope
+            self._add(home.variables, target.id, values)
+        elif isinstance(target, ast.Attribute):
+            self._bind_attribute(target, values, scope)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            for value in values:
+                if isinstance(value, Sequence):
+                    for part, elements in zip(target.elts, value.elements, strict=False):
+                        self._bind(part, elements, scope)
+
+    def _bind_attribute(self, target: ast.Attribute, values: Values, scope: Scope) -> None:
+        for owner in self.evaluate(target.value, scope):
+            if isinstance(owner, Instance):
+                self._add(owner.scope.attributes, target.attr, values)
+            elif isinstance(owner, (Class, Module)):
+                self._add(owner.scope.variables, target.attr, values)
+
+    # Parameters
+
+    def _bind_first_parameter(self, scope: Scope) -> None:
+        owner = scope.parent
+        node = scope.node
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return
+        for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
+            if argument.annotation is not None:
+                values = self.evaluator.annotated(argument.annotation, scope.parent or scope)
+                self._add(scope.variables, argument.arg, values)
+        if owner is None or owner.kind != "class":
+            return
+        names = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
+        decorators = {getattr(d, "id", None) for d in node.decorator_list}
+        if names and "staticmethod" not in decorators:
+            own = Class(owner) if "classmethod" in decorators else Instance(owner)
+            self._add(scope.variables, names[0], [own])
+        if node.name == "__init__":
+            self._bind_context(scope, owner, node)
+
+    def _bind_context(self, scope: Scope, owner: Scope, node: _Definition) -> None:
+        """Give ``__init__`` of a trial its context, if nothing else told which argument it is."""
+        if not self.hierarchy.is_trial(owner):
+            return
+        context = Object(self.hierarchy.context_class(owner) or _CONTEXT)
+        given = [*node.args.posonlyargs, *node.args.args][1:]
+        if any(context in scope.variables.get(a.arg, NOTHING) for a in given):
+            return
+        named = [a for a in given if "context" in a.arg or "ctx" in a.arg]
+        first = [a for a in given[:1] if a.annotation is None and a.arg != "hparams"]
+        for argument in (*named, *first)[:1]:
+            self._add(scope.variables, argument.arg, [context])
+
+    def _call(self, call: Call) -> None:
+        node, scope = call.node, call.scope
+        for callee in self.evaluate(node.func, scope):
+            if isinstance(callee, Class):
+                self._call_class(callee.scope, node, scope)
+            elif isinstance(callee, Function):
+                self._pass(callee, node.args, node.keywords, scope)
+        if _is_partial(node.func) and node.args:
+            for callee in self.evaluate(node.args[0], scope):
+                if isinstance(callee, Class):
+                    self._pass_to_class(callee.scope, node.args[1:], node.keywords, scope)
+                elif isinstance(callee, Function):
+                    self._pass(callee, node.args[1:], node.keywords, scope)
+
+    def _call_class(self, cls: Scope, node: ast.Call, scope: Scope) -> None:
+        self._pass_to_class(cls, node.args, node.keywords, scope)
+
+    def _pass_to_class(
+        self, cls: Scope, args: list[ast.expr], keywords: list[ast.keyword], scope: Scope
+    ) -> None:
+        for ancestor in self.hierarchy.ancestors(cls):
+            if "__init__" in ancestor.functions:
+                init = Function(ancestor.functions["__init__"], bound=True)
+                self._pass(init, args, keywords, scope)
+                return
+        self._set_fields(cls, args, keywords, scope)
+
+    def _set_fields(
+        self, cls: Scope, args: list[ast.expr], keywords: list[ast.keyword], scope: Scope
+    ) -> None:
+        """The fields of a dataclass or named tuple, from the arguments that make one."""
+        body = cls.node.body if isinstance(cls.node, ast.ClassDef) else []
+        fields = [
+            statement.target.id
+            for statement in body
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
+        ]
+        given = [*zip(fields, args, strict=False)]
+        given += [(keyword.arg, keyword.value) for keyword in keywords if keyword.arg in fields]
+        for name, value in given:
+            self._add(cls.attributes, name, self.evaluate(value, scope))
+
+    def _pass(
+        self,
+        callee: Function,
+        args: list[ast.expr],
+        keywords: list[ast.keyword],
+        scope: Scope,
+    ) -> None:
+        node = callee.scope.node
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            return
+        names = [a.arg for a in (*node.args.posonlyargs, *node.args.args)][int(callee.bound) :]
+        variables = callee.scope.variables
+        for name, value in zip(names, args, strict=False):
+            if isinstance(value, ast.Starred):
+                break
+            self._add(variables, name, self.evaluate(value, scope))
+        known = {*names, *(a.arg for a in node.args.kwonlyargs)}
+        for keyword in keywords:
+            if keyword.arg in known:
+                self._add(variables, keyword.arg, self.evaluate(keyword.value, scope))
+
+    # Contexts by what is asked of them
+
+    def _bind_by_telltale(self) -> bool:
+        """Take for a context what is unknown, and has a context's own methods called on it."""
+        self._changed = False
+        for code in self.codes:
+            for use in code.uses:
+                if isinstance(use.node, ast.Attribute) and use.node.attr in TELLTALE:
+                    self._take_for_context(use, use.node.value)
+        return self._changed
+
+    def _take_for_context(self, use: Use, node: ast.expr) -> None:
+        name = str(getattr(node, "id", None) or getattr(node, "attr", ""))
+        is_called_so = "context" in name or "ctx" in name
+        if not (self._imports_determined or is_called_so) or self.evaluate(node, use.scope):
+            return
+        if isinstance(node, ast.Name):
+            scope = use.scope.enclosing("function")
+            while scope is not None and node.id not in scope.variables:
+                scope = scope.parent.enclosing("function") if scope.parent else None
+            if scope is not None:
+                self._add(scope.variables, node.id, [_GUESS])
+        elif isinstance(node, ast.Attribute):
+            for owner in self.evaluate(node.value, use.scope):
+                if isinstance(owner, Instance):
+                    self._add(owner.scope.attributes, node.attr, [_GUESS])
+
+
+def _is_ours(name: str) -> bool:
+    return name.partition(".")[0] == "det_compat"
+
+
+def _is_partial(node: ast.expr) -> bool:
+    return (getattr(node, "id", None) or getattr(node, "attr", None)) == "partial"

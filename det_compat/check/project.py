@@ -1,0 +1,49 @@
+"""Where the imports of a file lead in its tree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from det_compat.check.scopes import Import, Scope
+from det_compat.check.support import ALIASED, is_determined
+
+
+class Project:
+    """The modules of the tree, by their files."""
+
+    def __init__(self, modules: list[Scope]) -> None:
+        self._modules = {module.source.path.absolute(): module for module in modules}
+
+    def find(self, found: Import) -> Scope | None:
+        """The file that an import names as its module; None if it is not in the tree."""
+        return self.module(found.scope, found.module, found.level)
+
+    def is_determined(self, found: Import) -> bool:
+        """Whether an import is of Determined, and not of a file of the tree with such a name.
+
+        ``determined`` and ``pedl`` are aliased, and so win over the tree's own.
+        """
+        root = found.module.partition(".")[0]
+        if found.level or not is_determined(root):
+            return False
+        return root in ALIASED or self.module(found.scope, found.module) is None
+
+    def module(self, scope: Scope, name: str, level: int = 0) -> Scope | None:
+        """A module by its dotted name, as seen from a scope."""
+        parts = name.split(".") if name else []
+        for folder in _folders(scope, level):
+            module = self._at(folder.joinpath(*parts))
+            if module is not None:
+                return module
+        return None
+
+    def _at(self, path: Path) -> Scope | None:
+        return self._modules.get(path.with_name(f"{path.name}.py")) or self._modules.get(
+            path / "__init__.py"
+        )
+
+
+def _folders(scope: Scope, level: int) -> list[Path]:
+    """Where a module is looked for: in the file's own folder, and in those above it."""
+    folders = [*scope.source.path.absolute().parents]
+    return folders[level - 1 : level] if level else folders

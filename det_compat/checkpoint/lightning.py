@@ -1,0 +1,101 @@
+"""A Determined checkpoint as one of Lightning, in types that ``weights_only`` loads."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from det_compat.checkpoint.reader import Checkpoint
+from det_compat.checkpoint.weights import without_ddp_prefix
+from det_compat.plain_types import NotPlainError, to_plain
+from det_compat.secrets import without_secrets
+
+logger = logging.getLogger("det_compat")
+
+_KEPT_BY_LIGHTNING = ("models_state_dict", "optimizers_state_dict")
+
+
+def to_lightning_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
+    """What Lightning would have in a checkpoint of the module of this trial, but for its loops.
+
+    ``torch.load(weights_only=True)`` loads it from a file, on any machine. ``state_dict`` names
+    the weights ``models.<i>.<name>``. ``hyper_parameters`` has the trial class's import path,
+    hparams and experiment config without secrets. ``determined`` has all else of the checkpoint.
+    What a trusted file holds that is no plain data is left out, with a warning.
+    """
+    counters = checkpoint.counters
+    state = checkpoint.state
+    kept = {key: value for key, value in state.items() if key not in _KEPT_BY_LIGHTNING}
+    return {
+        "epoch": counters["epochs_trained"] or 0,
+        "global_step": counters["batches_trained"] or 0,
+        "pytorch-lightning_version": importlib.metadata.version("pytorch-lightning"),
+        "state_dict": dict(_weights(state["models_state_dict"])),
+        "optimizer_states": [_in_torch_types(one) for one in state["optimizers_state_dict"]],
+        "lr_schedulers": [],
+        "hyper_parameters": _hyper_parameters(checkpoint),
+        "determined": {
+            **dict(_plain(_with_plain_random_state(kept))),
+            "trial_state": dict(counters),
+            "continuation": checkpoint.continuation,
+        },
+    }
+
+
+def _weights(models: list[dict[str, Any]]) -> Iterator[tuple[str, Any]]:
+    for index, model in enumerate(models):
+        for name, value in without_ddp_prefix(model).items():
+            yield f"models.{index}.{name}", _in_torch_types(value)
+
+
+def _hyper_parameters(checkpoint: Checkpoint) -> dict[str, Any]:
+    arguments = {
+        "hparams": without_secrets(checkpoint.hparams),
+        "exp_conf": without_secrets(checkpoint.experiment_config),
+        "aggregation_frequency": 1,
+    }
+    if checkpoint.trial_cls_spec is None:
+        return arguments
+    return {"trial_cls": checkpoint.trial_cls_spec.replace(":", "."), **arguments}
+
+
+def _in_torch_types(value: Any) -> Any:
+    """``value`` with tensors and Python's numbers for what is NumPy's."""
+    if isinstance(value, torch.Tensor):
+        return value.detach()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return torch.from_numpy(value.astype(value.dtype.newbyteorder("=")))
+    if isinstance(value, dict):
+        return {_in_torch_types(key): _in_torch_types(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_in_torch_types, value))
+    return to_plain(value)
+
+
+def _with_plain_random_state(state: dict[str, Any]) -> dict[str, Any]:
+    match state.get("rng_state"):
+        case {"np_rng_state": (kind, np.ndarray() | list() as keys, *rest)}:
+            numbers = torch.from_numpy(np.asarray(keys, dtype=np.int64))
+            random_state = {**state["rng_state"], "np_rng_state": (kind, numbers, *rest)}
+            return {**state, "rng_state": random_state}
+    return state
+
+
+def _plain(state: dict[Any, Any], where: str = "") -> Iterator[tuple[Any, Any]]:
+    """The entries of ``state`` that are plain data, or a part of each that is a dict."""
+    for key, value in state.items():
+        name = f"{where}[{key!r}]"
+        try:
+            yield to_plain(key), to_plain(value, name)
+        except NotPlainError as error:
+            if isinstance(value, dict) and not where:
+                yield key, dict(_plain(value, name))
+                continue
+            logger.warning(f"left out of the checkpoint, since it is no plain data: {error}")

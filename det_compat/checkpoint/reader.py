@@ -1,0 +1,237 @@
+"""Reading a checkpoint directory of any version of Determined, or of det_compat."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from det_compat.checkpoint.layouts import COUNTERS, READERS, Reader
+from det_compat.checkpoint.other_frameworks import other_framework
+from det_compat.checkpoint.plain_files import read_json, read_pickle
+from det_compat.errors import CorruptCheckpointError, InvalidCheckpointException
+
+#: What det_compat writes beside the files of Determined, to go on exactly where it stopped.
+CONTINUATION = "det_compat_state.pth"
+
+
+@dataclass(frozen=True)
+class CheckpointMetadata:
+    """What a checkpoint says without its weights.
+
+    Attributes:
+        path: the directory.
+        layout: the files that were read, each with the versions of Determined that wrote it.
+        determined_version: the one that wrote it, where it says so.
+        framework: such as ``torch-1.9.0+cpu``.
+        format: ``pickle``, or ``cloudpickle`` until 0.14.
+        counters: the fields of ``trial_state.pkl`` of 0.38.1, in batches but for ids and epochs;
+            ``batches_trained`` and ``epochs_trained`` are None where nothing says them.
+        hparams: the trial's hyperparameters, or None.
+        experiment_config: the experiment config, or None.
+        trial_cls_spec: the trial class as ``module:Class``, or None.
+    """
+
+    path: Path
+    layout: str
+    determined_version: str | None
+    framework: str | None
+    format: str | None
+    counters: dict[str, Any]
+    hparams: dict[str, Any] | None
+    experiment_config: dict[str, Any] | None
+    trial_cls_spec: str | None
+
+
+@dataclass(frozen=True)
+class Checkpoint(CheckpointMetadata):
+    """A checkpoint.
+
+    Attributes:
+        state: what ``state_dict.pth`` of 0.38.1 has, under its keys: ``models_state_dict``,
+            ``optimizers_state_dict`` and ``lr_schedulers_state_dict``, each a list, and as far as
+            they were saved ``callbacks``, ``rng_state``, ``scaler_state_dict``, ``amp_state`` and
+            what callbacks added.
+        continuation: what det_compat keeps beside it to go on exactly, or None.
+    """
+
+    state: dict[str, Any]
+    continuation: dict[str, Any] | None
+
+
+def read_checkpoint(
+    path: str | os.PathLike[str],
+    *,
+    trust: bool = False,
+    map_location: Any = "cpu",
+    continuing: bool = True,
+    **torch_load_kwargs: Any,
+) -> Checkpoint:
+    """Read a checkpoint directory of Determined 0.12 to 0.38.1, of PEDL or of det_compat.
+
+    No code from it is run, and ``code`` in it is not imported.
+
+    Args:
+        path: the directory.
+        trust: load files that ask for more than plain values and tensors, which may run code.
+        map_location: where tensors go, as ``torch.load`` takes it.
+        continuing: read what only going on with training needs, too.
+        **torch_load_kwargs: other arguments of ``torch.load``.
+
+    Raises:
+        CorruptCheckpointError: a file is there and cannot be read.
+        InvalidCheckpointException: it is no checkpoint of a PyTorchTrial, or there is none.
+        UnsafeCheckpointError: a file asks for code to run.
+    """
+    from det_compat.checkpoint.torch_file import load_torch_file
+
+    directory = Path(path)
+    kwargs = {"trust": trust, "map_location": map_location, **torch_load_kwargs}
+
+    def load(file: Path) -> Any:
+        return load_torch_file(file, **kwargs)
+
+    fields = _fields(directory, _present(directory), trust, load)
+    file = directory / CONTINUATION
+    return Checkpoint(**fields, continuation=load(file) if continuing and file.is_file() else None)
+
+
+def read_metadata(
+    path: str | os.PathLike[str], *, trust: bool = False, without: Collection[str] = ()
+) -> CheckpointMetadata:
+    """As ``read_checkpoint``, without the files that hold tensors: quick, whatever their size.
+
+    The files named in ``without`` are not read either.
+
+    Raises:
+        CorruptCheckpointError, InvalidCheckpointException, UnsafeCheckpointError: as there.
+    """
+    directory = Path(path)
+    readers = [
+        reader for reader in _present(directory) if reader.has_state or reader.file not in without
+    ]
+    return CheckpointMetadata(**_fields(directory, readers, trust, None))
+
+
+def state_file(path: str | os.PathLike[str]) -> Path:
+    """The file of a checkpoint directory that has the models' weights.
+
+    Raises:
+        InvalidCheckpointException: as ``read_checkpoint``.
+    """
+    directory = Path(path)
+    return next(directory / reader.file for reader in _present(directory) if reader.has_state)
+
+
+def _present(directory: Path) -> list[Reader]:
+    """The readers whose file is there; of those with a state the newest."""
+    present = [reader for reader in READERS if (directory / reader.file).is_file()]
+    states = [reader for reader in present if reader.has_state]
+    if not states:
+        raise InvalidCheckpointException(_no_checkpoint(directory))
+    return [reader for reader in present if reader is states[0] or not reader.has_state]
+
+
+def _no_checkpoint(directory: Path) -> str:
+    if not directory.is_dir():
+        what = "is a file, not a checkpoint directory" if directory.exists() else "does not exist"
+        return f"{directory} {what}"
+    metadata = directory / "metadata.json"
+    framework = other_framework(directory, read_json(metadata) if metadata.is_file() else None)
+    if framework is not None:
+        return (
+            f"{directory} is a checkpoint of {framework}; det_compat reads those of a PyTorchTrial"
+        )
+    found = sorted(entry.name for entry in directory.iterdir())
+    expected = "; ".join(str(reader) for reader in READERS if reader.has_state)
+    return (
+        f"{directory} is no PyTorchTrial checkpoint: expected one of {expected}, found "
+        f"{found or 'nothing'}"
+    )
+
+
+def _fields(
+    directory: Path, readers: list[Reader], trust: bool, load: Callable[[Path], Any] | None
+) -> dict[str, Any]:
+    """The fields of a checkpoint; the state only where ``load`` reads it."""
+    contents: dict[str, Any] = {}
+    used: list[str] = []
+    told: dict[str, Any] = {}
+    for reader in readers:
+        found = _told_by(reader, directory, contents, trust, load)
+        if found or reader.has_state:
+            used.append(str(reader))
+        told = {**found, **_known(told)}
+    _check_types(directory, told)
+    counters = {"trial_id": 0, "last_ckpt": told.get("batches_trained") or 0}
+    counters |= {name: told[name] for name in COUNTERS if told.get(name) is not None}
+    names = ("determined_version", "framework", "format", *_OF_THE_TRIAL)
+    return {
+        "path": directory,
+        "layout": ", ".join(used),
+        **{name: told.get(name) for name in names},
+        "counters": {**_UNKNOWN, **counters},
+        **({"state": told["state"]} if "state" in told else {}),
+    }
+
+
+def _check_types(directory: Path, told: Mapping[str, Any]) -> None:
+    for name, expected in _TYPES.items():
+        value = told.get(name)
+        if value is not None and not isinstance(value, expected):
+            raise InvalidCheckpointException(
+                f"{directory} has the {name} {value!r}; expected {expected.__name__}"
+            )
+
+
+_TYPES = {
+    "determined_version": str,
+    "framework": str,
+    "format": str,
+    "hparams": dict,
+    "experiment_config": dict,
+    "trial_cls_spec": str,
+    "trial_id": int,
+    "batches_trained": int,
+}
+_OF_THE_TRIAL = ("hparams", "experiment_config", "trial_cls_spec")
+_UNKNOWN: dict[str, Any] = {
+    **dict.fromkeys(COUNTERS, 0),
+    "batches_trained": None,
+    "epochs_trained": None,
+}
+
+
+def _known(told: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _told_by(
+    reader: Reader,
+    directory: Path,
+    contents: dict[str, Any],
+    trust: bool,
+    load: Callable[[Path], Any] | None,
+) -> dict[str, Any]:
+    file = directory / reader.file
+    if reader.has_state and load is None:
+        return {}
+    if reader.file not in contents:
+        contents[reader.file] = _content(file, trust, load)
+    try:
+        return reader.read(contents[reader.file])
+    except CorruptCheckpointError:
+        raise
+    except InvalidCheckpointException as error:
+        raise InvalidCheckpointException(f"{file} cannot be used: {error}") from error
+
+
+def _content(file: Path, trust: bool, load: Callable[[Path], Any] | None) -> Any:
+    if file.suffix == ".json":
+        return read_json(file)
+    if file.suffix == ".pkl":
+        return read_pickle(file, trust=trust)
+    assert load is not None
+    return load(file)

@@ -1,0 +1,180 @@
+"""What files of Determined ask for beyond torch's own types, replaced by code that is harmless.
+
+``torch.load(weights_only=True)`` calls what is allowed with any arguments, and NumPy's own
+functions are not made for that: ``numpy.ndarray((1,), "O", some_bytes)`` takes bytes for pointers.
+Here each name gets a stand-in that takes what NumPy writes and no more.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import pickle
+from collections.abc import Callable, Iterator
+from types import FunctionType
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+_BYTE_ORDERS = ("|", "<", ">", "=")
+_KINDS = "biufcSU"  # no objects, no fields, no units of time
+
+
+def _named(module: str, name: str) -> Callable[[Any], Any]:
+    """Give a stand-in the name that pickles ask for."""
+
+    def rename(stand_in: Any) -> Any:
+        stand_in.__module__ = module
+        stand_in.__name__ = stand_in.__qualname__ = name
+        return stand_in
+
+    return rename
+
+
+@_named("numpy", "dtype")
+class _DType:
+    """A dtype of numbers or strings."""
+
+    def __init__(self, code: Any, *_: Any) -> None:
+        self.dtype = np.dtype(str(code))
+        if self.dtype.kind not in _KINDS or self.dtype.subdtype:
+            raise pickle.UnpicklingError(f"it has NumPy values of dtype {self.dtype}")
+
+    def __setstate__(self, state: Any) -> None:
+        if state[1] in _BYTE_ORDERS:
+            self.dtype = self.dtype.newbyteorder(state[1])
+
+
+@_named("numpy", "ndarray")
+class _Array:
+    """The state of an array."""
+
+    shape: tuple[int, ...] = (0,)
+    dtype = np.dtype("u1")
+    order: Literal["C", "F"] = "C"
+    data = b""
+
+    def __init__(self, *arguments: Any) -> None:
+        if arguments:
+            raise pickle.UnpicklingError(f"it calls numpy.ndarray{arguments}"[:100])
+
+    def __setstate__(self, state: Any) -> None:
+        _, shape, dtype, is_fortran, self.data = state
+        self.shape, self.dtype = tuple(shape), dtype.dtype
+        self.order = "F" if is_fortran else "C"
+
+    def value(self) -> Any:
+        return np.ndarray(self.shape, self.dtype, self.data, order=self.order).copy(order="K")
+
+
+class _Scalar:
+    def __init__(self, dtype: _DType, data: bytes) -> None:
+        self.dtype, self.data = dtype.dtype, data
+
+    def value(self) -> Any:
+        return np.frombuffer(self.data, dtype=self.dtype)[0]
+
+
+def _reconstruct(module: str) -> Any:
+    @_named(module, "_reconstruct")
+    def reconstruct(*_: Any) -> _Array:
+        return _Array()
+
+    return reconstruct
+
+
+def _scalar(module: str) -> Any:
+    @_named(module, "scalar")
+    def scalar(dtype: _DType, data: bytes) -> _Scalar:
+        return _Scalar(dtype, data)
+
+    return scalar
+
+
+@_named("_codecs", "encode")
+def _encode(text: str, encoding: str = "latin1") -> bytes:
+    """How protocol 2 writes bytes; torch has it itself since 2.6."""
+    if encoding != "latin1":
+        raise pickle.UnpicklingError(f"it has bytes encoded as {encoding}")
+    return text.encode("latin1")
+
+
+@_named("builtins", "bytes")
+def _no_bytes() -> bytes:
+    """How protocol 2 writes ``b""``."""
+    return b""
+
+
+@_named("torch.optim.lr_scheduler", "OneCycleLR")
+class _OneCycleLR:
+    """Before torch 2.0 the scheduler's state had its annealing function."""
+
+
+@_named("builtins", "getattr")
+def _getattr(owner: Any, name: str) -> str:
+    """The name of OneCycleLR's function; schedulers of today keep their own function."""
+    if owner is not _OneCycleLR or name not in ("_annealing_cos", "_annealing_linear"):
+        raise pickle.UnpicklingError(f"it asks for the attribute {name!r} of something")
+    return name
+
+
+# NumPy 2 has another name for the module.
+_NUMPY_MODULES = ("numpy.core.multiarray", "numpy._core.multiarray")
+_STAND_INS = [
+    _DType,
+    _Array,
+    _OneCycleLR,
+    _getattr,
+    _no_bytes,
+    *map(_reconstruct, _NUMPY_MODULES),
+    *map(_scalar, _NUMPY_MODULES),
+]
+
+
+@contextlib.contextmanager
+def allowed() -> Iterator[None]:
+    """Let ``torch.load(weights_only=True)`` read what Determined stored, beside what is allowed."""
+    serialization = torch.serialization
+    before = list(serialization.get_safe_globals())
+    ours = [_encode, *_STAND_INS]
+    names = {_name(stand_in) for stand_in in ours}
+    serialization.clear_safe_globals()
+    serialization.add_safe_globals([*(item for item in before if _name(item) not in names), *ours])
+    try:
+        yield
+    finally:
+        serialization.clear_safe_globals()
+        serialization.add_safe_globals(before)
+
+
+def _name(item: Any) -> str:
+    return item[1] if isinstance(item, tuple) else f"{item.__module__}.{item.__name__}"
+
+
+def without_stand_ins(value: Any) -> Any:
+    """``value`` with NumPy's arrays and scalars where stand-ins are; containers are changed.
+
+    Raises:
+        pickle.UnpicklingError: a function or class itself is among the values.
+    """
+    return _replaced(value, {})
+
+
+def _replaced(value: Any, done: dict[int, Any]) -> Any:
+    if id(value) in done:
+        return done[id(value)]
+    if isinstance(value, (type, FunctionType)) and value in _STAND_INS:
+        raise pickle.UnpicklingError(f"it keeps {_name(value)} itself")
+    if isinstance(value, (_Array, _Scalar)):
+        done[id(value)] = value.value()
+    elif type(value) is tuple:
+        done[id(value)] = tuple(_replaced(item, done) for item in value)
+    elif type(value) in (dict, collections.OrderedDict):
+        done[id(value)] = value
+        for key in value:
+            value[key] = _replaced(value[key], done)
+    elif type(value) is list:
+        done[id(value)] = value
+        value[:] = [_replaced(item, done) for item in value]
+    return done.get(id(value), value)

@@ -1,0 +1,144 @@
+"""What a config starts: a trial class, a script, or a script under a launcher."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from det_compat.config.problems import Problems
+
+_TRIAL_CLASS = re.compile(r"(?P<module>[\w.]*):(?P<name>[A-Za-z_][\w.]*)")
+_PYTHON = re.compile(r"(?:.*/)?python[0-9.]*")
+_LAUNCHERS = "determined.launch"
+_PEDL_TRIAL = ("trial_class", "trial", "trial_def")
+_OPERATORS = set("();<>|&")
+_EXPANSIONS = re.compile(r"[$`*?~\n]|^\w+=")
+
+
+class EntrypointKind(Enum):
+    """The forms of an entrypoint."""
+
+    TRIAL = "trial class"
+    SCRIPT = "command"
+    LAUNCHER = "command under a launcher"
+
+
+@dataclass(frozen=True)
+class Entrypoint:
+    """What to start.
+
+    Attributes:
+        kind: which of the attributes count.
+        trial: ``module:Class`` of a trial class, with a launcher (``--trial``) or without; or None.
+        argv: the command, without the launcher. Of a text that needs a shell (``cd x && ...``) it
+            is ``["sh", "-c", text]``.
+        launcher: torch_distributed, horovod, deepspeed, or as they were called in 0.17,
+            autohorovod and autodeepspeed; None for none.
+        launcher_args: what the launcher is given before ``--``; for torchrun.
+        functions: PEDL's further ``entrypoints`` by name, ``module:function`` each.
+    """
+
+    kind: EntrypointKind
+    trial: str | None = None
+    argv: tuple[str, ...] = ()
+    launcher: str | None = None
+    launcher_args: tuple[str, ...] = ()
+    functions: dict[str, str] = field(default_factory=dict)
+
+
+def parse_entrypoint(config: Mapping[str, Any], problems: Problems) -> Entrypoint | None:
+    """The ``entrypoint`` of a config, or PEDL's ``entrypoints``; None if there is neither."""
+    entrypoint, entrypoints = config.get("entrypoint"), config.get("entrypoints")
+    if entrypoints is not None:
+        if entrypoint is not None:
+            problems.add_key(("entrypoints",), "either of them", "entrypoints next to entrypoint")
+        return _pedl(entrypoints, problems)
+    if entrypoint is None:
+        return None
+    if not entrypoint or entrypoint[0] == "":
+        problems.add(("entrypoint",), "module:Class, a command, or a list with one")
+        return None
+    if isinstance(entrypoint, str) and _TRIAL_CLASS.fullmatch(entrypoint.strip()):
+        return Entrypoint(EntrypointKind.TRIAL, trial=entrypoint.strip())
+    return _command(_argv(entrypoint, problems), problems)
+
+
+def _pedl(entrypoints: dict[str, Any], problems: Problems) -> Entrypoint:
+    functions = {}
+    for name, value in entrypoints.items():
+        if isinstance(value, str) and _TRIAL_CLASS.fullmatch(value):
+            functions[name] = value
+        elif value is not None:
+            problems.add(("entrypoints", name), "module:name")
+    trial = next((functions.pop(name) for name in _PEDL_TRIAL if name in functions), None)
+    return Entrypoint(EntrypointKind.TRIAL, trial=trial, functions=functions)
+
+
+def _argv(entrypoint: str | list[str], problems: Problems) -> list[str]:
+    if isinstance(entrypoint, list):
+        return entrypoint
+    try:
+        words = shlex.split(entrypoint)
+    except ValueError as error:
+        problems.add(("entrypoint",), f"a command that a shell can read ({error})")
+        return []
+    return ["sh", "-c", entrypoint] if _needs_shell(entrypoint) else words
+
+
+def _needs_shell(command: str) -> bool:
+    tokens = shlex.shlex(command, posix=True, punctuation_chars=True)
+    tokens.whitespace_split, tokens.commenters = True, ""
+    operators = (token for token in tokens if token and set(token) <= _OPERATORS)
+    return _EXPANSIONS.search(command.strip()) is not None or any(operators)
+
+
+def _launcher_at(argv: list[str]) -> int | None:
+    """Where in ``argv`` the name of Determined's launcher is, if it starts with one."""
+    if len(argv) < 3 or not _PYTHON.fullmatch(argv[0]) or argv[1] != "-m":
+        return None
+    return 2 if argv[2].rpartition(".")[0] == _LAUNCHERS else None
+
+
+def _command(argv: list[str], problems: Problems) -> Entrypoint | None:
+    if not argv:
+        return None
+    at = _launcher_at(argv)
+    if at is None:
+        return Entrypoint(EntrypointKind.SCRIPT, argv=tuple(argv))
+    launcher, rest = argv[at].rpartition(".")[2], argv[at + 1 :]
+    args: list[str] = []
+    if "--" in rest:
+        args, rest = rest[: rest.index("--")], rest[rest.index("--") + 1 :]
+    if launcher == "horovod":
+        rest = _without_options(rest, ("--autohorovod",))
+    trial, rest = _trial(rest)
+    if not trial and not rest:
+        problems.add(("entrypoint",), "a script, or --trial module:Class, after the launcher")
+        return None
+    return Entrypoint(
+        EntrypointKind.LAUNCHER,
+        trial=trial,
+        argv=tuple(rest),
+        launcher=launcher,
+        launcher_args=tuple(args),
+    )
+
+
+def _without_options(argv: list[str], flags: tuple[str, ...]) -> list[str]:
+    while argv and argv[0] in flags:
+        argv = argv[1:]
+    return argv
+
+
+def _trial(argv: list[str]) -> tuple[str | None, list[str]]:
+    if argv[:1] == ["--trial"] and len(argv) > 1:
+        return argv[1], argv[2:]
+    if argv and argv[0].startswith("--trial="):
+        return argv[0].removeprefix("--trial="), argv[1:]
+    if len(argv) == 1 and _TRIAL_CLASS.fullmatch(argv[0]):
+        return argv[0], []
+    return None, argv

@@ -1,0 +1,134 @@
+"""Which batches of a run validate, checkpoint and report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from heapq import merge
+from typing import Any
+
+from det_compat.config.lengths import NEVER, Length, Period, Unit, parse_length
+
+BATCHES_PER_STEP = 100
+
+
+@dataclass(frozen=True)
+class Periods:
+    """What a config says about the schedule, before the data is known."""
+
+    validation: Length
+    checkpoint: Length
+    report: Length
+    initial_validation: bool
+    checkpoint_policy: str
+    records_per_epoch: int
+
+    def resolve(
+        self, length: Length, *, epoch_batches: int, global_batch_size: int | None = None
+    ) -> Schedule:
+        """The schedule of a run of ``length``.
+
+        Args:
+            length: how long the run is.
+            epoch_batches: batches in an epoch, the chief's.
+            global_batch_size: records in a batch over all processes; lengths in records need it.
+
+        Raises:
+            ValueError: a length cannot be counted.
+        """
+        validation, checkpoint, report, whole = (
+            item.period(global_batch_size)
+            for item in (self.validation, self.checkpoint, self.report, length)
+        )
+        return Schedule(
+            whole,
+            validation,
+            checkpoint,
+            report,
+            epoch_batches,
+            self.initial_validation,
+            self.checkpoint_policy,
+        )
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The schedule of one run: what Determined 0.38.1's trainer does for these periods.
+
+    The periods are what ``Trainer.fit`` takes; ``epoch_batches`` is the length of an epoch.
+    """
+
+    length: Period
+    validation: Period
+    checkpoint: Period
+    report: Period
+    epoch_batches: int
+    initial_validation: bool = False
+    checkpoint_policy: str = "best"
+
+    @property
+    def total_batches(self) -> int:
+        """Batches in the run."""
+        return self.length.n * self._batches_in(self.length.unit)
+
+    def validations(self) -> Iterator[int]:
+        """Batch counts at which validation runs; 0 is before training."""
+        if self.initial_validation:
+            yield 0
+        yield from self._due(self.validation, at_end=True)
+
+    def checkpoints(self) -> Iterator[int]:
+        """Batch counts that are saved for certain; policy ``best`` may add those of validations."""
+        due = self._due(self.checkpoint, at_end=True)
+        if self.checkpoint_policy != "all":
+            return due
+        return _without_repeats(merge(due, self._due(self.validation, at_end=True)))
+
+    def reports(self) -> Iterator[int]:
+        """Batch counts at which training metrics are reported."""
+        periods = (self.length, self.validation, self.checkpoint, self.report)
+        return _without_repeats(merge(*(self._due(period) for period in periods)))
+
+    def _batches_in(self, unit: Unit) -> int:
+        return self.epoch_batches if unit is Unit.EPOCHS else 1
+
+    def _due(self, period: Period, *, at_end: bool = False) -> Iterator[int]:
+        total = self.total_batches
+        if not period.is_never:
+            step = period.n * self._batches_in(period.unit)
+            yield from range(step, total, step)
+            at_end = at_end or total % step == 0
+        if at_end and total:
+            yield total
+
+
+def _without_repeats(counts: Iterator[int]) -> Iterator[int]:
+    last = -1
+    for count in counts:
+        if count != last:
+            yield count
+        last = count
+
+
+def batches_per_step(config: Mapping[str, Any]) -> int:
+    """Batches in a step, which is also the reporting period, of a validated config."""
+    step = config.get("scheduling_unit", config.get("batches_per_step", BATCHES_PER_STEP))
+    return int(step)
+
+
+def parse_periods(config: Mapping[str, Any]) -> Periods:
+    """The periods of a validated config."""
+    step = batches_per_step(config)
+
+    def period(name: str) -> Length:
+        value = config.get(f"min_{name}", config.get(name))
+        return NEVER if value is None else parse_length(value, factor=step)
+
+    return Periods(
+        validation=period("validation_period"),
+        checkpoint=period("checkpoint_period"),
+        report=Length(step, Unit.BATCHES),
+        initial_validation=config.get("perform_initial_validation", False),
+        checkpoint_policy=config.get("checkpoint_policy", "best"),
+        records_per_epoch=int(config.get("records_per_epoch", 0)),
+    )

@@ -1,0 +1,127 @@
+"""Where checkpoints are stored, and how many are kept."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from det_compat.config.problems import Problems
+from det_compat.config.rows_storage import REQUIRED
+from det_compat.config.settings import section
+
+
+@dataclass(frozen=True)
+class CheckpointStorage:
+    """A place that fsspec can open.
+
+    Attributes:
+        type: shared_fs, directory, s3, gcs, azure or hdfs; None if the config names none.
+        url: for ``fsspec.core.url_to_fs(url, **options)``; None for the run directory.
+        options: what that takes besides, secrets included; not in ``repr``.
+        save_experiment_best: the best checkpoints of all trials that are kept.
+        save_trial_best: the best checkpoints of a trial that are kept.
+        save_trial_latest: the latest checkpoints of a trial that are kept.
+        refusal: why the storage cannot be used, None if it can.
+    """
+
+    type: str | None = None
+    url: str | None = None
+    options: dict[str, str] = field(default_factory=dict, repr=False)
+    save_experiment_best: int = 0
+    save_trial_best: int = 1
+    save_trial_latest: int = 1
+    refusal: str | None = None
+
+
+def parse_storage(config: Mapping[str, Any], problems: Problems) -> CheckpointStorage:
+    """The ``checkpoint_storage`` of a config."""
+    given = section(config, "checkpoint_storage")
+    kept: dict[str, Any] = {
+        key: int(given[key])
+        for key in ("save_experiment_best", "save_trial_best", "save_trial_latest")
+        if key in given
+    }
+    kind = given.get("type")
+    if kind is None:
+        return CheckpointStorage(**kept)
+    _check(kind, given, problems)
+    refusal = _refusal(kind, given)
+    url, options = (None, {}) if refusal else _LOCATIONS[kind](given)
+    return CheckpointStorage(kind, url, options, refusal=refusal, **kept)
+
+
+def _refusal(kind: str, given: Mapping[str, Any]) -> str | None:
+    if kind == "hdfs":
+        return "hdfs storage is not supported: Determined itself gave it up"
+    missing = [key for key in REQUIRED[kind] if not given.get(key)]
+    if missing:
+        return (
+            f"checkpoint_storage of type {kind} has no {missing[0]}: the cluster's own settings "
+            "completed it; add it here"
+        )
+    return None
+
+
+def _check(kind: str, given: Mapping[str, Any], problems: Problems) -> None:
+    def at(key: str) -> tuple[str, str]:
+        return ("checkpoint_storage", key)
+
+    if ".." in given.get("prefix", "").split("/"):
+        problems.add(at("prefix"), "a path without `..`")
+    if kind == "azure" and "connection_string" in given:
+        for key in ("credential", "account_url"):
+            if key in given:
+                found = f"{key} next to connection_string"
+                problems.add_key(at(key), "either connection_string or account_url", found)
+    if kind == "shared_fs" and "storage_path" in given and given.get("host_path"):
+        host = posixpath.normpath(given["host_path"])
+        path = posixpath.normpath(posixpath.join(host, given["storage_path"]))
+        if path != host and not path.startswith(f"{host.rstrip('/')}/"):
+            problems.add(at("storage_path"), f"a directory in host_path, {given['host_path']}")
+
+
+def _shared_fs(given: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    return _file_url(posixpath.join(given["host_path"], given.get("storage_path", ""))), {}
+
+
+def _directory(given: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    return _file_url(given["container_path"]), {}
+
+
+def _file_url(path: str) -> str:
+    return f"file://{posixpath.normpath(path)}" if path.startswith("/") else path
+
+
+def _s3(given: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    names = {"access_key": "key", "secret_key": "secret", "endpoint_url": "endpoint_url"}
+    options = {option: given[key] for key, option in names.items() if given.get(key)}
+    return _bucket_url("s3", given["bucket"], given), options
+
+
+def _gcs(given: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    return _bucket_url("gs", given["bucket"], given), {}
+
+
+def _azure(given: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    options = {key: given[key] for key in ("connection_string", "credential") if given.get(key)}
+    account = urlsplit(given.get("account_url", "")).netloc
+    if account:
+        options |= {"account_name": account.split(".")[0], "account_host": account}
+    return _bucket_url("abfs", given["container"], given), options
+
+
+def _bucket_url(scheme: str, bucket: str, given: Mapping[str, Any]) -> str:
+    prefix = posixpath.normpath(given.get("prefix") or ".").strip("/")
+    return f"{scheme}://{bucket}" if prefix in ("", ".") else f"{scheme}://{bucket}/{prefix}"
+
+
+_LOCATIONS = {
+    "shared_fs": _shared_fs,
+    "directory": _directory,
+    "s3": _s3,
+    "gcs": _gcs,
+    "azure": _azure,
+}

@@ -1,0 +1,116 @@
+"""Checkpoints in directories of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from pathlib import Path
+
+from det_compat.core.durable import replace_durably, sync_directory, sync_tree, write_durably
+
+METADATA = "metadata.json"
+
+#: In a checkpoint that is being written or deleted. It becomes ``metadata.json``, or was it.
+UNFINISHED = "metadata.json.partial"
+
+
+class LocalStorage:
+    """A directory with one sub-directory a checkpoint.
+
+    A checkpoint is complete once its ``metadata.json`` is there, which is written last, when
+    everything else is on the disk, and removed first.
+    """
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+
+    def location(self, storage_id: str) -> str:
+        """Where a checkpoint is or would be, for messages."""
+        return str(self.base / storage_id)
+
+    def begin(self, storage_id: str) -> Path:
+        """Make the directory that a new checkpoint is written into: its final one."""
+        path = self.base / storage_id
+        path.mkdir(parents=True)
+        (path / UNFINISHED).touch()
+        sync_directory(path)
+        sync_directory(self.base)
+        return path
+
+    def commit(self, storage_id: str, metadata: str) -> None:
+        """Make a checkpoint complete."""
+        path = self.base / storage_id
+        sync_tree(path)
+        write_durably(path / METADATA, metadata, temporary=path / UNFINISHED)
+
+    def discard(self, storage_id: str) -> None:
+        """Remove what was begun, as far as that is possible."""
+        with contextlib.suppress(OSError):
+            self._unfinish(storage_id)
+            for child in _content(self.base / storage_id):
+                with contextlib.suppress(OSError):
+                    _remove(child)
+            self._remove_directory(storage_id)
+
+    def delete(self, storage_id: str) -> None:
+        """Remove a checkpoint; killed in between, it leaves an unfinished one."""
+        if (path := self.base / storage_id).is_symlink():
+            path.unlink()
+            return
+        self._unfinish(storage_id)
+        for child in _content(path):
+            _remove(child)
+        self._remove_directory(storage_id)
+
+    def _unfinish(self, storage_id: str) -> None:
+        path = self.base / storage_id
+        if (path / METADATA).exists():
+            replace_durably(path / METADATA, path / UNFINISHED)
+
+    def _remove_directory(self, storage_id: str) -> None:
+        """Remove a checkpoint's directory, in which nothing is left but the mark."""
+        path = self.base / storage_id
+        if not _content(path):
+            (path / UNFINISHED).unlink(missing_ok=True)
+        path.rmdir()
+
+    def metadata(self, storage_id: str) -> bytes | None:
+        """The content of a checkpoint's ``metadata.json``, None if there is none."""
+        try:
+            return (self.base / storage_id / METADATA).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def names(self) -> list[str]:
+        """What lies in the directory, finished or not."""
+        try:
+            return sorted(os.listdir(self.base))
+        except FileNotFoundError:
+            return []
+
+    def exists(self, storage_id: str) -> bool:
+        """Whether anything is there under that name."""
+        return os.path.lexists(self.base / storage_id)
+
+    def fetch(self, storage_id: str) -> Path:
+        """The directory of a checkpoint."""
+        return self.base / storage_id
+
+
+def _content(path: Path) -> list[Path]:
+    return [child for child in path.iterdir() if child.name != UNFINISHED]
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def is_unfinished(directory: Path) -> bool:
+    """Whether a directory holds a checkpoint that was not finished or is half deleted."""
+    if (directory / METADATA).exists():
+        return False
+    return (directory / UNFINISHED).exists() or not any(directory.iterdir())

@@ -1,0 +1,220 @@
+"""Checkpoints wherever fsspec reaches: object stores, other machines."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from det_compat.core.local_storage import METADATA
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)")
+_LOCAL_URL = re.compile(r"(file|local)://")
+
+# protocol of fsspec -> extra of this package that brings the implementation
+_EXTRAS = {
+    **dict.fromkeys(("s3", "s3a"), "s3"),
+    **dict.fromkeys(("gs", "gcs"), "gs"),
+    **dict.fromkeys(("abfs", "abfss", "az", "adl"), "azure"),
+}
+
+
+def is_url(location: str) -> bool:
+    """Whether ``location`` is a URL of fsspec, ``file://`` included, and no path."""
+    return _URL.match(location) is not None
+
+
+def local_path(url: str) -> Path | None:
+    """The path that a ``file://`` URL stands for; None for other URLs."""
+    if not _LOCAL_URL.match(url):
+        return None
+    from fsspec.implementations.local import (  # type: ignore[import-untyped]
+        LocalFileSystem,
+    )
+
+    return Path(LocalFileSystem._strip_protocol(url))
+
+
+def open_filesystem(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
+    """The fsspec filesystem of ``url`` and the path in it.
+
+    Raises:
+        ImportError: what the protocol needs is not installed.
+        ValueError: no such protocol.
+    """
+    from fsspec.core import url_to_fs  # type: ignore[import-untyped]
+
+    protocol = re.split("://|::", url, maxsplit=1)[0]
+    try:
+        filesystem, path = url_to_fs(url, **options)
+    except ImportError as error:
+        extra = _EXTRAS.get(protocol)
+        remedy = f": pip install 'det-compat[{extra}]'" if extra else ""
+        raise ImportError(
+            f"checkpoints on {protocol}:// need a package that is not here ({error}){remedy}"
+        ) from error
+    except ValueError as error:
+        raise ValueError(
+            f"cannot keep checkpoints on {protocol}://: {error}. Give a directory, or a URL of a "
+            "filesystem that fsspec knows, such as s3://bucket/prefix"
+        ) from error
+    return filesystem, path.rstrip("/")
+
+
+class RemoteStorage:
+    """A prefix of a remote filesystem with one directory a checkpoint.
+
+    New checkpoints are written to a temporary directory of this machine and uploaded at the end,
+    ``metadata.json`` last. Those that are read are downloaded once; the copies go when the process
+    ends.
+
+    Args:
+        url: where the checkpoints are.
+        options: arguments of the fsspec filesystem, such as ``endpoint_url`` for S3.
+    """
+
+    def __init__(self, url: str, options: Mapping[str, Any]) -> None:
+        self._filesystem, self._base = open_filesystem(url, options)
+        self._being_written: dict[str, Path] = {}
+        self._fetched: dict[str, Path] = {}
+
+    def location(self, storage_id: str) -> str:
+        """The URL of a checkpoint, without what a password may be in."""
+        return str(self._filesystem.unstrip_protocol(self._root(storage_id)))
+
+    def begin(self, storage_id: str) -> Path:
+        """Make the temporary directory that a new checkpoint is written into."""
+        path = Path(tempfile.mkdtemp(prefix="det_compat-"), storage_id)
+        self._being_written[storage_id] = path
+        path.mkdir()
+        return path
+
+    def commit(self, storage_id: str, metadata: str) -> None:
+        """Upload a checkpoint and make it complete.
+
+        Raises:
+            OSError: it could not be uploaded, or not all of it has arrived.
+        """
+        path, root = self._being_written[storage_id], self._root(storage_id)
+        files = {f"{root}/{file.relative_to(path).as_posix()}": file for file in _files(path)}
+        with _as_os_error():
+            for target, file in files.items():
+                self._filesystem.put_file(str(file), target)
+            self._check_arrived(root, {name: file.stat().st_size for name, file in files.items()})
+            (path / METADATA).write_text(metadata, encoding="utf-8")
+            self._filesystem.put_file(str(path / METADATA), f"{root}/{METADATA}")
+        self._remove_local(storage_id)
+
+    def _check_arrived(self, root: str, sizes: dict[str, int]) -> None:
+        self._filesystem.invalidate_cache()
+        there = self._filesystem.find(root, detail=True) if sizes else {}
+        arrived = {name.lstrip("/"): info["size"] for name, info in there.items()}
+        missing = [name for name in sizes if arrived.get(name.lstrip("/")) != sizes[name]]
+        if missing:
+            raise OSError(f"{', '.join(missing)} did not arrive whole")
+
+    def discard(self, storage_id: str) -> None:
+        """Remove what was begun, here and there, as far as that is possible."""
+        self._remove_local(storage_id)
+        with contextlib.suppress(OSError):
+            self.delete(storage_id)
+
+    def _remove_local(self, storage_id: str) -> None:
+        if path := self._being_written.pop(storage_id, None):
+            shutil.rmtree(path.parent, ignore_errors=True)
+
+    def delete(self, storage_id: str) -> None:
+        """Remove a checkpoint; killed in between, it leaves an unfinished one."""
+        root = self._root(storage_id)
+        with _as_os_error():
+            self._filesystem.invalidate_cache()
+            with contextlib.suppress(FileNotFoundError):
+                self._filesystem.rm_file(f"{root}/{METADATA}")
+            self._filesystem.invalidate_cache()
+            # An object store has no directory any more once the last file is gone.
+            if self._filesystem.exists(root):
+                self._filesystem.rm(root, recursive=True)
+
+    def metadata(self, storage_id: str) -> bytes | None:
+        """The content of a checkpoint's ``metadata.json``, None if there is none."""
+        with _as_os_error():
+            self._filesystem.invalidate_cache()
+            try:
+                content: bytes = self._filesystem.cat_file(f"{self._root(storage_id)}/{METADATA}")
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+        return content
+
+    def names(self) -> list[str]:
+        """What lies under the prefix, finished or not."""
+        with _as_os_error():
+            self._filesystem.invalidate_cache()
+            try:
+                paths = self._filesystem.ls(self._base, detail=False)
+            except FileNotFoundError:
+                return []
+        return sorted(path.rstrip("/").rpartition("/")[2] for path in paths)
+
+    def exists(self, storage_id: str) -> bool:
+        """Whether anything is there under that name."""
+        with _as_os_error():
+            self._filesystem.invalidate_cache()
+            return bool(self._filesystem.exists(self._root(storage_id)))
+
+    def fetch(self, storage_id: str) -> Path:
+        """A copy of a checkpoint on this machine, removed when the process ends.
+
+        Raises:
+            OSError: it could not be downloaded.
+        """
+        if storage_id not in self._fetched:
+            self._fetched[storage_id] = self._download(storage_id)
+        return self._fetched[storage_id]
+
+    def _download(self, storage_id: str) -> Path:
+        folder = tempfile.mkdtemp(prefix="det_compat-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        root, path = self._root(storage_id), Path(folder, storage_id)
+        path.mkdir()
+        with _as_os_error():
+            for name, info in self._filesystem.find(root, detail=True).items():
+                relative = name.lstrip("/").removeprefix(root.lstrip("/")).lstrip("/")
+                target = _inside(path, relative)
+                if relative == "" or relative.endswith("/"):  # Determined's mark of a directory
+                    target.mkdir(parents=True, exist_ok=True)
+                    continue
+                target.parent.mkdir(parents=True, exist_ok=True)
+                self._filesystem.get_file(name, str(target))
+                if info["size"] not in (None, target.stat().st_size):
+                    raise OSError(f"{name} was not downloaded whole")
+        return path
+
+    def _root(self, storage_id: str) -> str:
+        return f"{self._base}/{storage_id}"
+
+
+def _files(path: Path) -> list[Path]:
+    return sorted(file for file in path.rglob("*") if file.is_file())
+
+
+def _inside(folder: Path, relative: str) -> Path:
+    # An object may have any name.
+    if ".." in relative.split("/"):
+        raise OSError(f"a file of the checkpoint is called {relative!r}, which is no place in it")
+    return folder / relative
+
+
+@contextlib.contextmanager
+def _as_os_error() -> Iterator[None]:
+    """Filesystems raise errors of their own HTTP libraries, which have no base class in common."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:
+        raise OSError(f"{type(error).__name__}: {error}") from error

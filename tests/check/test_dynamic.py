@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.check.trees import check_code, statuses
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import importlib\nimportlib.import_module(name)",
+        "from importlib import import_module\nimport_module(f'determined.{part}')",
+        "__import__(name)",
+        "__import__('deter' + rest)",
+        "exec(text)",
+        "eval(f'{kind}(3)')",
+        "import determined as det\ngetattr(det, name)",
+        "def f(context):\n    context.wrap_model(1)\n    getattr(context, name)()",
+    ],
+)
+def test_what_is_decided_at_run_time_is_counted(tmp_path: Path, code: str) -> None:
+    report = check_code(tmp_path, code + "\n")
+    assert len(report.dynamic) == 1
+    assert not report.works
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import importlib\nimportlib.import_module('models.' + name)",
+        "import importlib\nimportlib.import_module(f'models.{name}')",
+        "import importlib\nimportlib.import_module('torch')",
+        "eval('3')",
+        "exec('x = %s' % 3)",
+        "model.eval()",
+        "getattr(model, name)",
+        "re.compile(text)",
+    ],
+)
+def test_what_cannot_be_determined_is_not(tmp_path: Path, code: str) -> None:
+    report = check_code(tmp_path, code + "\n")
+    assert report.dynamic == []
+    assert report.works
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        ("import_module('determined.keras')", "determined.keras"),
+        ("mock.patch('determined.pytorch.DataLoader')", "determined.pytorch.DataLoader"),
+        ("monkeypatch.setattr('determined.core.init', 3)", "determined.core.init"),
+    ],
+)
+def test_names_in_strings(tmp_path: Path, code: str, name: str) -> None:
+    assert name in statuses(check_code(tmp_path, code + "\n"))
+
+
+def test_a_logger_is_no_reference(tmp_path: Path) -> None:
+    code = "import logging\nlogging.getLogger('determined.core')\n"
+    assert check_code(tmp_path, code).findings == []

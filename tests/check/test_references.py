@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from det_compat.check.findings import Status
+from tests.check.trees import check_code, statuses
+
+TRIAL = """\
+from determined.pytorch import PyTorchCallback, PyTorchTrial
+
+class T(PyTorchTrial):
+    def __init__(self, context):
+        self.context = context
+    def train_batch(self, batch, epoch_idx, batch_idx): ...
+    def build_training_data_loader(self): ...
+    def build_validation_data_loader(self): ...
+"""
+
+
+def test_places_are_those_of_the_names(tmp_path: Path) -> None:
+    code = 'import determined as det, os\ns = "é"; det.pytorch.init; det.core.init\n'
+    report = check_code(tmp_path, code)
+    places = [(f.name, f.place.line, f.place.column) for f in report.findings]
+    assert places == [
+        ("determined", 1, 8),
+        ("determined.pytorch.init", 2, 22),
+        ("determined.core.init", 2, 37),
+    ]
+
+
+def test_a_method_that_is_overridden_is_a_reference(tmp_path: Path) -> None:
+    report = check_code(tmp_path, TRIAL)
+    place = next(f.place for f in report.findings if f.name == "PyTorchTrial.train_batch")
+    assert (place.line, place.column) == (6, 9)
+
+
+def test_callbacks_have_hooks_of_several_releases(tmp_path: Path) -> None:
+    code = """
+from determined.pytorch import PyTorchCallback
+class C(PyTorchCallback):
+    def on_validation_end(self, metrics): ...
+    def on_before_optimizer_step(self, parameters): ...
+    def helper(self): ...
+"""
+    found = statuses(check_code(tmp_path, code))
+    assert found["PyTorchCallback.on_validation_end"] == "same"
+    assert found["PyTorchCallback.on_before_optimizer_step"] == "different"
+    assert "PyTorchCallback.helper" not in found
+
+
+def test_a_refused_class_attribute_is_found(tmp_path: Path) -> None:
+    code = TRIAL + "    trial_controller_class = None\n"
+    found = statuses(check_code(tmp_path, code))
+    assert found["PyTorchTrial.trial_controller_class"] == "refused"
+
+
+def test_helpers_named_as_methods_of_0_12_are_the_trials_own(tmp_path: Path) -> None:
+    code = TRIAL + "    def build_model(self): ...\n    def run(self): self.context.model\n"
+    found = statuses(check_code(tmp_path, code))
+    assert "PyTorchTrial.build_model" not in found
+    assert found["PyTorchTrialContext.model"] == "refused"
+
+
+@pytest.mark.parametrize(
+    ("statement", "status"),
+    [
+        ("context.mine = 1; context.mine", "same"),
+        ("setattr(context, 'mine', 1); context.mine", "same"),
+        ("if hasattr(context, 'mine'): context.mine", "different"),
+        ("getattr(context, 'mine', None)", "different"),
+        ("getattr(context, 'mine')", "refused"),
+        ("context.mine", "refused"),
+        ("context._mine", "refused"),
+        ("context.backward", "same"),
+        ("context._epoch_len", "same"),
+        ("context.models.append(1)", "same"),
+    ],
+)
+def test_attributes_of_the_context(tmp_path: Path, statement: str, status: str) -> None:
+    code = TRIAL.replace("self.context = context", statement)
+    on_context = [f for f in check_code(tmp_path, code).findings if "Context." in f.name]
+    assert {f.support.status.value for f in on_context} == {status}
+
+
+GUARDED = """
+try:
+    from determined.experimental import client
+except {caught}:
+    client = None
+"""
+
+
+@pytest.mark.parametrize(
+    ("caught", "status"),
+    [
+        ("ImportError", "different"),
+        ("(KeyError, ImportError)", "different"),
+        ("Exception", "different"),
+        ("ModuleNotFoundError", "refused"),
+        ("ValueError", "refused"),
+    ],
+)
+def test_a_refused_import_that_is_caught_works(tmp_path: Path, caught: str, status: str) -> None:
+    report = check_code(tmp_path, GUARDED.format(caught=caught))
+    assert statuses(report)["determined.experimental.client"] == status
+
+
+def test_what_is_caught_around_a_function_is_not_caught_in_it(tmp_path: Path) -> None:
+    code = """
+try:
+    def f():
+        from determined.experimental import client
+except ImportError:
+    pass
+"""
+    assert statuses(check_code(tmp_path, code)) == {"determined.experimental.client": "refused"}
+
+
+def test_names_for_type_checkers_only_are_never_needed(tmp_path: Path) -> None:
+    code = """
+from __future__ import annotations
+from typing import TYPE_CHECKING
+if TYPE_CHECKING:
+    from determined.experimental import client
+def f(it: client.Trial): ...
+"""
+    assert {f.support.status for f in check_code(tmp_path, code).findings} == {Status.SAME}
+
+
+def test_annotations_that_are_evaluated_are_needed(tmp_path: Path) -> None:
+    code = "import determined as det\ndef f(it: det.ExperimentConfig): ...\n"
+    assert statuses(check_code(tmp_path, code))["determined.ExperimentConfig"] == "refused"
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("info = det.get_cluster_info()\ninfo.trial", "refused"),
+        ("info = det.get_cluster_info()\nif info is not None:\n    info.trial", "different"),
+        ("info = det.get_cluster_info()\nx = info.trial if info else 3", "different"),
+        ("det.get_cluster_info().trial", "refused"),
+        ("info = det.get_cluster_info()\nassert info is not None\ninfo.trial", "refused"),
+    ],
+)
+def test_the_cluster_that_is_not_there(tmp_path: Path, code: str, status: str) -> None:
+    found = statuses(check_code(tmp_path, f"import determined as det\n{code}\n"))
+    assert found["get_cluster_info().trial"] == status
+
+
+def test_what_comes_from_refused_calls_is_refused(tmp_path: Path) -> None:
+    code = """
+from determined.experimental import Determined
+client = Determined()
+client.get_experiment(3).top_checkpoint()
+"""
+    found = statuses(check_code(tmp_path, code))
+    assert (
+        found["determined.experimental.Determined().get_experiment().top_checkpoint"] == "refused"
+    )
+
+
+def test_code_that_was_migrated_has_nothing_to_report(tmp_path: Path) -> None:
+    code = """
+import det_compat
+from det_compat import pytorch, to_lightning
+class T(pytorch.PyTorchTrial):
+    def __init__(self, context):
+        context.nothing
+    def train_batch(self, batch, epoch_idx, batch_idx): ...
+    def build_training_data_loader(self): ...
+    def build_validation_data_loader(self): ...
+"""
+    found = check_code(tmp_path, code)
+    assert [f.name for f in found.with_status(Status.REFUSED)] == ["PyTorchTrialContext.nothing"]
+    assert all(f.name.startswith("PyTorchTrial") for f in found.findings)
+
+
+def test_every_refusal_says_what_to_do_and_where_to_read_on(tmp_path: Path) -> None:
+    code = """
+from determined import core, keras
+from determined.pytorch.deepspeed import DeepSpeedTrial
+from determined_common import check
+from model_hub.huggingface import BaseTransformerTrial
+with core.init() as it: ...
+"""
+    refused = check_code(tmp_path, code).with_status(Status.REFUSED)
+    assert len(refused) == 5
+    assert all(f.support.note and f.support.link.startswith("MIGRATION.md#") for f in refused)
+
+
+def test_a_trial_by_its_annotation_has_attributes_of_its_own(tmp_path: Path) -> None:
+    code = """
+from typing import cast
+from determined.pytorch import PyTorchCallback, PyTorchTrial, PyTorchTrialContext
+class C(PyTorchCallback):
+    def __init__(self, trial: PyTorchTrial):
+        self.trial = trial
+        self.kept = cast(PyTorchTrialContext, getattr(trial, "context"))
+    def on_validation_start(self):
+        self.trial.build_training_data_loader()
+        self.trial.model, self.trial.build_model(), self.trial.anything
+        self.trial.context.backward, self.kept.get_hparams
+"""
+    found = statuses(check_code(tmp_path, code))
+    assert found["PyTorchTrial.build_training_data_loader"] == "different"
+    assert found["PyTorchTrialContext.backward"] == "same"
+    assert found["PyTorchTrialContext.get_hparams"] == "same"
+    assert not {name for name in found if name.endswith((".model", ".build_model", ".anything"))}

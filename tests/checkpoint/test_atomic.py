@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+
+from det_compat.checkpoint.atomic import atomic_write
+from tests.fresh_python import python
+
+
+def test_the_file_is_there_at_the_end(tmp_path: Path) -> None:
+    target = tmp_path / "new" / "x"
+    with atomic_write(target) as file:
+        file.write(b"content")
+        assert not target.exists()
+    assert target.read_bytes() == b"content"
+    assert os.listdir(target.parent) == ["x"]
+
+
+def test_its_mode_is_that_of_any_new_file(tmp_path: Path) -> None:
+    with atomic_write(tmp_path / "x") as file:
+        file.write(b"")
+    (tmp_path / "y").touch()
+    assert (tmp_path / "x").stat().st_mode == (tmp_path / "y").stat().st_mode
+
+
+def test_an_error_keeps_what_was_there(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("before")
+    with pytest.raises(KeyError), atomic_write(tmp_path / "x") as file:
+        file.write(b"after")
+        raise KeyError
+    assert (tmp_path / "x").read_text() == "before" and os.listdir(tmp_path) == ["x"]
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("before")
+    (tmp_path / "link").symlink_to("x")
+    with atomic_write(tmp_path / "link") as file:
+        file.write(b"after")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "x").read_text() == "after"
+
+
+def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for target in (tmp_path, tmp_path / "file" / "x", Path("/proc/none/x")):
+        with pytest.raises(OSError) as caught, atomic_write(target):
+            pass
+        assert caught.value.filename == str(target)
+
+
+FULL = """
+import os, resource, signal, sys, torch
+from det_compat.checkpoint.atomic import atomic_write
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+try:
+    with atomic_write("x") as file:
+        torch.save({"a": torch.zeros(100_000)}, file)
+except OSError as error:
+    print(error.filename, open("x").read(), os.listdir("."))
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGXFSZ"), reason="no limit of file sizes here")
+def test_a_full_disk_keeps_what_was_there(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("before")
+    done = python("-c", FULL, cwd=tmp_path)
+    assert done.stdout == "x before ['x']\n", done.stderr
+
+
+def test_errors_of_other_files_keep_their_name(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught, atomic_write(tmp_path / "x"):
+        (tmp_path / "other").read_bytes()
+    assert caught.value.filename == str(tmp_path / "other")
+
+
+def test_errors_of_torch_that_are_not_the_disks(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="mine"), atomic_write(tmp_path / "x") as file:
+        torch.save({}, file)
+        raise RuntimeError("mine")

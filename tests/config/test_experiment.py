@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import det_compat
+from det_compat.config import read_config
+from det_compat.config.lengths import Length, Unit
+from tests.config.samples import ALL, parsed
+from tests.fresh_python import python
+
+SHARED = Path(det_compat.__file__).parents[2] / "shared/experiment-configs"
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/experiment-configs is not there")
+def test_every_shared_config_is_understood() -> None:
+    configs = {path.name: read_config(path) for path in sorted(SHARED.glob("*.yaml"))}
+    assert len(configs) >= 12
+    lengths = {name: str(config.length) for name, config in configs.items()}
+    assert lengths["0.12-cifar10-const.yaml"] == "50000 batches"
+    assert lengths["0.17-byol-nested-hparams.yaml"] == "100 epochs"
+    assert lengths["0.38-mnist-adaptive.yaml"] == "937 batches"
+    assert configs["0.12-cifar10-const.yaml"].hyperparameters.constants()["learning_rate"] == 1e-4
+    assert configs["0.12-cifar10-adaptive.yaml"].searcher.name == "adaptive_asha"
+    assert configs["0.12-cifar10-distributed.yaml"].slots_per_trial == 16
+    assert not any(config.refused for config in configs.values())
+
+
+def read(name: str, tmp_path: Path):
+    path = tmp_path / f"{name}.yaml"
+    path.write_text(ALL[name])
+    return read_config(path)
+
+
+def test_pedl(tmp_path: Path) -> None:
+    config = read("pedl", tmp_path)
+    assert config.name == "pedl" and config.length == Length(1600, Unit.BATCHES)
+    assert config.global_batch_size == 64
+    assert set(config.ignored) == {
+        "environment.runtime_packages", "environment.image", "resources.native_parallel",
+        "resources.weight", "tensorboard_storage", "security",
+    }  # fmt: skip
+
+
+def test_0_12(tmp_path: Path) -> None:
+    config = read("old", tmp_path)
+    assert config.length == Length(400, Unit.BATCHES)
+    assert str(config.periods.validation) == "100 batches" and not config.periods.checkpoint.value
+    assert config.checkpoint_storage.url == "file:///tmp/ckpt"
+    assert config.raw["searcher"]["max_length"] == {"batches": 400}
+    assert config.raw["searcher"]["max_steps"] == 8
+    assert config.raw["min_validation_period"] == {"batches": 100}
+    assert config.raw["scheduling_unit"] == 50
+
+
+def test_0_17(tmp_path: Path) -> None:
+    config = read("nested", tmp_path)
+    assert config.hyperparameters.constants()["override.max_norm"] == 1e-4
+    assert config.hyperparameters.constants()["mixup"] == {"alpha": 0.1, "size": 64}
+    assert config.periods.records_per_epoch == 50_000 and config.periods.initial_validation
+    assert config.entrypoint and config.entrypoint.trial == "model_def:Trial"
+    assert "s3cret" not in repr(config)
+
+
+def test_0_38(tmp_path: Path) -> None:
+    config = read("new", tmp_path)
+    assert config.length == Length(937, Unit.BATCHES)
+    assert config.integrations == {"pachyderm": {"dataset": {"repo": "r", "token": "t"}}}
+    assert "max_length" not in config.raw["searcher"]
+
+
+def test_raw_is_as_on_a_cluster() -> None:
+    given = {"lr": 0.1, "net": {"act": "relu", "n": {"type": "int", "minval": 1, "maxval": 2}}}
+    raw = parsed(hyperparameters=given, resources={"slots_per_trial": 2}).raw
+    assert raw["hyperparameters"] == {
+        "lr": {"type": "const", "val": 0.1},
+        "net": {"act": {"type": "const", "val": "relu"}, "n": given["net"]["n"]},
+    }
+    assert raw["resources"]["slots_per_trial"] == 2 and raw["resources"]["weight"] == 1
+    assert raw["searcher"] == {"name": "single", "metric": "loss", "smaller_is_better": True}
+    assert raw["min_checkpoint_period"] == {"batches": 0} and raw["data"] == {}
+    raw["data"]["changed"] = 1
+    assert parsed().raw["data"] == {}
+
+
+def test_it_needs_neither_torch_nor_numpy(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(ALL["nested"])
+    code = """
+import sys
+from det_compat.config import read_config
+read_config("c.yaml")
+print({"torch", "numpy", "pytorch_lightning", "determined", "rich"} & {*sys.modules})
+"""
+    assert python("-c", code, cwd=tmp_path).stdout == "set()\n"
