@@ -38,6 +38,8 @@ class DeterminedCheckpointIO(TorchCheckpointIO):
     def __init__(self, trust: bool = False) -> None:
         super().__init__()
         self._trust = trust
+        #: Called with the path of the next file that is written on a disk, when it is complete.
+        self.on_written: Callable[[Path], None] | None = None
 
     def load_checkpoint(
         self,
@@ -85,6 +87,9 @@ class DeterminedCheckpointIO(TorchCheckpointIO):
             return
         with atomic_write(name) as file:
             torch.save(checkpoint, file)
+        written, self.on_written = self.on_written, None
+        if written is not None:
+            written(Path(name))
 
 
 def _checked(path: _Path, content: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import signal
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
@@ -14,6 +15,7 @@ from pytorch_lightning.trainer.states import TrainerFn
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 
 from det_compat.adapters.adapted import user_trial
+from det_compat.adapters.checkpoint_io import DeterminedCheckpointIO
 from det_compat.adapters.continuation import continuation
 from det_compat.adapters.loaders import TrainingBatches, ValidationBatches, WholeDataset
 from det_compat.adapters.loop_progress import (
@@ -27,7 +29,12 @@ from det_compat.adapters.loop_progress import (
 from det_compat.adapters.preemption import Preempted, TerminationSignal
 from det_compat.adapters.publish import MetricsPublisher
 from det_compat.adapters.resumption import Resumption
-from det_compat.adapters.run_state import KEPT_BY_LIGHTNING, plain_state, run_state
+from det_compat.adapters.run_state import (
+    kept_by_lightning,
+    plain_or_as_it_is,
+    plain_state,
+    run_state,
+)
 from det_compat.adapters.strategy import (
     check_flags,
     count_step,
@@ -36,9 +43,13 @@ from det_compat.adapters.strategy import (
 )
 from det_compat.adapters.trial_run import TrialRun
 from det_compat.adapters.trial_state import TrialState
+from det_compat.plain_types import from_plain
 from det_compat.pytorch._context import PyTorchTrialContext
 
 logger = logging.getLogger("det_compat")
+
+# What Lightning saves of optimizers and schedulers, which may hold numbers of NumPy.
+_OF_LIGHTNING = {"optimizer_states", "lr_schedulers"}
 
 
 class TrialHooks(pl.LightningModule):
@@ -297,18 +308,30 @@ class TrialHooks(pl.LightningModule):
         state = run_state(self.run)
         if self.run.is_chief:
             self.run.callbacks.call("on_checkpoint_save_start", state)
-        kept = {key: value for key, value in state.items() if key not in KEPT_BY_LIGHTNING}
+        kept = {key: state[key] for key in state.keys() - kept_by_lightning(self.context)}
+        for key in _OF_LIGHTNING & checkpoint.keys():
+            checkpoint[key] = plain_or_as_it_is(checkpoint[key], key)
         checkpoint["determined"] = {
             **plain_state(kept),
             "trial_state": dict(vars(self.run.state)),
             "continuation": self.state_to_go_on(),
         }
+        checkpoint_io = self.trainer.strategy.checkpoint_io
+        if isinstance(checkpoint_io, DeterminedCheckpointIO):
+            checkpoint_io.on_written = self._tell_of_checkpoint
+
+    def _tell_of_checkpoint(self, path: Path) -> None:
+        # Only the chief's process writes, and gets here.
+        self.run.callbacks.checkpoint_written(str(path.parent))
+        self.run.callbacks.call("on_checkpoint_upload_end", uuid=path.stem)
 
     def state_to_go_on(self) -> dict[str, Any]:
         """What else goes into a checkpoint, in plain types. Every rank has to call it."""
         return {**continuation(self.run), "published": self._publisher.state_dict()}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        for key in _OF_LIGHTNING & checkpoint.keys():
+            checkpoint[key] = from_plain(checkpoint[key])
         state = checkpoint.get("determined") or {}
         self._publisher.load_state_dict(_published(state))
         with contextlib.suppress(RuntimeError):  # load_from_checkpoint has no Trainer

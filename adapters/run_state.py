@@ -16,9 +16,6 @@ from det_compat.pytorch._context import PyTorchTrialContext
 
 logger = logging.getLogger("determined.pytorch")
 
-# Lightning keeps these in its own part of a checkpoint.
-KEPT_BY_LIGHTNING = ("models_state_dict", "optimizers_state_dict")
-
 # Of what is restored, these are no part of Determined's checkpoints.
 _NOT_SEEN = ("continuation", "trial_state", "loops")
 
@@ -37,6 +34,12 @@ def run_state(run: TrialRun) -> dict[str, Any]:
     return state
 
 
+def kept_by_lightning(context: PyTorchTrialContext) -> set[str]:
+    """The keys of ``run_state`` that are in Lightning's own part of its checkpoints."""
+    all_of_torch = all(isinstance(one, torch.optim.Optimizer) for one in context.optimizers)
+    return {"models_state_dict", "optimizers_state_dict"} if all_of_torch else {"models_state_dict"}
+
+
 def restore_run(run: TrialRun, state: dict[str, Any]) -> None:
     """Put back what ``state`` has, and what callbacks make of it in ``on_checkpoint_load_start``.
 
@@ -50,13 +53,27 @@ def restore_run(run: TrialRun, state: dict[str, Any]) -> None:
         load_weights(context.models, state)
     _load_all(context.optimizers, state.get("optimizers_state_dict"), "optimizers")
     _load_all(context.lr_schedulers, state.get("lr_schedulers_state_dict"), "LR schedulers")
-    if context._scaler is not None and "scaler_state_dict" in state:
-        context._scaler.load_state_dict(state["scaler_state_dict"])
-    elif (context._scaler is not None) != ("scaler_state_dict" in state):
+    scaler_state = state.get("scaler_state_dict") or _of_apex(state.get("amp_state"))
+    if context._scaler is not None and scaler_state is not None:
+        context._scaler.load_state_dict(scaler_state)
+    elif (context._scaler is not None) != (scaler_state is not None):
         logger.warning("only one of checkpoint and trial has a gradient scaler; it is not restored")
     if "rng_state" in state:
         _set_rng_state(state["rng_state"], context.device)
     run.callbacks.load_state_dict(state.get("callbacks", {}))
+
+
+def _of_apex(amp_state: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The state of NVIDIA Apex's first loss scaler, as torch's GradScaler has it."""
+    if not amp_state or "loss_scaler0" not in amp_state:
+        return None
+    of_apex = amp_state["loss_scaler0"]
+    # Apex's factors and interval are those that GradScaler has by default.
+    return {
+        **torch.amp.GradScaler("cpu").state_dict(),
+        "scale": float(of_apex["loss_scale"]),
+        "_growth_tracker": int(of_apex["unskipped"]),
+    }
 
 
 def _kept_by_lightning(context: PyTorchTrialContext) -> dict[str, Any]:
@@ -75,10 +92,11 @@ def without_numpy(state: dict[str, Any]) -> dict[str, Any]:
 
 def plain_state(state: dict[str, Any]) -> dict[str, Any]:
     """``state`` in plain types, but for what has none, which is named in a warning."""
-    return {key: _plain_or_as_it_is(value, key) for key, value in without_numpy(state).items()}
+    return {key: plain_or_as_it_is(value, key) for key, value in without_numpy(state).items()}
 
 
-def _plain_or_as_it_is(value: Any, key: str) -> Any:
+def plain_or_as_it_is(value: Any, key: str) -> Any:
+    """``value`` in plain types, or as it is, with a warning that names ``key``."""
     try:
         return to_plain(value, key)
     except NotPlainError as error:

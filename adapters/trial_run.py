@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 
+from det_compat.adapters.batch_stream import BatchStream
 from det_compat.adapters.callbacks import TrialCallbacks
 from det_compat.adapters.checks import check_trial, evaluates_batches
 from det_compat.adapters.loaders import (
     UNSIZED,
-    BatchStream,
     ValidationBatches,
     WholeDataset,
     length_of,

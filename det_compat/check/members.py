@@ -59,6 +59,9 @@ _NO_REDUCERS = refused(
     "since Determined 0.18 reducers are the context's own: context.wrap_reducer(...)",
     "names-that-are-not-there",
 )
+_OLD_REDUCERS = different(
+    "of Determined 0.13 to 0.17, and there: context.wrap_reducer(...)", "older-generations"
+)
 _HOOK_OF_0_12 = different(
     "called for trials of Determined 0.12; in the context API it never was", "determined-012"
 )
@@ -158,7 +161,8 @@ MEMBERS: dict[str, dict[str, Support]] = {
     },
     _EXPERIMENTAL: {
         **_all("disable_auto_to_device disable_dataset_reproducibility_checks use_amp", SAME),
-        **_all("wrap_reducer reset_reducers reduce_metrics", _NO_REDUCERS),
+        "wrap_reducer": _OLD_REDUCERS,
+        **_all("reset_reducers reduce_metrics", _NO_REDUCERS),
         **_all("cache_train_dataset cache_validation_dataset", _NO_KERAS),
     },
     _ENV: {

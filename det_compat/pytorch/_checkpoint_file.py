@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from det_compat.checkpoint.torch_file import load_torch_file
 from det_compat.checkpoint.weights import under_names
-
-
-def load_state_dict_file(path: Path, **torch_load_kwargs: Any) -> dict[str, Any]:
-    """The content of ``state_dict.pth``, without running code from it: see ``load_torch_file``."""
-    content: dict[str, Any] = load_torch_file(path, **torch_load_kwargs)
-    return content
 
 
 def load_weights(models: list[nn.Module], checkpoint: dict[str, Any]) -> None:

@@ -30,6 +30,10 @@ class PyTorchExperimentalContext:
         self._parent.wrap_scaler(grad_scaler(self._parent.device))
         self._auto_amp = True
 
+    def wrap_reducer(self, *args: Any, **kwargs: Any) -> Any:
+        """``context.wrap_reducer``, under its name of Determined 0.13 to 0.17."""
+        return self._parent.wrap_reducer(*args, **kwargs)
+
     def disable_dataset_reproducibility_checks(self) -> None:
         """Let the trial return loaders that are not ``det_compat.pytorch.DataLoader``.
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,9 +8,9 @@ import torch
 from torch.utils.data import IterableDataset
 
 from det_compat import core
+from det_compat.adapters.batch_stream import BatchStream
 from det_compat.adapters.loaders import (
     UNSIZED,
-    BatchStream,
     TrainingBatches,
     ValidationBatches,
     WholeDataset,
@@ -81,35 +80,6 @@ def test_a_stream_goes_on_where_it_was() -> None:
     assert len(first) == 2
     assert [int(next(iter(first))) for _ in range(2)] == [0, 1]
     assert [int(next(iter(second))) for _ in range(2)] == [2, 0]
-
-
-def test_a_stream_over_a_loader_that_ends(caplog: pytest.LogCaptureFixture) -> None:
-    stream = BatchStream([1, 2])
-    with caplog.at_level(logging.WARNING):
-        assert [next(stream) for _ in range(5)] == [1, 2, 1, 2, 1]
-    assert "RepeatBatchSampler" in caplog.records[0].getMessage()
-
-
-def test_an_iterator_that_is_over_after_one_round() -> None:
-    stream = BatchStream(iter([1]))
-    assert next(stream) == 1
-    with pytest.raises(RuntimeError, match="can be iterated only once"):
-        next(stream)
-
-
-def test_an_empty_stream() -> None:
-    with pytest.raises(RuntimeError, match="the training loader gave no batch"):
-        next(BatchStream([]))
-
-
-def test_closing_a_stream_ends_the_workers() -> None:
-    loader = torch.utils.data.DataLoader([1, 2, 3, 4], num_workers=1)  # type: ignore[arg-type]
-    stream = BatchStream(loader)
-    next(stream)
-    [worker] = stream._iterator._workers
-    stream.close()
-    worker.join(10)
-    assert not worker.is_alive()
 
 
 def test_validation_batches_start_with_the_first_batch_asked_for() -> None:

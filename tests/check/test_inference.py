@@ -164,7 +164,7 @@ class T(PyTorchTrial):
 """
     found = statuses(check_code(tmp_path, code))
     assert found["DistributedContext.get_rank"] == "same"
-    assert found["PyTorchExperimentalContext.wrap_reducer"] == "refused"
+    assert found["PyTorchExperimentalContext.wrap_reducer"] == "different"
     assert found["TrialEnv.hparams"] == "refused"
 
 
