@@ -26,6 +26,7 @@ from det_compat.adapters.loop_progress import (
     validate_now,
     validation_was_due,
 )
+from det_compat.adapters.overhead import PlainAttributes
 from det_compat.adapters.preemption import Preempted, TerminationSignal
 from det_compat.adapters.publish import MetricsPublisher
 from det_compat.adapters.resumption import Resumption
@@ -52,7 +53,7 @@ logger = logging.getLogger("det_compat")
 _OF_LIGHTNING = {"optimizer_states", "lr_schedulers"}
 
 
-class TrialHooks(pl.LightningModule):
+class TrialHooks(PlainAttributes, pl.LightningModule):
     """A LightningModule whose hooks run a trial; subclasses say where the trial comes from.
 
     The models of the trial are the submodules of ``models``, without DistributedDataParallel, so

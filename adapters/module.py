@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import copyreg
 import functools
-import importlib
+import pkgutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -139,7 +139,9 @@ class TrialModule(TrialHooks, metaclass=_TrialModuleType):
     ) -> None:
         weights = self.models.state_dict()
         core_context = core.Context(
-            distributed=distributed, tensorboard_path=self._tensorboard_path()
+            checkpoint=self._checkpoints(),
+            distributed=distributed,
+            tensorboard_path=self._tensorboard_path(),
         )
         context = PyTorchTrialContext(
             core_context=core_context,
@@ -151,7 +153,7 @@ class TrialModule(TrialHooks, metaclass=_TrialModuleType):
             aggregation_frequency=self._arguments["aggregation_frequency"],
             steps_completed=0,
             managed_training=True,
-            debug_enabled=False,
+            debug_enabled=bool((self._arguments["exp_conf"] or {}).get("debug")),
         )
         context.device = device
         context.ddp_kwargs.update(ddp)
@@ -162,6 +164,9 @@ class TrialModule(TrialHooks, metaclass=_TrialModuleType):
             self.attach_run(TrialRun(trial, context))
         if weights:
             self.models.load_state_dict(weights)
+
+    def _checkpoints(self) -> core.CheckpointContext | None:
+        return None
 
     def _tensorboard_path(self) -> Path | None:
         try:
@@ -258,9 +263,8 @@ copyreg.pickle(_TrialModuleType, _reduce_class)
 
 
 def _import_class(path: str) -> type:
-    module_name, _, name = path.replace(":", ".").rpartition(".")
     try:
-        found: type = getattr(importlib.import_module(module_name), name)
+        found: type = pkgutil.resolve_name(path)
     except (ImportError, AttributeError, ValueError) as error:
         raise TypeError(
             f"cannot import the trial class {path!r} ({error}); expected 'package.module.MyTrial', "

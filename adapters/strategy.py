@@ -17,6 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from det_compat import core
 from det_compat.adapters.checkpoint_io import DeterminedCheckpointIO
+from det_compat.adapters.overhead import cut_overhead
 from det_compat.checkpoint.trust import trusts_checkpoints
 from det_compat.errors import InvalidExperimentException
 
@@ -33,6 +34,7 @@ def prepare_trainer(trainer: pl.Trainer) -> None:
             f"strategy {type(strategy).__name__} does not go with a PyTorchTrial, whose models "
             "are moved and distributed one by one: use strategy='ddp', or one device"
         )
+    cut_overhead(trainer)
     # Lightning's check before training would run callbacks and reducers of the trial.
     trainer.num_sanity_val_steps = 0
     # Tensors of inference mode cannot be used in autograd afterwards; Determined's could.
