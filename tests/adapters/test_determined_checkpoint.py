@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -107,3 +109,55 @@ def test_environments_hidden_folders_and_large_files_stay_out() -> None:
     code = path / "code"
     found = sorted(str(p.relative_to(code)) for p in code.rglob("*") if p.is_file())
     assert found == ["pkg/a.py"]
+
+
+REFERENCE = """
+import sys, torch
+from torch import nn
+from determined import pytorch
+
+class Net(pytorch.PyTorchTrial):
+    def __init__(self, context):
+        self.context = context
+        self.model = context.wrap_model(nn.Linear(3, 1))
+        self.optimizer = context.wrap_optimizer(torch.optim.SGD(self.model.parameters(), lr=0.5))
+    def train_batch(self, batch, epoch_idx, batch_idx):
+        raise AssertionError("the checkpoint is at the end of training")
+    def evaluate_batch(self, batch):
+        return {"loss": 0.0}
+    def build_training_data_loader(self):
+        return pytorch.DataLoader([torch.ones(3)] * 4, batch_size=2)
+    build_validation_data_loader = build_training_data_loader
+
+loaded = pytorch.load_trial_from_checkpoint_path(sys.argv[1], trial_class=Net,
+    torch_load_kwargs={"weights_only": True})
+with pytorch.init(hparams={}) as context:
+    trial = Net(context)
+    pytorch.Trainer(trial, context).fit(
+        max_length=pytorch.Batch(7), latest_checkpoint=sys.argv[1].rpartition("/")[2]
+    )
+torch.save([loaded.model.state_dict(), trial.model.state_dict(),
+    trial.optimizer.state_dict()["param_groups"][0]["lr"]], sys.argv[2])
+"""
+
+
+def test_determined_itself_reads_it(tmp_path: Path) -> None:
+    run, path = written(Linear)
+    run.trial.optimizer.param_groups[0]["lr"] = 0.125
+    write_checkpoint(run, continuation(run))
+    path = Path(run.trial.recorder.calls[-2][1])
+    (tmp_path / "empty").mkdir()
+    out = tmp_path / "out.pt"
+    done = subprocess.run(
+        [sys.executable, "-c", REFERENCE, str(path), str(out)],
+        cwd=tmp_path / "empty",
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    loaded, trained, lr = torch.load(out, weights_only=True)
+    assert same(loaded, weights(run.trial.model))
+    assert same(trained, weights(run.trial.model))
+    assert lr == 0.125
