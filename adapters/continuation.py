@@ -7,6 +7,8 @@ are half collected.
 
 from __future__ import annotations
 
+import hashlib
+import io
 import logging
 from typing import Any
 
@@ -16,7 +18,7 @@ from det_compat.adapters.index_order import generator_state, generators_of, set_
 from det_compat.adapters.loaders import ValidationBatches, WholeDataset
 from det_compat.adapters.reducer_state import reducer_states, restore_reducers
 from det_compat.adapters.trial_run import TrialRun
-from det_compat.plain_types import NotPlainError, from_plain, to_plain
+from det_compat.plain_types import from_plain, is_plain, to_plain
 from det_compat.random_state import random_state, set_random_state
 
 logger = logging.getLogger("det_compat")
@@ -25,8 +27,9 @@ logger = logging.getLogger("det_compat")
 def continuation(run: TrialRun) -> dict[str, Any]:
     """The state of all ranks, in plain types. Every rank has to call it."""
     distributed = run.context.distributed
+    own = {**_rank_state(run), "callbacks": _callbacks_of_this_rank(run)}
     return {
-        "ranks": distributed.allgather(to_plain(_rank_state(run))),
+        "ranks": distributed.allgather(to_plain(own)),
         "epoch_len": run.epoch_len,
         "stop_requested": run.context.get_stop_requested() and not run.is_stopping,
     }
@@ -42,6 +45,18 @@ def _rank_state(run: TrialRun) -> dict[str, Any]:
         "period": _period_state(run) if run.in_period else None,
         "gradients": _gradients(run),
     }
+
+
+def _callbacks_of_this_rank(run: TrialRun) -> dict[str, Any] | None:
+    """The state of callbacks that is not the chief's, where there are several ranks."""
+    distributed = run.context.distributed
+    if distributed.size == 1:
+        return None
+    state = {name: value for name, value in run.callbacks.state_dict().items() if is_plain(value)}
+    file = io.BytesIO()
+    torch.save(to_plain(state), file)
+    digest = hashlib.sha256(file.getvalue()).digest()
+    return None if digest == distributed.broadcast(digest) else state
 
 
 def _cuda_state(device: torch.device) -> torch.Tensor | None:
@@ -68,13 +83,10 @@ def _period_state(run: TrialRun) -> dict[str, Any]:
 
 
 def _kept(metrics: dict[str, Any]) -> dict[str, Any]:
-    kept = {}
-    for name, value in metrics.items():
-        try:
-            kept[name] = to_plain(value)
-        except NotPlainError as error:
-            logger.warning(f"training metric {name!r} is left out of the checkpoint: {error}")
-    return kept
+    left_out = [name for name, value in metrics.items() if not is_plain(value)]
+    if left_out:
+        logger.warning(f"training metrics {left_out} are no plain data: no checkpoint keeps them")
+    return {name: value for name, value in metrics.items() if name not in left_out}
 
 
 def _gradients(run: TrialRun) -> list[Any]:

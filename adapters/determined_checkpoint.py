@@ -15,11 +15,15 @@ import torch
 
 import det_compat
 from det_compat.adapters.adapted import user_trial
-from det_compat.adapters.run_state import run_state
+from det_compat.adapters.run_state import plain_or_as_it_is, run_state
 from det_compat.adapters.trial_run import TrialRun
 from det_compat.checkpoint.reader import CONTINUATION
+from det_compat.fit.run_folder import RECORD
+from det_compat.secrets import holds_secrets, without_secrets
 
 _SOURCE_SUFFIXES = (".py", ".ipynb", ".yaml", ".yml", ".json", ".toml", ".txt")
+_CONFIG_SUFFIXES = (".yaml", ".yml", ".json")
+_IN_TORCH_TYPES = ("models_state_dict", "rng_state")
 _LARGEST_SOURCE = 2**20  # bytes
 _MOST_ENTRIES = 10_000
 
@@ -69,13 +73,18 @@ def _save(state: dict[str, Any], path: Path) -> None:
 
 
 def _readable_by_determined(checkpoint: dict[str, Any]) -> dict[str, Any]:
-    """``checkpoint`` with NumPy's random state in lists, since torch refuses Determined its own.
+    """``checkpoint`` in plain types, but for what has none, which is named in a warning.
 
-    Determined 0.38.1 loads without an allowlist, and torch 2.6 and later then take no arrays.
+    NumPy's random state is in lists: Determined 0.38.1 loads without an allowlist, and torch 2.6
+    and later then refuse it its own checkpoints, for the array in them.
     """
     kind, keys, *rest = checkpoint["rng_state"]["np_rng_state"]
     rng_state = {**checkpoint["rng_state"], "np_rng_state": (kind, keys.tolist(), *rest)}
-    return {**checkpoint, "rng_state": rng_state}
+    plain = {
+        key: value if key in _IN_TORCH_TYPES else plain_or_as_it_is(value, key)
+        for key, value in checkpoint.items()
+    }
+    return {**plain, "rng_state": rng_state}
 
 
 def _load_data(run: TrialRun) -> dict[str, Any]:
@@ -83,7 +92,7 @@ def _load_data(run: TrialRun) -> dict[str, Any]:
     complete = context._exp_conf is not None and context._hparams is not None
     return {
         "trial_type": "PyTorchTrial",
-        "experiment_config": context._exp_conf if complete else None,
+        "experiment_config": without_secrets(context._exp_conf) if complete else None,
         "hparams": context._hparams if complete else None,
         "trial_cls_spec": f"{trial_cls.__module__}:{trial_cls.__qualname__}",
         "is_trainer": True,
@@ -119,6 +128,7 @@ def _may_hold_sources(folder: Path, checkpoints: Path) -> bool:
         folder.name.startswith(".")
         or folder.name == "__pycache__"
         or (folder / "pyvenv.cfg").exists()
+        or (folder / RECORD).exists()
         or folder.resolve() == checkpoints.resolve()
     )
 
@@ -128,4 +138,5 @@ def _is_source(file: Path) -> bool:
         file.suffix in _SOURCE_SUFFIXES
         and file.is_file()
         and file.stat().st_size <= _LARGEST_SOURCE
+        and not (file.suffix in _CONFIG_SUFFIXES and holds_secrets(file))
     )

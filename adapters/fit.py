@@ -36,16 +36,20 @@ def fit(
     validation_period: TrainUnit,
     checkpoint_period: TrainUnit,
     reporting_period: TrainUnit,
-    checkpoint_after_validation: bool,
+    checkpoint_policy: str,
     latest_checkpoint: str | None,
     step_zero_validation: bool,
     test_mode: bool,
+    owns_start: bool = False,
 ) -> None:
-    """Train ``trial`` as ``pytorch.Trainer.fit`` says."""
+    """Train ``trial`` as ``pytorch.Trainer.fit`` says.
+
+    ``owns_start`` says that the run that wrote ``latest_checkpoint`` is this one.
+    """
     module = TrainerModule(TrialRun(adapted(trial, context), context), latest_checkpoint)
     module.follow(
         Schedule(max_length, validation_period, checkpoint_period, reporting_period, test_mode),
-        checkpoint_keeper(context, "all" if checkpoint_after_validation else "none"),
+        checkpoint_keeper(context, checkpoint_policy, owns_start=owns_start),
         validates_first=step_zero_validation,
     )
     on_interrupt = signal.getsignal(signal.SIGINT)

@@ -218,6 +218,8 @@ class TrialHooks(PlainAttributes, pl.LightningModule):
             return
         if self.run.state.last_val != self.run.state.batches_trained:
             validate_now(self.trainer)
+            if self._batches is not None and self._batches.is_over:
+                return
         note_validation_done(self.trainer)
 
     def training_step(self, batch: Any) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from torch.utils.data import IterableDataset
 
 from det_compat.adapters.batch_stream import BatchStream
+from det_compat.adapters.loader_workers import with_lasting_workers
 from det_compat.pytorch._context import PyTorchTrialContext
 from det_compat.pytorch._data import dataset_reproducibility_message
 
@@ -36,10 +37,11 @@ def torch_loader(
         replicas, rank = (
             (context.distributed.size, context.distributed.rank) if every_rank else (1, 0)
         )
-        return data.get_data_loader(repeat=repeat, skip=skip, num_replicas=replicas, rank=rank)
+        data = data.get_data_loader(repeat=repeat, skip=skip, num_replicas=replicas, rank=rank)
+        return with_lasting_workers(data)
     if not context.experimental._data_repro_checks_disabled:
         raise RuntimeError(dataset_reproducibility_message(method, data))
-    return data
+    return with_lasting_workers(data)
 
 
 def length_of(loader: Any) -> int:

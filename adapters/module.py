@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import copyreg
 import functools
+import io
+import logging
 import pkgutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 import torch
 
 from det_compat import core
+from det_compat.adapters.checkpoint_io import DeterminedCheckpointIO
 from det_compat.adapters.checks import check_trial_class
 from det_compat.adapters.generation import in_context_api
 from det_compat.adapters.hooks import TrialHooks
@@ -31,6 +34,8 @@ from det_compat.pytorch._batch_size import checked_hparams
 from det_compat.pytorch._context import PyTorchTrialContext
 from det_compat.pytorch._settings import experiment_seed
 from det_compat.pytorch._transitional import batches_per_step
+
+logger = logging.getLogger("det_compat")
 
 
 class _TrialModuleType(type):
@@ -90,6 +95,30 @@ class TrialModule(TrialHooks, metaclass=_TrialModuleType):
         self._arguments = arguments
         self._trial_kwargs = trial_kwargs
         self.save_hyperparameters(saved_arguments(self._saved_arguments(arguments)))
+
+    @classmethod
+    def load_from_checkpoint(
+        cls, checkpoint_path: Any, *args: Any, trust: bool = False, **kwargs: Any
+    ) -> Any:
+        """As in Lightning; ``checkpoint_path`` may be a checkpoint directory of Determined, too.
+
+        Nothing in it is executed, unless ``trust`` allows that. Without ``trial_cls``, the class
+        that the checkpoint names is imported from where Python finds it, and the log says so.
+
+        Raises:
+            CorruptCheckpointError: a file is there and cannot be read.
+            FileNotFoundError: nothing is there.
+            UnsafeCheckpointError: a file asks for code to run.
+        """
+        checkpoint = DeterminedCheckpointIO(trust).load_checkpoint(checkpoint_path)
+        named = checkpoint.get("hyper_parameters", {}).get("trial_cls")
+        if cls is TrialModule and "trial_cls" not in kwargs:
+            logger.warning(f"importing the trial class {named}, which {checkpoint_path} names")
+        file = io.BytesIO()
+        torch.save(checkpoint, file)
+        file.seek(0)
+        kwargs["weights_only"] = False  # what is in it has been read already
+        return super().load_from_checkpoint(file, *args, **kwargs)
 
     def _saved_arguments(self, arguments: dict[str, Any]) -> dict[str, Any]:
         path = f"{self.trial_cls.__module__}.{self.trial_cls.__qualname__}"

@@ -14,7 +14,7 @@ def reconcile_precision(trainer: pl.Trainer, context: PyTorchTrialContext) -> No
     Raises:
         InvalidExperimentException: trial and Trainer both set up precision.
     """
-    asked = _asked_by_trial(context)
+    asked = asked_by_trial(context)
     if asked is None:
         context.adopt_scaler(trainer.scaler)
     elif trainer.precision != "32-true":
@@ -24,7 +24,8 @@ def reconcile_precision(trainer: pl.Trainer, context: PyTorchTrialContext) -> No
         )
 
 
-def _asked_by_trial(context: PyTorchTrialContext) -> str | None:
+def asked_by_trial(context: PyTorchTrialContext) -> str | None:
+    """How the trial has set up mixed precision itself; None if it has not."""
     if context._scaler_is_adopted:
         return None
     if context._apex_opt_level is not None:

@@ -94,7 +94,10 @@ class Resumption:
 
     def restore(self) -> None:
         """Put back models, optimizers and all that a batch changes."""
-        restore_run(self._run, self._state)
+        state = self._state
+        if self._own is not None and self._own.get("callbacks") is not None:
+            state = {**state, "callbacks": {**state.get("callbacks", {}), **self._own["callbacks"]}}
+        restore_run(self._run, state)
         if self._own is not None:
             restore_collected(self._run, self._own)
         if self._continuation is not None and self._continuation["stop_requested"]:

@@ -10,13 +10,17 @@ from det_compat import __version__, run
 from det_compat.check import command as check
 from det_compat.checkpoint import command as checkpoint
 from det_compat.config import command as config
+from det_compat.fit import command as fit
+from det_compat.search import command as search
 
-_COMMANDS = (run, check, checkpoint, config)
+_COMMANDS = (run, fit, check, checkpoint, config, search)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line ``argv``, the process's own by default, and return the exit status."""
-    own, script_args = run.split(sys.argv[1:] if argv is None else list(argv))
+    words = sys.argv[1:] if argv is None else list(argv)
+    split = fit.split if words[:1] in (["fit"], ["validate"]) else run.split
+    own, script_args = split(words)
     args = _parser().parse_args(own, argparse.Namespace(script_args=script_args))
     status: int = args.command(args)
     return status

@@ -1,12 +1,15 @@
-"""What ``det.get_cluster_info()`` returned on a Determined cluster; det_compat never runs on one.
+"""What ``det.get_cluster_info()`` returned on a Determined cluster.
 
-The classes are there for annotations and for code that builds one in its own tests.
+There is one where ``det-compat fit`` has started the script. Otherwise the classes are there for
+annotations and for code that builds one in its own tests.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
+
+from det_compat.task import Task, current_task
 
 __all__ = ["ClusterInfo", "RendezvousInfo", "ResourcesInfo", "TrialInfo", "get_cluster_info"]
 
@@ -19,6 +22,9 @@ class TrialInfo:
     experiment_id: int
     trial_seed: int
     hparams: dict[str, Any]
+    _config: dict[str, Any] = field(default_factory=dict, repr=False)
+    _steps_completed: int = 0
+    _debug: bool = False
 
 
 @dataclass
@@ -92,5 +98,34 @@ class ClusterInfo:
 
 
 def get_cluster_info() -> ClusterInfo | None:
-    """None: what Determined 0.38.1 returns where no cluster runs the script."""
-    return None
+    """The task that ``det-compat fit`` has started, None elsewhere, as off a cluster.
+
+    There is no master: its URL, the token and the cluster's ids are empty or 0.
+    """
+    task = current_task()
+    return None if task is None else _info(task)
+
+
+def _info(task: Task) -> ClusterInfo:
+    trial = TrialInfo(
+        trial_id=0,
+        experiment_id=0,
+        trial_seed=task.trial_seed,
+        hparams=task.hparams,
+        _config=task.config,
+        _steps_completed=task.steps_completed,
+        _debug=bool(task.config.get("debug")),
+    )
+    return ClusterInfo(
+        master_url="",
+        cluster_id="",
+        agent_id="",
+        slot_ids=list(range(task.slots)),
+        task_id="",
+        allocation_id="",
+        session_token="",
+        task_type="TRIAL",
+        latest_checkpoint=task.latest_checkpoint,
+        trial_info=trial,
+        user_data=task.config.get("data") or {},
+    )

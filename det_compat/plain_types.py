@@ -15,6 +15,7 @@ import torch
 
 _TAG = "det_compat.type"
 _ATOMS = (type(None), bool, int, float, complex, str, bytes)
+_DICTS = (collections.OrderedDict, collections.Counter)
 _FACTORIES: dict[str, Callable[[], Any]] = {
     "int": int,
     "float": float,
@@ -46,10 +47,21 @@ def to_plain(value: Any, where: str = "") -> Any:
     if type(value) in (list, tuple):
         return type(value)(_items(value, where))
     if type(value) in (dict, collections.OrderedDict):
-        return {
-            to_plain(key, where): to_plain(item, f"{where}[{key!r}]") for key, item in value.items()
-        }
+        pairs = [
+            (to_plain(key, where), to_plain(item, f"{where}[{key!r}]"))
+            for key, item in value.items()
+        ]
+        return {_TAG: "dict", "items": pairs} if _TAG in value else type(value)(pairs)
     return _tagged(value, where)
+
+
+def is_plain(value: Any) -> bool:
+    """Whether ``to_plain`` takes ``value``."""
+    try:
+        to_plain(value)
+    except NotPlainError:
+        return False
+    return True
 
 
 def _items(value: Any, where: str) -> list[Any]:
@@ -85,8 +97,9 @@ def from_plain(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     kind = value.get(_TAG)
-    if kind is None:
-        return {from_plain(key): from_plain(item) for key, item in value.items()}
+    if kind not in _UNTAGGED:
+        items = [(from_plain(key), from_plain(item)) for key, item in value.items()]
+        return type(value)(dict(items)) if type(value) in _DICTS else dict(items)
     return _UNTAGGED[kind](value)
 
 
@@ -104,6 +117,7 @@ def _contents(value: dict[str, Any]) -> Any:
 _UNTAGGED: dict[str, Callable[[dict[str, Any]], Any]] = {
     "array": _array,
     "scalar": lambda value: _array(value)[()],
+    "dict": lambda value: dict(_contents(value)),
     "set": lambda value: set(_contents(value)),
     "frozenset": lambda value: frozenset(_contents(value)),
     "deque": lambda value: collections.deque(_contents(value), value["maxlen"]),

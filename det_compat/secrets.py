@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 MASK = "********"
@@ -33,6 +34,17 @@ def without_secrets(config: Any) -> Any:
         config: an experiment config, or a part of one, of plain types.
     """
     return _masked(config, in_pod=False)
+
+
+def holds_secrets(file: Path) -> bool:
+    """Whether a YAML or JSON file has what ``without_secrets`` hides; False if it is neither."""
+    import yaml
+
+    try:
+        documents = list(yaml.safe_load_all(file.read_text("utf-8")))
+    except (OSError, ValueError, yaml.YAMLError, RecursionError):
+        return False
+    return any(without_secrets(document) != document for document in documents)
 
 
 def _masked(value: Any, in_pod: bool) -> Any:

@@ -1,6 +1,10 @@
+from __future__ import annotations
+
+from pathlib import Path
+
 import pytest
 
-from det_compat.secrets import MASK, without_secrets
+from det_compat.secrets import MASK, holds_secrets, without_secrets
 
 
 @pytest.mark.parametrize(
@@ -52,3 +56,22 @@ def test_what_is_no_secret_is_kept_and_the_config_is_not_changed():
     config = {"token": "t"}
     without_secrets(config)
     assert config == {"token": "t"}
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("a: 1\nstorage: {secret_key: hush}", True),
+        ("a: 1\n---\ntoken: hush", True),
+        ('{"environment_variables": ["A=hush"]}', True),
+        ("secret_key: ''", False),
+        ("a: [", False),
+        ("\0", False),
+        ("", False),
+    ],
+)
+def test_files_that_hold_secrets(text: str, holds: bool, tmp_path: Path) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_text(text)
+    assert holds_secrets(file) is holds
+    assert not holds_secrets(tmp_path / "nothere.yaml")

@@ -60,6 +60,13 @@ def read(path: Path, root: Path) -> Source:
     return source
 
 
+def parsed(path: Path, root: Path, data: bytes) -> Source:
+    """A Python file of which the text is known already."""
+    source = Source(path, root)
+    _parse(source, data, cell=0)
+    return source
+
+
 def _read_bytes(source: Source) -> bytes | None:
     try:
         if source.path.stat().st_size > MAX_BYTES:

@@ -77,6 +77,7 @@ def load_torch_file(
         del torch_load_kwargs["mmap"]  # older files cannot be mapped
     if not trust:
         _refuse_other_archives(path, file)
+    _refuse_changed_entries(path, file)
     try:
         return _load(path, file, map_location, trust, torch_load_kwargs)
     except (*_GARBAGE, OSError) as error:
@@ -121,6 +122,33 @@ def _refuse_other_archives(path: str | os.PathLike[str], file: BinaryIO) -> None
             f"{path} is a TorchScript archive, a program and not a state; expected a file of "
             "torch.save"
         )
+
+
+def _refuse_changed_entries(path: str | os.PathLike[str], file: BinaryIO) -> None:
+    """Refuse an archive some of whose entries are not what their checksums say.
+
+    Where all differ, torch was told to write none.
+    """
+    try:
+        with zipfile.ZipFile(file) as archive:
+            entries = [info for info in archive.infolist() if info.file_size]
+            changed = [info.filename for info in entries if not _is_intact(archive, info)]
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError):
+        return  # an older form, or garbage, which is told below
+    if changed and len(changed) < len(entries):
+        raise CorruptCheckpointError(
+            f"{path} is damaged: the checksum of {changed[0]} in it is that of other content"
+        )
+
+
+def _is_intact(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bool:
+    try:
+        with archive.open(info) as entry:
+            while entry.read(2**20):
+                pass
+    except zipfile.BadZipFile:
+        return False
+    return True
 
 
 def _is_tar(file: BinaryIO) -> bool:

@@ -37,6 +37,7 @@ class ExperimentConfig:
 
     Attributes:
         file: where it was read from, None if nowhere.
+        given: plain types, as in the file; holds the config's secrets.
         raw: plain types, as ``context.get_experiment_config()`` returned them on a cluster; holds
             the config's secrets.
         name, description: of the run; ``name`` falls back to ``description``.
@@ -49,6 +50,7 @@ class ExperimentConfig:
     """
 
     file: str | None
+    given: dict[str, Any] = field(repr=False)
     raw: dict[str, Any] = field(repr=False)
     name: str
     description: str
@@ -179,6 +181,7 @@ def _experiment(document: Document, valid: dict[str, Any], **parts: Any) -> Expe
     description = valid.get("description", "")
     return ExperimentConfig(
         file=document.file,
+        given=valid,
         raw=as_on_cluster(valid, searcher, parts["periods"]),
         name=valid.get("name") or description,
         description=description,

@@ -19,13 +19,15 @@ from det_compat.config.table import Key, ignored, mapped
 _HOROVOD = "tuned Horovod; gradients are exchanged by torch's DistributedDataParallel"
 
 ROWS: tuple[Key, ...] = (
-    mapped("name", TEXT, "0.16", "name of the run directory and of the logger's run"),
-    mapped("description", TEXT, "0.12", "kept with the run; its name where there is no `name`"),
+    mapped(
+        "name", TEXT, "0.16", "name of the run directory, `runs/NAME/NNN`, and logged with the run"
+    ),
+    mapped("description", TEXT, "0.12", "logged with the run; its name where there is no `name`"),
     mapped(
         "labels",
         either(list_of(TEXT), MAPPING),
         "0.12",
-        "tags of the logger's run",
+        "logged with the run's hyperparameters",
     ),
     mapped("data", MAPPING, "0.12", "what `context.get_data_config()` returns"),
     mapped(
@@ -89,7 +91,8 @@ ROWS: tuple[Key, ...] = (
         "max_restarts",
         integer(0),
         "0.12",
-        "times that a failed run is restarted from its last checkpoint (5 by default)",
+        "times that a failed run is restarted from its last checkpoint; 0 where the file does not "
+        "say it (5 on a cluster), and under torchrun or SLURM, which restart by themselves",
     ),
     mapped("debug", BOOLEAN, "0.12", "log level DEBUG"),
     mapped("reproducibility", SECTION, "0.12", "seeds"),
@@ -97,7 +100,8 @@ ROWS: tuple[Key, ...] = (
         "reproducibility.experiment_seed",
         integer(0, 2**32 - 1),
         "0.12",
-        "seed of all random number generators",
+        "seed of all random number generators and of `context.get_trial_seed()`, which a cluster "
+        "drew from it; without one, a seed is drawn and kept in the run directory",
     ),
     mapped("optimizations", SECTION, "0.12", "gradient aggregation and precision"),
     mapped(
@@ -112,34 +116,52 @@ ROWS: tuple[Key, ...] = (
         "0.12",
         "whether the sum of gradients is divided by `aggregation_frequency` (true by default)",
     ),
-    mapped(
+    ignored(
         "optimizations.average_training_metrics",
         BOOLEAN,
         "0.12",
-        "whether training metrics are averaged over processes (true by default)",
+        "training metrics are always averaged over processes",
     ),
     mapped(
         "optimizations.mixed_precision",
         one_of("O0", "O1", "O2", "O3"),
         "0.12",
-        "O0 is float32; the Apex levels O1 to O3 become torch's own mixed precision",
+        "O0 is float32; the Apex levels O1 to O3 become torch's float16 autocast on a GPU, unless "
+        "the trial or `--trainer.precision` sets a precision; a CPU trains in float32",
     ),
     mapped(
         "optimizations.gradient_compression",
         BOOLEAN,
         "0.12",
-        "gradients are exchanged between processes in float16",
+        "gradients are exchanged between processes in float16 (torch's `fp16_compress_hook`)",
     ),
     ignored("optimizations.grad_updates_size_file", TEXT, "0.12", _HOROVOD),
     ignored("optimizations.tensor_fusion_threshold", integer(0), "0.12", _HOROVOD),
     ignored("optimizations.tensor_fusion_cycle_time", integer(0), "0.12", _HOROVOD),
     ignored("optimizations.auto_tune_tensor_fusion", BOOLEAN, "0.12", _HOROVOD),
-    mapped("profiling", SECTION, "0.15", "Lightning's profiler"),
-    mapped("profiling.enabled", BOOLEAN, "0.15", "whether to profile"),
-    mapped("profiling.begin_on_batch", integer(0), "0.15", "first batch of the profile"),
-    mapped("profiling.end_after_batch", integer(0), "0.15", "last batch of the profile"),
+    mapped(
+        "profiling", SECTION, "0.15", "Lightning's profiler, unless `--trainer.profiler` is given"
+    ),
+    mapped(
+        "profiling.enabled",
+        BOOLEAN,
+        "0.15",
+        "whether to profile: times of each step, in the run directory",
+    ),
+    mapped(
+        "profiling.begin_on_batch",
+        integer(0),
+        "0.15",
+        "first batch of the profile, which is then torch's own",
+    ),
+    mapped(
+        "profiling.end_after_batch",
+        integer(0),
+        "0.15",
+        "last batch of the profile, which is then torch's own",
+    ),
     ignored("profiling.sync_timings", BOOLEAN, "0.15", "Lightning's profiler waits for no stream"),
-    mapped("integrations", MAPPING, "after 0.20", "recorded with the logger's run"),
+    mapped("integrations", MAPPING, "after 0.20", "logged with the run's hyperparameters"),
     mapped("integration", MAPPING, "after 0.20", "`integrations`"),
     ignored("internal", ANYTHING, "0.12", "how the Native API submitted the script"),
 )

@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import random
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from det_compat import core
@@ -18,8 +21,10 @@ from det_compat.core.tensorboard_path import (
     tensorboard_path_is,
 )
 from det_compat.errors import InvalidHP
+from det_compat.fit.checkpoints import task_checkpoints
 from det_compat.pytorch._context import PyTorchTrialContext
 from det_compat.pytorch._settings import experiment_seed
+from det_compat.task import Task, current_task
 
 logger = logging.getLogger("determined.pytorch")
 
@@ -40,6 +45,9 @@ def init(
     itself; otherwise it is made when it is first needed. A ``det.InvalidHP`` that reaches the end
     of the block ends the process with exit status 0, as in Determined 0.38.1.
 
+    In a script that ``det-compat fit`` runs, the experiment config and the seed are the task's, and
+    all random number generators are seeded, as on a cluster.
+
     Args:
         hparams: hyperparameters.
         exp_conf: the experiment config.
@@ -51,20 +59,27 @@ def init(
         distributed = core.DistributedContext.from_torch_distributed()
         distributed.init_process_group()
     distributed = distributed or core.DummyDistributedContext()
+    task = current_task()
+    if task is not None:
+        exp_conf = task.config
+        _set_random_seeds(task.trial_seed)
     with contextlib.closing(distributed):
-        is_alone = distributed.size == 1
-        path = new_tensorboard_path() if is_alone else shared_tensorboard_path()
+        path = _tensorboard_path(distributed, task)
         context = PyTorchTrialContext(
-            core_context=core.Context(distributed=distributed, tensorboard_path=path),
-            trial_seed=experiment_seed(exp_conf),
+            core_context=core.Context(
+                checkpoint=None if task is None else task_checkpoints(task),
+                distributed=distributed,
+                tensorboard_path=path,
+            ),
+            trial_seed=experiment_seed(exp_conf) if task is None else task.trial_seed,
             hparams=hparams,
             slots_per_trial=distributed.size,
             num_gpus=torch.cuda.device_count(),
             exp_conf=exp_conf,
             aggregation_frequency=aggregation_frequency,
-            steps_completed=0,
+            steps_completed=0 if task is None else task.steps_completed,
             managed_training=True,
-            debug_enabled=False,
+            debug_enabled=task is not None and bool(task.config.get("debug")),
             enable_tensorboard_logging=enable_tensorboard_logging,
         )
         with tensorboard_path_is(path), _exit_on_invalid_hp(context):
@@ -72,6 +87,18 @@ def init(
                 yield context
             finally:
                 context.close_tensorboard_writer()
+
+
+def _tensorboard_path(distributed: core.DistributedContext, task: Task | None) -> Path:
+    if task is not None:
+        return Path(task.run_dir) / "tensorboard"
+    return new_tensorboard_path() if distributed.size == 1 else shared_tensorboard_path()
+
+
+def _set_random_seeds(seed: int) -> None:
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
 
 
 @contextlib.contextmanager

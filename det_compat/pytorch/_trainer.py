@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import sys
 
+from det_compat.config.hyperparameters import batch_size
 from det_compat.pytorch._context import PyTorchTrialContext
 from det_compat.pytorch._train_unit import Batch, Epoch, TrainUnit
 from det_compat.pytorch._trial import PyTorchTrial
 from det_compat.random_state import preserved_random_state
+from det_compat.task import Task, current_task
 
 logger = logging.getLogger("determined.pytorch")
 
@@ -52,10 +54,11 @@ class Trainer:
         Args:
             checkpoint_period: when to checkpoint; ``Batch([1, 5])`` lists the batches.
             validation_period: when to validate.
-            max_length: ``Batch(n)`` or ``Epoch(n)``.
+            max_length: ``Batch(n)`` or ``Epoch(n)``; in a script that ``det-compat fit`` runs, by
+                default the config's ``searcher.max_length``.
             reporting_period: over how many batches training metrics are averaged.
             checkpoint_policy: "all" checkpoints after every validation; "none" does not; "best"
-                needs an experiment to compare with and means "all" here.
+                needs an experiment to compare with: without one it means "all".
             latest_checkpoint: a checkpoint to start from: its directory or UUID.
             step_zero_validation: validate before training, too.
             test_mode: train and validate on one batch only.
@@ -66,17 +69,23 @@ class Trainer:
             TypeError: ``max_length`` is not a ``Batch`` or ``Epoch`` of an int, or a period is
                 neither.
         """
+        task = current_task()
+        if task is not None and max_length is None:
+            max_length = _length_in_config(task)
         length = _checked_length(max_length)
         if checkpoint_policy not in CHECKPOINT_POLICIES:
             raise ValueError(
                 f"checkpoint_policy must be one of {', '.join(CHECKPOINT_POLICIES)}, "
                 f"got {checkpoint_policy!r}"
             )
-        if checkpoint_policy == "best":
+        if task is not None:
+            _check_task(task, latest_checkpoint, test_mode)
+        elif checkpoint_policy == "best":
             logger.warning(
                 "checkpoint_policy='best' needs a Determined experiment to compare with; using "
                 "'all': a checkpoint after every validation"
             )
+            checkpoint_policy = "all"
         periods = {
             "validation_period": validation_period or Batch(sys.maxsize),
             "checkpoint_period": checkpoint_period or Batch(sys.maxsize),
@@ -97,10 +106,33 @@ class Trainer:
             self._context,
             max_length=length,
             **periods,
-            checkpoint_after_validation=checkpoint_policy != "none",
+            checkpoint_policy=checkpoint_policy,
+            owns_start=task is not None,
             latest_checkpoint=latest_checkpoint,
             step_zero_validation=step_zero_validation,
             test_mode=test_mode,
+        )
+
+
+def _length_in_config(task: Task) -> TrainUnit | None:
+    from det_compat.config.lengths import Unit, parse_length
+
+    length = task.config["searcher"].get("max_length")
+    if not isinstance(length, dict):
+        return None
+    period = parse_length(length).period(batch_size(task.hparams))
+    return Epoch(period.n) if period.unit is Unit.EPOCHS else Batch(period.n)
+
+
+def _check_task(task: Task, latest_checkpoint: str | None, test_mode: bool) -> None:
+    if test_mode:
+        raise ValueError(
+            "test_mode is for scripts that run by themselves: take it out for this run"
+        )
+    if task.latest_checkpoint is not None and latest_checkpoint is None:
+        logger.warning(
+            "the run is resumed, and starts from the beginning: call "
+            "fit(latest_checkpoint=det.get_cluster_info().latest_checkpoint)"
         )
 
 

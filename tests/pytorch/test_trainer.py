@@ -69,10 +69,11 @@ def test_defaults(fitted: list[dict[str, Any]]) -> None:
             "validation_period": Batch(sys.maxsize),
             "checkpoint_period": Batch(sys.maxsize),
             "reporting_period": Batch(100),
-            "checkpoint_after_validation": True,
+            "checkpoint_policy": "all",
             "latest_checkpoint": None,
             "step_zero_validation": False,
             "test_mode": False,
+            "owns_start": False,
         }
     ]
 
@@ -91,11 +92,10 @@ def test_arguments_are_passed_on(fitted: list[dict[str, Any]]) -> None:
     assert {name: fitted[0][name] for name in others} == others
 
 
-@pytest.mark.parametrize(("policy", "after_validation"), [("all", True), ("none", False)])
+@pytest.mark.parametrize("policy", ["all", "none"])
 def test_checkpoint_policy(
     fitted: list[dict[str, Any]],
     policy: str,
-    after_validation: bool,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with init() as context:
@@ -103,14 +103,14 @@ def test_checkpoint_policy(
         Trainer(object(), context).fit(  # type: ignore[arg-type]
             max_length=Batch(1), checkpoint_policy=policy
         )
-    assert fitted[0]["checkpoint_after_validation"] is after_validation
+    assert fitted[0]["checkpoint_policy"] == policy
     assert caplog.messages == []
 
 
 def test_best_means_all(fitted: list[dict[str, Any]], caplog: pytest.LogCaptureFixture) -> None:
     with init() as context:
         Trainer(object(), context).fit(max_length=Batch(1))  # type: ignore[arg-type]
-    assert fitted[0]["checkpoint_after_validation"] is True
+    assert fitted[0]["checkpoint_policy"] == "all"
     (record,) = (record for record in caplog.records if "checkpoint_policy" in record.message)
     assert (record.name, record.levelname) == ("determined.pytorch", "WARNING")
     assert "'all'" in record.message

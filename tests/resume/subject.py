@@ -71,6 +71,7 @@ class Counting(PyTorchCallback):
         self.epochs = 0
         self.validations: list[float] = []
         self.array = np.zeros(2)
+        self.losses: list[float] = []  # each rank's own
 
     def on_training_epoch_end(self, epoch_idx: int) -> None:
         self.epochs += 1
@@ -80,7 +81,7 @@ class Counting(PyTorchCallback):
         self.validations.append(float(metrics["val_loss"]))
 
     def state_dict(self) -> dict[str, Any]:
-        return {"epochs": self.epochs, "validations": self.validations, "array": self.array}
+        return dict(vars(self))
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.__dict__.update(state_dict)
@@ -112,6 +113,7 @@ class Subject(PyTorchTrial):
         self.extremes.update(x, batch_idx)
         self.sums.update(float(loss.detach()))
         self.batches.append((batch_idx, epoch_idx, float(loss.detach())))
+        self.counting.losses.append(float(loss.detach()))
         self.context.backward(loss)
         self.context.step_optimizer(self.optimizer)
         return {"loss": loss, "lr": self.scheduler.get_last_lr()[0], "note": "text"}

@@ -1,0 +1,1 @@
+"""``det-compat fit``: everything of it that needs neither torch nor Lightning."""

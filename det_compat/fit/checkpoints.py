@@ -1,0 +1,74 @@
+"""The checkpoints of one run, which may share their storage with those of others."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from det_compat.config.loading import from_mapping
+from det_compat.config.problems import Problems
+from det_compat.config.storage import CheckpointStorage, parse_storage
+from det_compat.core.checkpoint import CheckpointContext
+from det_compat.core.checkpoint_metadata import CompleteCheckpoint
+from det_compat.fit.errors import FitError
+from det_compat.fit.run_folder import RunFolder
+from det_compat.task import Task
+
+
+class RunCheckpoints(CheckpointContext):
+    """Where a run's checkpoints lie, and which of those there are its own.
+
+    Args:
+        base_path: a directory, or a URL of fsspec.
+        names: a file that gets the UUID of every checkpoint that is begun.
+        storage_options: arguments of the fsspec filesystem.
+    """
+
+    def __init__(
+        self, base_path: str, names: Path, storage_options: dict[str, Any] | None = None
+    ) -> None:
+        super().__init__(base_path, storage_options)
+        self._names = names
+
+    @contextlib.contextmanager
+    def store_path(self, metadata: dict[str, Any]) -> Iterator[tuple[Path, str]]:
+        with super().store_path(metadata) as (path, uuid):
+            self._names.parent.mkdir(parents=True, exist_ok=True)
+            with self._names.open("a", encoding="utf-8") as file:
+                file.write(f"{uuid}\n")
+            yield path, uuid
+
+    def latest_of_run(self) -> CompleteCheckpoint | None:
+        """The run's own complete checkpoint after most batches; None without any."""
+        names = self._names.read_text("utf-8").split() if self._names.exists() else []
+        complete = [found for name in names if (found := self._checkpoint(name)) is not None]
+        return max(complete, key=CompleteCheckpoint.age, default=None)
+
+    def location(self, uuid: str) -> str:
+        """The path or URL of a checkpoint."""
+        return self._storage.location(uuid)
+
+
+def checkpoints_of(storage: CheckpointStorage, folder: RunFolder) -> RunCheckpoints:
+    """The checkpoints of the run in ``folder``, where the config wants them.
+
+    Raises:
+        FitError: the storage cannot be used.
+    """
+    base_path = storage.url or str(folder.checkpoints)
+    try:
+        return RunCheckpoints(base_path, folder.checkpoint_names, storage.options)
+    except (ImportError, ValueError) as error:
+        raise FitError(f"checkpoint_storage cannot be used: {error}") from error
+
+
+def task_checkpoints(task: Task) -> RunCheckpoints:
+    """The checkpoints of the run that a script is.
+
+    Raises:
+        FitError: the storage cannot be used.
+    """
+    problems = Problems(from_mapping(task.config))
+    return checkpoints_of(parse_storage(task.config, problems), RunFolder(task.run_dir))

@@ -1,0 +1,76 @@
+"""What keeps a run from starting, told before anything is imported."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+from det_compat.config.experiment import ExperimentConfig, parse_document
+from det_compat.config.loading import load
+from det_compat.fit.errors import FitError
+from det_compat.fit.ranks import is_chief, launched
+from det_compat.fit.request import Request
+from det_compat.fit.supervisor import ATTEMPT
+
+
+def check_installed(modules: Sequence[str]) -> None:
+    """Raise FitError if one of ``modules`` is missing, which the extra ``cli`` brings."""
+    missing = [name for name in modules if importlib.util.find_spec(name) is None]
+    if missing:
+        raise FitError(f"{', '.join(missing)} is not installed: pip install 'det-compat[cli]'")
+
+
+def check_config(request: Request) -> ExperimentConfig:
+    """The experiment config that is asked for, if it can be run here.
+
+    What is ignored is printed, once.
+
+    Raises:
+        ConfigError: it is not valid.
+        FitError: it asks for what cannot be done here.
+    """
+    assert request.config is not None
+    document = load(request.config)
+    config = parse_document(document)
+    if "max_restarts" not in document.value:
+        # Determined's default of 5 is for machines that fail, and not for code that does
+        config = replace(config, max_restarts=0)
+    _check_search(request, config)
+    if config.refused:
+        reasons = "\n".join(f"  {key}: {why}" for key, why in config.refused.items())
+        raise FitError(f"{request.config} asks for what cannot be done here:\n{reasons}")
+    if config.entrypoint is None or not (config.entrypoint.trial or config.entrypoint.argv):
+        raise FitError(f"{request.config} has no entrypoint: write `entrypoint: module:TrialClass`")
+    if config.entrypoint.launcher in ("deepspeed", "autodeepspeed"):
+        raise FitError("entrypoint: DeepSpeed trials are not supported; use torch_distributed")
+    if is_chief() and ATTEMPT not in os.environ and not request.only_shows:
+        _announce(config)
+    return config
+
+
+def _check_search(request: Request, config: ExperimentConfig) -> None:
+    searched = config.hyperparameters.ranges()
+    if not searched and config.searcher.name == "single":
+        return
+    what = (
+        f"the hyperparameters {', '.join(searched)} are to be searched"
+        if searched
+        else f"searcher.name is {config.searcher.name}"
+    )
+    raise FitError(
+        f"{what}: run `det-compat search {request.config}`, or give every hyperparameter a value "
+        "and set searcher.name to single"
+    )
+
+
+def _announce(config: ExperimentConfig) -> None:
+    for note in config.notes:
+        print(f"note: {note}", file=sys.stderr)
+    if config.ignored:
+        listed = "; ".join(f"{key} ({why})" for key, why in config.ignored.items())
+        print(f"ignored on this machine: {listed}", file=sys.stderr)
+    if config.max_restarts and (launcher := launched()) is not None:
+        print(f"max_restarts: restarts are up to {launcher}", file=sys.stderr)

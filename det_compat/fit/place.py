@@ -1,0 +1,120 @@
+"""Where a run writes, and what it goes on from."""
+
+from __future__ import annotations
+
+import atexit
+import secrets
+import shutil
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from det_compat.config.experiment import ExperimentConfig
+from det_compat.fit.errors import FitError
+from det_compat.fit.ranks import restarts
+from det_compat.fit.request import Request
+from det_compat.fit.run_folder import (
+    RunFolder,
+    latest_run_folder,
+    new_run_folder,
+    run_folder_at,
+)
+
+_SEED_BITS = 31
+
+
+@dataclass(frozen=True)
+class Place:
+    """A run's directory, its seed, and the checkpoint that it goes on from.
+
+    ``resumes`` says whether the run has been started before.
+    """
+
+    folder: RunFolder
+    seed: int
+    resumes: bool
+    latest_checkpoint: str | None = None
+    steps_completed: int = 0
+
+
+def run_name(request: Request, config: ExperimentConfig) -> str:
+    """The name that a run goes by."""
+    return config.name or Path(request.config or "run").stem
+
+
+def find_folder(request: Request, config: ExperimentConfig) -> RunFolder:
+    """The directory of the run that is asked for, a new one unless it is to be resumed.
+
+    Raises:
+        FitError: there is nothing to resume, or something else is in the directory.
+    """
+    if request.run_dir is not None:
+        if restarts():
+            return RunFolder(request.run_dir)
+        return run_folder_at(request.run_dir, may_hold_run=request.resume)
+    name = run_name(request, config)
+    return latest_run_folder(name) if request.resume else new_run_folder(name)
+
+
+def begin(request: Request, config: ExperimentConfig) -> Place:
+    """Take the run's directory, and find what to go on from.
+
+    Raises:
+        FitError: there is nothing to resume, or the directory cannot be used.
+    """
+    folder = find_folder(request, config)
+    return begin_in(folder, config, resume=request.resume, is_restart=restarts() > 0)
+
+
+def place_to_validate(request: Request, config: ExperimentConfig) -> Place:
+    """The run whose latest checkpoint is validated, if it is asked for; nothing is written there.
+
+    Raises:
+        FitError: there is no such run, or it has no checkpoint.
+    """
+    if request.resume or request.run_dir is not None:
+        return begin_in(find_folder(replace(request, resume=True), config), config, resume=True)
+    folder = tempfile.mkdtemp(prefix="det-compat-validate-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Place(RunFolder(folder), _seed(config), resumes=False)
+
+
+def begin_in(
+    folder: RunFolder, config: ExperimentConfig, *, resume: bool, is_restart: bool = False
+) -> Place:
+    """Take ``folder``, or go on with the run in it.
+
+    Args:
+        folder: the run's directory.
+        config: of the run.
+        resume: whether there has to be a checkpoint to go on from.
+        is_restart: whether to go on from one if there is one.
+
+    Raises:
+        FitError: there is nothing to resume, or the directory cannot be used.
+    """
+    seed = _seed(config, folder)
+    goes_on = (resume or is_restart) and folder.holds_run
+    found = _latest(folder, config) if goes_on else (None, 0)
+    if resume and found[0] is None and not is_restart:
+        raise FitError(f"nothing to resume: the run in {folder.path} has no complete checkpoint")
+    if not folder.holds_run:
+        folder.begin(config.raw, seed=seed)
+    return Place(folder, seed, goes_on, *found)
+
+
+def _seed(config: ExperimentConfig, folder: RunFolder | None = None) -> int:
+    """The config's, that of the run in ``folder``, or a new one."""
+    if config.seed is not None:
+        return config.seed
+    if folder is not None and folder.holds_run:
+        return folder.seed()
+    return secrets.randbits(_SEED_BITS)
+
+
+def _latest(folder: RunFolder, config: ExperimentConfig) -> tuple[str | None, int]:
+    # imports torch
+    from det_compat.fit.checkpoints import checkpoints_of
+
+    found = checkpoints_of(config.checkpoint_storage, folder).latest_of_run()
+    return (None, 0) if found is None else (found.uuid, found.steps_completed or 0)

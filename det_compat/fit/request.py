@@ -1,0 +1,98 @@
+"""The command line of ``det-compat fit`` and ``validate``: what is theirs, what Lightning's."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from det_compat.fit.errors import FitError
+
+USAGE = """det-compat {command} CONFIG.yaml [MODEL_DIR] [--run_dir DIR] [--resume] [OPTIONS...]
+       det-compat {command} --model.trial_cls MODULE:CLASS [OPTIONS...]"""
+
+ABOUT = {
+    "fit": "Train as an experiment config of Determined says, with every option of Lightning on "
+    "top; or train a trial class without a config.",
+    "validate": "Validate a checkpoint of a run (--resume: the latest one), or the one at "
+    "--ckpt_path.",
+}
+
+OWN = """CONFIG.yaml: an experiment config of PEDL or Determined 0.12 to 0.38.
+MODEL_DIR: where its entrypoint is imported from; by default the config's folder.
+--run_dir DIR: where results go; by default runs/NAME/NNN, the next number.
+--resume: go on from the latest checkpoint of the run directory, by default the latest of that name.
+All else goes to Lightning, relative paths from here: --trainer.devices 2 --trainer.strategy ddp
+--model.hparams.lr 0.1 --config lightning.yaml --print_config. See also `det-compat config explain`.
+"""
+
+_SILENT = ("-h", "--help", "--print_config", "--print_shtab")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for; ``options`` are Lightning's."""
+
+    command: str
+    config: str | None
+    model_dir: Path
+    run_dir: Path | None
+    resume: bool
+    options: tuple[str, ...]
+
+    @property
+    def only_shows(self) -> bool:
+        """Whether nothing is to be run."""
+        return any(option.partition("=")[0] in _SILENT for option in self.options)
+
+    def again(self, *own: str) -> str:
+        """This command, with options of its own."""
+        words = ["det-compat", self.command, *filter(None, [self.config])]
+        if self.config is not None and self.model_dir != Path(self.config).parent:
+            words.append(str(self.model_dir))
+        return shlex.join([*words, *own, *self.options])
+
+    def resuming(self, run_dir: Path) -> str:
+        """The command that goes on with the run in ``run_dir``."""
+        return self.again("--run_dir", str(run_dir), "--resume")
+
+
+def parse_request(command: str, argv: Sequence[str]) -> Request:
+    """What ``argv``, without the name of the command, asks for.
+
+    Raises:
+        FitError: it contradicts itself, or MODEL_DIR is no directory.
+    """
+    own, rest = _own_options(argv)
+    paths, options = _leading_paths(rest)
+    if len(paths) > 2:
+        raise FitError(f"expected CONFIG.yaml [MODEL_DIR], got {shlex.join(paths)}")
+    config = paths[0] if paths else None
+    if config is None and (own.resume or own.run_dir):
+        raise FitError("--resume and --run_dir go with an experiment config: give CONFIG.yaml")
+    model_dir = Path(paths[1] if len(paths) > 1 else Path(config or "").parent)
+    if len(paths) > 1 and not model_dir.is_dir():
+        raise FitError(
+            f"MODEL_DIR {paths[1]!r} is no directory: the entrypoint is imported from it"
+        )
+    run_dir = Path(own.run_dir) if own.run_dir else None
+    return Request(command, config, model_dir, run_dir, own.resume, tuple(options))
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> None:  # type: ignore[override]
+        raise FitError(message)
+
+
+def _own_options(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    parser = _Parser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--run_dir", "--run-dir", metavar="DIR")
+    parser.add_argument("--resume", action="store_true")
+    return parser.parse_known_args(list(argv))
+
+
+def _leading_paths(argv: list[str]) -> tuple[list[str], list[str]]:
+    end = next((i for i, word in enumerate(argv) if word.startswith("-")), len(argv))
+    return argv[:end], argv[end:]

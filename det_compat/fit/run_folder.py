@@ -1,0 +1,131 @@
+"""The directory of a run: its config, logs and, unless the config says otherwise, checkpoints."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from det_compat.fit.errors import FitError
+from det_compat.secrets import without_secrets
+
+RECORD = "det_compat_run.json"
+_LONGEST_NAME = 64
+
+
+class RunFolder:
+    """A run's directory; ``path`` is absolute, since trials may change the working directory."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(os.path.abspath(Path(path).expanduser()))
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where checkpoints are, unless the config has a storage."""
+        return self.path / "checkpoints"
+
+    @property
+    def tensorboard(self) -> Path:
+        """Event files."""
+        return self.path / "tensorboard"
+
+    @property
+    def checkpoint_names(self) -> Path:
+        """The UUIDs of the checkpoints that this run has begun to write, one a line."""
+        return self.path / "checkpoints.txt"
+
+    @property
+    def holds_run(self) -> bool:
+        """Whether a run has been started here."""
+        return (self.path / RECORD).exists()
+
+    def seed(self) -> int:
+        """The seed of the run that has been started here.
+
+        Raises:
+            FitError: it cannot be read.
+        """
+        file = self.path / RECORD
+        try:
+            return int(json.loads(file.read_text("utf-8"))["seed"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise FitError(f"cannot read the seed of the run in {file}: {error!r}") from error
+
+    def begin(self, config: Mapping[str, Any], *, seed: int) -> None:
+        """Take the directory for a run of ``config``, of which a copy without secrets is kept.
+
+        Raises:
+            FitError: it cannot be written.
+        """
+        import yaml
+
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            text = yaml.safe_dump(without_secrets(dict(config)), sort_keys=False)
+            (self.path / "config.yaml").write_text(text, "utf-8")
+            (self.path / RECORD).write_text(json.dumps({"seed": seed}), "utf-8")
+        except OSError as error:
+            raise FitError(f"cannot write the run directory {self.path}: {error}") from error
+
+
+def new_run_folder(name: str) -> RunFolder:
+    """The next free ``runs/<name>/<NNN>`` here, which is created.
+
+    Raises:
+        FitError: it cannot be.
+    """
+    parent = _folder_of(name)
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        for number in range(max(_numbers(parent), default=0) + 1, 100_000):
+            folder = RunFolder(parent / f"{number:03}")
+            try:
+                folder.path.mkdir()
+            except FileExistsError:
+                continue  # another run has been faster
+            return folder
+    except OSError as error:
+        raise FitError(f"cannot create a run directory in {parent}: {error}") from error
+    raise FitError(f"{parent} is full: give --run_dir")
+
+
+def latest_run_folder(name: str) -> RunFolder:
+    """The last of ``runs/<name>/<NNN>`` that holds a run.
+
+    Raises:
+        FitError: there is none.
+    """
+    parent = _folder_of(name)
+    for number in sorted(_numbers(parent), reverse=True):
+        folder = RunFolder(parent / f"{number:03}")
+        if folder.holds_run:
+            return folder
+    raise FitError(f"nothing to resume: there is no run in {parent}; give --run_dir DIR")
+
+
+def run_folder_at(path: Path, *, may_hold_run: bool) -> RunFolder:
+    """The run directory that the user names.
+
+    Raises:
+        FitError: it holds a run and must not, or the other way round.
+    """
+    folder = RunFolder(path)
+    if may_hold_run and not folder.holds_run:
+        raise FitError(f"nothing to resume: {folder.path} holds no run of det-compat fit")
+    if not may_hold_run and folder.holds_run:
+        raise FitError(
+            f"{folder.path} holds a run: go on with it by --resume, or name another --run_dir"
+        )
+    return folder
+
+
+def _folder_of(name: str) -> Path:
+    slug = re.sub(r"[^\w.-]+", "-", name).strip("-.")[:_LONGEST_NAME]
+    return Path.cwd() / "runs" / (slug or "run")
+
+
+def _numbers(parent: Path) -> list[int]:
+    return [int(path.name) for path in parent.glob("[0-9]*") if path.name.isdecimal()]

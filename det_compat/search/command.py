@@ -1,0 +1,123 @@
+"""``det-compat search``: what Determined's hyperparameter searchers did, on Ray Tune."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from det_compat.search.results import TrialResult
+    from det_compat.search.search import Search
+
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_INTERRUPTED = 130  # as shells tell it
+
+
+def add_parser(commands: _Commands) -> None:
+    """Add ``search`` to the subcommands of ``det-compat``."""
+    parser = commands.add_parser(
+        "search",
+        help="search hyperparameters",
+        description="Run the hyperparameter search of an experiment config: single, random, grid, "
+        "async_halving and adaptive_asha, and what they were called before. Trials run on this "
+        "machine, or on a Ray cluster. The exit status is 1 if no trial has reported the metric.",
+    )
+    parser.add_argument("config", metavar="CONFIG.yaml", help="an experiment config")
+    parser.add_argument(
+        "model_dir",
+        metavar="MODEL_DIR",
+        nargs="?",
+        help="where the entrypoint is imported from; by default the config's folder",
+    )
+    parser.add_argument(
+        "--run-dir", metavar="DIR", help="a new folder for the results; by default ./search_NAME"
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="go on with the interrupted search in the folder"
+    )
+    parser.add_argument(
+        "--address", help="of a Ray cluster, whose machines see the folders under the same paths"
+    )
+    parser.set_defaults(command=_search)
+
+
+def _search(args: argparse.Namespace) -> int:
+    from det_compat.config.errors import ConfigError
+    from det_compat.search.errors import SearchError
+
+    try:
+        search = _prepared(args)
+        _announce(search)
+        search.run(args.address)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except (ImportError, OSError, SearchError) as error:
+        print(f"det-compat: {error}", file=sys.stderr)
+        return 2
+    return _finish(search, args)
+
+
+def _prepared(args: argparse.Namespace) -> Search:
+    from det_compat.search.search import prepare
+
+    return prepare(args.config, args.model_dir, run_dir=args.run_dir, resume=args.resume)
+
+
+def _announce(search: Search) -> None:
+    plan = search.plan
+    for note in plan.notes:
+        print(note)
+    print(f"{plan.max_trials} trials, by {plan.metric} ({plan.mode}imum), in {search.folder.path}")
+    for number, bracket in enumerate(plan.brackets):
+        rungs = ", ".join(map(str, bracket.rungs))
+        unit = plan.time_metric or plan.unit.value
+        print(
+            f"  bracket {number}: {bracket.max_trials} trials, at most "
+            f"{bracket.max_concurrent_trials} at once, rungs at {rungs} {unit}"
+        )
+    sys.stdout.flush()
+
+
+def _finish(search: Search, args: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from det_compat.search.results import saving
+    from det_compat.search.tables import results_table
+
+    results = search.results()
+    Console(width=None if sys.stdout.isatty() else 140).print(results_table(search.plan, results))
+    stops_early = any(len(bracket.rungs) > 1 for bracket in search.plan.brackets)
+    if stops_early and (saved := saving(results)):
+        print(saved)
+    print(f"written: {search.folder.path}/results.json, results.csv, results.png")
+    print(f"TensorBoard: tensorboard --logdir {shlex.quote(str(search.folder.path / 'tune'))}")
+    if unfinished := [one for one in results if one.status.value == "unfinished"]:
+        print(f"interrupted with {len(unfinished)} trials unfinished; go on with")
+        print(f"  {_resuming(search, args)}")
+        return _INTERRUPTED
+    return _name_best(search, results)
+
+
+def _resuming(search: Search, args: argparse.Namespace) -> str:
+    words = ["det-compat", "search", args.config, *filter(None, [args.model_dir])]
+    return shlex.join([*words, "--run-dir", str(search.folder.path), "--resume"])
+
+
+def _name_best(search: Search, results: list[TrialResult]) -> int:
+    if not results or results[0].metric is None:
+        print(f"no trial has reported a number as {search.plan.metric}", file=sys.stderr)
+        return 1
+    valid = sum(result.status.value != "invalid_hp" for result in results)
+    if valid < search.plan.max_trials:
+        print(f"{valid} of {search.plan.max_trials} trials had hyperparameters that could be used")
+    best = results[0]
+    print(f"best: trial {best.index}, {search.plan.metric} {best.metric:.6g}")
+    if best.checkpoint:
+        target = Path("best.safetensors")
+        print(f"export it: det-compat checkpoint export {shlex.quote(best.checkpoint)} {target}")
+    return 0

@@ -1,0 +1,153 @@
+"""Runs a search on Ray Tune."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import ray
+from ray import tune
+
+from det_compat.search.errors import SearchError
+from det_compat.search.live import LiveTable
+from det_compat.search.scheduler import BracketScheduler
+from det_compat.search.suggestions import Suggestions
+from det_compat.search.trial import TrialTask, run_trial
+
+if TYPE_CHECKING:
+    from ray.tune import ResultGrid
+
+_CHECKOUT = str(Path(__file__).resolve().parents[2])
+_ENVIRONMENT = {
+    # a trial that never validates has none
+    "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
+    # seconds between two notes of the state of the search, to go on from
+    "TUNE_GLOBAL_CHECKPOINT_S": "2",
+    "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
+    # relative paths in a trial's code are those of its own folder
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    # the reporters whose place LiveTable takes; the newer ones cannot be silenced
+    "RAY_AIR_NEW_OUTPUT": "0",
+}
+
+
+def run_search(task: TrialTask, *, is_resumed: bool, address: str | None) -> ResultGrid:
+    """Run the search of ``task``, or go on with it.
+
+    Args:
+        task: what to do, and in which folder.
+        is_resumed: whether the folder has an interrupted search.
+        address: of a Ray cluster; None for this machine, or for the Ray that this process is
+            connected to already.
+
+    Raises:
+        SearchError: no machine can run a trial.
+    """
+    with _environment(), _quiet(), _connected(address):
+        resources = _resources(task.plan.slots)
+        train = tune.with_resources(functools.partial(run_trial, task=task), resources)
+        return _tuner(task, train, is_resumed=is_resumed).fit()
+
+
+def _tuner(task: TrialTask, train: Any, *, is_resumed: bool) -> tune.Tuner:
+    path = task.folder.path / "tune"
+    if is_resumed and tune.Tuner.can_restore(str(path)):
+        return tune.Tuner.restore(str(path), trainable=train, resume_unfinished=True)
+    plan = task.plan
+    return tune.Tuner(
+        train,
+        tune_config=tune.TuneConfig(
+            metric=plan.metric,
+            mode=plan.mode,
+            search_alg=Suggestions(plan, task.folder),
+            scheduler=BracketScheduler(plan, task.folder),
+            num_samples=-1,
+            reuse_actors=False,
+            trial_name_creator=_name,
+            trial_dirname_creator=_name,
+        ),
+        run_config=tune.RunConfig(
+            name="tune",
+            storage_path=str(task.folder.path),
+            callbacks=[LiveTable(plan, task.folder)],
+            failure_config=tune.FailureConfig(max_failures=plan.max_restarts),
+            verbose=0,
+        ),
+    )
+
+
+def _name(trial: Any) -> str:
+    return f"trial_{trial.config['trial']['index']:04d}"
+
+
+@contextlib.contextmanager
+def _environment() -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in _ENVIRONMENT}
+    os.environ.update({k: v for k, v in _ENVIRONMENT.items() if before[k] is None})
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Leave it to LiveTable to tell of trials that fail, and to us how to connect."""
+    loggers = {"ray": logging.ERROR, "ray.tune": logging.CRITICAL}
+    before = {name: logging.getLogger(name).level for name in loggers}
+    for name, level in loggers.items():
+        logging.getLogger(name).setLevel(level)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            yield
+    finally:
+        for name, level in before.items():
+            logging.getLogger(name).setLevel(level)
+
+
+@contextlib.contextmanager
+def _connected(address: str | None) -> Iterator[None]:
+    """Ray, started for the block unless the process has it already."""
+    if ray.is_initialized():
+        yield
+        return
+    variables = {"PYTHONPATH": os.pathsep.join(filter(None, [_CHECKOUT, os.getenv("PYTHONPATH")]))}
+    ray.init(
+        address=address or "local",
+        include_dashboard=None if address else False,
+        log_to_driver=False,
+        configure_logging=False,
+        runtime_env={"env_vars": variables},
+    )
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _resources(slots: int) -> dict[str, float]:
+    """What Ray reserves for a trial: GPUs where there are any, else as many cores."""
+    total = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    devices = max(slots, 1)
+    has_gpus = slots > 0 and total.get("GPU", 0) > 0
+    if has_gpus and slots > 1:
+        raise SearchError(
+            f"resources.slots_per_trial is {slots}, and a search trains each trial on one GPU: set "
+            "it to 1, the global batch size stays the same"
+        )
+    kind = "GPU" if has_gpus else "CPU"
+    if devices > total.get(kind, 0):
+        raise SearchError(
+            f"resources.slots_per_trial is {slots}, and there are {total.get(kind, 0):g} "
+            f"{'GPUs' if has_gpus else 'CPU cores'}: lower it, or pass --address of a Ray cluster"
+        )
+    return {"CPU": 1, "GPU": devices} if has_gpus else {"CPU": devices}

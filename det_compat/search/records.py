@@ -1,0 +1,173 @@
+"""What a search keeps on the disk about its trials, so that a killed one can go on.
+
+One folder a trial. Each file is written by one process, and none is ever changed: a process that is
+killed leaves at worst a last line that is cut off, which is not read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+
+class Status(str, Enum):
+    """How a trial ended, or that it has not."""
+
+    COMPLETED = "completed"
+    STOPPED = "stopped"
+    ERROR = "error"
+    INVALID_HP = "invalid_hp"
+    UNFINISHED = "unfinished"
+
+
+@dataclass(frozen=True)
+class Report:
+    """One validation of a trial.
+
+    Attributes:
+        batches: trained so far.
+        rungs: of its bracket that it has reached.
+        metric: the searcher's metric; may be NaN.
+        metrics: all scalar metrics.
+        checkpoint: of this moment, None without one.
+    """
+
+    batches: int
+    rungs: int
+    metric: float
+    metrics: dict[str, Any]
+    checkpoint: str | None = None
+
+
+class TrialRecord:
+    """The folder of one trial.
+
+    Args:
+        folder: ``trials/<index>`` in the folder of the search.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._reports = folder / "reports.jsonl"
+        self._end = folder / "end.json"
+
+    def begin(self, index: int, bracket: int, hparams: dict[str, Any]) -> None:
+        """Note what the trial is."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        _write(self.folder / "trial.json", {"index": index, "bracket": bracket, "hparams": hparams})
+
+    def about(self) -> dict[str, Any]:
+        """What ``begin`` noted."""
+        about: dict[str, Any] = json.loads((self.folder / "trial.json").read_text("utf-8"))
+        return about
+
+    def append(self, report: Report) -> None:
+        """Note a validation."""
+        with self._reports.open("a", encoding="utf-8") as file:
+            # a line that a killed process has cut off ends here
+            start = "" if _ends_with_newline(self._reports) else "\n"
+            file.write(start + json.dumps(asdict(report), default=str) + "\n")
+
+    def reports(self) -> list[Report]:
+        """The validations so far, each number of batches once: the last that was trained."""
+        try:
+            lines = self._reports.read_text("utf-8").splitlines()
+        except FileNotFoundError:
+            return []
+        found = {report.batches: report for report in filter(None, map(_report, lines))}
+        return sorted(found.values(), key=lambda report: report.batches)
+
+    def note_error(self, text: str) -> None:
+        """Note the traceback of an exception that ends the trial's process."""
+        (self.folder / "error.txt").write_text(text, "utf-8")
+
+    def last_error(self) -> str:
+        """What the last process of the trial died of, in one line."""
+        file = self.folder / "error.txt"
+        lines = file.read_text("utf-8").strip().splitlines() if file.exists() else []
+        return lines[-1] if lines else "the trial's process died: it may have run out of memory"
+
+    def finish(self, status: Status, reason: str = "") -> None:
+        """Note how the trial ended; what was noted first counts."""
+        if self.status is Status.UNFINISHED:
+            _write(self._end, {"status": status.value, "reason": reason})
+
+    @property
+    def status(self) -> Status:
+        """How it ended."""
+        return Status(self._ending()["status"])
+
+    @property
+    def reason(self) -> str:
+        """Why it ended, "" if there is nothing to tell."""
+        return str(self._ending()["reason"])
+
+    def _ending(self) -> dict[str, Any]:
+        if not self._end.exists():
+            return {"status": Status.UNFINISHED, "reason": ""}
+        ending: dict[str, Any] = json.loads(self._end.read_text("utf-8"))
+        return ending
+
+
+class SearchFolder:
+    """The folder of a search: its trials, Ray Tune's own files, the results."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(os.path.abspath(path))
+        self._about = self.path / "search.json"
+
+    def begin(self, about: dict[str, Any]) -> None:
+        """Make the folder, and note what is searched."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        _write(self._about, about)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing is here, or only a search that has no trials yet."""
+        return not self.path.exists() or all(file == self._about for file in self.path.iterdir())
+
+    @property
+    def exists(self) -> bool:
+        """Whether a search has begun here."""
+        return self._about.exists()
+
+    def about(self) -> dict[str, Any]:
+        """What ``begin`` noted."""
+        about: dict[str, Any] = json.loads(self._about.read_text("utf-8"))
+        return about
+
+    def trial(self, index: int) -> TrialRecord:
+        """The record of trial ``index``, which may not have begun."""
+        return TrialRecord(self.path / "trials" / f"{index:04d}")
+
+    def trials(self) -> list[TrialRecord]:
+        """The records of the trials that have begun, by index."""
+        found = self.path.glob("trials/*/trial.json")
+        return [
+            TrialRecord(file.parent) for file in sorted(found, key=lambda f: int(f.parent.name))
+        ]
+
+
+def _report(line: str) -> Report | None:
+    try:
+        return Report(**json.loads(line))
+    except ValueError:
+        return None
+
+
+def _ends_with_newline(file: Path) -> bool:
+    with file.open("rb") as content:
+        if content.seek(0, os.SEEK_END) == 0:
+            return True
+        content.seek(-1, os.SEEK_END)
+        return content.read(1) == b"\n"
+
+
+def _write(file: Path, content: dict[str, Any]) -> None:
+    part = file.with_name(f".{file.name}.{os.getpid()}")
+    part.write_text(json.dumps(content, indent=2, default=str), "utf-8")
+    part.replace(file)

@@ -1,0 +1,160 @@
+"""The results of a search."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from det_compat.search.records import Report, SearchFolder, Status, TrialRecord
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """One trial of a search.
+
+    Attributes:
+        index: from 0, in the order of creation.
+        bracket: from 0.
+        hparams: as ``context.get_hparams()`` returns them.
+        metric: the best value of the searcher's metric, None if there is none that is a number.
+        metric_batches: batches trained when it was validated.
+        batches: trained in all.
+        status: how the trial ended.
+        checkpoint: the best that is kept, else the latest.
+        reason: why it ended, if there is more to tell.
+        reports: all validations.
+    """
+
+    index: int
+    bracket: int
+    hparams: dict[str, Any]
+    metric: float | None
+    metric_batches: int | None
+    batches: int
+    status: Status
+    checkpoint: str | None
+    reason: str
+    reports: tuple[Report, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Of plain JSON types, without the validations."""
+        return {
+            "hparams": self.hparams,
+            "metric": self.metric,
+            "batches": self.batches,
+            "status": self.status.value,
+            "checkpoint": self.checkpoint,
+            "metric_batches": self.metric_batches,
+            "reason": self.reason,
+            "trial": self.index,
+            "bracket": self.bracket,
+        }
+
+
+def read_results(folder: SearchFolder, *, smaller_is_better: bool) -> list[TrialResult]:
+    """The trials in ``folder``, best first; those without a metric last."""
+    sign = 1 if smaller_is_better else -1
+    results = [_result(record, sign) for record in folder.trials()]
+    return sorted(results, key=lambda result: (_key(result.metric, sign), result.index))
+
+
+def _key(metric: float | None, sign: int) -> float:
+    return math.inf if metric is None else sign * metric
+
+
+def _result(record: TrialRecord, sign: int) -> TrialResult:
+    about, reports = record.about(), record.reports()
+    numbers = [report for report in reports if math.isfinite(report.metric)]
+    best = min(numbers, key=lambda report: sign * report.metric, default=None)
+    return TrialResult(
+        index=about["index"],
+        bracket=about["bracket"],
+        hparams=about["hparams"],
+        metric=None if best is None else best.metric,
+        metric_batches=None if best is None else best.batches,
+        batches=reports[-1].batches if reports else 0,
+        status=record.status,
+        checkpoint=_checkpoint(best, reports),
+        reason=record.reason,
+        reports=tuple(reports),
+    )
+
+
+def _checkpoint(best: Report | None, reports: list[Report]) -> str | None:
+    wanted = [best, *reversed(reports)]
+    paths = [report.checkpoint for report in wanted if report is not None and report.checkpoint]
+    # retention may have deleted some
+    return next((path for path in paths if "://" in path or Path(path).exists()), None)
+
+
+def write_results(folder: Path, results: list[TrialResult]) -> None:
+    """Write ``results.json`` and ``results.csv`` into ``folder``."""
+    rows = [result.as_dict() for result in results]
+    (folder / "results.json").write_text(json.dumps(rows, indent=2, default=str), "utf-8")
+    flat = [{**flat_hparams(row["hparams"], "hparams."), **row} for row in rows]
+    own = [name for name in TrialResult.__dataclass_fields__ if name not in ("index", "reports")]
+    columns = ["trial", *own]
+    columns[columns.index("hparams") : columns.index("hparams") + 1] = sorted(
+        {name for row in flat for name in row if name.startswith("hparams.")}
+    )
+    with (folder / "results.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, columns, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(flat)
+
+
+def flat_hparams(hparams: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested hyperparameters by dotted name."""
+    flat: dict[str, Any] = {}
+    for name, value in hparams.items():
+        if isinstance(value, dict) and value:
+            flat.update(flat_hparams(value, f"{prefix}{name}."))
+        else:
+            flat[f"{prefix}{name}"] = value
+    return flat
+
+
+def searched_values(results: list[TrialResult], names: list[str]) -> dict[str, list[Any]]:
+    """The values of each hyperparameter by dotted name, a trial each; None where it has none."""
+    return {name: [value_of(result.hparams, name) for result in results] for name in names}
+
+
+def value_of(hparams: Any, name: str) -> Any:
+    """The hyperparameter of a dotted name, whose value may be a mapping; None if there is none."""
+    if not isinstance(hparams, dict) or name in hparams:
+        return hparams.get(name) if isinstance(hparams, dict) else None
+    first, _, rest = name.partition(".")
+    return value_of(hparams.get(first), rest) if rest else None
+
+
+@dataclass(frozen=True)
+class Saving:
+    """What stopping trials early has saved, in batches."""
+
+    trained: int
+    to_the_end: int
+
+    def __str__(self) -> str:
+        saved = 1 - self.trained / self.to_the_end
+        return (
+            f"{self.trained} batches trained in all trials, {saved:.0%} less than the "
+            f"{self.to_the_end} of training each to its end"
+        )
+
+
+def saving(results: list[TrialResult]) -> Saving | None:
+    """What was saved against training every trial to its end, None if none was trained to it.
+
+    The trials that were trained to the end tell how long that is; with several lengths, as batch
+    sizes that are searched have them, the mean counts.
+    """
+    complete = [result.batches for result in results if result.status is Status.COMPLETED]
+    counted = [result for result in results if result.status is not Status.INVALID_HP]
+    if not complete or not any(complete):
+        return None
+    trained = sum(result.batches for result in counted)
+    return Saving(trained, round(sum(complete) / len(complete) * len(counted)))

@@ -1,0 +1,135 @@
+"""Hyperparameters drawn from their ranges, and the points of a grid.
+
+Determined's master drew with NumPy's old generator inside Go. These draws have the same
+distributions, are repeatable, and are other numbers: a seed does not give a search the
+hyperparameters that it had on a cluster.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Iterator
+from typing import Any
+
+from det_compat.config.hyperparameters import (
+    Categorical,
+    Const,
+    Double,
+    Hyperparameter,
+    Hyperparameters,
+    Int,
+    Log,
+)
+from det_compat.search.errors import SearchError
+
+_LARGEST_GRID = 1_000_000
+
+
+def sample(space: Hyperparameters, seed: int, index: int) -> dict[str, Any]:
+    """The hyperparameters of trial ``index`` of a search with ``seed``: the same ones each time."""
+    return _sample(space.space, random.Random(f"{seed}/{index}"))
+
+
+def trial_seed(seed: int, index: int) -> int:
+    """The seed of trial ``index`` of a search with ``seed``; 31 bits, as Determined's were."""
+    return random.Random(f"{seed}/{index}/seed").getrandbits(31)
+
+
+def _sample(space: dict[str, Any], rng: random.Random) -> dict[str, Any]:
+    # by name, so that the order of keys in the file does not matter
+    drawn = {
+        name: _sample(space[name], rng)
+        if isinstance(space[name], dict)
+        else _draw(space[name], rng)
+        for name in sorted(space, key=str)
+    }
+    return {name: drawn[name] for name in space}
+
+
+def _draw(item: Hyperparameter, rng: random.Random) -> Any:
+    if isinstance(item, Const):
+        return item.value
+    if isinstance(item, Int):
+        return rng.randint(item.minval, item.maxval)
+    if isinstance(item, Double):
+        return rng.uniform(item.minval, item.maxval)
+    if isinstance(item, Log):
+        return _power(item.base, rng.uniform(item.minval, item.maxval))
+    return rng.choice(item.vals)
+
+
+def grid(space: Hyperparameters) -> list[dict[str, Any]]:
+    """All points of the grid, the first hyperparameter by name varying slowest.
+
+    As in Determined 0.38, int takes no more points than there are integers, and one point is the
+    middle of the range.
+
+    Raises:
+        SearchError: there are more than a million points, or a range has no ``count``.
+    """
+    axes = list(_axes(space.space, ()))
+    points = math.prod(len(values) for _, values in axes)
+    if points > _LARGEST_GRID:
+        raise SearchError(f"the grid has {points} points: lower the counts, or search at random")
+    paths = [path for path, _ in axes]
+    return [
+        _nested(zip(paths, values, strict=True))
+        for values in itertools.product(*(values for _, values in axes))
+    ]
+
+
+def _axes(
+    space: dict[str, Any], path: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
+    for name in sorted(space, key=str):
+        if isinstance(space[name], dict):
+            yield from _axes(space[name], (*path, name))
+        else:
+            yield (*path, name), _points(space[name], ".".join(map(str, (*path, name))))
+
+
+def _points(item: Hyperparameter, name: str) -> list[Any]:
+    if isinstance(item, Const):
+        return [item.value]
+    if isinstance(item, Categorical):
+        return list(item.vals)
+    if item.count is None:
+        raise SearchError(f"hyperparameters.{name} has no count, which grid search needs")
+    count = item.count
+    if isinstance(item, Int):
+        count = min(count, item.maxval - item.minval + 1)
+        return [_nearest(value) for value in _spaced(item.minval, item.maxval, count)]
+    values = _spaced(item.minval, item.maxval, count)
+    return [_power(item.base, value) for value in values] if isinstance(item, Log) else values
+
+
+def _spaced(low: float, high: float, count: int) -> list[float]:
+    if count == 1:
+        return [(low + high) / 2.0]
+    return [low + step * (high - low) / (count - 1) for step in range(count)]
+
+
+def _nearest(value: float) -> int:
+    """The nearest integer, halves away from zero as Go rounds them."""
+    return int(math.copysign(math.floor(abs(value) + 0.5), value))
+
+
+def _power(base: float, exponent: float) -> float:
+    try:
+        return float(base**exponent)
+    except OverflowError:
+        raise SearchError(
+            f"a log hyperparameter reaches {base} to the power of {exponent}, which is too large"
+        ) from None
+
+
+def _nested(values: Any) -> dict[str, Any]:
+    point: dict[str, Any] = {}
+    for path, value in values:
+        inner = point
+        for name in path[:-1]:
+            inner = inner.setdefault(name, {})
+        inner[path[-1]] = value
+    return point

@@ -1,0 +1,172 @@
+"""A search from its config to its results."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from det_compat.config.experiment import ExperimentConfig, parse_config, read_config
+from det_compat.search.errors import SearchError
+from det_compat.search.extra import check_extra
+from det_compat.search.plan import SearchPlan, plan_search
+from det_compat.search.records import SearchFolder
+from det_compat.search.results import TrialResult, read_results, write_results
+from det_compat.search.trial import TRAINER, TrainOne, TrialTask
+from det_compat.secrets import without_secrets
+
+if TYPE_CHECKING:
+    from ray.tune import ResultGrid
+
+_SEED_BITS = 31
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search that is ready to run.
+
+    Attributes:
+        task: what its trials do.
+        is_resumed: whether it goes on with an interrupted one.
+    """
+
+    task: TrialTask
+    is_resumed: bool
+
+    @property
+    def plan(self) -> SearchPlan:
+        """What is searched."""
+        return self.task.plan
+
+    @property
+    def folder(self) -> SearchFolder:
+        """Where everything is kept."""
+        return self.task.folder
+
+    def run(self, address: str | None = None) -> ResultGrid:
+        """Run it, and write its results, whatever ends it."""
+        from det_compat.search.engine import run_search
+
+        try:
+            return run_search(self.task, is_resumed=self.is_resumed, address=address)
+        finally:
+            if self.folder.trials():
+                self.write_results()
+
+    def results(self) -> list[TrialResult]:
+        """The trials so far, best first."""
+        return read_results(self.folder, smaller_is_better=self.plan.smaller_is_better)
+
+    def write_results(self) -> None:
+        """Write results.json, results.csv and results.png into the folder."""
+        from det_compat.search.picture import draw
+
+        results = self.results()
+        write_results(self.folder.path, results)
+        draw(self.folder.path / "results.png", self.plan, results)
+
+
+def prepare(
+    config: str | os.PathLike[str] | Mapping[str, Any] | ExperimentConfig,
+    model_dir: str | os.PathLike[str] | None = None,
+    *,
+    run_dir: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    train_one: TrainOne | str = TRAINER,
+) -> Search:
+    """A search, checked and ready to run; see ``run``."""
+    check_extra()
+    experiment = _read(config)
+    if train_one == TRAINER:
+        _check_entrypoint(experiment)
+    folder = SearchFolder(run_dir if run_dir is not None else _default_folder(experiment.name))
+    seed = folder.about()["seed"] if resume and folder.exists else secrets.randbits(_SEED_BITS)
+    plan = plan_search(experiment, seed)
+    _claim(folder, plan, experiment, resume=resume)
+    if model_dir is None:
+        model_dir = Path(experiment.file).parent if experiment.file else Path.cwd()
+    task = TrialTask(plan, experiment.raw, folder, Path(model_dir).resolve(), train_one)
+    return Search(task, is_resumed=resume)
+
+
+def run(
+    config: str | os.PathLike[str] | Mapping[str, Any] | ExperimentConfig,
+    model_dir: str | os.PathLike[str] | None = None,
+    *,
+    run_dir: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    address: str | None = None,
+    train_one: TrainOne | str = TRAINER,
+) -> ResultGrid:
+    """Search the hyperparameters of an experiment config, as ``det-compat search`` does.
+
+    Args:
+        config: a file, or what is in one.
+        model_dir: where the entrypoint is imported from; by default the folder of the file.
+        run_dir: a new folder for the results; by default ``search_<name>`` in this directory.
+        resume: go on with the interrupted search in ``run_dir``.
+        address: of a Ray cluster, whose machines all have to see ``run_dir`` and ``model_dir``.
+        train_one: what trains a trial in its process; a function, or ``module:function``.
+
+    Returns:
+        Ray Tune's results, whose ``config["hparams"]`` are the hyperparameters. ``results.json`` in
+        ``run_dir`` tells more: what was stopped early, which trials failed, and why.
+
+    Raises:
+        ConfigError: the config is not valid.
+        ImportError: the extra ``search`` is not installed.
+        SearchError: the search cannot be run.
+    """
+    return prepare(config, model_dir, run_dir=run_dir, resume=resume, train_one=train_one).run(
+        address
+    )
+
+
+def _read(
+    config: str | os.PathLike[str] | Mapping[str, Any] | ExperimentConfig,
+) -> ExperimentConfig:
+    if isinstance(config, ExperimentConfig):
+        return config
+    return parse_config(config) if isinstance(config, Mapping) else read_config(Path(config))
+
+
+def _check_entrypoint(experiment: ExperimentConfig) -> None:
+    entrypoint = experiment.entrypoint
+    if entrypoint is None or entrypoint.trial is None:
+        found = "none" if entrypoint is None else " ".join(entrypoint.argv)
+        raise SearchError(f"a search needs an entrypoint module:TrialClass; the config has {found}")
+
+
+def _default_folder(name: str) -> Path:
+    plain = "".join(char if char.isalnum() or char in "-." else "_" for char in name)
+    return Path(f"search_{plain or 'experiment'}")
+
+
+def _claim(
+    folder: SearchFolder, plan: SearchPlan, experiment: ExperimentConfig, *, resume: bool
+) -> None:
+    about = {"seed": plan.seed, "config": _digest(experiment), "file": experiment.file}
+    if not resume:
+        if not folder.is_free:
+            raise SearchError(
+                f"{folder.path} is not empty: go on with the search in it (--resume), or choose "
+                "another folder (--run-dir)"
+            )
+        folder.begin(about)
+    elif not folder.exists:
+        raise SearchError(f"there is no search to resume in {folder.path}")
+    elif folder.about()["config"] != about["config"]:
+        raise SearchError(
+            f"the search in {folder.path} was started with another config: resume it with that "
+            f"one ({folder.about()['file']}), or start a new search in another folder"
+        )
+
+
+def _digest(experiment: ExperimentConfig) -> str:
+    text = json.dumps(without_secrets(experiment.raw), sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()

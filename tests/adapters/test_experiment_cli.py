@@ -1,0 +1,270 @@
+"""``det-compat fit`` and ``validate`` from the command line to the files that they leave."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from det_compat.cli import main
+from tests.fit.projects import EPOCH, QUIET, project, recorded
+from tests.fresh_python import environment, python
+
+LONG = {"name": "single", "metric": "validation_loss", "max_length": {"epochs": 10**6}}
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setenv("RECORD", str(tmp_path / "record.txt"))
+    monkeypatch.delitem(sys.modules, "model_def", raising=False)
+
+
+def _fit(*argv: object) -> int:
+    return main(["fit", *map(str, argv), *QUIET])
+
+
+def test_fit_says_what_it_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keys = {"resources": {"slots_per_trial": 0, "resource_pool": "gpus"}, "labels": ["a"]}
+    assert _fit(project(tmp_path / "p", **keys)) == 0
+    shown = capsys.readouterr()
+    assert shown.err.count("ignored on this machine: resources.resource_pool") == 1
+    for text in ("2 epochs, 20 batches", "1 cpu", "32-true", "best validation_loss", "--resume"):
+        assert text in shown.out
+    run = tmp_path / "runs/tiny/001"
+    assert {path.name for path in run.iterdir()} >= {"config.yaml", "lightning.yaml", "tensorboard"}
+    assert any("tfevents" in file.name for file in (run / "tensorboard").iterdir())
+    assert os.getcwd() == str(tmp_path)
+
+
+def test_options_on_top(tmp_path: Path) -> None:
+    options = ("--trainer.max_epochs", 1, "--model.hparams.global_batch_size", 10)
+    assert _fit(project(tmp_path / "p"), *options, "--run_dir", "r") == 0
+    assert recorded(tmp_path)["validation"] == [4]
+    saved = yaml.safe_load((tmp_path / "r/lightning.yaml").read_text())
+    assert saved["model"]["hparams"] == {"global_batch_size": 10, "lr": 0.1}
+
+
+def test_print_config_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exited:
+        main(["fit", str(project(tmp_path / "p")), "--trainer.devices", "3", "--print_config"])
+    assert exited.value.code == 0
+    printed = yaml.safe_load(capsys.readouterr().out)
+    assert printed["model"]["hparams"] == {"global_batch_size": 4, "lr": 0.1}
+    assert int(printed["trainer"]["devices"]) == 3
+    assert not (tmp_path / "runs").exists()
+    (tmp_path / "lightning.yaml").write_text("trainer: {max_epochs: 1}")
+    assert _fit(tmp_path / "p/const.yaml", "--config", "lightning.yaml") == 0
+    assert recorded(tmp_path)["validation"] == [EPOCH]
+
+
+def test_resume_and_validate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = project(tmp_path / "p")
+    assert _fit(file, "--trainer.max_steps", 7) == 0
+    assert _fit(file, "--resume") == 0
+    shown = capsys.readouterr().out
+    assert "after batch 7, from checkpoint" in shown
+    assert recorded(tmp_path)["validation"] == [7, 20]
+    assert main(["validate", str(file), "--resume", *QUIET]) == 0
+    shown = capsys.readouterr().out
+    assert "after batch 20" in shown and "validation_loss" in shown
+    assert main(["validate", str(file), *QUIET]) == 0
+    assert [path.name for path in (tmp_path / "runs/tiny").iterdir()] == ["001"]
+
+
+def test_a_folder_that_holds_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = project(tmp_path / "p")
+    assert _fit(file, "--trainer.max_steps", 1, "--run_dir", "r") == 0
+    assert _fit(file, "--run_dir", "r") == 2
+    assert "go on with it by --resume" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--trainer.nothing", "1"], "unrecognized arguments"),
+        (["--trainer.max_epochs", "x"], "max_epochs"),
+    ],
+)
+def test_options_that_lightning_does_not_have(
+    options: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exited:
+        _fit(project(tmp_path / "p"), *options)
+    assert exited.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--trainer.devices", "two"], "the Trainer does not take its options"),
+        (["--trainer.accumulate_grad_batches", "2"], "aggregation_frequency"),
+        (["--trainer.strategy", "fsdp"], "."),
+    ],
+)
+def test_options_that_do_not_fit(
+    options: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _fit(project(tmp_path / "p"), *options) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_more_slots_than_devices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = project(tmp_path / "p", resources={"slots_per_trial": 4096})
+    assert _fit(file) == 2
+    assert "--no-python det-compat fit" in capsys.readouterr().err
+    assert _fit(file, "--trainer.devices", 1, "--trainer.strategy", "auto") == 0
+
+
+def test_without_a_config(tmp_path: Path) -> None:
+    project(tmp_path)
+    given = ("--model.trial_cls", "model_def:Trial", "--model.hparams.global_batch_size", 10)
+    limits = ("--trainer.max_epochs", 1, "--trainer.logger", "false")
+    quiet = ("--trainer.enable_checkpointing", "false", "--trainer.accelerator", "cpu")
+    assert _fit(*given, *limits, *quiet, "--trainer.enable_model_summary", "false") == 0
+    assert recorded(tmp_path)["validation"] == [4]
+
+
+def test_profiling_and_logging(tmp_path: Path) -> None:
+    file = project(tmp_path / "p", profiling={"enabled": True}, debug=False)
+    assert _fit(file, "--run_dir", "r", "--trainer.max_steps", 2) == 0
+    assert any(path.name.startswith("fit-profile") for path in (tmp_path / "r").iterdir())
+
+
+def test_loggers_and_callbacks_of_lightning(tmp_path: Path) -> None:
+    file = project(tmp_path / "p", searcher={**LONG, "max_length": {"epochs": 50}})
+    logger = ("--trainer.logger", "CSVLogger", "--trainer.logger.save_dir", "csv")
+    stopping = ("--trainer.callbacks+=EarlyStopping", "--trainer.callbacks.monitor=loss")
+    patience = ("--trainer.callbacks.stopping_threshold=1e9",)
+    assert _fit(file, *logger, *stopping, *patience, "--trainer.check_val_every_n_epoch", 1) == 0
+    assert list((tmp_path / "csv").rglob("metrics.csv"))
+    seen = recorded(tmp_path)
+    assert len(seen["validation"]) < 50
+    assert seen["checkpoint"][-1] == seen["validation"][-1]
+
+
+SECRETS: dict[str, Any] = {
+    "checkpoint_storage": {
+        "type": "directory",
+        "container_path": "STORAGE",
+        "save_trial_best": 2,
+    },
+    "environment": {
+        "registry_auth": {"username": "u", "password": "hush1"},
+        "environment_variables": ["TOKEN=hush2"],
+    },
+    "data": {"token": "hush3", "url": "https://user:hush4@host/x"},
+    "integrations": {"pachyderm": {"pachd": {"token": "hush5"}}},
+}
+
+
+def test_no_file_gets_a_secret(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    storage = {**SECRETS["checkpoint_storage"], "container_path": str(tmp_path / "storage")}
+    file = project(tmp_path / "p", **{**SECRETS, "checkpoint_storage": storage})
+    assert _fit(file, "--trainer.max_steps", 3) == 0
+    shown = capsys.readouterr()
+    assert "hush" not in shown.out + shown.err
+    written = [path for path in tmp_path.rglob("*") if path.is_file() and path != file]
+    assert any(path.name == "state_dict.pth" for path in written)
+    assert any(path.name == "model_def.py" and "storage" in path.parts for path in written)
+    assert not [path for path in written if b"hush" in path.read_bytes()]
+
+
+# In processes of their own
+
+
+def _det_compat(*argv: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return python("-m", "det_compat", "fit", *map(str, argv), *QUIET, cwd=cwd)
+
+
+def test_two_devices(tmp_path: Path) -> None:
+    optimizations = {"gradient_compression": True}
+    resources = {"slots_per_trial": 2}
+    file = project(tmp_path / "p", optimizations=optimizations, resources=resources)
+    done = _det_compat(file, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "2 cpu" in done.stdout
+    assert done.stdout.count("run directory") == 2
+    assert [path.name for path in (tmp_path / "runs/tiny").iterdir()] == ["001"]
+    resumed = _det_compat(file, "--resume", "--trainer.max_epochs", 3, cwd=tmp_path)
+    assert resumed.returncode == 0, resumed.stderr
+    assert "after batch 20, from checkpoint" in resumed.stdout
+
+
+def test_a_failed_run_is_restarted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRASH_AT", "13")
+    file = project(tmp_path / "p", max_restarts=2, min_checkpoint_period={"batches": 4})
+    done = _det_compat(file, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "the trial's own error" in done.stderr and 'model_def.py", line' in done.stderr
+    assert "restart 1 of 2 (max_restarts)" in done.stderr
+    assert "after batch 12, from checkpoint" in done.stdout
+
+
+def test_sigterm_ends_a_run_that_can_be_resumed(tmp_path: Path) -> None:
+    file = project(tmp_path / "p", searcher=LONG, max_restarts=3, scheduling_unit=1)
+    command = [sys.executable, "-m", "det_compat", "fit", str(file), *QUIET]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "logs" in line:
+            break
+    while not (tmp_path / "record.txt").exists():
+        pass
+    process.send_signal(signal.SIGTERM)
+    rest = process.stdout.read()
+    assert process.wait(60) == 128 + signal.SIGTERM
+    assert "resume it by: det-compat fit" in rest
+    process.stdout.close()
+    resumed = _det_compat(file, "--resume", "--trainer.max_epochs", 1, cwd=tmp_path)
+    assert resumed.returncode == 0, resumed.stderr
+
+
+SCRIPT = """
+import os, sys
+import determined as det
+from determined import pytorch
+import model_def
+
+info = det.get_cluster_info()
+print("told", info.trial.hparams["lr"], info.trial.trial_seed, info.latest_checkpoint, sys.argv[1:])
+with pytorch.init(hparams=info.trial.hparams) as context:
+    trainer = pytorch.Trainer(model_def.Trial(context), context)
+    print("ranks", context.distributed.size, context.get_experiment_config()["name"])
+    trainer.fit(latest_checkpoint=info.latest_checkpoint, checkpoint_period=pytorch.Batch(4))
+"""
+
+
+def test_a_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRASH_AT", "13")
+    command = "python3 train.py --x 1"
+    file = project(tmp_path / "p", entrypoint=command, max_restarts=1, debug=True)
+    (tmp_path / "p/train.py").write_text(SCRIPT)
+    done = python("-m", "det_compat", "fit", str(file), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "told 0.1 7 None ['--x', '1']" in done.stdout
+    assert done.stdout.count("told 0.1 7 ") == 2
+    assert "ranks 1 tiny" in done.stdout
+    seen = recorded(tmp_path)
+    assert seen["checkpoint"] == [4, 8, 12, 16, 20]
+    assert list((tmp_path / "runs/tiny/001/checkpoints").iterdir())
+
+
+def test_a_script_under_the_launcher(tmp_path: Path) -> None:
+    command = "python3 -m determined.launch.torch_distributed python3 train.py"
+    resources = {"slots_per_trial": 2}
+    file = project(tmp_path / "p", entrypoint=command, resources=resources)
+    (tmp_path / "p/train.py").write_text(SCRIPT)
+    done = python("-m", "det_compat", "fit", str(file), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("ranks 2 tiny") == 2

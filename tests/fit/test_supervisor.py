@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from det_compat.fit.supervisor import ATTEMPT, Start, supervise
+
+
+def _python(code: str) -> Start:
+    return Start([sys.executable, "-c", code], {"GIVEN": "x"})
+
+
+@pytest.mark.parametrize(
+    ("status", "attempts"), [("0", 1), ("2", 1), ("130", 1), ("143", 1), ("1", 3), ("-9", 3)]
+)
+def test_only_failures_are_restarted(status: str, attempts: int, tmp_path: Path) -> None:
+    code = (
+        f"import os; open(os.environ['{ATTEMPT}'] + os.environ['GIVEN'], 'w')\n"
+        f"os.kill(os.getpid(), 9) if {status} < 0 else exit({status})"
+    )
+    assert supervise(lambda attempt: _python(code), restarts=2, folder=tmp_path) == (
+        int(status) if int(status) >= 0 else 128 - int(status)
+    )
+    assert sorted(os.listdir(tmp_path)) == [f"{number + 1}x" for number in range(attempts)]
+
+
+def test_a_restart_that_succeeds(capfd: pytest.CaptureFixture[str]) -> None:
+    code = f"import os; exit(os.environ['{ATTEMPT}'] != '2')"
+    assert supervise(lambda attempt: _python(code), restarts=5) == 0
+    assert "status 1; restart 1 of 5 (max_restarts)" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_are_passed_on(number: signal.Signals, tmp_path: Path) -> None:
+    code = (
+        "import pathlib, signal, sys, time\n"
+        f"signal.signal({int(number)}, lambda *_: sys.exit(1))\n"
+        "pathlib.Path('ready').touch()\n"
+        "time.sleep(60)"
+    )
+
+    def send() -> None:
+        while not (tmp_path / "ready").exists():
+            threading.Event().wait(0.02)
+        os.kill(os.getpid(), number)
+
+    before = signal.getsignal(number)
+    sender = threading.Thread(target=send)
+    sender.start()
+    assert supervise(lambda attempt: _python(code), restarts=3, folder=tmp_path) == 1
+    sender.join()
+    assert signal.getsignal(number) is before

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from det_compat.cli import main
+from tests.fresh_python import environment, python
+from tests.search.tiny import write_project
+
+
+def test_errors_are_told_in_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = write_project(tmp_path / "project")
+    assert main(["search", "missing.yaml"]) != 0
+    assert main(["search", str(config), "--resume"]) == 2
+    assert "there is no search to resume in" in capsys.readouterr().err
+    text = config.read_text()
+    config.write_text(text.replace("name: random", "name: pbt"))
+    assert main(["search", str(config)]) != 0
+    assert "population based training" in capsys.readouterr().err
+    config.write_text(text.replace("max_trials: 3", "max_trials: none"))
+    assert main(["search", str(config)]) == 1
+    error = capsys.readouterr().err
+    assert "searcher.max_trials" in error
+    assert "Traceback" not in error
+    config.write_text(text.replace("model_def:TinyTrial", "python3 train.py"))
+    assert main(["search", str(config)]) == 2
+    assert "module:TrialClass" in capsys.readouterr().err
+    assert not list(tmp_path.glob("search_*"))
+
+
+def test_without_the_extra(tmp_path: Path) -> None:
+    config = write_project(tmp_path / "project")
+    code = (
+        "import sys; sys.modules['ray'] = None; import importlib.util as u; f = u.find_spec\n"
+        "u.find_spec = lambda n, *a: None if n == 'ray' else f(n, *a)\n"
+        "from det_compat.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    found = python("-c", code, "search", str(config), cwd=tmp_path)
+    assert found.returncode == 2
+    assert "a hyperparameter search needs ray: pip install 'det-compat[search]'" in found.stderr
+
+
+def test_nothing_of_ray_is_imported_otherwise(tmp_path: Path) -> None:
+    code = (
+        "import sys, det_compat, det_compat.cli, det_compat.search\n"
+        "det_compat.cli._parser()\n"
+        "print([n for n in ('ray', 'torch', 'rich', 'matplotlib') if n in sys.modules])"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True
+    )
+    assert run.stdout.strip() == "[]"

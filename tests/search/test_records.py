@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from det_compat.search.records import Report, SearchFolder, Status
+
+
+def test_a_trial(tmp_path: Path) -> None:
+    folder = SearchFolder(tmp_path)
+    record = folder.trial(3)
+    record.begin(3, 1, {"lr": 0.1})
+    assert record.status is Status.UNFINISHED
+    assert record.reports() == []
+    first, second = Report(1, 0, 0.5, {"loss": 0.5}), Report(4, 1, math.inf, {}, "/x")
+    record.append(first)
+    record.append(second)
+    assert record.reports() == [first, second]
+    record.finish(Status.STOPPED)
+    record.finish(Status.ERROR, "killed")
+    assert (record.status, record.reason) == (Status.STOPPED, "")
+    folder.trial(12).begin(12, 0, {})
+    assert [one.about()["index"] for one in folder.trials()] == [3, 12]
+    assert folder.trials()[0].about() == {"index": 3, "bracket": 1, "hparams": {"lr": 0.1}}
+
+
+def test_a_free_folder(tmp_path: Path) -> None:
+    folder = SearchFolder(tmp_path / "run")
+    assert folder.is_free
+    folder.begin({})
+    assert folder.is_free
+    assert folder.exists
+    folder.trial(0).begin(0, 0, {})
+    assert not folder.is_free
+
+
+def test_what_a_killed_process_leaves(tmp_path: Path) -> None:
+    record = SearchFolder(tmp_path).trial(0)
+    record.begin(0, 0, {})
+    record.append(Report(1, 0, 0.5, {}))
+    file = record.folder / "reports.jsonl"
+    file.write_text(file.read_text() + '{"batches": 2, "ru')
+    assert [report.batches for report in record.reports()] == [1]
+    record.append(Report(2, 0, 0.4, {}))
+    # trained again, from an earlier checkpoint
+    record.append(Report(1, 0, 0.3, {}))
+    assert [(report.batches, report.metric) for report in record.reports()] == [(1, 0.3), (2, 0.4)]

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from det_compat.config.experiment import parse_config
+from det_compat.search.plan import plan_search
+from det_compat.search.records import Report, SearchFolder, Status
+from det_compat.search.results import read_results, saving, value_of, write_results
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> SearchFolder:
+    folder = SearchFolder(tmp_path / "run")
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    trials = [
+        (Status.COMPLETED, [(4, 0.5, "a"), (16, 0.7, "b")]),
+        (Status.STOPPED, [(4, 0.9, None)]),
+        (Status.ERROR, []),
+        (Status.STOPPED, [(4, math.nan, "gone")]),
+        (Status.INVALID_HP, []),
+    ]
+    for index, (status, reports) in enumerate(trials):
+        record = folder.trial(index)
+        record.begin(index, 0, {"lr": 0.1 * index, "net": {"x": index}})
+        for batches, loss, path in reports:
+            checkpoint = None if path is None else str(tmp_path / path)
+            record.append(Report(batches, 1, loss, {}, checkpoint))
+        record.finish(status, "why" if status is Status.ERROR else "")
+    return folder
+
+
+def test_best_first(folder: SearchFolder) -> None:
+    found = read_results(folder, smaller_is_better=True)
+    assert [result.index for result in found] == [0, 1, 2, 3, 4]
+    assert (found[0].metric, found[0].metric_batches, found[0].batches) == (0.5, 4, 16)
+    assert found[0].checkpoint is not None
+    assert found[0].checkpoint.endswith("/a")
+    assert (found[3].metric, found[3].checkpoint, found[3].batches) == (None, None, 4)
+    found = read_results(folder, smaller_is_better=False)
+    assert [result.index for result in found][:2] == [1, 0]
+    assert (found[1].metric, found[1].checkpoint or "")[0] == 0.7
+
+
+def test_files(folder: SearchFolder) -> None:
+    write_results(folder.path, read_results(folder, smaller_is_better=True))
+    rows = json.loads((folder.path / "results.json").read_text(), parse_constant=pytest.fail)
+    assert rows[2]["status"] == "error"
+    assert rows[2]["reason"] == "why"
+    assert {"hparams", "metric", "batches", "status", "checkpoint"} <= rows[0].keys()
+    lines = (folder.path / "results.csv").read_text().splitlines()
+    assert lines[0].startswith(
+        "trial,bracket,hparams.lr,hparams.net.x,metric,metric_batches,batches"
+    )
+    assert lines[1].startswith("0,0,0.0,0,0.5,4,16,completed,")
+
+
+def test_values_by_name() -> None:
+    hparams = {"a": {"b": {"c": 1}, "d.e": 2}, "f": None}
+    names = ["a.b", "a.b.c", "a.d.e", "f", "g", "a.x.y"]
+    assert [value_of(hparams, name) for name in names] == [{"c": 1}, 1, 2, None, None, None]
+
+
+def test_an_empty_search(tmp_path: Path) -> None:
+    write_results(tmp_path, [])
+    assert json.loads((tmp_path / "results.json").read_text()) == []
+    assert saving([]) is None
+
+
+def test_saving(folder: SearchFolder) -> None:
+    saved = saving(read_results(folder, smaller_is_better=True))
+    # the invalid trial does not count
+    assert saved is not None
+    assert (saved.trained, saved.to_the_end) == (16 + 4 + 0 + 4, 4 * 16)
+    assert "62% less" in str(saved)
+
+
+def test_picture(folder: SearchFolder, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="needs det-compat[search]")
+    from det_compat.search.picture import draw
+
+    space = {
+        "lr": {"type": "log", "minval": -3, "maxval": 0, "base": 10},
+        "net": {"x": {"type": "categorical", "vals": ["a", None, True, {"b": 1}]}},
+    }
+    searcher = {"name": "random", "metric": "loss", "max_trials": 2, "max_length": {"batches": 1}}
+    plan = plan_search(parse_config({"searcher": searcher, "hyperparameters": space}), 0)
+    draw(tmp_path / "p.png", plan, read_results(folder, smaller_is_better=True))
+    draw(tmp_path / "q.png", plan, [])
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,98 @@
+"""A search that trains, from the command line: killed, and gone on with."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.fresh_python import environment
+from tests.search.objectives import read_json
+from tests.search.tiny import write_project
+
+pytest.importorskip("ray", reason="needs det-compat[search]")
+
+pytestmark = pytest.mark.xdist_group("ray")
+
+
+def search(config: Path, run_dir: Path, *options: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "det_compat", "search", str(config)]
+    return subprocess.Popen(
+        [*command, "--run-dir", str(run_dir), *options],
+        cwd=config.parent.parent,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    for _ in range(900):
+        if condition():
+            return
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.1)
+    raise AssertionError("waited for 90 seconds")
+
+
+def a_trial_and_a_half(run_dir: Path) -> bool:
+    """Whether one trial has ended and another has reported."""
+    ended = {file.parent for file in run_dir.glob("trials/*/end.json")}
+    reported = {file.parent for file in run_dir.glob("trials/*/reports.jsonl")}
+    return bool(ended and reported - ended)
+
+
+def test_killed_and_resumed(tmp_path: Path) -> None:
+    config, run_dir = write_project(tmp_path / "project", trials=3, seconds=0.1), tmp_path / "run"
+    process = search(config, run_dir)
+    wait_for(lambda: a_trial_and_a_half(run_dir), process)
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=60)
+    ended = {file: file.stat().st_mtime_ns for file in run_dir.glob("trials/*/end.json")}
+    assert ended
+    half = {
+        file: len(file.read_text().splitlines()) for file in run_dir.glob("trials/*/reports.jsonl")
+    }
+
+    output = search(config, run_dir, "--resume").communicate(timeout=120)[0]
+    found = read_json(run_dir)
+    assert [result["status"] for result in found] == ["completed"] * 3, output
+    assert [result["batches"] for result in found] == [32] * 3
+    assert all(Path(result["checkpoint"]).is_dir() for result in found)
+    # what had ended is as it was; what had not went on after its last report
+    assert {file: file.stat().st_mtime_ns for file in ended} == ended
+    for file, lines in half.items():
+        batches = [json.loads(line)["batches"] for line in file.read_text().splitlines()]
+        assert len(batches) >= lines
+        assert batches == sorted(set(batches))
+    assert "best: trial" in output
+    assert "det-compat checkpoint export" in output
+    assert [file.name for file in run_dir.rglob("*") if _has_secret(file)] == []
+
+
+def test_interrupted(tmp_path: Path) -> None:
+    config, run_dir = write_project(tmp_path / "project", trials=2, seconds=0.3), tmp_path / "run"
+    process = search(config, run_dir)
+    wait_for(lambda: any(run_dir.glob("trials/*/reports.jsonl")), process)
+    # Ctrl-C reaches all processes of the terminal
+    os.killpg(process.pid, signal.SIGINT)
+    output = process.communicate(timeout=60)[0]
+    assert process.returncode == 130, output
+    assert "Traceback" not in output
+    assert f"--run-dir {run_dir} --resume" in output
+    assert "unfinished" in {result["status"] for result in read_json(run_dir)}
+
+
+def _has_secret(file: Path) -> bool:
+    # the sources in a checkpoint are the user's own files, of which the config is one
+    is_source = "code" in file.parts
+    return file.is_file() and not is_source and b"SECRET-TEXT" in file.read_bytes()
