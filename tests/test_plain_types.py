@@ -90,7 +90,7 @@ class Mine(dict[str, int]):
         collections.defaultdict(lambda: 1),
         torch.float32,
     ],
-    ids=repr,
+    ids=["object", "function", "subclass", "object array", "factory", "dtype"],
 )
 def test_what_has_no_plain_form_is_named(value: Any) -> None:
     cls = type(value)
