@@ -24,10 +24,13 @@ from det_compat.random_state import random_state, set_random_state
 logger = logging.getLogger("det_compat")
 
 
-def continuation(run: TrialRun) -> dict[str, Any]:
-    """The state of all ranks, in plain types. Every rank has to call it."""
+def continuation(run: TrialRun, callbacks: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The state of all ranks, in plain types. Every rank has to call it.
+
+    ``callbacks`` is the state of this rank's callbacks, if they have been asked for it.
+    """
     distributed = run.context.distributed
-    own = {**_rank_state(run), "callbacks": _callbacks_of_this_rank(run)}
+    own = {**_rank_state(run), "callbacks": _unlike_the_chiefs(run, callbacks or {})}
     return {
         "ranks": distributed.allgather(to_plain(own)),
         "epoch_len": run.epoch_len,
@@ -47,12 +50,12 @@ def _rank_state(run: TrialRun) -> dict[str, Any]:
     }
 
 
-def _callbacks_of_this_rank(run: TrialRun) -> dict[str, Any] | None:
-    """The state of callbacks that is not the chief's, where there are several ranks."""
+def _unlike_the_chiefs(run: TrialRun, callbacks: dict[str, Any]) -> dict[str, Any] | None:
+    """This rank's state of callbacks, where it is not the chief's, which is kept elsewhere."""
     distributed = run.context.distributed
     if distributed.size == 1:
         return None
-    state = {name: value for name, value in run.callbacks.state_dict().items() if is_plain(value)}
+    state = {name: value for name, value in callbacks.items() if is_plain(value)}
     file = io.BytesIO()
     torch.save(to_plain(state), file)
     digest = hashlib.sha256(file.getvalue()).digest()

@@ -30,7 +30,9 @@ _MOST_ENTRIES = 10_000
 logger = logging.getLogger("determined.pytorch")
 
 
-def write_checkpoint(run: TrialRun, to_go_on: dict[str, Any]) -> str:
+def write_checkpoint(
+    run: TrialRun, to_go_on: dict[str, Any], callbacks: dict[str, Any] | None = None
+) -> str:
     """Write a checkpoint directory and tell the callbacks; returns its UUID.
 
     All ranks call it; the chief writes. ``to_go_on`` is what Determined's files have no place for,
@@ -48,15 +50,17 @@ def write_checkpoint(run: TrialRun, to_go_on: dict[str, Any]) -> str:
             "format": "pickle",
         }
         with run.context._core.checkpoint.store_path(metadata) as (path, uuid):
-            _write(run, path, to_go_on)
+            _write(run, path, to_go_on, callbacks)
     uuid = run.context.distributed.broadcast(uuid)
     run.callbacks.call("on_checkpoint_upload_end", uuid=uuid)
     return uuid
 
 
-def _write(run: TrialRun, path: Path, to_go_on: dict[str, Any]) -> None:
+def _write(
+    run: TrialRun, path: Path, to_go_on: dict[str, Any], callbacks: dict[str, Any] | None
+) -> None:
     _copy_sources(Path.cwd(), path / "code", path.parent)
-    checkpoint = run_state(run)
+    checkpoint = run_state(run, callbacks)
     run.callbacks.call("on_checkpoint_save_start", checkpoint)
     _save(_readable_by_determined(checkpoint), path / "state_dict.pth")
     _save(to_go_on, path / CONTINUATION)

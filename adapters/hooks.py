@@ -308,7 +308,8 @@ class TrialHooks(PlainAttributes, pl.LightningModule):
     # Checkpoints
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        state = run_state(self.run)
+        callbacks = self.run.callbacks.state_dict()
+        state = run_state(self.run, callbacks)
         if self.run.is_chief:
             self.run.callbacks.call("on_checkpoint_save_start", state)
         kept = {key: state[key] for key in state.keys() - kept_by_lightning(self.context)}
@@ -317,7 +318,7 @@ class TrialHooks(PlainAttributes, pl.LightningModule):
         checkpoint["determined"] = {
             **plain_state(kept),
             "trial_state": dict(vars(self.run.state)),
-            "continuation": self.state_to_go_on(),
+            "continuation": self.state_to_go_on(callbacks),
         }
         checkpoint_io = self.trainer.strategy.checkpoint_io
         if isinstance(checkpoint_io, DeterminedCheckpointIO):
@@ -328,9 +329,12 @@ class TrialHooks(PlainAttributes, pl.LightningModule):
         self.run.callbacks.checkpoint_written(str(path.parent))
         self.run.callbacks.call("on_checkpoint_upload_end", uuid=path.stem)
 
-    def state_to_go_on(self) -> dict[str, Any]:
-        """What else goes into a checkpoint, in plain types. Every rank has to call it."""
-        return {**continuation(self.run), "published": self._publisher.state_dict()}
+    def state_to_go_on(self, callbacks: dict[str, Any]) -> dict[str, Any]:
+        """What else goes into a checkpoint, in plain types. Every rank has to call it.
+
+        ``callbacks`` is the state of the trial's callbacks on this rank.
+        """
+        return {**continuation(self.run, callbacks), "published": self._publisher.state_dict()}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         for key in _OF_LIGHTNING & checkpoint.keys():

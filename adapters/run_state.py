@@ -20,13 +20,16 @@ logger = logging.getLogger("determined.pytorch")
 _NOT_SEEN = ("continuation", "trial_state", "loops")
 
 
-def run_state(run: TrialRun) -> dict[str, Any]:
-    """Models, optimizers, schedulers, scaler, callbacks and random state, references not copies."""
+def run_state(run: TrialRun, callbacks: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Models, optimizers, schedulers, scaler, callbacks and random state, references not copies.
+
+    ``callbacks`` is their state, if they have been asked for it already.
+    """
     context = run.context
     state: dict[str, Any] = {
         **_kept_by_lightning(context),
         "lr_schedulers_state_dict": [wrapped.state_dict() for wrapped in context.lr_schedulers],
-        "callbacks": run.callbacks.state_dict(),
+        "callbacks": run.callbacks.state_dict() if callbacks is None else callbacks,
         "rng_state": _rng_state(context.device),
     }
     if context._scaler is not None:

@@ -165,11 +165,12 @@ class ScheduledHooks(TrialHooks):
             self._stop(checkpoint=False)
 
     def _write_checkpoint(self) -> None:
-        uuid = write_checkpoint(self.run, self.state_to_go_on())
+        callbacks = self.run.callbacks.state_dict()
+        uuid = write_checkpoint(self.run, self.state_to_go_on(callbacks), callbacks)
         self._keeper.saved(uuid, self.run.state.batches_trained)
 
-    def state_to_go_on(self) -> dict[str, Any]:
-        return {**super().state_to_go_on(), "checkpoints": self._keeper.state_dict()}
+    def state_to_go_on(self, callbacks: dict[str, Any]) -> dict[str, Any]:
+        return {**super().state_to_go_on(callbacks), "checkpoints": self._keeper.state_dict()}
 
     def save_before_the_end(self) -> None:
         if not self._checkpoint_is_current():

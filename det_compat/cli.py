@@ -11,9 +11,11 @@ from det_compat.check import command as check
 from det_compat.checkpoint import command as checkpoint
 from det_compat.config import command as config
 from det_compat.fit import command as fit
+from det_compat.migrate import command as migrate
+from det_compat.migrate import verify_command as verify
 from det_compat.search import command as search
 
-_COMMANDS = (run, fit, check, checkpoint, config, search)
+_COMMANDS = (run, fit, check, migrate, verify, checkpoint, config, search)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

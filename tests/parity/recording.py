@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import random
 import re
 import traceback
@@ -123,7 +124,9 @@ class Recorder(PyTorchCallback):
         self._note("on_checkpoint_upload_end", uuid)
 
     def state_dict(self):
-        self._note("state_dict")
+        # det_compat keeps the state of other ranks' callbacks, too, which Determined lost
+        if os.environ.get("RANK", "0") == "0":
+            self._note("state_dict")
         return {"calls": len(self._record.calls)}
 
     def load_state_dict(self, state_dict):

@@ -1,0 +1,141 @@
+"""Trains a trial on det_compat and its migrated module on Lightning, and compares the weights."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+_STDERR = 2
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came out.
+
+    Attributes:
+        batches: that both trained.
+        difference: the first that was found; ``""`` if there is none.
+        imports: whether the migrated file could be imported without Determined and det_compat.
+        original_error, migrated_error: what kept one of them from training.
+    """
+
+    batches: int = 0
+    difference: str = ""
+    imports: bool = False
+    original_error: str = ""
+    migrated_error: str = ""
+
+    @property
+    def is_identical(self) -> bool:
+        """Whether every tensor is the same after every batch, and so is all else."""
+        failed = self.difference or self.original_error or self.migrated_error
+        return not failed and self.batches > 0
+
+    @property
+    def trains(self) -> bool:
+        """Whether the migrated module trained, be it to other weights."""
+        return not self.original_error and not self.migrated_error
+
+    def __str__(self) -> str:
+        if self.original_error:
+            return f"cannot compare: the original failed: {self.original_error}"
+        if self.migrated_error:
+            return f"different: the migrated module failed: {self.migrated_error}"
+        if self.difference:
+            return f"different: {self.difference}"
+        if not self.batches:
+            return "cannot compare: the original trained no batch"
+        return f"identical: {self.batches} batches, every tensor bit for bit"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A trial and its migrated module, each as file and class name, and their arguments."""
+
+    old: tuple[Path, str]
+    new: tuple[Path, str]
+    hparams: dict[str, Any] = field(default_factory=dict)
+    exp_conf: dict[str, Any] | None = None
+
+
+def verify(pair: Pair, *, batches: int = 100, seed: int = 0) -> Verdict:
+    """Compare a migrated module with the trial that it was.
+
+    Each side runs in a process of its own: the original with ``determined`` aliased, the migrated
+    module where neither Determined nor det_compat can be imported. Both start from the same seed.
+    The module gets the batches of the original and the random state that it had when each began.
+
+    What is compared: every parameter and buffer of the wrapped models, bit for bit, before the
+    first batch and after every batch; the batches of the module's own loader in the first epoch;
+    the validation metrics after each epoch and at the end, to 5 digits.
+    """
+    return verify_all([pair], batches=batches, seed=seed)[0]
+
+
+def verify_all(pairs: Sequence[Pair], *, batches: int = 100, seed: int = 0) -> list[Verdict]:
+    """As ``verify``, for several pairs in the same two processes."""
+    with tempfile.TemporaryDirectory(prefix="det-compat-verify-") as folder:
+        homes = [Path(folder, str(number)) for number in range(len(pairs))]
+        for home, pair in zip(homes, pairs, strict=True):
+            home.mkdir()
+            _write(home / "original.json", _spec(home, pair, pair.old, batches, seed))
+        recorded = _run("verify_original", homes)
+        for home, pair, result in zip(homes, pairs, recorded, strict=True):
+            if not result["error"]:
+                spec = _spec(home, pair, pair.new, batches, seed)
+                _write(home / "migrated.json", {**spec, "module": result["module"]})
+        compared = _run("verify_migrated", homes)
+    return [_verdict(*results) for results in zip(recorded, compared, strict=True)]
+
+
+def _spec(
+    home: Path, pair: Pair, side: tuple[Path, str], batches: int, seed: int
+) -> dict[str, Any]:
+    return {
+        "file": str(side[0].resolve()),
+        "name": side[1],
+        "arguments": {"hparams": pair.hparams, "exp_conf": pair.exp_conf},
+        "batches": batches,
+        "seed": seed,
+        "recording": str(home / "recording.pt"),
+        "logs": str(home / "logs"),
+    }
+
+
+def _write(path: Path, spec: dict[str, Any]) -> None:
+    path.write_text(json.dumps({**spec, "result": str(path.with_suffix(".result.json"))}))
+
+
+def _run(side: str, homes: list[Path]) -> list[dict[str, Any]]:
+    """Run one side in a process of its own; returns what it has written of each pair."""
+    name = side.removeprefix("verify_")
+    specifications = [str(home / f"{name}.json") for home in homes]
+    given = [path for path in specifications if Path(path).exists()]
+    # its own output goes where errors go: the verdict is what this command prints
+    command = [sys.executable, "-m", f"det_compat.adapters.{side}", *given]
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(command, stdout=_STDERR, env=environment, check=False)
+    results = []
+    for home in homes:
+        result = home / f"{name}.result.json"
+        failed = {"error": f"the process ended with status {done.returncode}", "module": ""}
+        results.append(json.loads(result.read_text()) if result.exists() else failed)
+    return results
+
+
+def _verdict(original: dict[str, Any], migrated: dict[str, Any]) -> Verdict:
+    if original["error"]:
+        return Verdict(original_error=original["error"])
+    return Verdict(
+        batches=migrated.get("batches", 0),
+        difference=migrated.get("difference", ""),
+        imports=migrated.get("imports", False),
+        migrated_error=migrated["error"],
+    )

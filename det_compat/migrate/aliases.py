@@ -1,0 +1,98 @@
+"""A trial's own names for its context go: the module is the context now."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from det_compat.migrate.file import File
+from det_compat.migrate.marks import marked
+from det_compat.migrate.syntax import call_of, code, find, simple
+
+_MODES = "det_compat.pytorch.LRScheduler.StepMode"
+_IS_DROPPED = ("experimental.disable_dataset_reproducibility_checks", "experimental.use_amp")
+
+
+def apply(tree: cst.Module, file: File) -> cst.Module:
+    """Drop ``self.context = context`` in trials, and what has no meaning without Determined."""
+    return tree.visit(_Aliases(file))
+
+
+class _Aliases(cst.CSTTransformer):
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self._in_trial = [False]
+        self._in_module = [False]
+        self._modes = 0
+
+    def visit_Module(self, node: cst.Module) -> None:
+        paths = [self._file.symbols.path(name) for name in find(node, cst.Name)]
+        self._modes = paths.count(_MODES)
+
+    def visit_ClassDef(self, node: cst.ClassDef) -> None:
+        self._in_trial.append(node.name.value in self._file.plans)
+        self._in_module.append(any(code(base.value).endswith("nn.Module") for base in node.bases))
+
+    def leave_ClassDef(
+        self, original_node: cst.ClassDef, updated_node: cst.ClassDef
+    ) -> cst.ClassDef:
+        self._in_trial.pop()
+        self._in_module.pop()
+        return updated_node
+
+    def leave_SimpleStatementLine(
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> cst.BaseStatement | cst.RemovalSentinel:
+        small = simple(updated_node)
+        if self._holds_context(small):
+            message = "a torch module must not hold the module that it is part of"
+            return marked(updated_node, message)
+        is_alias = isinstance(small, (cst.Assign, cst.AnnAssign)) and (
+            self._is_alias(small) or self._is_mode(small)
+        )
+        return cst.RemoveFromParent() if is_alias or self._is_dropped(small) else updated_node
+
+    def _is_alias(self, small: cst.Assign | cst.AnnAssign) -> bool:
+        if not self._in_trial[-1] or small.value is None:
+            return False
+        target = small.targets[0].target if isinstance(small, cst.Assign) else small.target
+        value = small.value
+        parts = target.elements if isinstance(target, cst.Tuple) else ()
+        if not all(map(_is_own, [part.value for part in parts] or [target])):
+            return False
+        if isinstance(value, cst.Call):
+            found = self._file.symbols.called(value)
+            return (
+                found is not None and found[1] == "get_hparams" and code(target) == "self.hparams"
+            )
+        values = [e.value for e in value.elements] if isinstance(value, cst.Tuple) else [value]
+        return all(self._is_context(value) for value in values)
+
+    def _holds_context(self, small: cst.BaseSmallStatement | None) -> bool:
+        """Whether a torch module keeps a context, which is a module now."""
+        return (
+            isinstance(small, cst.Assign)
+            and self._in_module[-1]
+            and not self._in_trial[-1]
+            and isinstance(small.targets[0].target, cst.Attribute)
+            and self._file.symbols.is_context(small.value)
+        )
+
+    def _is_mode(self, small: cst.Assign | cst.AnnAssign) -> bool:
+        """Whether this is a short name for the step modes, all of which are resolved."""
+        path = self._file.symbols.path(small.value)
+        return path == _MODES and self._modes == 1
+
+    def _is_context(self, value: cst.BaseExpression) -> bool:
+        symbols = self._file.symbols
+        # whoever sets it to something else has no alias
+        return symbols.is_context(value) or symbols.member(value) is not None
+
+    def _is_dropped(self, small: cst.BaseSmallStatement | None) -> bool:
+        found = self._file.symbols.called(call_of(small)) if isinstance(small, cst.Expr) else None
+        return found is not None and found[1] in _IS_DROPPED
+
+
+def _is_own(target: cst.BaseExpression) -> bool:
+    """Whether a target is a variable, or an attribute of the trial itself."""
+    owner = target.value if isinstance(target, cst.Attribute) else target
+    return isinstance(owner, cst.Name)

@@ -1,0 +1,72 @@
+"""The LightningCLI config that an experiment config becomes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from det_compat.config import ExperimentConfig, read_config
+from det_compat.config.lengths import Length, Unit
+from det_compat.migrate.results import FileResult, Migration
+
+
+def lightning_config(path: Path, migration: Migration) -> FileResult:
+    """``CONFIG.lightning.yaml`` beside an experiment config, as a new file.
+
+    It is for ``LightningCLI(MyTrial)``. Hyperparameters that are searched have no value and are
+    left out, below a comment.
+
+    Raises:
+        ConfigError: the config is not valid.
+    """
+    config = read_config(path)
+    target = path.with_name(f"{path.stem}.lightning.yaml")
+    text = yaml.safe_dump(_contents(config, migration), sort_keys=False)
+    searched = sorted(config.hyperparameters.space.keys() - config.hyperparameters.constants())
+    header = f"# made from {path.name}\n"
+    if searched:
+        header += f"# searched, so to be set: {', '.join(searched)}\n"
+    return FileResult(target, b"", (header + text).encode())
+
+
+def _contents(config: ExperimentConfig, migration: Migration) -> dict[str, Any]:
+    model = dict(config.hyperparameters.constants())
+    source = b"".join(file.after for file in migration.files)
+    for name, value in (("data", config.data), ("experiment_config", config.raw)):
+        if f"{name}: dict[str, Any]".encode() in source:
+            model[name] = value
+    seed = {} if config.seed is None else {"seed_everything": config.seed}
+    return {**seed, "trainer": _trainer(config), "model": model}
+
+
+def _trainer(config: ExperimentConfig) -> dict[str, Any]:
+    # Determined has no validation before training
+    trainer: dict[str, Any] = {
+        "devices": max(config.slots_per_trial, 1),
+        "num_sanity_val_steps": 0,
+    }
+    trainer.update(_length(config))
+    frequency = config.optimizations.aggregation_frequency
+    if frequency != 1:
+        trainer["accumulate_grad_batches"] = frequency
+    if config.optimizations.mixed_precision not in (None, "O0"):
+        trainer["precision"] = "16-mixed"
+    validation = config.periods.validation
+    if validation.value and validation.unit is Unit.EPOCHS and validation.value != 1:
+        trainer["check_val_every_n_epoch"] = validation.value
+    elif validation.value and validation.unit is Unit.BATCHES:
+        trainer.update(val_check_interval=validation.value, check_val_every_n_epoch=None)
+    return trainer
+
+
+def _length(config: ExperimentConfig) -> dict[str, Any]:
+    length: Length | None = config.length
+    if length is None:
+        return {}
+    if length.unit is Unit.EPOCHS:
+        return {"max_epochs": length.value}
+    if length.unit is Unit.RECORDS and config.global_batch_size:
+        return {"max_steps": length.value // config.global_batch_size}
+    return {"max_steps": length.value} if length.unit is Unit.BATCHES else {}

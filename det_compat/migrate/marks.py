@@ -1,0 +1,45 @@
+"""The comments that say what could not be rewritten."""
+
+from __future__ import annotations
+
+import re
+from typing import TypeVar
+
+import libcst as cst
+
+MARK = "# MIGRATE:"
+#: The heading for what has none of its own.
+REST = "MIGRATION.md#what-migrate-leaves-to-you"
+
+_Statement = TypeVar("_Statement", cst.SimpleStatementLine, cst.FunctionDef, cst.ClassDef)
+
+
+def marked(statement: cst.BaseStatement, message: str, link: str = REST) -> cst.BaseStatement:
+    """The statement below a comment with a message and a link; once, however often it is asked."""
+    lines = getattr(statement, "leading_lines", None)
+    if lines is None:
+        return statement
+    comment = f"{MARK} {message}; see {link or REST}"
+    if any(line.comment is not None and line.comment.value == comment for line in lines):
+        return statement
+    added = cst.EmptyLine(comment=cst.Comment(comment))
+    return statement.with_changes(leading_lines=[*lines, added])
+
+
+def count(source: str) -> int:
+    """How many such comments there are in a file."""
+    return len(re.findall(rf"^\s*{MARK}", source, re.MULTILINE))
+
+
+def comments_of(statement: cst.BaseStatement) -> list[cst.EmptyLine]:
+    """The comments above a statement."""
+    lines = getattr(statement, "leading_lines", ())
+    return [line for line in lines if line.comment is not None]
+
+
+def above(statement: cst.BaseStatement, comments: list[cst.EmptyLine]) -> cst.BaseStatement:
+    """The statement with more comments above it."""
+    lines = getattr(statement, "leading_lines", None)
+    if not comments or lines is None:
+        return statement
+    return statement.with_changes(leading_lines=[*comments, *lines])

@@ -1,0 +1,103 @@
+"""Migrates the files below some paths, each as far as it can be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import libcst as cst
+
+from det_compat.check.relevant import is_relevant
+from det_compat.check.source import Source, parsed, read
+from det_compat.check.tree import list_files
+from det_compat.migrate.facts import Analysis
+from det_compat.migrate.results import FileResult, Migration
+from det_compat.migrate.to_context import Context
+from det_compat.migrate.to_det_compat import DetCompat
+from det_compat.migrate.to_lightning import Lightning
+
+_Target: TypeAlias = DetCompat | Context | Lightning
+
+TARGETS: dict[str, type[_Target]] = {
+    "det_compat": DetCompat,
+    "context": Context,
+    "lightning": Lightning,
+}
+# a file that is too odd for a transformation must not stop the others
+_FAILURES = (
+    cst.ParserSyntaxError,
+    cst.CSTValidationError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+
+
+def migrate(paths: Sequence[str], to: str) -> Migration:
+    """Rewrite the files below ``paths`` for a target, one of TARGETS; nothing is written.
+
+    Trials of older generations go to Lightning through the context API.
+    """
+    found = _sources(paths)
+    texts = {path: source.path.read_bytes() for path, source in found.items()}
+    steps: list[type[_Target]] = [Context, Lightning] if to == "lightning" else [TARGETS[to]]
+    results = {path: FileResult(path, text, text) for path, text in texts.items()}
+    for step in steps:
+        results = _step(step, found, results)
+    migration = Migration(notebooks=_notebooks(paths))
+    migration.files = [_with_unreadable(found[path], result) for path, result in results.items()]
+    return migration
+
+
+def _sources(paths: Sequence[str]) -> dict[Path, Source]:
+    listing = list_files(paths)
+    for path, reason in listing.problems:
+        raise OSError(f"{path}: {reason}")
+    files = [(path, root) for path, root in listing.files if path.suffix == ".py"]
+    return {path: read(path, root) for path, root in files}
+
+
+def _notebooks(paths: Sequence[str]) -> list[Path]:
+    files = list_files(paths).files
+    found = [read(path, root) for path, root in files if path.suffix == ".ipynb"]
+    return [source.path for source in found if is_relevant(source)]
+
+
+def _with_unreadable(source: Source, result: FileResult) -> FileResult:
+    if result.problem or not source.unreadable:
+        return result
+    return FileResult(source.path, result.before, result.before, source.unreadable[0].reason)
+
+
+def _step(
+    step: type[_Target],
+    sources: dict[Path, Source],
+    results: dict[Path, FileResult],
+) -> dict[Path, FileResult]:
+    texts = {path: result.after for path, result in results.items() if not result.problem}
+    current = {path: parsed(path, sources[path].root, text) for path, text in texts.items()}
+    target = step(Analysis(current.values()), texts)
+    return {path: _apply(target, result) for path, result in results.items()}
+
+
+def _apply(target: _Target, result: FileResult) -> FileResult:
+    if result.problem:
+        return result
+    path, before = result.path, result.before
+    if path in target.problems:
+        return FileResult(path, before, before, target.problems[path])
+    try:
+        after = target.migrated(path)
+        if after is None:
+            return result
+        compile(after, str(path), "exec")
+    except _FAILURES as error:
+        kind = type(error).__name__
+        return FileResult(path, before, before, f"cannot be rewritten: {kind} {error}".strip())
+    trials = (*result.trials, *target.trials(path))
+    return FileResult(path, before, after, trials=tuple(dict.fromkeys(trials)))

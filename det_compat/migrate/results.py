@@ -1,0 +1,67 @@
+"""What a migration came to, file by file."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from det_compat.migrate.marks import count
+
+
+@dataclass(frozen=True)
+class FileResult:
+    """One file: its text before and after, and why it stayed as it was.
+
+    ``trials`` are the names of the trial classes that were rewritten.
+    """
+
+    path: Path
+    before: bytes
+    after: bytes
+    problem: str = ""
+    trials: tuple[str, ...] = ()
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether there is anything to write."""
+        return not self.problem and self.before != self.after
+
+    @property
+    def marks(self) -> int:
+        """How many places are left to the reader, those of an earlier run included."""
+        return count(self.after.decode(errors="replace"))
+
+    def diff(self) -> str:
+        """The change as a unified diff."""
+        before, after = (
+            text.decode(errors="replace").splitlines(keepends=True)
+            for text in (self.before, self.after)
+        )
+        name = str(self.path).lstrip("/")
+        old = f"a/{name}" if self.before else "/dev/null"
+        lines = difflib.unified_diff(before, after, old, f"b/{name}")
+        return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+
+
+@dataclass
+class Migration:
+    """All files that were read; ``notebooks`` refer to Determined and are not rewritten."""
+
+    files: list[FileResult] = field(default_factory=list)
+    notebooks: list[Path] = field(default_factory=list)
+
+    @property
+    def changed(self) -> list[FileResult]:
+        """The files to write."""
+        return [file for file in self.files if file.is_changed]
+
+    @property
+    def failed(self) -> list[FileResult]:
+        """The files that stay as they are because something went wrong."""
+        return [file for file in self.files if file.problem]
+
+    @property
+    def marks(self) -> int:
+        """The places that are left to the reader."""
+        return sum(file.marks for file in self.files)

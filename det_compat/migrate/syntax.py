@@ -1,0 +1,180 @@
+"""Small parts of syntax trees: made from text, told apart, and looked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
+
+import libcst as cst
+
+_Node = TypeVar("_Node", bound=cst.CSTNode)
+
+
+def code(node: cst.CSTNode) -> str:
+    """The text of a node."""
+    return cst.Module([]).code_for_node(node)
+
+
+def expression(text: str) -> cst.BaseExpression:
+    """The expression that ``text`` is."""
+    return cst.parse_expression(text)
+
+
+def statement(text: str) -> cst.BaseStatement:
+    """The statement that ``text`` is, a method or class for example."""
+    parsed = cst.parse_module(text).body[0]
+    assert isinstance(parsed, cst.BaseStatement)
+    return parsed
+
+
+def statements(text: str) -> list[cst.BaseStatement]:
+    """The statements that ``text`` is."""
+    return [*cst.parse_module(text).body]
+
+
+def simple(node: cst.CSTNode) -> cst.BaseSmallStatement | None:
+    """The small statement of a line that has one, as in ``x = 1``."""
+    if isinstance(node, cst.SimpleStatementLine) and len(node.body) == 1:
+        return node.body[0]
+    return None
+
+
+def call_of(node: cst.CSTNode | None) -> cst.Call | None:
+    """The call of an expression statement or of the value of an assignment."""
+    small = simple(node) if isinstance(node, cst.SimpleStatementLine) else node
+    value = getattr(small, "value", None) if not isinstance(small, cst.Call) else small
+    return value if isinstance(value, cst.Call) else None
+
+
+def target_of(node: cst.CSTNode) -> str | None:
+    """The one target of an assignment, as text."""
+    small = simple(node)
+    if isinstance(small, cst.Assign) and len(small.targets) == 1:
+        return code(small.targets[0].target)
+    if isinstance(small, cst.AnnAssign) and small.value is not None:
+        return code(small.target)
+    return None
+
+
+def argument(call: cst.Call, position: int, name: str) -> cst.BaseExpression | None:
+    """An argument of a call by position or name; None if it is not given."""
+    for index, given in enumerate(call.args):
+        if given.keyword is not None:
+            if given.keyword.value == name:
+                return given.value
+        elif index == position and not given.star:
+            return given.value
+    return None
+
+
+def body_of(node: cst.FunctionDef | cst.ClassDef) -> Sequence[cst.BaseStatement]:
+    """The statements of a function or class; those of one line get lines of their own."""
+    if isinstance(node.body, cst.IndentedBlock):
+        return node.body.body
+    parts = (part for part in node.body.body if isinstance(part, cst.BaseSmallStatement))
+    return [cst.SimpleStatementLine([part]) for part in parts]
+
+
+def with_body(node: _Node, body: Iterable[cst.BaseStatement]) -> _Node:
+    """The function or class with other statements."""
+    lines = [*body] or [statement("pass")]
+    block = node.body  # type: ignore[attr-defined]
+    if isinstance(block, cst.IndentedBlock):
+        return node.with_changes(body=block.with_changes(body=lines))
+    return node.with_changes(body=cst.IndentedBlock(lines))
+
+
+def methods(node: cst.ClassDef) -> dict[str, cst.FunctionDef]:
+    """The methods of a class by name."""
+    return {s.name.value: s for s in body_of(node) if isinstance(s, cst.FunctionDef)}
+
+
+def self_name(method: cst.FunctionDef) -> str:
+    """What a method calls its object."""
+    given = [*method.params.posonly_params, *method.params.params]
+    return given[0].name.value if given else "self"
+
+
+def has_docstring(body: Sequence[cst.BaseStatement]) -> bool:
+    """Whether the first statement is a docstring."""
+    small = simple(body[0]) if body else None
+    return isinstance(small, cst.Expr) and isinstance(
+        small.value, (cst.SimpleString, cst.ConcatenatedString)
+    )
+
+
+def find(node: cst.CSTNode, kind: type[_Node]) -> Iterator[_Node]:
+    """Every node of a kind below ``node``, itself included, in order."""
+    if isinstance(node, kind):
+        yield node
+    for child in node.children:
+        yield from find(child, kind)
+
+
+def names_in(node: cst.CSTNode) -> set[str]:
+    """Every name below ``node``, but for attributes and keywords."""
+    if isinstance(node, cst.Name):
+        return {node.value}
+    if isinstance(node, cst.Attribute):
+        return names_in(node.value)
+    if isinstance(node, cst.Arg):
+        return names_in(node.value)
+    found: set[str] = set()
+    return found.union(*(names_in(child) for child in node.children))
+
+
+def mentions(node: cst.CSTNode, text: str) -> bool:
+    """Whether an expression below ``node`` is exactly ``text``, a name or dotted name."""
+    if isinstance(node, (cst.Name, cst.Attribute)) and code(node) == text:
+        return True
+    return any(mentions(child, text) for child in node.children)
+
+
+class _Replacement(cst.CSTTransformer):
+    def __init__(self, old: str, new: cst.BaseExpression) -> None:
+        self._old = old
+        self._new = new
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
+        return self._new.deep_clone() if original_node.value == self._old else updated_node
+
+    def leave_Attribute(
+        self, original_node: cst.Attribute, updated_node: cst.Attribute
+    ) -> cst.BaseExpression:
+        if code(original_node) == self._old:
+            return self._new.deep_clone()
+        return updated_node.with_changes(attr=original_node.attr)
+
+    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
+        return updated_node.with_changes(keyword=original_node.keyword)
+
+
+def replaced(node: _Node, old: str, new: str) -> _Node:
+    """``node`` with every name or dotted name ``old`` in it replaced by an expression."""
+    found = node.visit(_Replacement(old, expression(new)))
+    return found  # type: ignore[return-value]
+
+
+def method(text: str) -> cst.FunctionDef:
+    """The function that ``text`` is, below a blank line."""
+    made = statement(text)
+    assert isinstance(made, cst.FunctionDef)
+    return made.with_changes(leading_lines=[cst.EmptyLine(indent=False)])
+
+
+class _Dedent(cst.CSTTransformer):
+    def leave_ParenthesizedWhitespace(
+        self,
+        original_node: cst.ParenthesizedWhitespace,
+        updated_node: cst.ParenthesizedWhitespace,
+    ) -> cst.ParenthesizedWhitespace:
+        last = updated_node.last_line.value
+        shorter = last[4:] if last.startswith("    ") else last
+        return updated_node.with_changes(last_line=cst.SimpleWhitespace(shorter))
+
+
+def dedented(node: cst.BaseExpression) -> cst.BaseExpression:
+    """An expression of several lines, four spaces to the left."""
+    found = node.visit(_Dedent())
+    assert isinstance(found, cst.BaseExpression)
+    return found

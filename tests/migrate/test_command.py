@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from det_compat.cli import main
+from tests.migrate.rewriting import trial
+
+
+@pytest.fixture
+def repository(tmp_path):
+    (tmp_path / "model_def.py").write_text(trial())
+    for command in (
+        ["init", "--quiet"],
+        ["add", "."],
+        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "-m", "x"],
+    ):
+        subprocess.run(["git", "-C", str(tmp_path), *command], check=True)
+    return tmp_path
+
+
+def test_shows_and_writes_nothing(repository, capsys):
+    assert main(["migrate", str(repository), "--to", "lightning"]) == 0
+    output = capsys.readouterr()
+    assert "+class Trial(pl.LightningModule):" in output.out
+    assert "1 of 1 files would change, 1 trials rewritten" in output.err
+    assert (repository / "model_def.py").read_text() == trial()
+
+
+def test_writes(repository, capsys):
+    assert main(["migrate", str(repository), "--to", "lightning", "--write"]) == 0
+    assert "pl.LightningModule" in (repository / "model_def.py").read_text()
+    capsys.readouterr()
+    assert main(["migrate", str(repository), "--to", "lightning", "--write"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_what_git_would_lose_is_not_written(repository, capsys):
+    new = repository / "other.py"
+    new.write_text(trial())
+    changed = repository / "model_def.py"
+    changed.write_text(f"{trial()}\n# a note\n")
+    assert main(["migrate", str(repository), "--to", "lightning", "--write"]) == 1
+    assert new.read_text() == trial()
+    errors = capsys.readouterr().err
+    assert "other.py: it is not under version control" in errors
+    assert "model_def.py: it has changes that are not committed" in errors
+    assert main(["migrate", str(repository), "--to", "lightning", "--write", "--force"]) == 0
+    assert "pl.LightningModule" in new.read_text()
+
+
+def test_one_file_does_not_stop_the_others(repository, capsys):
+    (repository / "broken.py").write_text("from determined import pytorch\ndef (:\n")
+    (repository / "notes.ipynb").write_text(
+        '{"cells": [{"cell_type": "code", "source": ["import determined"], "metadata": {}, '
+        '"outputs": [], "execution_count": null}], "metadata": {}, "nbformat": 4, '
+        '"nbformat_minor": 5}'
+    )
+    assert main(["migrate", str(repository), "--to", "lightning"]) == 1
+    output = capsys.readouterr()
+    assert "+class Trial(pl.LightningModule):" in output.out
+    assert "broken.py: not migrated: does not parse" in output.err
+    assert "notes.ipynb: not migrated: a notebook" in output.err
+
+
+def test_odd_files_keep_their_bytes(repository):
+    path = repository / "odd.py"
+    text = "# -*- coding: latin-1 -*-\r\nfrom determined import pytorch\r\nx = 'é'\r\n"
+    path.write_bytes(text.encode("latin-1"))
+    assert main(["migrate", str(path), "--to", "det_compat", "--write", "--force"]) == 0
+    expected = text.replace("determined", "det_compat").encode("latin-1")
+    assert path.read_bytes() == expected
+
+
+def test_the_config_of_lightning_cli(repository, capsys):
+    config = repository / "const.yaml"
+    config.write_text(
+        "name: x\nentrypoint: model_def:Trial\nhyperparameters:\n  global_batch_size: 8\n"
+        "  lr: {type: double, minval: 0.1, maxval: 1}\nsearcher:\n  name: single\n  metric: error\n"
+        "  max_length: {epochs: 3}\nreproducibility: {experiment_seed: 7}\n"
+    )
+    command = ["migrate", str(repository / "model_def.py"), "--to", "lightning", "--write"]
+    assert main([*command, "--config", str(config)]) == 0
+    assert (repository / "const.lightning.yaml").read_text() == (
+        "# made from const.yaml\n# searched, so to be set: lr\nseed_everything: 7\n"
+        "trainer:\n  devices: 1\n  num_sanity_val_steps: 0\n  max_epochs: 3\n"
+        "model:\n  global_batch_size: 8\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere.py", "--to", "lightning"], "nowhere.py: there is no such path"),
+        (["{}", "--to", "context", "--verify"], "--verify compares with a LightningModule"),
+        (["{}", "--to", "lightning", "--verify", "--hparams", "["], "--hparams is no JSON"),
+        (["{}", "--to", "lightning", "--config", "nowhere.yaml"], "nowhere.yaml"),
+    ],
+)
+def test_wrong_command_lines(repository, capsys, arguments, message):
+    given = [text.format(repository) for text in arguments]
+    assert main(["migrate", *given]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_without_the_extra(repository, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "libcst", None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert main(["migrate", str(repository), "--to", "lightning"]) == 2
+    assert "pip install 'det-compat[migrate]'" in capsys.readouterr().err

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from tests.migrate.rewriting import method, rewritten, trial
+
+SCHEDULER = """\
+lr=0.1))
+        self.scheduler = context.wrap_lr_scheduler(
+            torch.optim.lr_scheduler.StepLR(self.opt, 2),
+            step_mode=LRScheduler.StepMode.{0},
+        )
+"""
+
+
+def scheduled(tmp_path, mode: str) -> str:
+    return rewritten(tmp_path, trial(("lr=0.1))\n", SCHEDULER.format(mode))))
+
+
+def test_optimizers_move(tmp_path):
+    made = rewritten(tmp_path, trial())
+    assert method(made, "configure_optimizers") == (
+        "def configure_optimizers(self):\n"
+        "    opt = torch.optim.SGD(self.model.parameters(), lr=0.1)\n"
+        "    return opt"
+    )
+    assert "SGD" not in method(made, "__init__")
+
+
+def test_schedulers_by_interval(tmp_path):
+    made = method(scheduled(tmp_path, "STEP_EVERY_EPOCH"), "configure_optimizers")
+    assert "    scheduler = torch.optim.lr_scheduler.StepLR(opt, 2)\n" in made
+    assert '"lr_scheduler": {"scheduler": scheduler, "interval": "epoch"},' in made
+    assert '"interval": "step"' in scheduled(tmp_path, "STEP_EVERY_BATCH")
+
+
+def test_schedulers_that_the_trial_steps_are_manual(tmp_path):
+    made = scheduled(tmp_path, "MANUAL_STEP")
+    assert "automatic_optimization = False" in made
+    assert "return [opt], [scheduler]" in made
+
+
+def test_optimizers_that_init_uses_stay(tmp_path):
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", "lr=0.1))\n        print(self.opt)\n")))
+    assert "self.opt = torch.optim.SGD" in method(made, "__init__")
+    assert "return self.opt" in method(made, "configure_optimizers")
+
+
+def test_locals_move_along(tmp_path):
+    change = (
+        "        self.opt = context.wrap_optimizer("
+        "torch.optim.SGD(self.model.parameters(), lr=0.1))",
+        "        optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)\n"
+        "        self.opt = context.wrap_optimizer(optimizer)",
+    )
+    assert method(rewritten(tmp_path, trial(change)), "configure_optimizers") == (
+        "def configure_optimizers(self):\n"
+        "    optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)\n"
+        "    opt = optimizer\n"
+        "    return opt"
+    )
+
+
+def test_optimizers_in_a_list_are_left_to_the_reader(tmp_path):
+    change = ("self.opt = context.wrap_optimizer(", "self.opts = list([context.wrap_optimizer(")
+    source = trial(change, ("lr=0.1))\n", "lr=0.1))])\n"), ("(self.opt)", "(self.opts[0])"))
+    made = rewritten(tmp_path, source)
+    assert "# MIGRATE: configure_optimizers must return every optimizer" in made
+
+
+def test_apex_is_lightnings_precision(tmp_path):
+    change = (
+        "lr=0.1))\n",
+        "lr=0.1))\n"
+        "        self.model, self.opt = context.configure_apex_amp(self.model, self.opt)\n",
+    )
+    made = rewritten(tmp_path, trial(change))
+    assert '# MIGRATE: mixed precision is pl.Trainer(precision="16-mixed")' in made
+    assert "self.model, self.opt = (self.model, self.opt)" in made
+
+
+def test_optimizers_that_methods_of_init_use_stay(tmp_path):
+    change = ("lr=0.1))\n", "lr=0.1))\n        self.warm_up()\n")
+    helper = "    def warm_up(self):\n        print(self.opt)\n\n    def evaluate_batch"
+    made = rewritten(tmp_path, trial(change, ("    def evaluate_batch", helper)))
+    assert "self.opt = torch.optim.SGD" in method(made, "__init__")
+    assert "return self.opt" in method(made, "configure_optimizers")
+
+
+def test_raw_steps_are_counted(tmp_path):
+    change = ("self.context.step_optimizer(self.opt)", "self.opt.step()")
+    made = rewritten(tmp_path, trial(change))
+    assert "self.opt = self.optimizers()" in method(made, "on_train_start")
+
+
+def test_what_is_wrapped_and_not_kept(tmp_path):
+    scheduler = "context.wrap_lr_scheduler(make(self.opt), LRScheduler.StepMode.STEP_EVERY_EPOCH)"
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", f"lr=0.1))\n        {scheduler}\n")))
+    assert "    lr_scheduler = make(opt)\n" in method(made, "configure_optimizers")
+
+
+HIERARCHY = """\
+
+class Child(Trial):
+    def __init__(self, context):
+        super().__init__(context)
+        self.other = context.wrap_optimizer(torch.optim.SGD(self.model.parameters(), lr=0.2))
+
+    def train_batch(self, batch, epoch_idx, batch_idx):
+        return super().train_batch(batch, epoch_idx, batch_idx)
+"""
+
+
+def test_classes_of_a_hierarchy_keep_their_methods(tmp_path):
+    made = rewritten(tmp_path, trial() + HIERARCHY)
+    assert "super().__init__(**hparams)" in made
+    assert "return [self.opt, self.other]" in made
+    assert "return super().train_batch(batch, epoch_idx, batch_idx)" in made
+    assert made.count("def training_step(") == 1

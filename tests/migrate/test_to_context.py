@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from tests.migrate.rewriting import method, rewritten
+
+OLD = """\
+import torch
+from determined.pytorch import ClipGradsL2Norm, DataLoader, LRScheduler, PyTorchTrial
+
+
+class Trial(PyTorchTrial):
+    def __init__(self, context):
+        self.context = context
+
+    def build_model(self):
+        return torch.nn.Linear(2, 1)
+
+    def optimizer(self, model):
+        return torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def create_lr_scheduler(self, optimizer):
+        return LRScheduler(torch.optim.lr_scheduler.StepLR(optimizer, 2), step_every_epoch=True)
+
+    def build_training_data_loader(self):
+        return DataLoader([], batch_size=4)
+
+    def build_validation_data_loader(self):
+        return DataLoader([], batch_size=4)
+
+    def build_callbacks(self):
+        limit = 2.0
+        return {"clip": ClipGradsL2Norm(limit)}
+
+    def train_batch(self, batch, model, epoch_idx, batch_idx):
+        # forward
+        return {"loss": model(batch).sum(), "n": 1}
+
+    def evaluate_batch(self, batch, model):
+        return {"error": model(batch).sum()}
+"""
+
+
+def test_init_wraps(tmp_path):
+    assert method(rewritten(tmp_path, OLD, "context"), "__init__") == (
+        "def __init__(self, context):\n"
+        "    self.context = context\n"
+        "\n"
+        "    self.model = context.wrap_model(self.build_model())\n"
+        "    self.opt = context.wrap_optimizer(self.optimizer(self.model))\n"
+        "    self.lr_scheduler = context.wrap_lr_scheduler(self.create_lr_scheduler(self.opt), "
+        "step_mode=LRScheduler.StepMode.STEP_EVERY_EPOCH)"
+    )
+
+
+def test_train_batch_steps_and_clips(tmp_path):
+    assert method(rewritten(tmp_path, OLD, "context"), "train_batch") == (
+        "def train_batch(self, batch, epoch_idx, batch_idx):\n"
+        "    # forward\n"
+        "    loss = self.model(batch).sum()\n"
+        "    self.context.backward(loss)\n"
+        "    self.context.step_optimizer(self.opt, clip_grads=lambda params: "
+        "torch.nn.utils.clip_grad_norm_(params, 2.0))\n"
+        '    return {"loss": loss, "n": 1}'
+    )
+
+
+def test_nothing_else_changes(tmp_path):
+    made = rewritten(tmp_path, OLD, "context")
+    assert "ClipGradsL2Norm" not in made
+    assert "        return torch.optim.lr_scheduler.StepLR(optimizer, 2)\n" in made
+    assert 'return {"error": self.model(batch).sum()}' in made
+    assert rewritten(tmp_path, made, "context") == made
+
+
+def test_on_to_lightning(tmp_path):
+    made = rewritten(tmp_path, OLD)
+    assert "determined" not in made
+    assert "    opt = self.optimizer(self.model)\n" in method(made, "configure_optimizers")
+    assert "params, 2.0)" in method(made, "configure_gradient_clipping")
+
+
+def test_a_trial_that_is_not_known_stays(tmp_path):
+    made = rewritten(tmp_path, OLD.replace("return LRScheduler(", "return make("), "context")
+    assert "# MIGRATE: its LR scheduler is made in a way that is not known" in made
+    assert "wrap_model" not in made
+
+
+def test_trials_of_today_stay(tmp_path):
+    source = rewritten(tmp_path, OLD, "context")
+    assert rewritten(tmp_path, source, "context") == source

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from tests.migrate.rewriting import method, rewritten, trial
+
+
+def test_one_backward_and_one_step_are_lightnings(tmp_path):
+    made = method(rewritten(tmp_path, trial()), "training_step")
+    assert made == (
+        "def training_step(self, batch, batch_idx):\n"
+        "    loss = self.model(batch).sum()\n"
+        '    self.log("loss", loss)\n'
+        "    return loss"
+    )
+
+
+def test_comments_stay(tmp_path):
+    change = (
+        "        self.context.backward(loss)",
+        "        # why\n        self.context.backward(loss)",
+    )
+    assert "    # why\n" in method(rewritten(tmp_path, trial(change)), "training_step")
+
+
+def test_steps_in_other_places_are_manual(tmp_path):
+    change = ("        self.context.step_optimizer(self.opt)\n", STEP_SOMETIMES)
+    made = rewritten(tmp_path, trial(change))
+    assert "self.automatic_optimization = False" in made
+    assert method(made, "training_step") == (
+        "def training_step(self, batch, batch_idx):\n"
+        "    batch_idx = self.trainer.fit_loop.epoch_loop.total_batch_idx\n"
+        "    opt = self.optimizers()\n"
+        "    loss = self.model(batch).sum()\n"
+        "    self.manual_backward(loss)\n"
+        "    if batch_idx % 2:\n"
+        "        opt.step()\n"
+        "        opt.zero_grad()\n"
+        '    self.log("loss", loss)'
+    )
+    assert "def on_validation_model_zero_grad(self):" in made
+
+
+STEP_SOMETIMES = """\
+        if batch_idx % 2:
+            self.context.step_optimizer(self.opt)
+"""
+
+
+def test_code_that_sees_the_step_is_manual(tmp_path):
+    change = ('return {"loss": loss}', 'return {"loss": loss, "after": self.model(batch).sum()}')
+    assert "automatic_optimization = False" in rewritten(tmp_path, trial(change))
+
+
+def test_arguments_of_backward_are_manual(tmp_path):
+    change = ("backward(loss)", "backward(loss, retain_graph=True)")
+    made = rewritten(tmp_path, trial(change))
+    assert "self.manual_backward(loss, retain_graph=True)" in made
+
+
+def test_clipping_has_its_hook(tmp_path):
+    clip = "step_optimizer(self.opt, clip_grads=lambda ps: torch.nn.utils.clip_grad_norm_(ps, 2.0))"
+    made = rewritten(tmp_path, trial(("step_optimizer(self.opt)", clip)))
+    assert method(made, "configure_gradient_clipping") == (
+        "def configure_gradient_clipping(\n"
+        "    self, optimizer, gradient_clip_val=None, gradient_clip_algorithm=None\n"
+        "):\n"
+        '    params = [p for group in optimizer.param_groups for p in group["params"]]\n'
+        "    torch.nn.utils.clip_grad_norm_(params, 2.0)"
+    )
+
+
+def test_clipping_by_what_train_batch_knows_is_manual(tmp_path):
+    clip = "step_optimizer(self.opt, clip_grads=lambda ps: clip(ps, loss))"
+    made = method(rewritten(tmp_path, trial(("step_optimizer(self.opt)", clip))), "training_step")
+    assert "    clip(params, loss)\n    opt.step()\n" in made
+
+
+def test_epochs_and_early_returns(tmp_path):
+    change = (
+        "        loss = self.model(batch).sum()\n",
+        "        if epoch_idx > 3:\n            return {}\n"
+        "        loss = self.model(batch).sum()\n",
+    )
+    made = method(rewritten(tmp_path, trial(change)), "training_step")
+    assert "    if self.current_epoch > 3:\n        return\n" in made
