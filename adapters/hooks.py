@@ -106,7 +106,7 @@ class TrialHooks(PlainAttributes, pl.LightningModule):
 
     def __getstate__(self) -> dict[str, Any]:
         # A run holds workers and process groups. The weights stay, in `models`.
-        return {**super().__getstate__(), "_run": None, "_termination": None}
+        return {**super().__getstate__(), "_run": None, "_termination": None, "_sigterm_did": None}
 
     # Before and after
 

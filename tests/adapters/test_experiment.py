@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,17 @@ from det_compat.config import ConfigError, parse_config, read_config
 from det_compat.fit.errors import FitError
 from tests.fit.projects import CONFIG, EPOCH, project, recorded
 from tests.fresh_python import ROOT
+from tests.without_determined import without_determined
 
 QUIET: dict[str, Any] = {"enable_progress_bar": False, "logger": False}
 
 
 @pytest.fixture(autouse=True)
-def _fresh_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+def _fresh_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.delitem(sys.modules, "model_def", raising=False)
+    with without_determined():
+        yield
 
 
 def _searcher(**keys: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,19 @@ import yaml
 from det_compat.cli import main
 from tests.fit.projects import EPOCH, QUIET, project, recorded
 from tests.fresh_python import environment, python
+from tests.without_determined import without_determined
 
 LONG = {"name": "single", "metric": "validation_loss", "max_length": {"epochs": 10**6}}
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setenv("RECORD", str(tmp_path / "record.txt"))
     monkeypatch.delitem(sys.modules, "model_def", raising=False)
+    with without_determined():
+        yield
 
 
 def _fit(*argv: object) -> int:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -8,6 +10,9 @@ import pytest
 @pytest.fixture(scope="session")
 def local_ray() -> Iterator[None]:
     """A small Ray for all tests of a process."""
+    # Ray would replace print() and the handler of SIGTERM for the tests that follow it.
+    os.environ["RAY_TQDM_PATCH_PRINT"] = "0"
+    handler = signal.getsignal(signal.SIGTERM)
     ray = pytest.importorskip("ray", reason="needs det-compat[search]")
     from tests.fresh_python import environment
 
@@ -19,5 +24,7 @@ def local_ray() -> Iterator[None]:
         log_to_driver=False,
         runtime_env={"env_vars": {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}},
     )
+    signal.signal(signal.SIGTERM, handler)
     yield
     ray.shutdown()
+    signal.signal(signal.SIGTERM, handler)
