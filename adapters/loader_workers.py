@@ -1,12 +1,17 @@
 """Workers of torch loaders that outlive a SIGTERM to the whole process group.
 
 Schedulers and ``timeout`` send it to every process. A worker that died of it would end the run by
-an error before its last checkpoint is written. Workers still end with the process they work for.
+an error before its last checkpoint is written. Workers still end with the process they work for:
+it sends SIGTERM, too, when it exits while a loader is still referred to, and waits for them.
 """
 
 from __future__ import annotations
 
+import atexit
 import copy
+import functools
+import multiprocessing
+import os
 import signal
 from collections.abc import Callable
 from typing import Any
@@ -19,11 +24,30 @@ class IgnoresSigterm:
 
     def __init__(self, worker_init_fn: Callable[[int], None] | None) -> None:
         self._worker_init_fn = worker_init_fn
+        self._owner_exits = _exit_flag(os.getpid())
 
     def __call__(self, worker_id: int) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, self._on_sigterm)
         if self._worker_init_fn is not None:
             self._worker_init_fn(worker_id)
+
+    def _on_sigterm(self, number: int, frame: Any) -> None:
+        if self._owner_exits.value:
+            os._exit(0)
+
+
+@functools.cache
+def _exit_flag(owner: int) -> Any:
+    """A flag in shared memory that tells workers whether process ``owner`` is exiting."""
+    flag = multiprocessing.RawValue("b", 0)
+
+    # This runs before multiprocessing, which was imported earlier, ends the workers.
+    @atexit.register
+    def note_exit() -> None:
+        if os.getpid() == owner:  # and no fork of it
+            flag.value = 1
+
+    return flag
 
 
 def with_lasting_workers(loader: Any) -> Any:

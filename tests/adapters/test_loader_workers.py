@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from det_compat.adapters.loader_workers import with_lasting_workers
+from tests.fresh_python import python
 
 
 class Pids(Dataset[Any]):
@@ -46,6 +48,26 @@ def test_workers_outlive_sigterm_and_end_with_the_loader(context: Any) -> None:
             return
         time.sleep(0.1)
     raise AssertionError("the worker goes on")
+
+
+EXITS = """
+from torch.utils.data import DataLoader
+from det_compat.adapters.loader_workers import with_lasting_workers
+
+if __name__ == "__main__":
+    iterator = iter(with_lasting_workers(DataLoader([1, 2], num_workers=1, {arguments})))
+    next(iterator)
+    __import__("sys").referred_to = iterator
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments", ["", "persistent_workers=True", "multiprocessing_context='spawn'"]
+)
+def test_a_process_exits_whose_loader_is_still_referred_to(tmp_path: Path, arguments: str) -> None:
+    (tmp_path / "script.py").write_text(EXITS.format(arguments=arguments))
+    done = python("script.py", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def alive(pid: int) -> bool:

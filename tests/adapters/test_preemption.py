@@ -32,7 +32,7 @@ TRIAL = textwrap.dedent(
     class Slow(Linear):
         def train_batch(self, batch, epoch_idx, batch_idx):
             if batch_idx == 3:
-                print("training", os.getpid(), flush=True)
+                os.write(1, b"training %d\\n" % os.getpid())  # whole, also beside another rank
             time.sleep(0.02)
             return super().train_batch(batch, epoch_idx, batch_idx)
 
@@ -42,12 +42,12 @@ TRIAL = textwrap.dedent(
 )
 DETERMINED = """
 with pytorch.init(hparams={}, enable_tensorboard_logging=False) as context:
-    pytorch.Trainer(Slow(context), context).fit(max_length=pytorch.Batch(100_000))
+    pytorch.Trainer(Slow(context), context).fit(max_length=pytorch.Batch(3_000))
 """
 LIGHTNING = """
 ranks = int(os.environ.get("WORLD_SIZE", 1))
 pl.Trainer(
-    max_epochs=100_000, accelerator="cpu", devices=ranks, limit_val_batches=0, logger=False,
+    max_epochs=500, accelerator="cpu", devices=ranks, limit_val_batches=0, logger=False,
     strategy="ddp" if ranks > 1 else "auto", enable_progress_bar=False,
     enable_model_summary=False, enable_checkpointing=False,
     default_root_dir=os.getcwd(),
@@ -79,9 +79,16 @@ def started(folder: Path, *command: str) -> Iterator[subprocess.Popen[str]]:
     try:
         yield process
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        _end(process)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    process.terminate()  # torchrun hands it on to the ranks, which are in sessions of their own
+    with contextlib.suppress(subprocess.TimeoutExpired, ValueError):
+        process.communicate(timeout=60)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def said(process: subprocess.Popen[str]) -> str:
