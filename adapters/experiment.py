@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytorch_lightning as pl
 
@@ -22,6 +22,8 @@ from det_compat.config.experiment import ExperimentConfig, parse_config
 from det_compat.fit.errors import FitError
 from det_compat.fit.place import Place, begin_in
 from det_compat.fit.run_folder import RunFolder
+
+Module = TypeVar("Module", bound=ExperimentModule)
 
 
 def run_experiment(
@@ -72,6 +74,13 @@ def experiment_module(
     Raises:
         FitError: there is no such module or class.
     """
+    return module_of_type(ExperimentModule, config, model_dir, place)
+
+
+def module_of_type(
+    module_type: type[Module], config: ExperimentConfig, model_dir: Path, place: Place | None
+) -> Module:
+    """``experiment_module``, as a class of one's own."""
     entrypoint = config.entrypoint
     if entrypoint is None or entrypoint.trial is None:
         raise FitError("the config's entrypoint is no trial class, module:TrialClass")
@@ -86,7 +95,7 @@ def experiment_module(
         check_trial_class(trial_cls)
     except TypeError as error:
         raise FitError(f"entrypoint {entrypoint.trial}: {error}") from error
-    return ExperimentModule(config, trial_cls, model_dir, place, functions)
+    return module_type(config, trial_cls, model_dir, place, functions)
 
 
 @contextlib.contextmanager

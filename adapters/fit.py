@@ -23,9 +23,11 @@ from det_compat.adapters.strategy import log_often_enough, prepare_trainer
 from det_compat.adapters.trial_run import TrialRun
 from det_compat.checkpoint.reader import read_checkpoint
 from det_compat.checkpoint.trust import trusts_checkpoints
+from det_compat.fit.checkpoints import RunCheckpoints
 from det_compat.pytorch._context import PyTorchTrialContext
 from det_compat.pytorch._train_unit import TrainUnit
 from det_compat.random_state import preserved_random_state
+from det_compat.search.script_reports import SearchedTrainContext
 
 
 def fit(
@@ -148,3 +150,11 @@ class TrainerModule(ScheduledHooks):
 
     def started_from(self) -> str | None:
         return self._latest_checkpoint
+
+    def after_validation(self, metrics: dict[str, Any]) -> None:
+        super().after_validation(metrics)
+        train, checkpoints = self.context._core.train, self.context._core.checkpoint
+        if isinstance(train, SearchedTrainContext) and isinstance(checkpoints, RunCheckpoints):
+            latest = self._keeper.latest
+            location = None if latest is None else checkpoints.location(latest)
+            train.validated(self.run.state.batches_trained, metrics, location)

@@ -17,6 +17,7 @@ from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from det_compat.adapters.adapted import user_trial
 from det_compat.adapters.checkpoint_io import DeterminedCheckpointIO
 from det_compat.adapters.continuation import continuation
+from det_compat.adapters.epoch_loop import restore_loops, shorten_training, shorten_validation
 from det_compat.adapters.loaders import TrainingBatches, ValidationBatches, WholeDataset
 from det_compat.adapters.loop_progress import (
     begin_next_epoch,
@@ -190,6 +191,7 @@ class TrialHooks(PlainAttributes, pl.LightningModule):
         """Shut the run down, which an exception may have ended."""
         self._restored = self._resumption = None
         release_trainer(self.trainer)
+        restore_loops(self.trainer)
         if self._run is not None:
             self._run.end()
 
@@ -206,6 +208,7 @@ class TrialHooks(PlainAttributes, pl.LightningModule):
             resumption.restore_random_states()
             self.do_what_was_due()
         self._restored = None
+        shorten_training(self.trainer, TrialHooks)
 
     def _resumes_after_an_epoch(self) -> bool:
         assert self._batches is not None
@@ -288,6 +291,7 @@ class TrialHooks(PlainAttributes, pl.LightningModule):
         """Nothing: the next training period puts the models into train mode."""
 
     def on_validation_start(self) -> None:
+        shorten_validation(self.trainer, TrialHooks)
         self.run.start_validation()
 
     def validation_step(self, batch: Any, batch_idx: int) -> None:
@@ -344,6 +348,8 @@ class TrialHooks(PlainAttributes, pl.LightningModule):
         with contextlib.suppress(RuntimeError):  # load_from_checkpoint has no Trainer
             if state and self.trainer.state.fn == TrainerFn.FITTING:
                 self._restored = {**state, "loops": checkpoint.get("loops")}
+            elif batches := (state.get("trial_state") or {}).get("batches_trained"):
+                self.run.show_progress(batches)
 
 
 def _published(state: dict[str, Any]) -> dict[str, Any]:

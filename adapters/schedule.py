@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 from dataclasses import dataclass
 
 from det_compat.pytorch._train_unit import Epoch, TrainUnit
@@ -29,17 +30,20 @@ class Schedule:
 
     def due(self, batches: int, epochs: int, is_epoch_end: bool) -> list[Due]:
         """What is due after ``batches`` batches, in epoch number ``epochs`` (both from 1)."""
-        units = {
-            Due.LENGTH: self.max_length,
-            Due.VALIDATION: self.validation,
-            Due.CHECKPOINT: self.checkpoint,
-            Due.REPORT: self.report,
-        }
         return [
             due
-            for due, unit in units.items()
+            for due, unit in self._units
             if _is_due(unit, batches, epochs, is_epoch_end)
             or (due is Due.LENGTH and self.test_mode)
+        ]
+
+    @functools.cached_property
+    def _units(self) -> list[tuple[Due, TrainUnit]]:
+        return [
+            (Due.LENGTH, self.max_length),
+            (Due.VALIDATION, self.validation),
+            (Due.CHECKPOINT, self.checkpoint),
+            (Due.REPORT, self.report),
         ]
 
     def is_over(self, batches: int, epochs: int) -> bool:

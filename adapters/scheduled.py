@@ -189,7 +189,8 @@ class ScheduledHooks(TrialHooks):
 
     def end_run(self, exception: BaseException | None = None) -> None:
         try:
-            if isinstance(exception, InvalidHP) and not self._checkpoint_is_current():
+            is_built = self._run is not None
+            if isinstance(exception, InvalidHP) and is_built and not self._checkpoint_is_current():
                 self._write_checkpoint()
         finally:
             super().end_run(exception)

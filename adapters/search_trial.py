@@ -1,35 +1,34 @@
-"""A trial of a hyperparameter search: a run of ``pytorch.Trainer`` that reports to the search."""
+"""A trial of a hyperparameter search: a run of its experiment config that reports to the search."""
 
 from __future__ import annotations
 
-import contextlib
-import importlib
-import logging
 import os
-import random
-import sys
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pytorch_lightning as pl
 import torch
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+from pytorch_lightning.strategies import DDPStrategy
 
-from det_compat import core
-from det_compat.adapters.fit import fit
-from det_compat.adapters.generation import in_context_api
-from det_compat.alias import alias_determined
+from det_compat.adapters.environment import TrialEnvironment
+from det_compat.adapters.experiment import module_of_type
+from det_compat.adapters.experiment_module import ExperimentModule
+from det_compat.adapters.experiment_report import ExperimentReport
+from det_compat.adapters.experiment_trainer import default_logger, trainer_flags
+from det_compat.adapters.loaders import TrainingBatches
 from det_compat.config.experiment import ExperimentConfig, parse_config
-from det_compat.config.lengths import Length, Period, Unit
-from det_compat.core.tensorboard_path import tensorboard_path_is
-from det_compat.errors import InvalidHP
-from det_compat.pytorch._context import PyTorchTrialContext
-from det_compat.pytorch._settings import experiment_seed
-from det_compat.pytorch._train_unit import Batch, Epoch, TrainUnit
-from det_compat.search.trial import ReportFunction
-from det_compat.secrets import without_secrets
-
-logger = logging.getLogger("det_compat")
+from det_compat.config.hyperparameters import batch_size
+from det_compat.config.lengths import Length
+from det_compat.core.distributed import DistributedContext
+from det_compat.fit.environment import set_environment
+from det_compat.fit.place import Place, begin_in
+from det_compat.fit.run_folder import RunFolder
+from det_compat.pytorch._train_unit import Batch
+from det_compat.search.attempt import ReportFunction
+from det_compat.search.validations import RungsToo
 
 
 def train_one(
@@ -41,196 +40,100 @@ def train_one(
     model_dir: Path,
     validate_at: Sequence[Length],
 ) -> None:
-    """Train a trial class; see ``det_compat.search.trial.TrainOne``.
+    """Train a trial class as ``det-compat fit`` does; see ``det_compat.search.attempt.TrainOne``.
 
     There is a checkpoint after every validation; the best and the latest are kept, as the config's
     ``checkpoint_storage`` says.
 
     Raises:
+        FitError: there is something for the user to mend.
         InvalidHP: the trial raised it.
-        TypeError: the entrypoint is no trial class.
     """
-    experiment = parse_config(config)
-    os.environ.update(experiment.environment.for_device("cuda" if _has_gpu() else "cpu"))
-    _seed(experiment.seed)
-    # relative paths in a trial's code are those of its folder, as on a cluster
-    os.chdir(model_dir)
-    trial_cls = in_context_api(_trial_class(experiment, model_dir))
-    reports = _Reports(run_dir, report)
-    path = run_dir / "tensorboard"
-    with tensorboard_path_is(path):
-        context = _context(experiment, config, reports.core_context(path))
-        with contextlib.closing(context.distributed), _closed(context):
-            trial = trial_cls(context)
-            _fit(trial, context, experiment, validate_at, resume_from)
-    reports.flush()
-    if reports.early_exit is core.EarlyExitReason.INVALID_HP:
-        raise InvalidHP("the trial raised InvalidHP while it wrote a checkpoint")
-
-
-def _has_gpu() -> bool:
-    return torch.cuda.is_available()
-
-
-def _seed(seed: int | None) -> None:
-    if seed is not None:
-        random.seed(seed)
-        np.random.seed(seed)
-        torch.manual_seed(seed)
-
-
-def _trial_class(experiment: ExperimentConfig, model_dir: Path) -> Any:
-    alias_determined()
-    if str(model_dir) not in sys.path:
-        sys.path.insert(0, str(model_dir))
-    entrypoint = experiment.entrypoint
-    if entrypoint is None or entrypoint.trial is None:
-        raise TypeError("a search needs an entrypoint of the form module:TrialClass")
-    module_name, _, name = entrypoint.trial.partition(":")
-    found: Any = importlib.import_module(module_name)
-    for part in name.split("."):
-        found = getattr(found, part)
-    return found
-
-
-def _context(
-    experiment: ExperimentConfig, config: dict[str, Any], core_context: core.Context
-) -> PyTorchTrialContext:
-    context = PyTorchTrialContext(
-        core_context=core_context,
-        trial_seed=experiment_seed(config),
-        hparams=experiment.hyperparameters.constants(),
-        slots_per_trial=1,
-        num_gpus=torch.cuda.device_count(),
-        # checkpoints keep it; what a trial may read of its own stays whole
-        exp_conf={**without_secrets(config), "data": config.get("data", {})},
-        aggregation_frequency=experiment.optimizations.aggregation_frequency,
-        steps_completed=0,
-        managed_training=True,
-        debug_enabled=experiment.debug,
+    experiment = parse_config({**config, "checkpoint_policy": "all"})
+    set_environment(experiment)
+    ranks = _ranks()
+    is_chief = ranks is None or ranks.rank == 0
+    folder = RunFolder(run_dir) if is_chief else None
+    place = None if folder is None else _place(folder, experiment, resume_from)
+    module = module_of_type(SearchedModule, experiment, model_dir, place)
+    module.report_to(report, validate_at)
+    trainer = pl.Trainer(
+        **{**trainer_flags(experiment), **_process_flags(ranks)},
+        logger=default_logger(folder),
+        enable_progress_bar=False,
+        callbacks=[ExperimentReport(module, quiet=True)],
     )
-    context.average_aggregated_gradients = experiment.optimizations.average_aggregated_gradients
-    return context
+    trainer.fit(module)
 
 
-@contextlib.contextmanager
-def _closed(context: PyTorchTrialContext) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        context.close_tensorboard_writer()
+def _place(folder: RunFolder, experiment: ExperimentConfig, resume_from: str | None) -> Place:
+    place = begin_in(folder, experiment, resume=False)
+    # what an earlier process of the trial has written is the trial's own
+    return replace(place, latest_checkpoint=resume_from, resumes=resume_from is not None)
 
 
-def _fit(
-    trial: Any,
-    context: PyTorchTrialContext,
-    experiment: ExperimentConfig,
-    validate_at: Sequence[Length],
-    resume_from: str | None,
-) -> None:
-    size = experiment.global_batch_size
-    length, periods = experiment.length, experiment.periods
-    assert length is not None
-    fit(
-        trial,
-        context,
-        max_length=_unit(length.period(size)),
-        validation_period=Batch(_Validations(context, experiment, validate_at)),
-        checkpoint_period=_unit(periods.checkpoint.period(size)),
-        reporting_period=_unit(periods.report.period(size)),
-        checkpoint_policy="all",
-        latest_checkpoint=resume_from,
-        step_zero_validation=periods.initial_validation,
-        test_mode=False,
+def _ranks() -> DistributedContext | None:
+    """The ranks of the processes that Ray Train has started; None for one process."""
+    if not torch.distributed.is_initialized():
+        return None
+    rank, size, local_rank, local_size, node = (
+        int(os.environ[name])
+        for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK")
+    )
+    return DistributedContext(
+        rank=rank,
+        size=size,
+        local_rank=local_rank,
+        local_size=local_size,
+        cross_rank=node,
+        cross_size=size // local_size,
     )
 
 
-def _unit(period: Period) -> TrainUnit:
-    return Epoch(period.n) if period.unit is Unit.EPOCHS else Batch(period.n)
+def _process_flags(ranks: DistributedContext | None) -> dict[str, Any]:
+    """The flags of ``pl.Trainer`` for the processes there are, whatever started the search."""
+    if ranks is None:
+        one = {"devices": 1, "num_nodes": 1, "strategy": "auto"}
+        return {**one, "plugins": [LightningEnvironment()]}
+    return {
+        "devices": ranks.local_size,
+        "num_nodes": ranks.cross_size,
+        "strategy": DDPStrategy(cluster_environment=TrialEnvironment(ranks)),
+    }
 
 
-class _Validations(Container[int]):
-    """The batches after which a trial validates: those of its config, and those of the rungs."""
+class SearchedModule(ExperimentModule):
+    """Validates at the rungs of the search too, and reports each validation to it."""
 
-    def __init__(
-        self,
-        context: PyTorchTrialContext,
-        experiment: ExperimentConfig,
-        validate_at: Sequence[Length],
-    ) -> None:
-        self._context = context
-        self._experiment = experiment
-        self._validate_at = validate_at
-        self._rungs: frozenset[int] = frozenset()
+    _report: ReportFunction
+    _rungs: Sequence[Length]
 
-    def __contains__(self, batches: object) -> bool:
-        if not self._rungs:
-            self._rungs = frozenset(map(self._batches, self._validate_at))
-        return batches in self._rungs or self._is_due(batches)
-
-    def _batches(self, length: Length) -> int:
-        size = self._experiment.global_batch_size
-        return length.batches(size, epoch_batches=self._context._epoch_length())
-
-    def _is_due(self, batches: Any) -> bool:
-        period = self._experiment.periods.validation.period(self._experiment.global_batch_size)
-        in_epochs = period.unit is Unit.EPOCHS and not period.is_never
-        step = period.n * self._context._epoch_length() if in_epochs else period.n
-        return bool(batches % step == 0)
-
-
-class _Reports:
-    """Passes each validation on to the search once its checkpoint is complete."""
-
-    def __init__(self, run_dir: Path, report: ReportFunction) -> None:
-        self._checkpoints = run_dir / "checkpoints"
+    def report_to(self, report: ReportFunction, rungs: Sequence[Length]) -> None:
+        """Set whom to report to, on rank 0, and where to validate beside the config's periods."""
         self._report = report
-        self._validation: tuple[int, dict[str, Any]] | None = None
-        self.early_exit: core.EarlyExitReason | None = None
+        self._rungs = rungs
 
-    def core_context(self, tensorboard_path: Path) -> core.Context:
-        return core.Context(
-            checkpoint=_ReportedCheckpoints(self._checkpoints, self),
-            train=_ReportedMetrics(tensorboard_path, self),
+    def train_dataloader(self) -> TrainingBatches:
+        batches = super().train_dataloader()
+        self._schedule = replace(self._schedule, validation=Batch(self._validations()))
+        return batches
+
+    def _validations(self) -> RungsToo:
+        size = batch_size(
+            self.experiment.hyperparameters.constants(), self.context.distributed.size
         )
+        period = self._schedule.validation
+        return RungsToo(period, self._rungs, size, lambda: self.run.epoch_len)
 
-    def validated(self, batches: int, metrics: dict[str, Any]) -> None:
-        self.flush()
-        self._validation = batches, metrics
+    def after_validation(self, metrics: dict[str, Any]) -> None:
+        super().after_validation(metrics)
+        if self.trainer.is_global_zero:
+            plain = {name: _plain(value) for name, value in metrics.items()}
+            self._report(self.run.state.batches_trained, plain, self.latest_checkpoint())
 
-    def flush(self, checkpoint: Path | None = None) -> None:
-        """Report the last validation, if that has not been done."""
-        validation, self._validation = self._validation, None
-        if validation is not None:
-            batches, metrics = validation
-            self._report(batches, metrics, None if checkpoint is None else str(checkpoint))
-
-
-class _ReportedMetrics(core.TrainContext):
-    def __init__(self, tensorboard_path: Path, reports: _Reports) -> None:
-        super().__init__(tensorboard_path)
-        self._reports = reports
-
-    def report_validation_metrics(self, steps_completed: int, metrics: dict[str, Any]) -> None:
-        super().report_validation_metrics(steps_completed, metrics)
-        plain = {name: _plain(value) for name, value in metrics.items()}
-        self._reports.validated(steps_completed, plain)
-
-    def report_early_exit(self, reason: core.EarlyExitReason) -> None:
-        super().report_early_exit(reason)
-        self._reports.early_exit = reason
-
-
-class _ReportedCheckpoints(core.CheckpointContext):
-    def __init__(self, base_path: Path, reports: _Reports) -> None:
-        super().__init__(base_path)
-        self._reports = reports
-
-    @contextlib.contextmanager
-    def store_path(self, metadata: dict[str, Any]) -> Iterator[tuple[Path, str]]:
-        with super().store_path(metadata) as (path, uuid):
-            yield path, uuid
-        self._reports.flush(path)
+    def _checkpoint(self, *, stopping: bool = False) -> None:
+        # InvalidHP that is raised here ends the trial for the search
+        super()._checkpoint(stopping=True)
 
 
 def _plain(value: Any) -> Any:

@@ -83,6 +83,7 @@ class TrialRun:
         self.random_state_of_loaders: RandomState = {}
         measure = getattr(trial, "get_batch_length", None)
         self._measures_batches = is_overridden(measure, "PyTorchTrial")
+        self._passes_batch_idx = False
 
     @property
     def is_chief(self) -> bool:
@@ -120,12 +121,25 @@ class TrialRun:
         self._build_validation_loader()
         if loader is not None:
             self.stream = BatchStream(loader, skip, position, skips_by_itself=skips_by_itself)
+        if self.state.batches_trained:
+            self.show_progress(self.state.batches_trained)
 
     def _forget_metrics(self) -> None:
         # A run before this one may have ended by an exception.
         self.in_period = False
         self.training_metrics.clear()
         self._validation_metrics.clear()
+
+    def show_progress(self, batches_trained: int) -> None:
+        """Let the trial know the progress of a checkpoint, in a validation before any training."""
+        self.context._current_batch_idx = batches_trained - 1
+        # the training data, which a validation needs for nothing else, may not be there
+        self.context._count_epoch = self._count_epoch
+
+    def _count_epoch(self) -> int:
+        data = self.trial.build_training_data_loader()
+        loader = torch_loader(self.context, "build_training_data_loader", data, repeat=True)
+        return length_of(loader)
 
     def _training_loader(self, skip: int) -> Any:
         method = "build_training_data_loader"
@@ -227,15 +241,9 @@ class TrialRun:
             model.train()
         self.context.reset_reducers()
 
-    @contextlib.contextmanager
-    def _profiled(self) -> Iterator[None]:
+    def _profiled(self) -> contextlib.AbstractContextManager[None]:
         profiler = self.context.profiler
-        if profiler is None:
-            yield
-            return
-        with profiler:
-            yield
-            profiler.step()
+        return contextlib.nullcontext() if profiler is None else _step_of(profiler)
 
     def _update_scaler(self) -> None:
         # Once a batch, however many optimizers stepped: torch's rule for one scaler in a loop.
@@ -283,6 +291,7 @@ class TrialRun:
         """Tell the callbacks that a validation starts."""
         self.callbacks.call("on_validation_start")
         if self.evaluates_batches:
+            self._passes_batch_idx = takes_parameter(self.trial.evaluate_batch, "batch_idx", 2)
             self.callbacks.call("on_validation_epoch_start")
 
     def evaluate(self, batch: Any, batch_idx: int) -> None:
@@ -293,7 +302,7 @@ class TrialRun:
             return
         self._measure(batch)
         method = self.trial.evaluate_batch
-        if takes_parameter(method, "batch_idx", 2):
+        if self._passes_batch_idx:
             metrics = method(batch=batch, batch_idx=batch_idx)
         else:
             metrics = method(batch=batch)
@@ -343,6 +352,13 @@ class TrialRun:
     def _set_status(self, status: str) -> None:
         if self.is_chief:
             self.context._core.train.set_status(status)
+
+
+@contextlib.contextmanager
+def _step_of(profiler: Any) -> Iterator[None]:
+    with profiler:
+        yield
+        profiler.step()
 
 
 def _only(batches: list[dict[str, Any]]) -> dict[str, Any]:

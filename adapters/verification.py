@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import logging
 import random
 import sys
@@ -112,6 +113,25 @@ def load_file(path: Path) -> ModuleType:
         del sys.modules[name]
         raise
     return module
+
+
+def module_arguments(module_cls: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments that the module takes: hyperparameters, data and the experiment config."""
+    config = arguments.get("exp_conf") or {}
+    given = {"data_config": config.get("data") or {}, "experiment_config": config}
+    given.update(arguments.get("hparams") or {})
+    parameters = inspect.signature(module_cls.__init__).parameters
+    if HPARAMS in parameters:
+        # a trial for Determined's Trainer was given them beside its context
+        given[HPARAMS] = arguments.get("hparams") or {}
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        extra = {name for name in _EXTRA if config}
+        return {n: v for n, v in given.items() if n in extra or n not in _EXTRA}
+    return {name: value for name, value in given.items() if name in parameters}
+
+
+HPARAMS = "hparams"
+_EXTRA = ("data_config", "experiment_config")
 
 
 def seed_everything(seed: int) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib.abc
 import importlib.util
-import inspect
 import json
 import math
 import sys
@@ -27,6 +26,7 @@ from det_compat.adapters.verification import (
     checksum,
     checksums,
     load_file,
+    module_arguments,
     seed_everything,
     trainer,
 )
@@ -174,7 +174,7 @@ def compare(
 ) -> str:
     """What is different; ``""`` if nothing is."""
     seed_everything(seed)
-    module = module_cls(**_taken(module_cls, arguments))
+    module = module_cls(**module_arguments(module_cls, arguments))
     if not isinstance(module, pl.LightningModule):
         return f"{module_cls.__name__} is no LightningModule"
     comparison = _Comparison(recording)
@@ -198,27 +198,14 @@ def compare(
     return _metrics_difference(recording.metrics, comparison.metrics)
 
 
-def _taken(module_cls: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments that the module takes: hyperparameters, data and the experiment config."""
-    config = arguments.get("exp_conf") or {}
-    given = {"data": config.get("data") or {}, "experiment_config": config}
-    given.update(arguments.get("hparams") or {})
-    parameters = inspect.signature(module_cls.__init__).parameters
-    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        extra = {name for name in ("data", "experiment_config") if config}
-        return {n: v for n, v in given.items() if n in extra or n not in _EXTRA}
-    return {name: value for name, value in given.items() if name in parameters}
-
-
-_EXTRA = ("data", "experiment_config")
-
-
 def _metrics_difference(expected: list[dict[str, float]], found: list[dict[str, float]]) -> str:
     if len(expected) != len(found):
         return f"the original validated {len(expected)} times, the migrated module {len(found)}"
     for number, (before, after) in enumerate(zip(expected, found, strict=True)):
         for name, value in before.items():
-            new = after.get(f"val_{name}", after.get(name))
+            # one that training logs, too, has another name in validation
+            renamed = "" if f"val_{name}" in before else f"val_{name}"
+            new = after.get(renamed, after.get(name))
             if new is None:
                 return f"validation {number}: the metric {name} is not logged"
             same = math.isclose(value, new, rel_tol=1e-5, abs_tol=1e-7)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import json
 import numbers
 import sys
@@ -16,6 +17,7 @@ import torch
 
 from det_compat import alias_determined, to_lightning
 from det_compat.adapters.verification import (
+    HPARAMS,
     Recording,
     checksums,
     load_file,
@@ -72,7 +74,7 @@ def record(
 ) -> Recording:
     """Train a trial for a number of batches; an error ends the recording, and is part of it."""
     recording = Recording()
-    module = _recorded(to_lightning(trial_cls), recording)(**arguments)
+    module = _recorded(to_lightning(_given_hparams(trial_cls)), recording)(**arguments)
     runner = trainer(_Recorder(recording), batches, logs)
     seed_everything(seed)
     try:
@@ -81,6 +83,19 @@ def record(
     except Exception as error:
         recording.error = described(error)
     return recording
+
+
+def _given_hparams(trial_cls: Any) -> Any:
+    """The trial class; one that is given the hyperparameters beside the context gets them."""
+    parameters = [*inspect.signature(trial_cls.__init__).parameters.values()][1:]
+    names = [p.name for p in parameters if p.default is p.empty]
+    if HPARAMS not in names[1:]:
+        return trial_cls
+
+    def __init__(self: Any, context: Any, **kwargs: Any) -> None:
+        trial_cls.__init__(self, context, **{HPARAMS: context.get_hparams(), **kwargs})
+
+    return type(trial_cls)(trial_cls.__name__, (trial_cls,), {"__init__": __init__})
 
 
 def _recorded(module_cls: Any, recording: Recording) -> Any:

@@ -1,4 +1,4 @@
-"""What a script that ``det-compat fit`` starts is told, as a Determined cluster told its tasks.
+"""What a script that ``det-compat fit`` or ``search`` starts is told, as on a cluster.
 
 It goes through the environment, since the config may hold secrets, which no file gets.
 """
@@ -25,6 +25,8 @@ class Task:
         run_dir: the run's directory.
         latest_checkpoint: the UUID of the checkpoint to go on from.
         steps_completed: batches that were trained until then.
+        search: port of this machine at which a search takes the reports of the trial.
+        validate_at: lengths at which the search wants it to validate, as in a config.
     """
 
     config: dict[str, Any] = field(repr=False)
@@ -34,6 +36,8 @@ class Task:
     run_dir: str
     latest_checkpoint: str | None = None
     steps_completed: int = 0
+    search: int | None = None
+    validate_at: list[dict[str, int]] = field(default_factory=list)
 
     def variables(self) -> dict[str, str]:
         """The environment variables that tell a process of it."""
@@ -41,6 +45,6 @@ class Task:
 
 
 def current_task() -> Task | None:
-    """The task of this process; None if ``det-compat fit`` has not started it."""
+    """The task of this process; None if det_compat has not started it."""
     text = os.environ.get(VARIABLE)
     return Task(**json.loads(text)) if text else None

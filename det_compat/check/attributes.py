@@ -8,14 +8,13 @@ from det_compat.check.dynamic import Dynamic
 from det_compat.check.findings import Status, Support
 from det_compat.check.generations import CONTEXT, TrialClass
 from det_compat.check.inference import Inference
-from det_compat.check.members import NO_CLUSTER, NOWHERE, OLD_ONLY, SUBCLASSED
+from det_compat.check.members import NOWHERE, OLD_ONLY, SUBCLASSED
 from det_compat.check.scopes import Scope
 from det_compat.check.support import has_member, of_member
 from det_compat.check.values import Object
 
 _BAD = (Status.REFUSED, Status.UNKNOWN)
 _OWN = Support(Status.SAME, "set by this code")
-_NO_CLUSTER = "MIGRATION.md#determined"
 
 
 class Attributes:
@@ -34,14 +33,12 @@ class Attributes:
         } | dynamic.set_by_code
 
     def support(
-        self, found: Object, name: str, scope: Scope, node: ast.expr, probe: bool = False
+        self, found: Object, name: str, scope: Scope, probe: bool = False
     ) -> Support | None:
-        """The support of an attribute of what ``node`` stands for; None if it is the user's own.
+        """The support of an attribute of an object; None if it is the user's own.
 
         ``probe`` says that the code does without it, if it is not there.
         """
-        if found.owner == NO_CLUSTER:
-            return self._of_cluster_info(node, scope)
         if found.owner in SUBCLASSED and not is_inherited(found.owner, name):
             return None
         support = of_member(found.owner, name)
@@ -63,15 +60,6 @@ class Attributes:
             return Support(Status.DIFFERENT, "used only where it is there", support.link)
         is_sure = support.status is Status.UNKNOWN and not found.guessed
         return NOWHERE if is_sure else support
-
-    def _of_cluster_info(self, node: ast.expr, scope: Scope) -> Support:
-        if isinstance(node, ast.Name) and self._is_tested(scope, node.id):
-            return Support(Status.DIFFERENT, "get_cluster_info() returns None", _NO_CLUSTER)
-        note = "get_cluster_info() returns None, which has no attributes: pass the value itself"
-        return Support(Status.REFUSED, note, _NO_CLUSTER)
-
-    def _is_tested(self, scope: Scope, name: str) -> bool:
-        return any((scope, name) in code.tests for code in self._inference.codes)
 
     def _is_in_context_api(self, scope: Scope) -> bool:
         owner = scope.enclosing("class")

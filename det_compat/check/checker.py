@@ -7,13 +7,24 @@ from pathlib import Path
 
 from det_compat.check import configs, generations
 from det_compat.check.collect import collect
-from det_compat.check.findings import Finding, Report, Status, Support, Trial, Unreadable, start_of
+from det_compat.check.findings import (
+    Finding,
+    Place,
+    Report,
+    Status,
+    Support,
+    Trial,
+    Unreadable,
+    printable,
+    start_of,
+)
 from det_compat.check.generations import TrialClass
 from det_compat.check.inference import Inference
 from det_compat.check.references import References, place_of
 from det_compat.check.relevant import is_relevant
 from det_compat.check.scopes import Scope
-from det_compat.check.source import read
+from det_compat.check.scripts import is_script, references
+from det_compat.check.source import Source, read, read_text
 from det_compat.check.support import home
 from det_compat.check.tree import list_files
 from det_compat.check.values import Name
@@ -25,16 +36,20 @@ def check(paths: Sequence[str]) -> Report:
     What cannot be read is in the report's ``unreadable`` and ``dynamic``, never left out.
     """
     report = Report()
-    listing = list_files(paths)
+    listing = list_files(paths, follow_links=True)
     report.skipped.update(listing.skipped)
     report.unreadable.extend(
         Unreadable(start_of(path), reason) for path, reason in listing.problems
     )
-    code_files = [(path, root) for path, root in listing.files if not configs.is_yaml(path)]
-    _check_code(code_files, report)
-    for path, _ in listing.files:
+    code_files = []
+    for path, root in listing.files:
         if configs.is_yaml(path):
-            report.files += configs.check(path, report)
+            report.files += configs.check(path, report) or _check_script(path, report)
+        elif is_script(path):
+            report.files += _check_script(path, report)
+        else:
+            code_files.append((path, root))
+    _check_code(code_files, report)
     report.findings.sort(key=lambda found: (found.place, found.name))
     return report
 
@@ -44,6 +59,7 @@ def _check_code(files: list[tuple[Path, Path]], report: Report) -> None:
     report.files += len(sources)
     for source in sources:
         report.unreadable.extend(source.unreadable)
+        _add_commands(source, report)
     inference = Inference([collect(source) for source in sources if is_relevant(source)])
     References(inference, report).add_all()
     for code in inference.codes:
@@ -57,6 +73,29 @@ def _check_code(files: list[tuple[Path, Path]], report: Report) -> None:
                 place = place_of(call.scope, call.node)
                 report.trials.append(Trial(place, code.module.name, generations.SCRIPT))
     report.trials.sort(key=lambda trial: trial.place)
+
+
+def _check_script(path: Path, report: Report) -> bool:
+    """Whether a script could not be read, or has commands of Determined's."""
+    source = read_text(path)
+    report.unreadable.extend(source.unreadable)
+    return _add_commands(source, report) or bool(source.unreadable)
+
+
+def _add_commands(source: Source, report: Report) -> bool:
+    found = [
+        Finding(_place_in(text, offset, cell, source), name, support)
+        for cell, text in source.shell
+        for offset, name, support in references(text)
+    ]
+    report.findings.extend(found)
+    return bool(found)
+
+
+def _place_in(text: str, offset: int, cell: int, source: Source) -> Place:
+    before = text[:offset]
+    line = before.count("\n") + 1
+    return Place(printable(source.path), cell, line, offset - before.rfind("\n"))
 
 
 def _add_trial(scope: Scope, inference: Inference, report: Report) -> None:

@@ -29,10 +29,14 @@ _TELLING = (
     ast.NamedExpr,
     ast.Await,
     ast.Starred,
-    ast.Tuple,
-    ast.List,
+    ast.ListComp,
+    ast.SetComp,
+    ast.GeneratorExp,
+    ast.Lambda,
     ast.Subscript,
 )
+# modules of which functions are known by their names, and may be imported under others
+_RENAMED = {"functools", "importlib"}
 
 
 def collect(source: Source) -> Code:
@@ -52,6 +56,7 @@ class _Collector(ast.NodeVisitor):
         self.scope = code.module
         self.guard = Guard()
         self.inner: set[ast.expr] = set()
+        self.renamed: dict[str, str] = {}
 
     def _visit_all(self, nodes: Iterable[ast.AST | None]) -> None:
         for node in nodes:
@@ -72,7 +77,7 @@ class _Collector(ast.NodeVisitor):
         return Scope(kind, name, node, self.scope, self.code.module.source)
 
     def _assign(self, target: ast.expr, value: ast.expr, is_annotation: bool = False) -> None:
-        if is_annotation or self.scope.kind == "class" or isinstance(value, _TELLING):
+        if is_annotation or self.scope.kind == "class" or _is_telling(value):
             self.code.assignments.append(Assignment(self.scope, target, value, is_annotation))
 
     # What is named
@@ -90,6 +95,8 @@ class _Collector(ast.NodeVisitor):
         self.code.uses.append(Use(self.scope, node, node in self.inner, self.guard))
 
     def visit_Call(self, node: ast.Call) -> None:
+        if isinstance(node.func, ast.Name):
+            node.func.id = self.renamed.get(node.func.id, node.func.id)
         self.code.calls.append(Call(self.scope, node, self.guard))
         self.generic_visit(node)
 
@@ -102,6 +109,8 @@ class _Collector(ast.NodeVisitor):
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         for alias in node.names:
             self._import(alias, node.module or "", alias.name, node.level)
+            if node.module in _RENAMED and alias.asname:
+                self.renamed[alias.asname] = alias.name
 
     def _import(self, alias: ast.alias, module: str, attribute: str | None, level: int) -> None:
         found = Import(self.scope, alias, module, attribute, level, self.guard)
@@ -131,6 +140,10 @@ class _Collector(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_For(self, node: ast.For) -> None:
+        self._assign(node.target, ast.Subscript(node.iter, ast.Constant(None), ast.Load()))
+        self.generic_visit(node)
+
+    def visit_comprehension(self, node: ast.comprehension) -> None:
         self._assign(node.target, ast.Subscript(node.iter, ast.Constant(None), ast.Load()))
         self.generic_visit(node)
 
@@ -169,6 +182,8 @@ class _Collector(ast.NodeVisitor):
     def visit_Lambda(self, node: ast.Lambda) -> None:
         scope = self._new_scope("function", "<lambda>", node)
         self._visit_function(node, scope, [node.body])
+        returned = Assignment(scope, ast.Name(RETURNED, ast.Store()), node.body)
+        self.code.assignments.append(returned)
 
     def _visit_function(self, node: FunctionNode, scope: Scope, body: Iterable[ast.AST]) -> None:
         self.code.functions.append(scope)
@@ -195,7 +210,6 @@ class _Collector(ast.NodeVisitor):
         self._visit_all([*node.handlers, *node.orelse, *node.finalbody])
 
     def visit_If(self, node: ast.If) -> None:
-        self._remember_test(node.test)
         self.visit(node.test)
         if _is_type_checking(node.test):
             self._visit_under(Guard(self.guard.catches, type_checking=True), node.body)
@@ -203,17 +217,13 @@ class _Collector(ast.NodeVisitor):
             self._visit_all(node.body)
         self._visit_all(node.orelse)
 
-    def visit_IfExp(self, node: ast.IfExp) -> None:
-        self._remember_test(node.test)
-        self.generic_visit(node)
 
-    def visit_BoolOp(self, node: ast.BoolOp) -> None:
-        self._remember_test(node)
-        self.generic_visit(node)
-
-    def _remember_test(self, test: ast.expr) -> None:
-        names = (n.id for n in ast.walk(test) if isinstance(n, ast.Name))
-        self.code.tests.update((self.scope, name) for name in names)
+def _is_telling(value: ast.expr) -> bool:
+    if isinstance(value, ast.Dict):
+        return any(map(_is_telling, value.values))
+    if isinstance(value, (ast.Tuple, ast.List, ast.Set)):
+        return any(map(_is_telling, value.elts))
+    return isinstance(value, _TELLING)
 
 
 def parameters(node: FunctionNode) -> list[ast.arg]:

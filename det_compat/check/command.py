@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
+import io
+import os
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -44,11 +48,31 @@ def _command(args: argparse.Namespace) -> int:
     gc.disable()
     report = check(args.paths)
     try:
-        _show(report, args)
+        with _any_characters():
+            _show(report, args)
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # whoever reads has read enough; Python would write the rest once more at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except ImportError as error:
         print(f"det-compat: {error}", file=sys.stderr)
         return 2
     return 0 if report.works else 1
+
+
+@contextlib.contextmanager
+def _any_characters() -> Iterator[None]:
+    """Let names of files be printed where standard output has no such characters."""
+    stream = sys.stdout
+    if not isinstance(stream, io.TextIOWrapper):
+        yield
+        return
+    errors = stream.errors
+    stream.reconfigure(errors="backslashreplace")
+    try:
+        yield
+    finally:
+        stream.reconfigure(errors=errors)
 
 
 def _show(report: Report, args: argparse.Namespace) -> None:

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from det_compat.check.evaluation import literal
+from det_compat.check.expressions import called, imported, literal
 from det_compat.check.findings import Unreadable
 from det_compat.check.inference import Inference
 from det_compat.check.scopes import Call, Scope
@@ -16,6 +16,8 @@ from det_compat.check.values import Name, Object
 _IMPORTS = {"import_module", "__import__"}
 _PATCHES = {"patch", "setattr", "delattr"}
 _ATTRIBUTES = {"getattr", "hasattr", "setattr", "delattr"}
+_GETTERS = {"__getattr__", "__getattribute__"}
+_MADE_GETTERS = {"attrgetter", "methodcaller"}
 _EXECUTES = {"exec", "eval"}
 _DOTTED = re.compile(r"\w+(\.\w+)*")
 
@@ -35,6 +37,8 @@ class Dynamic:
     def _remember(self, call: Call) -> None:
         name = called(call.node)
         for owner, _, attribute in self.literal_attributes(call):
+            if isinstance(owner, Name):
+                continue
             if name == "setattr":
                 self.set_by_code.add((owner.owner, attribute))
             elif name == "hasattr":
@@ -64,37 +68,47 @@ class Dynamic:
             # of code that begins otherwise, nothing is to be feared
             return f"{name}() of code that is made at run time" if _is_open(args[0]) else ""
         if name in _ATTRIBUTES and len(args) > 1 and literal(args[1]) is None:
-            owners = self._inference.evaluate(args[0], call.scope)
-            if any(isinstance(owner, (Object, Name)) for owner in owners):
+            if self._is_determined(args[0], call.scope):
                 return f"{name}() of an attribute that is named at run time"
+        elif any(self._is_determined(node, call.scope) for node in _looked_into(call.node)):
+            return f"{name or 'attrgetter'}() of an object of Determined's"
         return ""
+
+    def _is_determined(self, node: ast.expr, scope: Scope) -> bool:
+        owners = self._inference.evaluate(node, scope)
+        return any(isinstance(owner, (Object, Name)) for owner in owners)
 
     def _is_builtin(self, call: Call) -> bool:
         return isinstance(call.node.func, ast.Name)
 
     def literal_names(self, call: Call) -> Iterator[tuple[ast.expr, str]]:
         """Names of Determined that a call imports or patches by a string."""
-        if called(call.node) not in _IMPORTS | _PATCHES:
+        asked = called(call.node)
+        if asked not in _IMPORTS | _PATCHES:
             return
         for node in call.node.args[:1]:
-            name = literal(node)
+            name = imported(call.node) if asked in _IMPORTS else literal(node)
             if name and is_determined(name) and _DOTTED.fullmatch(name):
                 yield node, name
 
-    def literal_attributes(self, call: Call) -> Iterator[tuple[Object, ast.expr, str]]:
+    def literal_attributes(self, call: Call) -> Iterator[tuple[Object | Name, ast.expr, str]]:
         """Attributes that a call asks for by a string, with what has them."""
         args = call.node.args
         if called(call.node) not in _ATTRIBUTES or len(args) < 2:
             return
         attribute = literal(args[1])
         for owner in self._inference.evaluate(args[0], call.scope) if attribute else ():
-            if isinstance(owner, Object) and attribute:
+            if isinstance(owner, (Object, Name)) and attribute:
                 yield owner, args[1], attribute
 
 
-def called(node: ast.Call) -> str:
-    """The last name of what is called."""
-    return getattr(node.func, "id", None) or getattr(node.func, "attr", None) or ""
+def _looked_into(node: ast.Call) -> list[ast.expr]:
+    """Of what a call reads attributes that it does not name."""
+    name = called(node)
+    if name in _GETTERS and isinstance(node.func, ast.Attribute):
+        return [node.func.value]
+    is_made = isinstance(node.func, ast.Call) and called(node.func) in _MADE_GETTERS
+    return node.args[:1] if is_made or name == "vars" else []
 
 
 def _may_be_determined(node: ast.expr) -> bool:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import functools
 
+from det_compat.check import containers
 from det_compat.check.classes import Hierarchy
+from det_compat.check.expressions import imported, literal
 from det_compat.check.findings import Status
 from det_compat.check.members import MEMBERS, RESULTS, TYPES
 from det_compat.check.project import Project
@@ -21,13 +23,16 @@ from det_compat.check.values import (
     Name,
     Object,
     Parent,
-    Sequence,
     Value,
     Values,
 )
 
 _MAX_DEPTH = 40
 _MAX_DOTS = 10
+_MAX_CALLS = 3
+# what returns its argument, or what is as good
+_PASSING = ("copy", "deepcopy", "enter_context", "proxy")
+_SEQUENCES = ("list", "List", "tuple", "Tuple", "set", "Set", "Sequence", "Iterable", "Iterator")
 _CONTEXT = "det_compat.pytorch.PyTorchTrialContext"
 
 
@@ -37,6 +42,7 @@ class Evaluator:
     def __init__(self, project: Project) -> None:
         self.project = project
         self.hierarchy = Hierarchy([], self.evaluate)
+        self.lambdas: dict[ast.Lambda, Scope] = {}
         self._links: dict[tuple[Scope, str], list[tuple[Scope, str]]] = {}
         self._following: set[tuple[Scope, str]] = set()
         self._depth = 0
@@ -59,34 +65,38 @@ class Evaluator:
         if isinstance(node, ast.Name):
             return self.variable(node.id, scope)
         if isinstance(node, ast.Attribute):
-            return self._attribute(self.evaluate(node.value, scope), node.attr)
+            owners = self.evaluate(node.value, scope)
+            return self._attribute(owners, node.attr) if owners else NOTHING
         if isinstance(node, ast.Call):
             return self._result(node, scope)
+        if isinstance(node, ast.Subscript):
+            return self._element(node, scope)
+        if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+            return containers.sequence([self.evaluate(e, scope) for e in node.elts])
+        if isinstance(node, ast.Dict):
+            values = [self.evaluate(value, scope) for value in node.values]
+            return containers.mapping([literal(k) if k else None for k in node.keys], values)
+        return self._evaluate_seldom(node, scope)
+
+    def _evaluate_seldom(self, node: ast.expr, scope: Scope) -> Values:
         if isinstance(node, ast.IfExp):
             return self.evaluate(node.body, scope) | self.evaluate(node.orelse, scope)
         if isinstance(node, ast.BoolOp):
             return NOTHING.union(*(self.evaluate(value, scope) for value in node.values))
         if isinstance(node, (ast.NamedExpr, ast.Await, ast.Starred)):
             return self.evaluate(node.value, scope)
-        if isinstance(node, (ast.Tuple, ast.List)):
-            return self._sequence(node, scope)
-        if isinstance(node, ast.Subscript):
-            return self._element(node, scope)
+        if isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp)):
+            return containers.sequence([self.evaluate(node.elt, scope)])
+        if isinstance(node, ast.Lambda) and node in self.lambdas:
+            return frozenset([Function(self.lambdas[node])])
         return NOTHING
 
-    def _sequence(self, node: ast.Tuple | ast.List, scope: Scope) -> Values:
-        elements = tuple(
-            frozenset(v for v in self.evaluate(e, scope) if not isinstance(v, Sequence))
-            for e in node.elts
-        )
-        return frozenset([Sequence(elements)]) if any(elements) else NOTHING
-
     def _element(self, node: ast.Subscript, scope: Scope) -> Values:
-        found = NOTHING
-        for value in self.evaluate(node.value, scope):
-            if isinstance(value, Sequence):
-                found = found.union(*value.elements)
-        return found
+        if isinstance(node.value, ast.Attribute) and node.value.attr == "modules":
+            name = literal(node.slice) or ""
+            return frozenset([Name(name)]) if is_determined(name) else NOTHING
+        held_by = self.evaluate(node.value, scope)
+        return containers.element(held_by, node.slice) if held_by else NOTHING
 
     # Variables
 
@@ -133,8 +143,7 @@ class Evaluator:
 
     def _attribute_of(self, owner: Value, name: str) -> Values:
         if isinstance(owner, Name):
-            # `x = x.next` would go on forever
-            is_endless = owner.path.endswith(f".{name}") or owner.path.count(".") > _MAX_DOTS
+            is_endless = owner.path.endswith(f".{name}") or _is_long(owner.path)
             return frozenset([owner if is_endless else Name(f"{owner.path}.{name}")])
         if isinstance(owner, Object):
             typed = TYPES.get((owner.owner, name))
@@ -202,10 +211,13 @@ class Evaluator:
             special = self._of_builtin(node.func.id, node, scope)
             if special is not None:
                 return special
-        elif isinstance(node.func, ast.Attribute) and node.func.attr in ("cast", "import_module"):
-            special = self._of_builtin(node.func.attr, node, scope)
-            if special is not None:
-                return special
+        elif isinstance(node.func, ast.Attribute):
+            if node.func.attr in ("cast", "import_module", *_PASSING):
+                special = self._of_builtin(node.func.attr, node, scope)
+                if special is not None:
+                    return special
+            if node.func.attr in containers.METHODS:
+                return self._of_container(node.func, node.args, scope)
         callees = self.evaluate(node.func, scope)
         return NOTHING.union(*(self._returned(callee) for callee in callees))
 
@@ -219,15 +231,27 @@ class Evaluator:
             attribute = literal(node.args[1])
             owners = self.evaluate(node.args[0], scope)
             return self._attribute(owners, attribute) if attribute else NOTHING
+        if name == "dict" and node.keywords:
+            values = [self.evaluate(keyword.value, scope) for keyword in node.keywords]
+            return containers.mapping([keyword.arg for keyword in node.keywords], values)
+        if name in _PASSING and node.args:
+            return self.evaluate(node.args[0], scope)
         if name == "cast" and len(node.args) == 2:
             return self.annotated(node.args[0], scope) or self.evaluate(node.args[1], scope)
         return None
 
+    def _of_container(self, func: ast.Attribute, args: list[ast.expr], scope: Scope) -> Values:
+        owners = self.evaluate(func.value, scope)
+        found = containers.result(func.attr, owners, args)
+        callees = self._attribute(owners, func.attr)
+        return found.union(*(self._returned(callee) for callee in callees))
+
     def _imported(self, node: ast.Call) -> Values:
-        name = literal(node.args[0])
+        name = imported(node)
         if not name or not is_determined(name):
             return NOTHING
         is_import = isinstance(node.func, ast.Name) and node.func.id == "__import__"
+        is_import = is_import and not any(k.arg == "fromlist" for k in node.keywords)
         return frozenset([Name(name.partition(".")[0] if is_import else name)])
 
     def _returned(self, callee: Value) -> Values:
@@ -243,7 +267,8 @@ class Evaluator:
         where = home(path)
         if where is None:
             is_refused = of_name(path).status is Status.REFUSED
-            return frozenset([Name(f"{path}()")]) if is_refused else NOTHING
+            made = path if _is_long(path) else f"{path}()"
+            return frozenset([Name(made)]) if is_refused else NOTHING
         if where in RESULTS:
             return frozenset([Object(RESULTS[where])])
         return frozenset([Object(where)]) if where in MEMBERS else NOTHING
@@ -266,10 +291,13 @@ class Evaluator:
 
     def _generic(self, node: ast.Subscript, scope: Scope) -> Values:
         name = getattr(node.value, "id", None) or getattr(node.value, "attr", None)
-        if name not in ("Optional", "Union", "Annotated", "Final"):
-            return NOTHING
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        return NOTHING.union(*(self.annotated(part, scope) for part in parts))
+        values = NOTHING.union(*(self.annotated(part, scope) for part in parts))
+        if name in ("Optional", "Union", "Annotated", "Final", "ClassVar"):
+            return values
+        if name in ("dict", "Dict", "Mapping", "MutableMapping", "defaultdict", "DefaultDict"):
+            return containers.mapping([None], [values])
+        return containers.sequence([values]) if name in _SEQUENCES else NOTHING
 
     def _instances(self, classes: Values) -> list[Value]:
         found: list[Value] = []
@@ -286,6 +314,11 @@ class Evaluator:
         return found
 
 
+def _is_long(path: str) -> bool:
+    # `x = x.next` and `x = x.get()` would go on forever
+    return path.count(".") > _MAX_DOTS or path.count("()") >= _MAX_CALLS
+
+
 def _decorators(scope: Scope) -> set[str]:
     nodes = getattr(scope.node, "decorator_list", [])
     return {name for d in nodes if (name := getattr(d, "id", None) or getattr(d, "attr", None))}
@@ -297,9 +330,3 @@ def _parsed(annotation: str) -> ast.expr | None:
         return ast.parse(annotation, mode="eval").body
     except (SyntaxError, ValueError):
         return None
-
-
-def literal(node: ast.expr) -> str | None:
-    """The text of a string that is written out."""
-    is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
-    return node.value if is_text else None  # type: ignore[attr-defined]

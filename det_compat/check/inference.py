@@ -10,9 +10,11 @@ import ast
 from collections.abc import Iterable
 from typing import TypeAlias
 
+from det_compat.check import containers
 from det_compat.check.classes import Hierarchy
 from det_compat.check.evaluation import Evaluator
-from det_compat.check.members import TELLTALE
+from det_compat.check.expressions import called, literal
+from det_compat.check.methods import TELLTALE
 from det_compat.check.project import Project
 from det_compat.check.scopes import Assignment, Call, Code, Import, Scope, Use
 from det_compat.check.values import (
@@ -20,6 +22,7 @@ from det_compat.check.values import (
     Class,
     Function,
     Instance,
+    Mapping,
     Module,
     Name,
     Object,
@@ -32,6 +35,9 @@ _Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 _CONTEXT = "det_compat.pytorch.PyTorchTrialContext"
 _GUESS = Object(_CONTEXT, guessed=True)
+# what can be given a value
+_PLACES = (ast.Name, ast.Attribute)
+_CALLING = {"filter", "map", "partial", "partialmethod", "submit"}
 # Values go a step further in each; code that hands a context on more often is not written.
 _MAX_ROUNDS = 20
 
@@ -48,6 +54,10 @@ class Inference:
         self._imports_determined = any(self.project.is_determined(found) for found in imports)
         for found in imports:
             self._import(found)
+        functions = (scope for code in codes for scope in code.functions)
+        self.evaluator.lambdas.update(
+            (scope.node, scope) for scope in functions if isinstance(scope.node, ast.Lambda)
+        )
         self._settle()
         if self._bind_by_telltale():
             self._settle()
@@ -146,8 +156,16 @@ class Inference:
         elif isinstance(target, (ast.Tuple, ast.List)):
             for value in values:
                 if isinstance(value, Sequence):
-                    for part, elements in zip(target.elts, value.elements, strict=False):
-                        self._bind(part, elements, scope)
+                    self._unpack(target.elts, value, scope)
+        elif isinstance(target, ast.Subscript) and isinstance(target.value, _PLACES):
+            self._bind(target.value, containers.mapping([literal(target.slice)], [values]), scope)
+
+    def _unpack(self, targets: list[ast.expr], value: Sequence, scope: Scope) -> None:
+        for index, (part, elements) in enumerate(zip(targets, value.elements, strict=False)):
+            if isinstance(part, ast.Starred):
+                self._bind(part.value, containers.sequence(value.elements[index:]), scope)
+                return
+            self._bind(part, elements, scope)
 
     def _bind_attribute(self, target: ast.Attribute, values: Values, scope: Scope) -> None:
         for owner in self.evaluate(target.value, scope):
@@ -197,12 +215,33 @@ class Inference:
                 self._call_class(callee.scope, node, scope)
             elif isinstance(callee, Function):
                 self._pass(callee, node.args, node.keywords, scope)
-        if _is_partial(node.func) and node.args:
-            for callee in self.evaluate(node.args[0], scope):
-                if isinstance(callee, Class):
-                    self._pass_to_class(callee.scope, node.args[1:], node.keywords, scope)
-                elif isinstance(callee, Function):
-                    self._pass(callee, node.args[1:], node.keywords, scope)
+        name = called(node)
+        if name == "setattr" and len(node.args) == 3:
+            self._set_attribute(node.args, scope)
+        elif name in containers.ADDING and isinstance(node.func, ast.Attribute) and node.args:
+            added = containers.sequence([self.evaluate(node.args[-1], scope)])
+            if isinstance(node.func.value, _PLACES):
+                self._bind(node.func.value, added, scope)
+        elif name in _CALLING and node.args:
+            self._call_later(name, node, scope)
+
+    def _set_attribute(self, args: list[ast.expr], scope: Scope) -> None:
+        owner, name, value = args
+        written = literal(name)
+        if written:
+            target = ast.Attribute(owner, written, ast.Store())
+            self._bind(target, self.evaluate(value, scope), scope)
+
+    def _call_later(self, name: str, node: ast.Call, scope: Scope) -> None:
+        """``partial(function, ...)`` and its like, which call what they are given."""
+        args = node.args[1:]
+        if name in ("map", "filter"):
+            args = [ast.Subscript(arg, ast.Constant(None), ast.Load()) for arg in args]
+        for callee in self.evaluate(node.args[0], scope):
+            if isinstance(callee, Class):
+                self._pass_to_class(callee.scope, args, node.keywords, scope)
+            elif isinstance(callee, Function):
+                self._pass(callee, args, node.keywords, scope)
 
     def _call_class(self, cls: Scope, node: ast.Call, scope: Scope) -> None:
         self._pass_to_class(cls, node.args, node.keywords, scope)
@@ -244,14 +283,40 @@ class Inference:
             return
         names = [a.arg for a in (*node.args.posonlyargs, *node.args.args)][int(callee.bound) :]
         variables = callee.scope.variables
-        for name, value in zip(names, args, strict=False):
-            if isinstance(value, ast.Starred):
-                break
-            self._add(variables, name, self.evaluate(value, scope))
+        values = self._positional(args, scope)
+        for name, value in zip(names, values, strict=False):
+            self._add(variables, name, value)
+        if node.args.vararg is not None:
+            self._add(variables, node.args.vararg.arg, containers.sequence(values[len(names) :]))
         known = {*names, *(a.arg for a in node.args.kwonlyargs)}
         for keyword in keywords:
+            found = self.evaluate(keyword.value, scope)
             if keyword.arg in known:
-                self._add(variables, keyword.arg, self.evaluate(keyword.value, scope))
+                self._add(variables, keyword.arg, found)
+            elif keyword.arg is not None and node.args.kwarg is not None:
+                one = containers.mapping([keyword.arg], [found])
+                self._add(variables, node.args.kwarg.arg, one)
+            elif keyword.arg is None:
+                self._pass_mapping(known, found, variables)
+
+    def _positional(self, args: list[ast.expr], scope: Scope) -> list[Values]:
+        """The arguments, with those of a tuple that is unpacked last."""
+        found: list[Values] = []
+        for arg in args:
+            values = self.evaluate(arg, scope)
+            if isinstance(arg, ast.Starred):
+                parts = [value.elements for value in values if isinstance(value, Sequence)]
+                return [*found, *(parts[0] if len(parts) == 1 else ())]
+            found.append(values)
+        return found
+
+    def _pass_mapping(
+        self, known: set[str], mappings: Values, variables: dict[str, Values]
+    ) -> None:
+        for value in mappings:
+            for key, found in value.items if isinstance(value, Mapping) else ():
+                if key in known:
+                    self._add(variables, key, found)
 
     # Contexts by what is asked of them
 
@@ -283,7 +348,3 @@ class Inference:
 
 def _is_ours(name: str) -> bool:
     return name.partition(".")[0] == "det_compat"
-
-
-def _is_partial(node: ast.expr) -> bool:
-    return (getattr(node, "id", None) or getattr(node, "attr", None)) == "partial"

@@ -16,6 +16,9 @@ _TRIAL = "det_compat.pytorch.PyTorchTrial"
 _CORE = "det_compat.core.Context"
 _TRAIN = "det_compat.core.TrainContext"
 _CLUSTER_INFO = "det_compat.info.ClusterInfo"
+_TRIAL_INFO = "det_compat.info.TrialInfo"
+_CHECKPOINT = "det_compat.core.CheckpointContext"
+_PREEMPT = "det_compat.core.PreemptContext"
 
 
 def _all(names: str, support: Support) -> dict[str, Support]:
@@ -52,6 +55,11 @@ _CHECKPOINTS = different(
 _HOROVOD = refused(
     "of Horovod there are rank, size, local_rank, local_size and allreduce: use torch.distributed",
     "determinedhorovod",
+)
+_OF_A_TASK = different(
+    "there in a script that `det-compat fit CONFIG.yaml` runs; elsewhere get_cluster_info() is "
+    "None, as it is off a cluster",
+    "determined",
 )
 _NO_KERAS = refused("Keras and TensorFlow are not supported", "determinedkeras")
 _NO_CORE = refused("it needs a Determined cluster, and there is none", "determinedcore")
@@ -253,20 +261,46 @@ MEMBERS: dict[str, dict[str, Support]] = {
             _HOROVOD,
         ),
     },
-    _CLUSTER_INFO: _all(
-        "agent_id allocation_id cluster_id container_addrs container_rank container_slot_counts "
-        "gpu_uuids latest_checkpoint master_cert_file master_cert_name master_url session_token "
-        "slot_ids task_id task_type trial user_data",
-        SAME,
-    ),
+    _CLUSTER_INFO: {
+        **_all(
+            "container_addrs container_rank container_slot_counts gpu_uuids latest_checkpoint "
+            "rendezvous_info resources_info slot_ids task_type trial trial_info user_data",
+            _OF_A_TASK,
+        ),
+        **_all(
+            "agent_id allocation_id cluster_id master_cert_file master_cert_name master_url "
+            "session_token task_id",
+            different("empty: there is no master", "determined"),
+        ),
+    },
+    _TRIAL_INFO: {
+        **_all("hparams _config _steps_completed _debug", SAME),
+        **_all("experiment_id trial_id", _IDS),
+        "trial_seed": different(
+            "is reproducibility.experiment_seed of the config", "identifiers-and-seeds"
+        ),
+    },
+    _CHECKPOINT: {
+        **_all("store_path delete", SAME),
+        # det_compat's own
+        **_all("base_path find latest list unfinished", SAME),
+        **_all(
+            "download get_metadata restore_path upload",
+            refused(
+                "a checkpoint is a directory of this machine: read the files in it",
+                "determinedcore",
+            ),
+        ),
+    },
+    _PREEMPT: {
+        **_all("acknowledge_preemption_signal should_preempt", SAME),
+        **_all("close start", refused("there is nothing to start or close", "determinedcore")),
+    },
     "det_compat.core.EarlyExitReason": _all("INVALID_HP USER_REQUESTED_STOP", SAME),
     "det_compat.tensorboard.metric_writers.pytorch.TorchWriter": _all(
         "writer add_scalar reset", SAME
     ),
 }
-
-#: What ``get_cluster_info()`` returns.
-NO_CLUSTER = "det_compat.info.get_cluster_info()"
 
 #: Where names that are none of the above are refused for one reason, whatever they are.
 OTHERS: dict[str, Support] = {_ENV: _NO_ENV, "det_compat.horovod.hvd": _HOROVOD}
@@ -295,55 +329,17 @@ TYPES: dict[tuple[str, str], str] = {
     (_CONTEXT, "experimental"): _EXPERIMENTAL,
     (_CONTEXT, "env"): _ENV,
     (_CONTEXT, "_core"): _CORE,
+    (_CORE, "checkpoint"): _CHECKPOINT,
     (_CORE, "distributed"): _DISTRIBUTED,
+    (_CORE, "preempt"): _PREEMPT,
     (_CORE, "train"): _TRAIN,
+    (_CLUSTER_INFO, "trial"): _TRIAL_INFO,
+    (_CLUSTER_INFO, "trial_info"): _TRIAL_INFO,
 }
 
 #: What calls return, where it is not an object of the class that is called.
 RESULTS: dict[str, str] = {
-    "det_compat.info.get_cluster_info": NO_CLUSTER,
+    "det_compat.info.get_cluster_info": _CLUSTER_INFO,
     "det_compat.pytorch.init": _CONTEXT,
     "det_compat.core.DistributedContext.from_torch_distributed": _DISTRIBUTED,
 }
-
-#: The keyword arguments that are taken; others raise a TypeError, as in Determined 0.38.1.
-ARGUMENTS: dict[str, str] = {
-    "det_compat.pytorch.Trainer.fit": "checkpoint_period validation_period max_length "
-    "reporting_period checkpoint_policy latest_checkpoint step_zero_validation test_mode "
-    "profiling_enabled",
-    "det_compat.pytorch.PyTorchTrialContext.backward": "loss gradient retain_graph create_graph",
-    "det_compat.pytorch.PyTorchTrialContext.step_optimizer": "optimizer clip_grads "
-    "auto_zero_grads scaler",
-    "det_compat.pytorch.PyTorchTrialContext.wrap_model": "model",
-    "det_compat.pytorch.PyTorchTrialContext.wrap_optimizer": "optimizer backward_passes_per_step "
-    "fp16_compression average_aggregated_gradients",
-    "det_compat.pytorch.PyTorchTrialContext.wrap_lr_scheduler": "lr_scheduler step_mode frequency",
-    "det_compat.pytorch.PyTorchTrialContext.wrap_reducer": "reducer name for_training "
-    "for_validation",
-    "det_compat.pytorch.init": "hparams exp_conf distributed aggregation_frequency "
-    "enable_tensorboard_logging",
-}
-
-#: Methods that only a context has: what has one of them called on it is one.
-TELLTALE = frozenset(
-    {
-        "autocast_forward_pass",
-        "configure_apex_amp",
-        "current_train_batch",
-        "current_train_epoch",
-        "get_data_config",
-        "get_experiment_config",
-        "get_global_batch_size",
-        "get_hparam",
-        "get_hparams",
-        "get_per_slot_batch_size",
-        "get_trial_seed",
-        "set_stop_requested",
-        "step_optimizer",
-        "wrap_lr_scheduler",
-        "wrap_model",
-        "wrap_optimizer",
-        "wrap_reducer",
-        "wrap_scaler",
-    }
-)

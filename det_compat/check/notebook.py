@@ -5,24 +5,38 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 _MAGIC = re.compile(r"^(\s*)(?:[%!?].*|(?:[\w.]+\s*=\s*)?[%!].*|[\w.]+\?{1,2})$")
+_COMMAND = re.compile(r"^\s*(?:[\w.]+\s*=\s*)?(?:!|%(?:sh|system|sx)\s)(.*)$")
+_SHELL_MAGICS = ("%%bash", "%%sh", "%%system", "%%!", "%%script")
 _CODE_MAGICS = ("%%capture", "%%time", "%%timeit", "%%prun", "%%snippet")
 
 
-def code_cells(text: str) -> Iterator[tuple[int, str]]:
-    """Code cells with their numbers among all cells, from 1, IPython's own syntax left out.
+class Cell(NamedTuple):
+    """A code cell: its number among all cells, from 1, its Python and its shell commands.
 
-    A cell that ``%%writefile`` saves as a Python file is code too; cells in other languages are
-    not.
+    Both have all lines of the cell; those that are in the other language are without effect.
+    """
+
+    number: int
+    python: str
+    shell: str
+
+
+def code_cells(text: str) -> Iterator[Cell]:
+    """The code cells of a notebook, IPython's own syntax left out.
+
+    A cell that ``%%writefile`` saves as a Python file is code too; cells in other languages than
+    Python and a shell's are not.
 
     Raises:
         ValueError: ``text`` is no notebook.
     """
     for number, cell in enumerate(_cells(text), start=1):
         if isinstance(cell, dict) and cell.get("cell_type") == "code":
-            yield number, _python(_source(cell))
+            source = _source(cell)
+            yield Cell(number, _python(source), _shell(source))
 
 
 def _cells(text: str) -> list[Any]:
@@ -53,6 +67,13 @@ def _python(source: str) -> str:
             return ""
         lines[first] = ""
     return "\n".join(_MAGIC.sub(r"\1pass", line) for line in lines)
+
+
+def _shell(source: str) -> str:
+    lines = source.splitlines()
+    if source.lstrip().startswith(_SHELL_MAGICS):
+        return source
+    return "\n".join(match[1] if (match := _COMMAND.match(line)) else "" for line in lines)
 
 
 def _holds_python(magic: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from det_compat.check.scopes import Import, Scope
@@ -12,7 +13,8 @@ class Project:
     """The modules of the tree, by their files."""
 
     def __init__(self, modules: list[Scope]) -> None:
-        self._modules = {module.source.path.absolute(): module for module in modules}
+        self._modules = {str(module.source.path.absolute()): module for module in modules}
+        self._folders: dict[Path, list[str]] = {}
 
     def find(self, found: Import) -> Scope | None:
         """The file that an import names as its module; None if it is not in the tree."""
@@ -30,20 +32,19 @@ class Project:
 
     def module(self, scope: Scope, name: str, level: int = 0) -> Scope | None:
         """A module by its dotted name, as seen from a scope."""
-        parts = name.split(".") if name else []
-        for folder in _folders(scope, level):
-            module = self._at(folder.joinpath(*parts))
+        below = os.sep.join(["", *name.split(".")]) if name else ""
+        for folder in self._searched(scope, level):
+            path = folder.rstrip(os.sep) + below
+            module = self._modules.get(f"{path}.py")
+            module = module or self._modules.get(os.path.join(path, "__init__.py"))
             if module is not None:
                 return module
         return None
 
-    def _at(self, path: Path) -> Scope | None:
-        return self._modules.get(path.with_name(f"{path.name}.py")) or self._modules.get(
-            path / "__init__.py"
-        )
-
-
-def _folders(scope: Scope, level: int) -> list[Path]:
-    """Where a module is looked for: in the file's own folder, and in those above it."""
-    folders = [*scope.source.path.absolute().parents]
-    return folders[level - 1 : level] if level else folders
+    def _searched(self, scope: Scope, level: int) -> list[str]:
+        """Where a module is looked for: in the file's own folder, and in those above it."""
+        path = scope.source.path
+        if path not in self._folders:
+            self._folders[path] = [str(folder) for folder in path.absolute().parents]
+        folders = self._folders[path]
+        return folders[level - 1 : level] if level else folders

@@ -73,7 +73,7 @@ class References:
 
     def _attribute(self, use: Use, node: ast.Attribute, owner: Value) -> None:
         if isinstance(owner, Object):
-            self._add_member(owner, node.attr, node.value, use, node)
+            self._add_member(owner, node.attr, use, node)
         elif isinstance(owner, (Instance, Parent)):
             evaluator = self._inference.evaluator
             is_own = evaluator.own_attribute(owner.scope, node.attr, bound=True) is not None
@@ -84,12 +84,11 @@ class References:
         self,
         owner: Object,
         name: str,
-        of: ast.expr,
         where: Use | Call,
         node: ast.expr,
         probe: bool = False,
     ) -> None:
-        support = self._attributes.support(owner, name, where.scope, of, probe)
+        support = self._attributes.support(owner, name, where.scope, probe)
         if support is not None:
             self._add(where.scope, node, f"{_short(owner.owner)}.{name}", support, where.guard)
 
@@ -114,7 +113,11 @@ class References:
             self._add(call.scope, node, name, of_name(name), call.guard)
         probe = self._dynamic.is_probe(call)
         for owner, node, attribute in self._dynamic.literal_attributes(call):
-            self._add_member(owner, attribute, call.node.args[0], call, node, probe)
+            if isinstance(owner, Object):
+                self._add_member(owner, attribute, call, node, probe)
+            elif owner.path.partition(".")[0] != "det_compat":
+                support = _probed(of_name(f"{owner.path}.{attribute}"), probe)
+                self._add(call.scope, node, f"{owner.path}.{attribute}", support, call.guard)
 
     # Classes
 
@@ -139,6 +142,12 @@ class References:
                 # a helper of the trial's own
                 return
         self._add(scope, node, f"{_short(owner)}.{name}", support, Guard())
+
+
+def _probed(support: Support, probe: bool) -> Support:
+    if probe and support.status in (Status.REFUSED, Status.UNKNOWN):
+        return Support(Status.DIFFERENT, "asked for, and not there", support.link)
+    return support
 
 
 def _under(guard: Guard, support: Support, postponed: bool) -> Support:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from det_compat.check.members import MEMBERS, TELLTALE
+from det_compat.check.members import MEMBERS
+from det_compat.check.methods import TELLTALE
 from det_compat.check.names import EXPORTS
 from det_compat.check.source import Source
 

@@ -115,4 +115,3 @@ class Code:
     calls: list[Call] = field(default_factory=list)
     classes: list[Scope] = field(default_factory=list)
     functions: list[Scope] = field(default_factory=list)
-    tests: set[tuple[Scope, str]] = field(default_factory=set)

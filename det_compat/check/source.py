@@ -21,7 +21,8 @@ class Source:
     """One file: where it is, what could be read of it, and what could not.
 
     The cells of a notebook follow one another in ``lines``, and the line numbers of their
-    ``trees`` are those; ``cells`` are the number of each and of the lines before it.
+    ``trees`` are those; ``cells`` are the number of each and of the lines before it. ``shell`` has
+    the number and the shell commands of a cell.
     """
 
     path: Path
@@ -30,6 +31,7 @@ class Source:
     lines: list[str] = field(default_factory=list)
     cells: list[tuple[int, int]] = field(default_factory=list)
     unreadable: list[Unreadable] = field(default_factory=list)
+    shell: list[tuple[int, str]] = field(default_factory=list)
 
     def place(self, line: int, column: int) -> Place:
         """A place, given a syntax tree's line and its column in UTF-8 bytes, from 0."""
@@ -60,6 +62,15 @@ def read(path: Path, root: Path) -> Source:
     return source
 
 
+def read_text(path: Path) -> Source:
+    """Read a file that is a shell's, or the like."""
+    source = Source(path, path.parent)
+    data = _read_bytes(source)
+    if data is not None:
+        source.shell.append((0, data.decode("utf-8-sig", errors="replace")))
+    return source
+
+
 def parsed(path: Path, root: Path, data: bytes) -> Source:
     """A Python file of which the text is known already."""
     source = Source(path, root)
@@ -84,8 +95,10 @@ def _read_notebook(source: Source, data: bytes) -> None:
     except ValueError as error:
         _add_problem(source, str(error))
         return
-    for number, code in cells:
-        _parse(source, code.encode(), number)
+    for cell in cells:
+        _parse(source, cell.python.encode(), cell.number)
+        if cell.shell.strip():
+            source.shell.append((cell.number, cell.shell))
 
 
 def _parse(source: Source, data: bytes, cell: int) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from det_compat import alias
 from det_compat.check.findings import Status, Support
-from det_compat.check.members import ARGUMENTS, MEMBERS, OTHERS
+from det_compat.check.members import MEMBERS, OTHERS
+from det_compat.check.methods import ARGUMENTS
 from det_compat.check.names import ADVICE, EXPORTS, SAME, refused
 
 _CLUSTER = refused(

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from det_compat.check.scripts import interpreter, is_script
+
 #: Directories of tools and of other people's code.
 SKIPPED = frozenset(
     {
@@ -28,6 +30,10 @@ SKIPPED = frozenset(
         "venv",
     }
 )
+# of which a directory that has a folder of code is a checkpoint
+_CHECKPOINT = ("metadata.json", "state_dict.pth", "checkpoint.pt", "load_data.json")
+# what `det-compat fit` and `search` write; in it is the config once more
+_RUN = "det_compat_run.json"
 SUFFIXES = (".py", ".ipynb", ".yaml", ".yml")
 
 
@@ -37,19 +43,22 @@ class Listing:
 
     files: list[tuple[Path, Path]] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
+    links: list[Path] = field(default_factory=list)
     problems: list[tuple[Path, str]] = field(default_factory=list)
 
 
-def list_files(paths: Sequence[str]) -> Listing:
-    """Every Python file, notebook and YAML file below ``paths``, each once, in order.
+def list_files(paths: Sequence[str], *, follow_links: bool = False) -> Listing:
+    """Every Python file, notebook, YAML file and script below ``paths``, each once, in order.
 
-    A file that is named itself is read whatever its suffix.
+    A file that is named itself is read whatever its suffix. ``follow_links`` is for links to
+    directories that lead out of the tree; others would be read twice.
     """
     listing = Listing()
     seen: set[tuple[int, int]] = set()
     for path in map(Path, paths):
         if path.is_dir():
-            _list_directory(path, listing, seen)
+            _list_directory(path, path, listing, seen)
+            _follow_links(path, listing, seen if follow_links else None)
         elif path.is_file():
             _list_file(path, path.parent, listing, seen)
         else:
@@ -58,15 +67,33 @@ def list_files(paths: Sequence[str]) -> Listing:
     return listing
 
 
-def _list_directory(root: Path, listing: Listing, seen: set[tuple[int, int]]) -> None:
+def _follow_links(root: Path, listing: Listing, seen: set[tuple[int, int]] | None) -> None:
+    inside = [root.resolve()]
+    while listing.links:
+        link = listing.links.pop(0)
+        target = link.resolve()
+        known = any(_is_below(target, folder) or _is_below(folder, target) for folder in inside)
+        if known or seen is None:
+            listing.skipped["link to a directory"] += 1
+        else:
+            inside.append(target)
+            _list_directory(link, root, listing, seen)
+
+
+def _is_below(path: Path, folder: Path) -> bool:
+    return path == folder or folder in path.parents
+
+
+def _list_directory(top: Path, root: Path, listing: Listing, seen: set[tuple[int, int]]) -> None:
     def unlistable(error: OSError) -> None:
         listing.problems.append((Path(error.filename), error.strerror or "cannot be listed"))
 
-    for folder, names, files in os.walk(root, onerror=unlistable):
+    for folder, names, files in os.walk(top, onerror=unlistable):
         names[:] = sorted(_entered(Path(folder), names, listing))
         for name in sorted(files):
-            if name.endswith(SUFFIXES):
-                _list_file(Path(folder, name), root, listing, seen)
+            path = Path(folder, name)
+            if name.endswith(SUFFIXES) or is_script(path) or b"python" in interpreter(path):
+                _list_file(path, root, listing, seen)
 
 
 def _entered(folder: Path, names: list[str], listing: Listing) -> Iterator[str]:
@@ -75,9 +102,12 @@ def _entered(folder: Path, names: list[str], listing: Listing) -> Iterator[str]:
             listing.skipped[name] += 1
         elif (folder / name / "pyvenv.cfg").exists():
             listing.skipped["virtual environment"] += 1
+        elif (folder / name / _RUN).exists():
+            listing.skipped["results of a run"] += 1
+        elif name == "code" and any((folder / file).exists() for file in _CHECKPOINT):
+            listing.skipped["code of a checkpoint"] += 1
         elif (folder / name).is_symlink():
-            # what it leads to is either in the tree already or none of its
-            listing.skipped["link to a directory"] += 1
+            listing.links.append(folder / name)
         else:
             yield name
 

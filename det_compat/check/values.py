@@ -81,7 +81,16 @@ class Sequence:
     elements: tuple[frozenset[Value], ...]
 
 
-Value: TypeAlias = Name | Object | Member | Module | Class | Instance | Parent | Function | Sequence
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """A dict, by what its keys stand for; the key is None where it is not written out."""
+
+    items: tuple[tuple[str | None, frozenset[Value]], ...]
+
+
+Value: TypeAlias = (
+    Name | Object | Member | Module | Class | Instance | Parent | Function | Sequence | Mapping
+)
 
 Values: TypeAlias = frozenset[Value]
 NOTHING: Values = frozenset()

@@ -55,6 +55,16 @@ def _add_convert(actions: _Commands) -> None:
     )
     parser.add_argument("source", metavar="DIR", type=Path, help="a Determined checkpoint")
     parser.add_argument("target", metavar="OUT.ckpt", type=Path, help="the file to write")
+    parser.add_argument(
+        "--for",
+        dest="module",
+        metavar="FILE.py:Module",
+        help="a migrated LightningModule that is to load it, of which one is made; without this, "
+        "the checkpoint is for the module that to_lightning() makes of the trial",
+    )
+    parser.add_argument(
+        "--hparams", help="for --for: hyperparameters that the checkpoint lacks, a JSON object"
+    )
     _add_switches(parser)
     parser.set_defaults(command=_reporting(_convert))
 
@@ -100,7 +110,13 @@ def _reporting(
     def command(args: argparse.Namespace) -> int:
         try:
             action(args)
-        except (InvalidCheckpointException, OSError, ImportError, ValueError) as error:
+        except (
+            InvalidCheckpointException,
+            OSError,
+            ImportError,
+            TypeError,
+            ValueError,
+        ) as error:
             print(f"det-compat: {_told(error)}", file=sys.stderr)
             return 1
         return 0
@@ -127,8 +143,16 @@ def _show(args: argparse.Namespace) -> None:
 
 def _convert(args: argparse.Namespace) -> None:
     from det_compat.checkpoint.convert import convert
+    from det_compat.migrate.verify_command import class_in_file, parsed_hparams
 
-    convert(args.source, args.target, trust=args.trust, force=args.force)
+    convert(
+        args.source,
+        args.target,
+        module=class_in_file(args.module) if args.module else None,
+        hparams=parsed_hparams(args.hparams),
+        trust=args.trust,
+        force=args.force,
+    )
     print(args.target)
 
 

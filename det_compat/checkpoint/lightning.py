@@ -36,7 +36,7 @@ def to_lightning_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
         "global_step": counters["batches_trained"] or 0,
         "pytorch-lightning_version": importlib.metadata.version("pytorch-lightning"),
         "state_dict": dict(_weights(state["models_state_dict"])),
-        "optimizer_states": [_in_torch_types(one) for one in state["optimizers_state_dict"]],
+        "optimizer_states": [in_torch_types(one) for one in state["optimizers_state_dict"]],
         "lr_schedulers": [],
         "hyper_parameters": _hyper_parameters(checkpoint),
         "determined": {
@@ -50,7 +50,7 @@ def to_lightning_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
 def _weights(models: list[dict[str, Any]]) -> Iterator[tuple[str, Any]]:
     for index, model in enumerate(models):
         for name, value in without_ddp_prefix(model).items():
-            yield f"models.{index}.{name}", _in_torch_types(value)
+            yield f"models.{index}.{name}", in_torch_types(value)
 
 
 def _hyper_parameters(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def _hyper_parameters(checkpoint: Checkpoint) -> dict[str, Any]:
     return {"trial_cls": checkpoint.trial_cls_spec.replace(":", "."), **arguments}
 
 
-def _in_torch_types(value: Any) -> Any:
+def in_torch_types(value: Any) -> Any:
     """``value`` with tensors and Python's numbers for what is NumPy's."""
     if isinstance(value, torch.Tensor):
         return value.detach()
@@ -73,9 +73,9 @@ def _in_torch_types(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return torch.from_numpy(value.astype(value.dtype.newbyteorder("=")))
     if isinstance(value, dict):
-        return {_in_torch_types(key): _in_torch_types(item) for key, item in value.items()}
+        return {in_torch_types(key): in_torch_types(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(map(_in_torch_types, value))
+        return type(value)(map(in_torch_types, value))
     return to_plain(value)
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import libcst as cst
 
 from det_compat.migrate.file import File
-from det_compat.migrate.marks import marked
-from det_compat.migrate.syntax import call_of, code, find, simple
+from det_compat.migrate.syntax import call_of, code, expression, find, simple
 
 _MODES = "det_compat.pytorch.LRScheduler.StepMode"
-_IS_DROPPED = ("experimental.disable_dataset_reproducibility_checks", "experimental.use_amp")
+_IS_DROPPED = (
+    "experimental.disable_auto_to_device",
+    "experimental.disable_dataset_reproducibility_checks",
+    "experimental.use_amp",
+)
 
 
 def apply(tree: cst.Module, file: File) -> cst.Module:
@@ -44,8 +49,9 @@ class _Aliases(cst.CSTTransformer):
     ) -> cst.BaseStatement | cst.RemovalSentinel:
         small = simple(updated_node)
         if self._holds_context(small):
-            message = "a torch module must not hold the module that it is part of"
-            return marked(updated_node, message)
+            return _unregistered(updated_node)
+        if isinstance(small, cst.Assign) and self._in_trial[-1]:
+            updated_node = self._without_aliases(updated_node, small)
         is_alias = isinstance(small, (cst.Assign, cst.AnnAssign)) and (
             self._is_alias(small) or self._is_mode(small)
         )
@@ -66,6 +72,21 @@ class _Aliases(cst.CSTTransformer):
             )
         values = [e.value for e in value.elements] if isinstance(value, cst.Tuple) else [value]
         return all(self._is_context(value) for value in values)
+
+    def _without_aliases(
+        self, line: cst.SimpleStatementLine, small: cst.Assign
+    ) -> cst.SimpleStatementLine:
+        """``rows, ranks = read(), context.distributed`` without its second half."""
+        target, value = small.targets[0].target, small.value
+        if not isinstance(target, cst.Tuple) or not isinstance(value, cst.Tuple):
+            return line
+        pairs = [*zip(target.elements, value.elements, strict=False)]
+        kept = [pair for pair in pairs if not self._is_context(pair[1].value)]
+        if len(target.elements) != len(value.elements) or len(kept) not in range(1, len(pairs)):
+            return line
+        targets, values = ([part.value for part in parts] for parts in zip(*kept, strict=True))
+        goal = cst.AssignTarget(_one_or_tuple(targets))  # type: ignore[arg-type]
+        return line.with_changes(body=[cst.Assign([goal], _one_or_tuple(values))])
 
     def _holds_context(self, small: cst.BaseSmallStatement | None) -> bool:
         """Whether a torch module keeps a context, which is a module now."""
@@ -90,6 +111,24 @@ class _Aliases(cst.CSTTransformer):
     def _is_dropped(self, small: cst.BaseSmallStatement | None) -> bool:
         found = self._file.symbols.called(call_of(small)) if isinstance(small, cst.Expr) else None
         return found is not None and found[1] in _IS_DROPPED
+
+
+def _unregistered(line: cst.SimpleStatementLine) -> cst.BaseStatement:
+    """An assignment to an attribute that torch does not take for a submodule."""
+    small = simple(line)
+    assert isinstance(small, cst.Assign)
+    target = small.targets[0].target
+    assert isinstance(target, cst.Attribute)
+    text = f'object.__setattr__({code(target.value)}, "{target.attr.value}", {code(small.value)})'
+    comment = cst.Comment("# no submodule, since it has this one in it")
+    return line.with_changes(
+        body=[cst.Expr(expression(text))],
+        leading_lines=[*line.leading_lines, cst.EmptyLine(comment=comment)],
+    )
+
+
+def _one_or_tuple(values: Sequence[cst.BaseExpression]) -> cst.BaseExpression:
+    return values[0] if len(values) == 1 else cst.Tuple([cst.Element(value) for value in values])
 
 
 def _is_own(target: cst.BaseExpression) -> bool:

@@ -33,11 +33,17 @@ def is_automatic(node: cst.ClassDef, symbols: Symbols, plan: TrialPlan) -> bool:
         return False
     if _uses(node, symbols, "backward") != 1 or _uses(node, symbols, "step_optimizer") != 1:
         return False
+    if any(name.startswith("*") for name in (plan.optimizers[0], *_attributes(plan))):
+        return False
     attribute = f"{self_name(method)}.{plan.optimizers[0]}"
     if _is_used_elsewhere(own, attribute):
         return False
     place = place_of_step(method, symbols)
     return place is not None and _is_simple(method, place, symbols, attribute)
+
+
+def _attributes(plan: TrialPlan) -> list[str]:
+    return [schedule.attribute for schedule in plan.schedulers]
 
 
 def place_of_step(method: cst.FunctionDef, symbols: Symbols) -> int | None:
@@ -74,7 +80,10 @@ def _is_simple(method: cst.FunctionDef, place: int, symbols: Symbols, attribute:
     assert backward is not None and step is not None
     optimizer, clip = argument(step, 0, "optimizer"), argument(step, 1, "clip_grads")
     zero = argument(step, 2, "auto_zero_grads")
-    if len(backward.args) != 1 or not isinstance(backward.args[0].value, cst.Name):
+    if len(backward.args) != 1:
+        return False
+    loss = backward.args[0].value
+    if not isinstance(loss, cst.Name) and "loss" in names_in(method.body):
         return False
     if optimizer is None or code(optimizer) != attribute or argument(step, 3, "scaler"):
         return False

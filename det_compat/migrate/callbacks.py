@@ -29,7 +29,6 @@ class _Hook:
     name: str
     more: tuple[str, ...] = ()
     old: dict[str, str] = field(default_factory=dict)
-    note: str = ""
 
 
 _EPOCH = {"epoch_idx": "trainer.current_epoch"}
@@ -40,11 +39,6 @@ _HOOKS = {
     "on_training_start": _Hook("on_train_start"),
     "on_training_epoch_start": _Hook("on_train_epoch_start", old=_EPOCH),
     "on_training_epoch_end": _Hook("on_train_epoch_end", old=_EPOCH),
-    "on_training_workload_end": _Hook(
-        "on_train_epoch_end",
-        old={"avg_metrics": "trainer.callback_metrics"},
-        note="called after every epoch and its validation, with the epoch's last metrics",
-    ),
     "on_validation_start": _Hook("on_validation_start"),
     "on_validation_epoch_start": _Hook("on_validation_epoch_start"),
     "on_validation_epoch_end": _Hook("on_validation_epoch_end"),
@@ -64,7 +58,6 @@ _NOT_THERE = {
     "on_checkpoint_write_end": _NO_CHECKPOINT_HOOK,
     "on_checkpoint_upload_end": _NO_CHECKPOINT_HOOK,
     "on_train_step_start": "Lightning has no steps of 100 batches",
-    "on_train_step_end": "Lightning has no steps of 100 batches",
 }
 
 
@@ -119,9 +112,7 @@ def _method(method: cst.FunctionDef, names: set[str]) -> cst.BaseStatement:
         return method
     if name not in names:
         return marked(method, f"Lightning calls {_HOOKS[name].name} instead, with other arguments")
-    hook = _HOOKS[name]
-    made = _renamed(method, hook)
-    return marked(made, hook.note) if hook.note else made
+    return _renamed(method, _HOOKS[name])
 
 
 def _renamed(method: cst.FunctionDef, hook: _Hook) -> cst.FunctionDef:

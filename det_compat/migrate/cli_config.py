@@ -34,7 +34,7 @@ def lightning_config(path: Path, migration: Migration) -> FileResult:
 def _contents(config: ExperimentConfig, migration: Migration) -> dict[str, Any]:
     model = dict(config.hyperparameters.constants())
     source = b"".join(file.after for file in migration.files)
-    for name, value in (("data", config.data), ("experiment_config", config.raw)):
+    for name, value in (("data_config", config.data), ("experiment_config", config.raw)):
         if f"{name}: dict[str, Any]".encode() in source:
             model[name] = value
     seed = {} if config.seed is None else {"seed_everything": config.seed}

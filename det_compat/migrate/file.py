@@ -13,6 +13,8 @@ from det_compat.migrate.symbols import Symbols
 class Schedule:
     """A wrapped LR scheduler: its attribute, when it steps, every how many of these.
 
+    The attribute has a star if it is a list of schedulers.
+
     ``mode`` is the name of Determined's step mode, ``""`` if it is decided at run time.
     """
 
@@ -29,10 +31,14 @@ class Schedule:
 
 @dataclass(frozen=True)
 class WrappedReducer:
-    """A wrapped reducer: its attribute and the expression of its name, if it has one."""
+    """A wrapped reducer: its attribute and the expression of its name, if it has one.
+
+    An attribute with a star is a list of reducers, with names that ``loop`` goes through.
+    """
 
     attribute: str
     name: str | None
+    loop: str = ""
 
 
 @dataclass
@@ -50,7 +56,11 @@ class TrialPlan:
         is_open: whether there may be others.
         defaults: of hyperparameters, from the experiment config.
         arguments: what else of the experiment config the trial asks for.
-        optimizers, schedulers, reducers: what this class wraps in its ``__init__``.
+        optimizers, schedulers, reducers: what this class wraps in its ``__init__``, by attribute;
+            with a star in front, the attribute is a list.
+        stays: whether its batches are not moved to the device.
+        arrays: whether its batches have NumPy's arrays.
+        is_moved: whether optimizers are made in ``configure_optimizers`` now.
         calls_init: whether its ``__init__`` calls that of its base.
         methods: the names of its methods with their parameters.
         early: methods that run before there is a Trainer.
@@ -70,6 +80,9 @@ class TrialPlan:
     schedulers: list[Schedule] = field(default_factory=list)
     reducers: list[WrappedReducer] = field(default_factory=list)
     calls_init: bool = False
+    is_moved: bool = False
+    stays: bool = False
+    arrays: bool = False
     methods: dict[str, list[str]] = field(default_factory=dict)
     early: set[str] = field(default_factory=set)
     logged: set[str] = field(default_factory=set)
@@ -120,20 +133,27 @@ class File:
     """What transformations of a file share.
 
     Attributes:
+        plans: of the trial classes of the file, by name.
+        trials: of those of the whole tree.
         callbacks: the names of the classes that are callbacks.
         reducers: those of reducers, and whether they derive from MetricReducer itself.
         functions: the names of the file's functions, and of Python's own.
+        names: those that the file binds at its top level.
         has_function_reducers: whether some reducer is a function.
         imports: the import statements that the new code needs.
         kept: the names that are still needed of Determined's.
+        local: the statements that functions import the others by.
     """
 
     path: Path
     symbols: Symbols
     plans: dict[str, TrialPlan]
+    trials: dict[str, TrialPlan] = field(default_factory=dict)
     callbacks: set[str] = field(default_factory=set)
     reducers: dict[str, bool] = field(default_factory=dict)
     functions: set[str] = field(default_factory=set)
+    names: set[str] = field(default_factory=set)
     has_function_reducers: bool = False
     imports: set[str] = field(default_factory=set)
     kept: set[str] = field(default_factory=set)
+    local: set[str] = field(default_factory=set)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import libcst as cst
 
+from det_compat import LOG_FORMAT
 from det_compat.migrate.file import File
 from det_compat.migrate.marks import above, comments_of
 from det_compat.migrate.syntax import argument, code, simple, statement
 
+_LOG_FORMAT = "det_compat.LOG_FORMAT"
 _RESET = "det_compat.pytorch.reset_parameters"
 
 
 def apply(tree: cst.Module, file: File) -> cst.Module:
-    """Write out ``reset_parameters(model)`` where it is a statement."""
+    """Write out ``reset_parameters(model)`` where it is a statement, and the log format."""
     return tree.visit(_Functions(file))
 
 
@@ -36,3 +38,8 @@ class _Functions(cst.CSTTransformer):
             "        module.reset_parameters()\n"
         )
         return above(made, comments_of(updated_node))
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
+        if self._file.symbols.path(original_node) != _LOG_FORMAT:
+            return updated_node
+        return cst.SimpleString(repr(LOG_FORMAT).replace("'", '"'))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Collection, Iterable, Sequence
 
 import libcst as cst
 
@@ -10,10 +11,55 @@ from det_compat.check.support import is_determined
 from det_compat.migrate.syntax import code, simple, statement
 
 
-def tidied(tree: cst.Module, added: Iterable[str], kept: set[str]) -> cst.Module:
-    """The file with the imports ``added``, and of Determined's with those of names in ``kept``."""
+def tidied(
+    tree: cst.Module, new: Iterable[str], kept: set[str], local: Collection[str] = ()
+) -> cst.Module:
+    """The file with the imports ``new``, and of Determined's with those of names in ``kept``.
+
+    ``local`` are the statements that functions import by, which stay as well.
+    """
     place = _first_of_determined(tree)
-    return _with_imports(tree, sorted(added), place).visit(_Unused(kept))
+    return dropping(_with_imports(tree, sorted(new), place), _Unused(kept, local))
+
+
+def added(tree: cst.Module, new: Iterable[str]) -> cst.Module:
+    """The file with more imports, where those of Determined begin."""
+    return _with_imports(tree, sorted(new), _first_of_determined(tree))
+
+
+def dropping(tree: cst.Module, transformer: cst.CSTTransformer) -> cst.Module:
+    """The file without the imports that ``transformer`` removes.
+
+    What is above a statement that goes, a comment or blank line, stays.
+    """
+    before = [*tree.body]
+    gone = [
+        small is not None
+        and isinstance(small, (cst.Import, cst.ImportFrom))
+        and not isinstance(line.visit(transformer), cst.BaseStatement)
+        for line in before
+        for small in [simple(line)]
+    ]
+    leading: list[cst.EmptyLine] = []
+    body: list[cst.BaseStatement] = []
+    for line, is_gone in zip(before, gone, strict=True):
+        if is_gone:
+            leading = leading or [*getattr(line, "leading_lines", ())]
+            continue
+        if leading:
+            own = [*getattr(line, "leading_lines", ())]
+            line = line.with_changes(leading_lines=_without_repeated_blanks([*leading, *own]))
+            leading = []
+        body.append(line)
+    return tree.with_changes(body=body).visit(transformer)
+
+
+def _without_repeated_blanks(lines: list[cst.EmptyLine]) -> list[cst.EmptyLine]:
+    """Blank lines and comments, without the blank lines that came together at the front."""
+    blanks = 0
+    while blanks < len(lines) and lines[blanks].comment is None:
+        blanks += 1
+    return [*lines[: min(blanks, 2)], *lines[blanks:]]
 
 
 def _first_of_determined(tree: cst.Module) -> int:
@@ -21,20 +67,33 @@ def _first_of_determined(tree: cst.Module) -> int:
         small = simple(line)
         if isinstance(small, cst.ImportFrom) and _is_of_determined(small):
             return index
-        if isinstance(small, cst.Import) and any(is_determined(code(a.name)) for a in small.names):
+        if isinstance(small, cst.Import) and any(_is_ours(code(a.name)) for a in small.names):
             return index
     return _first_import([*tree.body])
 
 
 class _Unused(cst.CSTTransformer):
-    def __init__(self, kept: set[str]) -> None:
+    def __init__(self, kept: set[str], local: Collection[str]) -> None:
         self._kept = kept
+        self._local = local
+        self._depth = 0
+
+    def visit_IndentedBlock(self, node: cst.IndentedBlock) -> None:
+        self._depth += 1
+
+    def leave_IndentedBlock(
+        self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
+    ) -> cst.IndentedBlock:
+        self._depth -= 1
+        return updated_node
 
     def leave_SimpleStatementLine(
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> cst.SimpleStatementLine | cst.RemovalSentinel:
         small = simple(updated_node)
         if not isinstance(small, (cst.Import, cst.ImportFrom)):
+            return updated_node
+        if self._depth and code(small) in self._local:
             return updated_node
         if isinstance(small, cst.ImportFrom) and not _is_of_determined(small):
             return updated_node
@@ -51,30 +110,85 @@ class _Unused(cst.CSTTransformer):
 
     def _is_kept(self, small: cst.Import | cst.ImportFrom, alias: cst.ImportAlias) -> bool:
         name = code(alias.name)
-        if isinstance(small, cst.Import) and not is_determined(name):
+        if isinstance(small, cst.Import) and not _is_ours(name):
             return True
-        bound = code(alias.asname.name) if alias.asname else name.partition(".")[0]
-        return bound in self._kept
+        return bound_name(alias) in self._kept
+
+
+def bound_name(alias: cst.ImportAlias) -> str:
+    """The variable that an import sets."""
+    return code(alias.asname.name) if alias.asname else code(alias.name).partition(".")[0]
 
 
 def _is_of_determined(small: cst.ImportFrom) -> bool:
-    return not small.relative and small.module is not None and is_determined(code(small.module))
+    return not small.relative and small.module is not None and _is_ours(code(small.module))
 
 
-def _with_imports(tree: cst.Module, added: list[str], place: int) -> cst.Module:
+def _is_ours(name: str) -> bool:
+    return is_determined(name) or name.partition(".")[0] == "det_compat"
+
+
+def _with_imports(tree: cst.Module, new: list[str], place: int) -> cst.Module:
     there = {text for line in tree.body for text in _imported(line)}
-    new = [text for text in added if text not in there]
-    body = [*tree.body]
+    new = [text for text in new if text not in there]
+    body: list[cst.BaseStatement] = [*tree.body]
+    for text in [*new]:
+        at = _same_module(body, text)
+        if at is not None:
+            body[at] = _with_name(body[at], text.rpartition(" ")[2])
+            new.remove(text)
+    for text in [text for text in new if text.startswith(_STANDARD)]:
+        body = _with_standard(body, text)
+    new = [text for text in new if not text.startswith(_STANDARD)]
     if not new:
-        return tree
+        return tree.with_changes(body=body)
+    place += len(body) - len(tree.body)
     at = min(place, _first_import(body)) if place >= len(body) else place
-    lines = [statement(text) for text in sorted(new, key=_order)]
+    for text in sorted(new, key=_order, reverse=True):
+        body = _inserted(body, at, text)
+    return tree.with_changes(body=body)
+
+
+def _inserted(body: list[cst.BaseStatement], at: int, text: str) -> list[cst.BaseStatement]:
+    """The statements with an import, in the group of imports that ``at`` belongs to."""
+    while 0 < at < len(body) and not getattr(body[at], "leading_lines", True):
+        if _order(text) >= _module_of(body[at - 1]) or _is_standard(body[at - 1]):
+            break
+        at -= 1
+    line = statement(text)
     if at < len(body):
-        first = body[at]
-        leading = getattr(first, "leading_lines", [])
-        lines[0] = lines[0].with_changes(leading_lines=leading)
-        body[at] = first.with_changes(leading_lines=[])
-    return tree.with_changes(body=[*body[:at], *lines, *body[at:]])
+        below = body[at]
+        line = line.with_changes(leading_lines=getattr(below, "leading_lines", []))
+        body = [*body[:at], below.with_changes(leading_lines=[]), *body[at + 1 :]]
+    return [*body[:at], line, *body[at:]]
+
+
+def _same_module(body: Sequence[cst.BaseStatement], text: str) -> int | None:
+    """The import on one line that takes something from the same module already."""
+    start = text.rpartition(" import ")[0]
+    for index, line in enumerate(body):
+        small = simple(line)
+        if not isinstance(small, cst.ImportFrom) or isinstance(small.names, cst.ImportStar):
+            continue
+        if small.lpar is None and small.module is not None and not small.relative:
+            length = len(code(small))
+            if f"from {code(small.module)}" == start and length < _LONGEST:
+                return index
+    return None
+
+
+_LONGEST = 80
+
+
+def _with_name(line: cst.BaseStatement, name: str) -> cst.BaseStatement:
+    small = simple(line)
+    assert isinstance(small, cst.ImportFrom) and not isinstance(small.names, cst.ImportStar)
+    plain = [alias.with_changes(comma=cst.MaybeSentinel.DEFAULT) for alias in small.names]
+    texts = [code(alias) for alias in plain]
+    listed = [*plain, cst.ImportAlias(cst.Name(name))]
+    if texts == sorted(texts):
+        listed.sort(key=code)
+    return line.with_deep_changes(small, names=listed)
 
 
 def _imported(line: cst.BaseStatement) -> list[str]:
@@ -93,8 +207,42 @@ def _imported(line: cst.BaseStatement) -> list[str]:
 _NO_COMMA = cst.MaybeSentinel.DEFAULT
 
 
-def _order(text: str) -> tuple[bool, str]:
-    return not text.startswith("from typing"), text
+_STANDARD = ("from typing import", "import os")
+
+
+def _with_standard(body: list[cst.BaseStatement], text: str) -> list[cst.BaseStatement]:
+    """The statements with an import among those of the standard library, which are first."""
+    start = at = _first_import(body)
+    while at < len(body) and _is_standard(body[at]) and _module_of(body[at]) < _order(text):
+        at += 1
+    lines = [statement(text)]
+    if at < len(body):
+        below = body[at]
+        leading = [*getattr(below, "leading_lines", ())]
+        if at == start:
+            lines[0] = lines[0].with_changes(leading_lines=leading)
+            leading = []
+        if not leading and not _is_standard(below):
+            leading = [cst.EmptyLine(indent=False)]
+        body = [*body[:at], below.with_changes(leading_lines=leading), *body[at + 1 :]]
+    return [*body[:at], *lines, *body[at:]]
+
+
+def _is_standard(line: cst.BaseStatement) -> bool:
+    name = _module_of(line)
+    return name.partition(".")[0] in sys.stdlib_module_names
+
+
+def _module_of(line: cst.BaseStatement) -> str:
+    small = simple(line)
+    if isinstance(small, cst.Import):
+        return code(small.names[0].name)
+    is_absolute = isinstance(small, cst.ImportFrom) and not small.relative
+    return code(small.module) if is_absolute and small.module is not None else ""  # type: ignore[union-attr]
+
+
+def _order(text: str) -> str:
+    return text.split()[1]
 
 
 def _first_import(body: Sequence[cst.BaseStatement]) -> int:

@@ -15,6 +15,7 @@ from det_compat.migrate.syntax import (
     find,
     has_docstring,
     method,
+    names_in,
     self_name,
     simple,
     statements,
@@ -23,6 +24,7 @@ from det_compat.migrate.syntax import (
 
 _LINE, _INDENT = 100, 4
 _TYPES = (bool, int, float, str)
+_CONTAINERS: dict[type, str] = {dict: "dict[str, Any]", list: "list[Any]"}
 
 
 def with_arguments(init: cst.FunctionDef | None, plan: TrialPlan, file: File) -> cst.FunctionDef:
@@ -31,6 +33,9 @@ def with_arguments(init: cst.FunctionDef | None, plan: TrialPlan, file: File) ->
         init = method("def __init__(self):\n    pass\n")
         init = with_body(init, [])
         init = init.with_changes(body=cst.IndentedBlock([]))
+    # no parameter may hide what __init__ uses
+    hidden = {*plan.hparams, *plan.arguments} & file.names & names_in(init.body)
+    plan.is_open = plan.is_open or bool(hidden)
     names = _parameters(plan, file)
     params = init.params
     context = _context_name(init, file.symbols)
@@ -112,9 +117,15 @@ def _parameter(name: str, default: Any, file: File) -> cst.Param:
     kind = next((t for t in _TYPES if type(default) is t), None)
     if kind is None:
         file.imports.add("from typing import Any")
-        return cst.Param(cst.Name(name), cst.Annotation(cst.Name("Any")))
-    value = cst.parse_expression(repr(default))
+        annotation = cst.parse_expression(_CONTAINERS.get(type(default), "Any"))
+        return cst.Param(cst.Name(name), cst.Annotation(annotation))
+    value = cst.parse_expression(_literal(default))
     return cst.Param(cst.Name(name), cst.Annotation(cst.Name(kind.__name__)), default=value)
+
+
+def _literal(value: bool | float | str) -> str:
+    text = repr(value)
+    return f'"{text[1:-1]}"' if text[0] == "'" and '"' not in text else text
 
 
 def _body(init: cst.FunctionDef, plan: TrialPlan, symbols: Symbols) -> list[cst.BaseStatement]:

@@ -60,6 +60,22 @@ class _Loaders(cst.CSTTransformer):
             return updated_node
         return updated_node.with_changes(name=cst.Name(new))
 
+    def leave_AssignTarget(
+        self, original_node: cst.AssignTarget, updated_node: cst.AssignTarget
+    ) -> cst.AssignTarget:
+        target = updated_node.target
+        in_class = bool(self._classes) and self._classes[-1] in self._file.plans
+        if not in_class or self._whole or not isinstance(target, cst.Name):
+            return updated_node
+        # `build_validation_data_loader = build_training_data_loader`
+        new = _NAMES.get(target.value)
+        return updated_node.with_changes(target=cst.Name(new)) if new else updated_node
+
+    def leave_Assign(self, original_node: cst.Assign, updated_node: cst.Assign) -> cst.Assign:
+        value = updated_node.value
+        new = _NAMES.get(value.value) if isinstance(value, cst.Name) else None
+        return updated_node.with_changes(value=cst.Name(new)) if new else updated_node
+
     def leave_Return(self, original_node: cst.Return, updated_node: cst.Return) -> cst.Return:
         if not self._whole or not self._whole[-1] or updated_node.value is None:
             return updated_node

@@ -8,9 +8,9 @@ import libcst as cst
 
 from det_compat.migrate.file import File
 from det_compat.migrate.marks import marked
-from det_compat.migrate.syntax import argument, code, expression
+from det_compat.migrate.syntax import argument, code, expression, find
 
-_Valued = TypeVar("_Valued", cst.Arg, cst.Assign)
+_Valued = TypeVar("_Valued", cst.Arg, cst.Assign, cst.Return)
 
 _BATCH = "{0}.trainer.fit_loop.epoch_loop.total_batch_idx"
 _RANKS = {
@@ -28,8 +28,11 @@ _CALLED = {
     "get_per_slot_batch_size": "({0}.hparams.global_batch_size // {0}.trainer.world_size)",
     "get_global_batch_size": "{0}.hparams.global_batch_size",
     "get_hparams": "{0}.hparams",
-    "get_data_config": "{0}.hparams.data",
+    "get_data_config": "{0}.hparams.data_config",
     "get_experiment_config": "{0}.hparams.experiment_config",
+    "get_trial_seed": '{0}.hparams.experiment_config["reproducibility"]["experiment_seed"]',
+    # Lightning skips what a run has trained by itself
+    "get_initial_batch": "0",
     "get_stop_requested": "{0}.trainer.should_stop",
     "get_tensorboard_writer": "{0}.logger.experiment",
 }
@@ -44,17 +47,48 @@ _READ = {
 }
 # before there is a Trainer, on one device
 _EARLY = {
+    "distributed.get_rank": "rank_zero_only.rank",
+    "distributed.rank": "rank_zero_only.rank",
+    "distributed.get_local_rank": 'int(os.environ.get("LOCAL_RANK", 0))',
+    "distributed.local_rank": 'int(os.environ.get("LOCAL_RANK", 0))',
     "get_per_slot_batch_size": "{0}.hparams.global_batch_size",
     "distributed.get_size": "1",
     "distributed.size": "1",
 }
+_IMPORTS = {
+    "rank_zero_only": "from pytorch_lightning.utilities import rank_zero_only",
+    "os.": "import os",
+}
 _EARLY_IS_DIFFERENT = {
-    *_EARLY,
-    *(name for name in (*_RANKS, *_READ) if name.startswith("distributed.")),
+    "get_per_slot_batch_size",
+    "distributed.get_size",
+    "distributed.size",
     "device",
     "to_device",
     "get_tensorboard_writer",
 }
+
+
+_MOVE = "from pytorch_lightning.utilities import move_data_to_device"
+_STEPS = ("training_step", "validation_step", "train_batch", "evaluate_batch")
+
+
+def _is_batch(data: cst.BaseExpression, function: cst.FunctionDef | None) -> bool:
+    """Whether this is the batch that a step has been given."""
+    if function is None or function.name.value not in _STEPS:
+        return False
+    names = [param.name.value for param in function.params.params]
+    return len(names) > 1 and code(data) == names[1]
+
+
+def _is_tensor(data: cst.BaseExpression, function: cst.FunctionDef | None) -> bool:
+    """Whether this is what a function of torch's has returned."""
+    if isinstance(data, cst.Name) and function is not None:
+        values = [
+            a.value for a in find(function, cst.Assign) if code(a.targets[0].target) == data.value
+        ]
+        return any(isinstance(v, cst.Call) and _is_tensor(v, None) for v in values)
+    return isinstance(data, cst.Call) and code(data.func).startswith("torch.")
 
 
 def apply(tree: cst.Module, file: File) -> cst.Module:
@@ -68,6 +102,7 @@ class _Members(cst.CSTTransformer):
         self._early: list[bool] = [False]
         self._classes: list[str] = []
         self._marks: list[list[str]] = [[]]
+        self._functions: list[cst.FunctionDef] = []
 
     def visit_ClassDef(self, node: cst.ClassDef) -> None:
         self._classes.append(node.name.value)
@@ -84,11 +119,13 @@ class _Members(cst.CSTTransformer):
         plan = self._file.plans.get(self._classes[-1]) if self._classes else None
         is_early = plan is not None and node.name.value in plan.early
         self._early.append(is_early or self._early[-1])
+        self._functions.append(node)
 
     def leave_FunctionDef(
         self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef
     ) -> cst.FunctionDef:
         self._early.pop()
+        self._functions.pop()
         return updated_node
 
     def visit_SimpleStatementLine(self, node: cst.SimpleStatementLine) -> None:
@@ -138,9 +175,12 @@ class _Members(cst.CSTTransformer):
     def leave_Assign(self, original_node: cst.Assign, updated_node: cst.Assign) -> cst.Assign:
         return self._bare(original_node, updated_node)
 
+    def leave_Return(self, original_node: cst.Return, updated_node: cst.Return) -> cst.Return:
+        return self._bare(original_node, updated_node)
+
     def _bare(self, original: _Valued, updated: _Valued) -> _Valued:
         """Without the parentheses that a new expression needs only inside of another one."""
-        if self._file.symbols.called(original.value) is None:
+        if updated.value is None or self._file.symbols.called(original.value) is None:
             return updated
         return updated.with_changes(value=updated.value.with_changes(lpar=[], rpar=[]))
 
@@ -148,7 +188,11 @@ class _Members(cst.CSTTransformer):
         is_early = self._early[-1]
         if is_early and member in _EARLY_IS_DIFFERENT:
             self._marks[-1].append(member)
-        return (_EARLY.get(member) if is_early else None) or table.get(member)
+        text = _EARLY.get(member) if is_early else None
+        if text is None:
+            return table.get(member)
+        self._file.imports |= {line for start, line in _IMPORTS.items() if start in text}
+        return text
 
     def _hparam(self, context: cst.Name, call: cst.Call) -> cst.BaseExpression:
         name = argument(call, 0, "name")
@@ -163,8 +207,15 @@ class _Members(cst.CSTTransformer):
         if data is None:
             return call
         self._text("to_device", {})
-        module = self._module(context)
-        if isinstance(data, cst.Call) and code(data.func).startswith("torch."):
+        module, function = self._module(context), self._functions[-1] if self._functions else None
+        plan = self._file.plans.get(self._classes[-1]) if self._classes else None
+        if plan is not None and any(found.stays for found in plan.ancestors):
+            self._file.imports.add(_MOVE)
+            return expression(f"move_data_to_device({code(data)}, {module}.device)")
+        if _is_batch(data, function):
+            # Lightning has moved it
+            return data
+        if _is_tensor(data, function):
             return expression(f"{code(data)}.to({module}.device)")
         return expression(f"{module}.transfer_batch_to_device({code(data)}, {module}.device, 0)")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -11,18 +12,21 @@ import libcst as cst
 from det_compat.check.relevant import is_relevant
 from det_compat.check.source import Source, parsed, read
 from det_compat.check.tree import list_files
+from det_compat.migrate import line_length
 from det_compat.migrate.facts import Analysis
+from det_compat.migrate.pedl_names import PedlNames
 from det_compat.migrate.results import FileResult, Migration
 from det_compat.migrate.to_context import Context
 from det_compat.migrate.to_det_compat import DetCompat
 from det_compat.migrate.to_lightning import Lightning
 
-_Target: TypeAlias = DetCompat | Context | Lightning
+_Target: TypeAlias = DetCompat | PedlNames | Context | Lightning
 
-TARGETS: dict[str, type[_Target]] = {
-    "det_compat": DetCompat,
-    "context": Context,
-    "lightning": Lightning,
+#: The passes over the whole tree, in order.
+TARGETS: dict[str, tuple[type[_Target], ...]] = {
+    "det_compat": (DetCompat,),
+    "context": (PedlNames, Context),
+    "lightning": (PedlNames, Context, Lightning),
 }
 # a file that is too odd for a transformation must not stop the others
 _FAILURES = (
@@ -45,13 +49,21 @@ def migrate(paths: Sequence[str], to: str) -> Migration:
     """
     found = _sources(paths)
     texts = {path: source.path.read_bytes() for path, source in found.items()}
-    steps: list[type[_Target]] = [Context, Lightning] if to == "lightning" else [TARGETS[to]]
     results = {path: FileResult(path, text, text) for path, text in texts.items()}
-    for step in steps:
+    for step in TARGETS[to]:
         results = _step(step, found, results)
     migration = Migration(notebooks=_notebooks(paths))
-    migration.files = [_with_unreadable(found[path], result) for path, result in results.items()]
+    migration.files = [
+        _with_unreadable(found[path], _with_short_lines(result)) for path, result in results.items()
+    ]
     return migration
+
+
+def _with_short_lines(result: FileResult) -> FileResult:
+    if not result.is_changed:
+        return result
+    tree = line_length.apply(cst.parse_module(result.after), result.before)
+    return replace(result, after=tree.bytes)
 
 
 def _sources(paths: Sequence[str]) -> dict[Path, Source]:

@@ -1,244 +1,250 @@
-"""A trial of Determined 0.12 in the context API."""
+"""A trial of Determined 0.12 or PEDL in the context API."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
 
 import libcst as cst
 
 from det_compat.migrate.file import File
 from det_compat.migrate.marks import marked
+from det_compat.migrate.older_batches import train_batch, without_model
+from det_compat.migrate.older_clipping import clipping, without_clipping
+from det_compat.migrate.older_data import DataFunction
+from det_compat.migrate.older_scheduler import step_mode, with_plain_scheduler
+from det_compat.migrate.pedl_standard import batch_methods
+from det_compat.migrate.self_building import builds_itself, with_names_of_today
 from det_compat.migrate.syntax import (
-    argument,
     body_of,
     call_of,
     code,
     find,
+    has_docstring,
+    method,
     methods,
-    names_in,
     replaced,
     self_name,
     simple,
+    statement,
     statements,
     with_body,
 )
 
 _LINK = "MIGRATION.md#determined-012"
-_SCHEDULER = "det_compat.pytorch.LRScheduler"
-_CLIPS = {
-    "det_compat.pytorch.ClipGradsL2Norm": "clip_grad_norm_",
-    "det_compat.pytorch.ClipGradsL2Value": "clip_grad_value_",
-}
+_CONTEXT = "from determined.pytorch import PyTorchTrialContext"
+_LOADERS = ("build_training_data_loader", "build_validation_data_loader")
 
 
-def in_context_api(node: cst.ClassDef, file: File) -> cst.BaseStatement:
+@dataclass
+class Older:
+    """What is known of an older trial beside its class.
+
+    Attributes:
+        is_standard: whether it has losses and metrics in the place of batch methods.
+        hparams: the constants of its experiment config.
+        functions: its make_data_loaders and download_data, if it has no loader methods.
+    """
+
+    is_standard: bool = False
+    hparams: dict[str, Any] = field(default_factory=dict)
+    functions: dict[str, DataFunction | None] = field(default_factory=dict)
+
+
+def in_context_api(node: cst.ClassDef, file: File, older: Older) -> cst.BaseStatement:
     """The class, with model, optimizer and scheduler wrapped in ``__init__``.
 
-    A class that builds itself, or whose methods are not what 0.12 documented, stays as it was.
+    A class whose methods are not what its generation documented stays as it was.
     """
+    if "build_model" not in methods(node) and builds_itself(node, file.symbols):
+        return with_names_of_today(node, file)
+    problem = _problem(node, file, older)
+    return marked(node, problem, _LINK) if problem else _Rewriting(node, file, older).result()
+
+
+def _problem(node: cst.ClassDef, file: File, older: Older) -> str:
     own = methods(node)
-    missing = [n for n in ("build_model", "optimizer", "train_batch", "__init__") if n not in own]
+    needed = ["build_model", "optimizer", "losses" if older.is_standard else "train_batch"]
+    missing = [name for name in needed if name not in own]
     if missing:
-        message = f"{', '.join(missing)} of this trial of 0.12 is not in this class"
-        return marked(node, message, _LINK)
-    context = _context(own["__init__"], file)
-    clip = _clip(own.get("build_callbacks"), file)
-    scheduler = _scheduler(own.get("create_lr_scheduler"), file)
-    if context is None or scheduler is None:
-        return marked(node, "its LR scheduler is made in a way that is not known", _LINK)
-    body: list[cst.BaseStatement] = []
-    for line in body_of(node):
-        if not isinstance(line, cst.FunctionDef):
-            body.append(line)
-            continue
+        return f"{', '.join(missing)} of this trial is not in this class"
+    if not any(name in own for name in _LOADERS) and not older.functions.get("make_data_loaders"):
+        return "it has no data: there is no make_data_loaders beside it"
+    if step_mode(own.get("create_lr_scheduler"), file) is None:
+        return "its LR scheduler is made in a way that is not known"
+    return ""
+
+
+class _Rewriting:
+    """One class, method by method."""
+
+    def __init__(self, node: cst.ClassDef, file: File, older: Older) -> None:
+        self._node = node
+        self._file = file
+        self._older = older
+        self._own = methods(node)
+        taken = {n.attr.value for n in find(node, cst.Attribute)} | {*self._own}
+        self._model = "model" if "model" not in self._own else "network"
+        self._optimizer = next(n for n in ("opt", "trial_opt") if n not in taken)
+        self._clip = clipping(self._own.get("build_callbacks"), older.hparams, "self.context", file)
+
+    def result(self) -> cst.ClassDef:
+        """The class."""
+        body: list[cst.BaseStatement] = []
+        if "__init__" not in self._own:
+            body.append(self._init(self._new_init()))
+        for line in body_of(self._node):
+            if isinstance(line, cst.FunctionDef):
+                body.extend(self._method(line))
+            else:
+                body.append(line)
+        if "__init__" not in self._own:
+            body = _below_fields(body)
+        if self._older.is_standard:
+            body.extend(batch_methods(self._own, self._optimizer, self._clip))
+            self._file.imports.add("import torch")
+        if not any(name in self._own for name in _LOADERS):
+            body.extend(_loader_methods())
+        return with_body(self._node, body)
+
+    def _method(self, line: cst.FunctionDef) -> list[cst.BaseStatement]:
         name = line.name.value
         if name == "__init__":
-            body.append(_with_wraps(line, context, own, scheduler))
-        elif name == "train_batch":
-            body.append(_train_batch(line, clip))
-        elif name in ("evaluate_batch", "evaluate_full_dataset"):
-            body.append(_without_model(line))
-        elif name == "create_lr_scheduler":
-            body.append(_plain_scheduler(line))
-        elif name == "build_callbacks":
-            body.append(_without_clip(line, file))
-        else:
-            body.append(line)
-    return with_body(node, body)
+            return [self._init(line)]
+        if name == "train_batch":
+            return [train_batch(line, self._optimizer, self._clip)]
+        if name in ("evaluate_batch", "evaluate_full_dataset"):
+            return [without_model(line, self._model)]
+        if name == "create_lr_scheduler":
+            return [with_plain_scheduler(line, self._file)]
+        if name == "batch_size" and self._older.is_standard and not self._is_named(name):
+            # the contract asked for it, for nothing: loaders have it
+            return []
+        if name == "build_callbacks":
+            kept = without_clipping(line, self._file)
+            return [] if kept is None else [kept]
+        return [line]
+
+    def _is_named(self, name: str) -> bool:
+        return any(n.attr.value == name for n in find(self._node, cst.Attribute))
+
+    def _new_init(self) -> cst.FunctionDef:
+        is_annotated = any(found.returns is not None for found in self._own.values())
+        header = "def __init__(self, context):\n    pass\n"
+        if is_annotated:
+            header = "def __init__(self, context: PyTorchTrialContext) -> None:\n    pass\n"
+            self._file.imports.add(_CONTEXT)
+            self._file.kept.add("PyTorchTrialContext")
+        made = statement(header)
+        assert isinstance(made, cst.FunctionDef)
+        return with_body(made, [])
+
+    def _init(self, init: cst.FunctionDef) -> cst.FunctionDef:
+        init, context = _with_context(init)
+        own = self_name(init)
+        lines = [line for line in body_of(init) if not isinstance(simple(line), cst.Pass)]
+        download = self._older.functions.get("download_data")
+        first = [] if self._keeps_context(lines, own) else [f"{own}.context = {context}"]
+        if download is not None:
+            self._import(download)
+            first.append(f"{own}.download_data_dir = {download.call(own, context)}")
+        at = 1 if has_docstring(lines) else 0
+        at += any(_is_super(line) for line in lines[at : at + 1])
+        after = statements("\n".join([*first, ""])) if first else []
+        wraps = statements("".join(f"{text}\n" for text in self._wraps(own, context)))
+        if lines or len(after) > 1:
+            wraps[0] = wraps[0].with_changes(leading_lines=[cst.EmptyLine(indent=False)])
+        return with_body(init, [*lines[:at], *after, *lines[at:], *wraps])
+
+    def _keeps_context(self, lines: list[cst.BaseStatement], own: str) -> bool:
+        """Whether ``__init__`` keeps the context under its usual name."""
+        return any(
+            code(target.target) == f"{own}.context" and self._file.symbols.is_context(found.value)
+            for line in lines
+            for found in find(line, cst.Assign)
+            for target in found.targets
+        )
+
+    def _import(self, function: DataFunction) -> None:
+        if function.statement:
+            self._file.imports.add(function.statement)
+
+    def _wraps(self, own: str, context: str) -> list[str]:
+        hparams, model, optimizer = f"{context}.get_hparams()", self._model, self._optimizer
+        build = hparams if _takes(self._own["build_model"], 1) else ""
+        extra = f", {hparams}" if _takes(self._own["optimizer"], 2) else ""
+        made = [
+            f"{own}.{model} = {context}.wrap_model({own}.build_model({build}))",
+            f"{own}.{optimizer} = {context}.wrap_optimizer({own}.optimizer({own}.{model}{extra}))",
+        ]
+        create = self._own.get("create_lr_scheduler")
+        mode = step_mode(create, self._file)
+        if create is not None and mode:
+            given = f", {hparams}" if _takes(create, 2) else ""
+            text = f"{own}.create_lr_scheduler({own}.{optimizer}{given})"
+            made.append(f"{own}.lr_scheduler = {context}.wrap_lr_scheduler({text}, {mode})")
+        loaders = self._older.functions.get("make_data_loaders")
+        if loaders is not None and not any(name in self._own for name in _LOADERS):
+            self._import(loaders)
+            targets = f"{own}.training_loader, {own}.validation_loader"
+            made.append(f"{targets} = {loaders.call(own, context)}")
+        return made
 
 
-def _context(init: cst.FunctionDef, file: File) -> str | None:
-    given = [p.name.value for p in init.params.params[1:]]
-    named = [name for name in given if "context" in name]
-    found = named or given
-    return found[0] if found else None
+def _loader_methods() -> list[cst.BaseStatement]:
+    return [
+        method(f"def build_{kind}_data_loader(self):\n    return self.{kind}_loader\n")
+        for kind in ("training", "validation")
+    ]
+
+
+def _below_fields(body: list[cst.BaseStatement]) -> list[cst.BaseStatement]:
+    """With the first method, which is new, below the docstring and class variables."""
+    first, *rest = body
+    at = next((i for i, line in enumerate(rest) if isinstance(line, cst.FunctionDef)), len(rest))
+    blank = [cst.EmptyLine(indent=False)]
+    if at:
+        first = first.with_changes(leading_lines=blank)
+    if at < len(rest) and not getattr(rest[at], "leading_lines", ()):
+        rest[at] = rest[at].with_changes(leading_lines=blank)
+    return [*rest[:at], first, *rest[at:]]
 
 
 def _takes(method: cst.FunctionDef, position: int) -> bool:
     """Whether a method takes the hyperparameters, too."""
     names = [p.name.value for p in method.params.params]
-    return "hparams" in names or len(names) > position
+    required = [p for p in method.params.params if p.default is None]
+    return "hparams" in names or len(required) > position
 
 
-def _with_wraps(
-    init: cst.FunctionDef, context: str, own: dict[str, cst.FunctionDef], scheduler: str
-) -> cst.FunctionDef:
-    me = self_name(init)
-    hparams = f"{context}.get_hparams()"
-    build = hparams if _takes(own["build_model"], 1) else ""
-    extra = f", {hparams}" if _takes(own["optimizer"], 2) else ""
-    text = (
-        f"{me}.model = {context}.wrap_model({me}.build_model({build}))\n"
-        f"{me}.opt = {context}.wrap_optimizer({me}.optimizer({me}.model{extra}))\n"
-    )
-    if scheduler:
-        given = f", {hparams}" if _takes(own["create_lr_scheduler"], 2) else ""
-        made = f"{me}.create_lr_scheduler({me}.opt{given})"
-        text += f"{me}.lr_scheduler = {context}.wrap_lr_scheduler({made}, {scheduler})\n"
-    lines = statements(text)
-    lines[0] = lines[0].with_changes(leading_lines=[cst.EmptyLine(indent=False)])
-    return with_body(init, [*body_of(init), *lines])
+def _with_context(init: cst.FunctionDef) -> tuple[cst.FunctionDef, str]:
+    """``__init__`` that takes the context, perhaps in the place of hyperparameters."""
+    given = init.params.params[1:]
+    named = [p.name.value for p in given if "context" in p.name.value]
+    if named:
+        return init, named[0]
+    if given and given[0].name.value != "hparams":
+        return init, given[0].name.value
+    body = replaced(init.body, "hparams", "context.get_hparams()")
+    changed = [_passing_context(line) for line in body_of(init.with_changes(body=body))]
+    params = [init.params.params[0].with_changes(comma=cst.MaybeSentinel.DEFAULT)]
+    params.append(cst.Param(cst.Name("context")))
+    params += [p for p in given if p.name.value != "hparams"]
+    new = init.params.with_changes(params=params)
+    return with_body(init.with_changes(params=new), changed), "context"
 
 
-def _scheduler(create: cst.FunctionDef | None, file: File) -> str | None:
-    """How the scheduler is wrapped; ``""`` if there is none, None if that is not known."""
-    if create is None:
-        return ""
-    body = body_of(create)
-    returns = [found for line in body for found in find(line, cst.Return)]
-    made = call_of(returns[0]) if len(returns) == 1 else None
-    if made is None or file.symbols.path(made.func) != _SCHEDULER:
-        return None
-    mode, early = argument(made, 1, "step_mode"), ""
-    for keyword, name in (("step_every_batch", "BATCH"), ("step_every_epoch", "EPOCH")):
-        given = argument(made, 9, keyword)
-        if given is not None and code(given) == "True":
-            early = f"{code(made.func)}.StepMode.STEP_EVERY_{name}"
-    if mode is None:
-        return f"step_mode={early or f'{code(made.func)}.StepMode.MANUAL_STEP'}"
-    return f"step_mode={code(mode)}"
-
-
-def _plain_scheduler(create: cst.FunctionDef) -> cst.FunctionDef:
-    """create_lr_scheduler, which returns torch's scheduler now."""
-    lines = []
-    for line in body_of(create):
-        small = simple(line)
-        made = call_of(small) if isinstance(small, cst.Return) else None
-        wrapped = argument(made, 0, "scheduler") if made is not None else None
-        if wrapped is not None and isinstance(small, cst.Return):
-            line = line.with_changes(body=[small.with_changes(value=wrapped)])
-        lines.append(line)
-    return with_body(create, lines).with_changes(returns=None)
-
-
-def _without_model(line: cst.FunctionDef) -> cst.FunctionDef:
-    given = [*line.params.params]
-    named = [p for p in given if p.name.value == "model"]
-    if not named:
+def _passing_context(line: cst.BaseStatement) -> cst.BaseStatement:
+    call = call_of(line)
+    if call is None or not _is_super(line):
         return line
-    kept = [p.with_changes(comma=cst.MaybeSentinel.DEFAULT) for p in given if p not in named]
-    changed = replaced(line, "model", f"{self_name(line)}.model")
-    return changed.with_changes(
-        params=line.params.with_changes(params=kept),
-        whitespace_before_params=cst.SimpleWhitespace(""),
-    )
+    changed = line.with_deep_changes(call, args=[cst.Arg(cst.Name("context"))])
+    assert isinstance(changed, cst.BaseStatement)
+    return changed
 
 
-def _train_batch(line: cst.FunctionDef, clip: str) -> cst.FunctionDef:
-    line = _without_model(line)
-    me = self_name(line)
-    clipping = f", clip_grads={clip}" if clip else ""
-    after = f"{me}.context.backward(loss)\n{me}.context.step_optimizer({me}.opt{clipping})\n"
-    body: list[cst.BaseStatement] = []
-    for inner in body_of(line):
-        small = simple(inner)
-        if isinstance(small, cst.Return) and small.value is not None:
-            leading = inner.leading_lines  # type: ignore[attr-defined]
-            made = _stepped(inner.with_changes(leading_lines=[]), small.value, after)
-            made[0] = made[0].with_changes(leading_lines=leading)
-            body.extend(made)
-        else:
-            body.append(inner)
-    return with_body(line, body)
-
-
-def _stepped(
-    line: cst.BaseStatement, value: cst.BaseExpression, after: str
-) -> list[cst.BaseStatement]:
-    """Backward and step before the metrics are returned."""
-    elements = value.elements if isinstance(value, cst.Dict) else ()
-    for element in elements:
-        key = getattr(element, "key", None)
-        if isinstance(key, cst.SimpleString) and key.evaluated_value == "loss":
-            loss = code(element.value)
-            if loss.isidentifier():
-                return [*statements(after.replace("(loss)", f"({loss})")), line]
-            changed = line.with_deep_changes(element, value=cst.Name("loss"))
-            return [*statements(f"loss = {loss}\n{after}"), changed]
-    if isinstance(value, cst.Name) and value.value in ("loss", "losses"):
-        return [*statements(after.replace("(loss)", f"({value.value})")), line]
-    body = f"metrics = {code(value)}\n{after}return metrics\n"
-    return statements(body.replace("backward(loss)", 'backward(metrics["loss"])'))
-
-
-def _clip_entries(build: cst.FunctionDef | None, file: File) -> list[cst.DictElement]:
-    if build is None:
-        return []
-    return [
-        element
-        for element in find(build, cst.DictElement)
-        if isinstance(element.value, cst.Call)
-        and file.symbols.path(element.value.func) in _CLIPS
-        and element.value.args
-    ]
-
-
-def _clip(build: cst.FunctionDef | None, file: File) -> str:
-    """``clip_grads`` in the place of a callback that clips."""
-    for element in _clip_entries(build, file):
-        assert isinstance(element.value, cst.Call)
-        value = code(element.value.args[0].value)
-        local = _locals(build)
-        for name, text in local.items():
-            if value == name:
-                value = text
-        function = _CLIPS[file.symbols.path(element.value.func) or ""]
-        file.imports.add("import torch")
-        return f"lambda params: torch.nn.utils.{function}(params, {value})"
-    return ""
-
-
-def _locals(build: cst.FunctionDef | None) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for line in body_of(build) if build is not None else ():
-        small = simple(line)
-        if isinstance(small, cst.Assign):
-            found[code(small.targets[0].target)] = code(small.value)
-    return found
-
-
-def _without_clip(build: cst.FunctionDef, file: File) -> cst.FunctionDef:
-    entries = _clip_entries(build, file)
-    if not entries:
-        return build
-    kept = []
-    for line in body_of(build):
-        for found in find(line, cst.Dict):
-            rest = [e for e in found.elements if e not in entries]
-            if len(rest) < len(found.elements):
-                if rest:
-                    rest[-1] = rest[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
-                line = line.with_deep_changes(found, elements=rest)
-        kept.append(line)
-    used = set().union(
-        *(names_in(line) for line in kept if not isinstance(simple(line), cst.Assign))
-    )
-    return with_body(
-        build,
-        [
-            line
-            for line in kept
-            if not (
-                isinstance(s := simple(line), cst.Assign) and code(s.targets[0].target) not in used
-            )
-        ],
+def _is_super(line: cst.BaseStatement) -> bool:
+    call = call_of(line) if isinstance(simple(line), cst.Expr) else None
+    return (
+        call is not None and code(call.func).startswith("super(") and "__init__" in code(call.func)
     )

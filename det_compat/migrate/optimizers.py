@@ -25,6 +25,7 @@ from det_compat.migrate.syntax import (
     target_of,
     with_body,
 )
+from det_compat.migrate.wrapping import wrappings
 
 _MOVED = ("wrap_optimizer", "wrap_lr_scheduler")
 _WRAPPERS = {
@@ -108,7 +109,8 @@ def configure_optimizers(
         used: the attributes that are used elsewhere, and so stay attributes.
     """
     optimizers, schedulers = plan.all_optimizers, plan.all_schedulers
-    names = {name: f"self.{name}" for name in [*optimizers, *(s.attribute for s in schedulers)]}
+    listed = [*optimizers, *(s.attribute for s in schedulers)]
+    names = {name: _own(name) for name in listed}
     if moved:
         names.update({name: name for name in names if name not in used})
     returned = _returned(plan, [names[name] for name in optimizers], schedulers, names)
@@ -120,14 +122,21 @@ def configure_optimizers(
             leading_lines=[line for line in first.leading_lines if line.comment]  # type: ignore[attr-defined]
         )
     made = with_body(made, [*lines, *body_of(made)])
-    is_kept = any(name.startswith("self.") for name in map(names.get, optimizers) if name)
-    counted = [_counted(optimizers)] if is_kept and not plan.is_automatic else []
+    is_kept = any("self." in name for name in map(names.get, optimizers) if name)
+    starred = [name for name in optimizers if name.startswith("*")]
+    can_count = len(starred) < min(2, len(optimizers))
+    counted = [_counted(optimizers)] if is_kept and can_count and not plan.is_automatic else []
     return [made, *counted, *_stepping_hooks(plan, schedulers)]
+
+
+def _own(attribute: str) -> str:
+    """An attribute, or the elements of one, of the module."""
+    return f"*self.{attribute[1:]}" if attribute.startswith("*") else f"self.{attribute}"
 
 
 def _counted(optimizers: list[str]) -> cst.BaseStatement:
     """Lets Lightning count the steps, without which it saves no checkpoints."""
-    names = ", ".join(f"self.{name}" for name in optimizers)
+    names = ", ".join(map(_own, optimizers))
     return method(f"def on_train_start(self):\n    {names} = self.optimizers()\n")
 
 
@@ -143,7 +152,7 @@ def _returned(
 ) -> str:
     if not plan.is_automatic:
         steps = [names[s.attribute] for s in schedulers]
-        if len(optimizers) == 1 and not steps:
+        if len(optimizers) == 1 and not steps and not optimizers[0].startswith("*"):
             return optimizers[0]
         listed = f"[{', '.join(optimizers)}]"
         return f"{listed}, [{', '.join(steps)}]" if steps else listed
@@ -189,12 +198,15 @@ _TOTAL = "self.trainer.fit_loop.epoch_loop.total_batch_idx"
 
 
 def _step(schedule: Schedule, count: str) -> str:
-    if schedule.frequency == "1":
-        return f"    self.{schedule.attribute}.step()\n"
-    return (
-        f"    if ({count} + 1) % ({schedule.frequency}) == 0:\n"
-        f"        self.{schedule.attribute}.step()\n"
-    )
+    lines = [f"self.{schedule.attribute}.step()"]
+    if schedule.attribute.startswith("*"):
+        lines = [f"for scheduler in self.{schedule.attribute[1:]}:", "    scheduler.step()"]
+    if schedule.frequency != "1":
+        lines = [
+            f"if ({count} + 1) % ({schedule.frequency}) == 0:",
+            *(f"    {line}" for line in lines),
+        ]
+    return "".join(f"    {line}\n" for line in lines)
 
 
 def apply(tree: cst.Module, file: File) -> cst.Module:
@@ -206,6 +218,23 @@ class _Unwrapping(cst.CSTTransformer):
     def __init__(self, file: File) -> None:
         self._file = file
         self._marks: list[list[str]] = []
+        self._appended: set[str] = set()
+        self._methods = {name for plan in file.plans.values() for name in plan.methods}
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
+        found = wrappings(node, self._file.symbols)
+        self._appended |= {w.attribute for w in found if w.is_list and w.member == "wrap_model"}
+
+    def leave_Assign(self, original_node: cst.Assign, updated_node: cst.Assign) -> cst.Assign:
+        """A list of models is a ModuleList, or Lightning does not see them."""
+        value = updated_node.value
+        attribute = code(updated_node.targets[0].target).partition(".")[2]
+        if attribute not in self._appended or not isinstance(value, (cst.List, cst.ListComp)):
+            return updated_node
+        self._file.imports.add("import torch")
+        is_empty = isinstance(value, cst.List) and not value.elements
+        made = "torch.nn.ModuleList()" if is_empty else f"torch.nn.ModuleList({code(value)})"
+        return updated_node.with_changes(value=expression(made))
 
     def visit_SimpleStatementLine(self, node: cst.SimpleStatementLine) -> None:
         self._marks.append([])
@@ -241,7 +270,9 @@ class _Unwrapping(cst.CSTTransformer):
 
     def _is_function(self, node: cst.BaseExpression) -> bool:
         is_known = isinstance(node, cst.Name) and node.value in self._file.functions
-        return is_known or isinstance(node, cst.Lambda)
+        # a method of the trial
+        is_method = isinstance(node, cst.Attribute) and node.attr.value in self._methods
+        return is_known or is_method or isinstance(node, cst.Lambda)
 
     def _without_apex(self, call: cst.Call) -> cst.BaseExpression:
         models, optimizers = argument(call, 0, "models"), argument(call, 1, "optimizers")

@@ -7,11 +7,17 @@ from collections.abc import Iterator
 import libcst as cst
 
 from det_compat.migrate.automatic import is_automatic
+from det_compat.migrate.batch_transfer import stays_put
 from det_compat.migrate.file import Schedule, TrialPlan, WrappedReducer
 from det_compat.migrate.symbols import Symbols
-from det_compat.migrate.syntax import argument, body_of, call_of, code, find, methods, target_of
+from det_compat.migrate.syntax import argument, body_of, code, find, methods
+from det_compat.migrate.wrapping import Wrapping, wrappings
 
-_ARGUMENTS = {"get_data_config": "data", "get_experiment_config": "experiment_config"}
+_ARGUMENTS = {
+    "get_data_config": "data_config",
+    "get_experiment_config": "experiment_config",
+    "get_trial_seed": "experiment_config",
+}
 _MODES = "det_compat.pytorch.LRScheduler.StepMode."
 _BATCH_SIZES = ("get_per_slot_batch_size", "get_global_batch_size")
 
@@ -27,6 +33,7 @@ def plan_of(node: cst.ClassDef, symbols: Symbols) -> TrialPlan:
     plan.calls_init = any(
         "__init__" in code(call.func) for call in find(own.get("__init__", cst.Pass()), cst.Call)
     )
+    plan.stays = stays_put(node, symbols)
     plan.early = _reachable(own, "__init__")
     if "train_batch" in own:
         plan.logged = _returned_names(own["train_batch"])
@@ -77,24 +84,27 @@ def hparams_of(node: cst.CSTNode, symbols: Symbols) -> tuple[list[str], bool, li
 
 
 def _add_wrapped(method: cst.FunctionDef, symbols: Symbols, plan: TrialPlan) -> None:
-    for line in find(method, cst.SimpleStatementLine):
-        call, target = call_of(line), target_of(line)
-        found = symbols.called(call)
-        if call is None or found is None or target is None or "." not in target:
-            continue
-        attribute = target.partition(".")[2]
-        if found[1] == "wrap_optimizer":
+    for found in wrappings(method, symbols):
+        attribute = f"*{found.attribute}" if found.is_list else found.attribute
+        if found.member == "wrap_optimizer" and attribute not in plan.optimizers:
             plan.optimizers.append(attribute)
-        elif found[1] == "wrap_lr_scheduler":
-            plan.schedulers.append(_schedule(call, attribute, symbols))
-        elif found[1] in ("wrap_reducer", "experimental.wrap_reducer"):
-            name = argument(call, 1, "name")
-            is_named = name is not None and code(name) != "None"
-            for_validation = argument(call, 3, "for_validation")
-            if for_validation is None or code(for_validation) != "False":
-                plan.reducers.append(
-                    WrappedReducer(attribute, code(name) if is_named and name else None)
-                )
+        elif found.member == "wrap_lr_scheduler":
+            schedule = _schedule(found.call, attribute, symbols)
+            plan.schedulers += [schedule] if schedule not in plan.schedulers else []
+        elif found.member in ("wrap_reducer", "experimental.wrap_reducer"):
+            _add_reducer(found, plan)
+
+
+def _add_reducer(found: Wrapping, plan: TrialPlan) -> None:
+    name = argument(found.call, 1, "name")
+    for_validation = argument(found.call, 3, "for_validation")
+    if for_validation is not None and code(for_validation) == "False":
+        return
+    known = code(name) if name is not None and code(name) != "None" else None
+    if not found.is_list:
+        plan.reducers.append(WrappedReducer(found.attribute, known))
+    elif known is None or found.loop:
+        plan.reducers.append(WrappedReducer(f"*{found.attribute}", known, found.loop))
 
 
 def _schedule(call: cst.Call, attribute: str, symbols: Symbols) -> Schedule:

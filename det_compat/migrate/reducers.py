@@ -17,6 +17,7 @@ from det_compat.migrate.syntax import (
     with_body,
 )
 
+_REDUCING = ("per_slot_reduce", "cross_slot_reduce")
 _COMPUTE = """\
 def compute(self):
     gathered = [self.per_slot_reduce()]
@@ -81,9 +82,12 @@ class _Reducers(cst.CSTTransformer):
             return updated_node
         own = methods(updated_node)
         is_first = self._file.reducers[name]
-        if is_first and "update" not in own:
+        updating = _updating(own)
+        if is_first and updating is None:
             return marked(updated_node, "a torchmetrics.Metric needs the method update()")
         body = [_method(line, is_first) for line in body_of(updated_node)]
+        if is_first and updating != "update":
+            body.append(statement(f"update = {updating}\n"))
         if is_first:
             if "__init__" not in own:
                 at = 1 if has_docstring(body) else 0
@@ -93,6 +97,14 @@ class _Reducers(cst.CSTTransformer):
             body.append(method(_COMPUTE))
             self._file.imports.update(("import torch", "import torchmetrics"))
         return with_body(updated_node, body)
+
+
+def _updating(own: dict[str, cst.FunctionDef]) -> str | None:
+    """The method that takes the values of a batch: ``update``, or the only one of its kind."""
+    rest = [n for n in own if n not in ("reset", *_REDUCING) and not n.startswith("_")]
+    if "update" in rest:
+        return "update"
+    return rest[0] if len(rest) == 1 else None
 
 
 def _method(line: cst.BaseStatement, is_first: bool) -> cst.BaseStatement:

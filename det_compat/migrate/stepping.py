@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import libcst as cst
 
-from det_compat.migrate.file import File
+from det_compat.migrate.file import File, TrialPlan
 from det_compat.migrate.symbols import Symbols
-from det_compat.migrate.syntax import argument, code, replaced, statements
+from det_compat.migrate.syntax import (
+    argument,
+    body_of,
+    code,
+    find,
+    mentions,
+    names_in,
+    replaced,
+    self_name,
+    statements,
+    with_body,
+)
 
 
 def clipping(clip: cst.BaseExpression | None, optimizer: str) -> list[str]:
@@ -67,3 +78,29 @@ class Stepping(cst.CSTTransformer):
         if last is not first and isinstance(last, cst.SimpleStatementLine):
             lines[-1] = last.with_changes(trailing_whitespace=updated_node.trailing_whitespace)
         return cst.FlattenSentinel(lines)
+
+
+def with_optimizers(method: cst.FunctionDef, plan: TrialPlan, symbols: Symbols) -> cst.FunctionDef:
+    """A method with its steps written out; it asks Lightning for the optimizers it steps."""
+    own = self_name(method)
+    stepped = _stepped(method, own, plan, symbols)
+    changed = method.visit(Stepping(symbols))
+    assert isinstance(changed, cst.FunctionDef)
+    if not plan.is_moved or not stepped:
+        return changed
+    taken = names_in(method.body)
+    if taken & set(plan.optimizers):
+        return changed
+    for attribute in stepped:
+        changed = replaced(changed, f"{own}.{attribute}", attribute)
+    names = [name if name in stepped else "_" for name in plan.optimizers]
+    first = statements(f"{', '.join(names)} = {own}.optimizers()\n")
+    return with_body(changed, [*first, *body_of(changed)])
+
+
+def _stepped(method: cst.FunctionDef, own: str, plan: TrialPlan, symbols: Symbols) -> list[str]:
+    if not any(
+        (f := symbols.called(c)) and f[1] == "step_optimizer" for c in find(method, cst.Call)
+    ):
+        return []
+    return [name for name in plan.optimizers if mentions(method, f"{own}.{name}")]

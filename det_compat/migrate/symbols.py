@@ -168,7 +168,7 @@ class _Resolver(cst.CSTTransformer):
         if node in self._targets:
             return updated
         values = self._facts.values(self._span(node))
-        symbol = _symbol(values, node, self._module(node))
+        symbol = None if _is_copy(values, node) else _symbol(values)
         if symbol is None:
             return updated
         path, part = symbol
@@ -191,9 +191,20 @@ def _is_class_name(values: Values) -> bool:
     return any(isinstance(value, Name) for value in values)
 
 
-def _symbol(
-    values: Values, node: cst.BaseExpression, module: cst.BaseExpression
-) -> tuple[str, str] | None:
+_COUNTERS = ("_epoch_len", "_current_batch_idx", "_aggregation_frequency")
+#: What a context has that is no method.
+_DATA = frozenset(("device", "models", "optimizers", "lr_schedulers", *_COUNTERS))
+
+
+def _is_copy(values: Values, node: cst.Name | cst.Attribute) -> bool:
+    """Whether ``node`` only holds what some attribute of a context was."""
+    name = node.attr.value if isinstance(node, cst.Attribute) else ""
+    return any(
+        isinstance(value, Member) and value.name in _DATA and value.name != name for value in values
+    )
+
+
+def _symbol(values: Values) -> tuple[str, str] | None:
     """The path of what all the values are, and what it is of a context."""
     found: set[tuple[str, str]] = set()
     for value in values:

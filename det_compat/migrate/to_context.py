@@ -1,4 +1,7 @@
-"""``--to context``: trials of Determined 0.12 and PEDL become trials of the context API."""
+"""``--to context``: trials of Determined 0.12 and PEDL become trials of the context API.
+
+PEDL's names have become Determined's before.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,15 @@ import libcst as cst
 from det_compat.check.classes import Hierarchy
 from det_compat.check.generations import DETERMINED_0_12, PEDL, PEDL_STANDARD, TrialClass
 from det_compat.migrate import leftovers
+from det_compat.migrate.configs import config_of
 from det_compat.migrate.facts import Analysis, Facts
 from det_compat.migrate.file import File
 from det_compat.migrate.imports import tidied
-from det_compat.migrate.marks import marked
-from det_compat.migrate.older_trial import in_context_api
+from det_compat.migrate.older_data import find_function
+from det_compat.migrate.older_trial import Older, in_context_api
 from det_compat.migrate.symbols import resolve
 
 _OLD = (DETERMINED_0_12, PEDL, PEDL_STANDARD)
-_PEDL = "MIGRATION.md#pedl"
 
 
 class Context:
@@ -33,11 +36,7 @@ class Context:
         facts = self._analysis.facts(path)
         if facts is None:
             return []
-        return [
-            name
-            for name, generation in old_trials(facts, self._analysis.inference.hierarchy).items()
-            if generation in _CAN
-        ]
+        return [*old_trials(facts, self._analysis.inference.hierarchy)]
 
     def migrated(self, path: Path) -> bytes | None:
         """The new text of a file; None if there is no older trial in it.
@@ -51,9 +50,19 @@ class Context:
             return None
         tree, symbols = resolve(self._sources[path], facts)
         file = File(path, symbols, {})
-        tree = tree.visit(_OlderTrials(file, old))
+        known = {name: self._older(path, name, kind) for name, kind in old.items()}
+        tree = tree.visit(_OlderTrials(file, known))
         tree = leftovers.restore(tree, file)
         return tidied(tree, file.imports, file.kept).bytes
+
+    def _older(self, path: Path, name: str, generation: str) -> Older:
+        config = config_of(path, name)
+        names = ("make_data_loaders", "download_data")
+        return Older(
+            is_standard=generation == PEDL_STANDARD,
+            hparams=config.hyperparameters.constants() if config is not None else {},
+            functions={n: find_function(n, path, name, self._analysis) for n in names},
+        )
 
 
 def old_trials(facts: Facts, hierarchy: Hierarchy) -> dict[str, str]:
@@ -67,21 +76,13 @@ def old_trials(facts: Facts, hierarchy: Hierarchy) -> dict[str, str]:
     return found
 
 
-_CAN = (DETERMINED_0_12,)
-
-
 class _OlderTrials(cst.CSTTransformer):
-    def __init__(self, file: File, old: dict[str, str]) -> None:
+    def __init__(self, file: File, known: dict[str, Older]) -> None:
         self._file = file
-        self._old = old
+        self._known = known
 
     def leave_ClassDef(
         self, original_node: cst.ClassDef, updated_node: cst.ClassDef
     ) -> cst.BaseStatement:
-        generation = self._old.get(updated_node.name.value)
-        if generation is None:
-            return updated_node
-        if generation not in _CAN:
-            message = "trials of PEDL are rewritten by hand: the context API has loader methods"
-            return marked(updated_node, message, _PEDL)
-        return in_context_api(updated_node, self._file)
+        older = self._known.get(updated_node.name.value)
+        return updated_node if older is None else in_context_api(updated_node, self._file, older)

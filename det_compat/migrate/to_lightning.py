@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import keyword
 from pathlib import Path
 
 import libcst as cst
@@ -21,22 +22,26 @@ from det_compat.migrate import (
     optimizers,
     reducers,
     reserved,
+    scripts,
     stepping,
     tensorboard,
+    training_report,
     trial_class,
     types,
     unassigned,
 )
+from det_compat.migrate.batch_transfer import collates_arrays
 from det_compat.migrate.configs import config_of
 from det_compat.migrate.facts import Analysis, Facts
 from det_compat.migrate.file import File, TrialPlan
 from det_compat.migrate.plan import decide, hparams_of, plan_of
 from det_compat.migrate.symbols import resolve
-from det_compat.migrate.syntax import find
+from det_compat.migrate.syntax import find, simple, target_of
 from det_compat.migrate.to_context import old_trials
 
 _PASSES = (
     reserved.apply,
+    scripts.apply,
     trial_class.apply,
     stepping.apply,
     aliases.apply,
@@ -46,6 +51,7 @@ _PASSES = (
     members.apply,
     functions.apply,
     callbacks.apply,
+    training_report.apply,
     reducers.apply,
     types.apply,
     leftovers.apply,
@@ -89,12 +95,12 @@ class Lightning:
         tree, file = self._files[path]
         for apply in _PASSES:
             tree = apply(tree, file)
-        return imports.tidied(tree, file.imports, file.kept).bytes
+        return imports.tidied(tree, file.imports, file.kept, file.local).bytes
 
     def _read(self, path: Path, source: bytes, facts: Facts) -> None:
         tree, symbols = resolve(source, facts)
         file = File(path, symbols, {})
-        file.functions = {*dir(builtins)}
+        file.functions, file.names = {*dir(builtins)}, _bound(tree)
         file.functions |= {node.name.value for node in find(tree, cst.FunctionDef)}
         tree = unassigned.apply(tree, file)
         nodes = {node.name.value: node for node in find(tree, cst.ClassDef)}
@@ -123,10 +129,13 @@ class Lightning:
             plan.is_root = any(path for path in own)
             is_alone = not plan.parents and not hierarchy.children(scope)
             plan.is_whole = is_alone and plan.is_root and not self._calls_methods(plan)
+        trials = {plan.name: plan for plan in self._plans.values()}
+        arrays = collates_arrays(tree for tree, _ in self._files.values())
         for tree, file in self._files.values():
+            file.trials = trials
             for node in find(tree, cst.ClassDef):
                 if node.name.value in file.plans:
-                    self._complete(file.plans[node.name.value], node, tree, file)
+                    self._complete(file.plans[node.name.value], node, tree, file, arrays)
 
     def _calls_methods(self, plan: TrialPlan) -> bool:
         """Whether some code calls the methods that would become Lightning's."""
@@ -141,17 +150,21 @@ class Lightning:
         )
         return any(name in names for name in called)
 
-    def _complete(self, plan: TrialPlan, node: cst.ClassDef, tree: cst.Module, file: File) -> None:
+    def _complete(
+        self, plan: TrialPlan, node: cst.ClassDef, tree: cst.Module, file: File, arrays: bool
+    ) -> None:
         names, is_open, arguments = hparams_of(tree, file.symbols)
         plan.hparams = [*dict.fromkeys([*plan.hparams, *names])]
         plan.is_open = plan.is_open or is_open or not plan.is_whole
         plan.arguments = [*dict.fromkeys([*plan.arguments, *arguments])]
         config = config_of(file.path, plan.name)
-        if config is not None and plan.is_whole:
+        plan.arrays = plan.is_root and arrays
+        asks = bool(plan.hparams or plan.is_open)
+        if config is not None and plan.is_whole and asks:
             plan.defaults = config.hyperparameters.constants()
             known = config.hyperparameters.space
             plan.hparams = [*dict.fromkeys([*plan.hparams, *known])]
-            plan.is_open = not all(name.isidentifier() for name in known)
+            plan.is_open = not all(map(_is_parameter, known))
         in_file = [
             c
             for c in find(tree, cst.Call)
@@ -163,3 +176,21 @@ class Lightning:
             if (f := file.symbols.called(c)) and f[1] == "step_optimizer"
         ]
         decide(plan, node, file.symbols, len(in_file) > len(in_class))
+
+
+def _is_parameter(name: str) -> bool:
+    return name.isidentifier() and not keyword.iskeyword(name)
+
+
+def _bound(tree: cst.Module) -> set[str]:
+    """The names that a file binds at its top level."""
+    bound: set[str] = set()
+    for line in tree.body:
+        small = simple(line)
+        if isinstance(small, (cst.Import, cst.ImportFrom)):
+            is_star = isinstance(small.names, cst.ImportStar)
+            bound |= set() if is_star else {imports.bound_name(a) for a in small.names}  # type: ignore[union-attr]
+        elif isinstance(line, (cst.FunctionDef, cst.ClassDef)):
+            bound.add(line.name.value)
+        bound |= {target_of(line) or ""}
+    return bound

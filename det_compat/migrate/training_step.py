@@ -8,7 +8,7 @@ from det_compat.migrate.automatic import place_of_step
 from det_compat.migrate.file import TrialPlan
 from det_compat.migrate.logging_calls import Logged, parameters
 from det_compat.migrate.marks import above, comments_of
-from det_compat.migrate.stepping import Stepping, clipping
+from det_compat.migrate.stepping import clipping, with_optimizers
 from det_compat.migrate.symbols import Symbols
 from det_compat.migrate.syntax import (
     argument,
@@ -16,7 +16,6 @@ from det_compat.migrate.syntax import (
     call_of,
     code,
     find,
-    mentions,
     names_in,
     replaced,
     self_name,
@@ -45,8 +44,14 @@ def _automatic(method: cst.FunctionDef, symbols: Symbols) -> list[cst.BaseStatem
     body = [*body_of(method)]
     backward, step = call_of(body[place]), call_of(body[place + 1])
     assert backward is not None and step is not None
-    loss = code(backward.args[0].value)
+    given = backward.args[0].value
     comments = [*comments_of(body[place]), *comments_of(body[place + 1])]
+    loss = given.value if isinstance(given, cst.Name) else "loss"
+    if not isinstance(given, cst.Name):
+        after = [_with_loss(line, code(given)) for line in body[place + 2 :]]
+        body[place:] = [*body[place : place + 2], *after]
+        body.insert(place, statements(f"loss = {code(given)}\n")[0])
+        place += 1
     body[place : place + 2] = []
     if place < len(body):
         body[place] = above(body[place], comments)
@@ -58,6 +63,17 @@ def _automatic(method: cst.FunctionDef, symbols: Symbols) -> list[cst.BaseStatem
     if clip is not None and code(clip) != "None":
         made.append(_clipping_hook(clip, own))
     return made
+
+
+def _with_loss(line: cst.BaseStatement, expression: str) -> cst.BaseStatement:
+    """A statement with ``loss`` for the expression that it is, where that is in it."""
+    for kind in (cst.Subscript, cst.Attribute, cst.Call):
+        for found in find(line, kind):
+            if code(found) == expression:
+                changed = line.deep_replace(found, cst.Name("loss"))
+                assert isinstance(changed, cst.BaseStatement)
+                return _with_loss(changed, expression)
+    return line
 
 
 def _clipping_hook(clip: cst.BaseExpression, own: str) -> cst.BaseStatement:
@@ -78,32 +94,6 @@ def _manual(method: cst.FunctionDef, plan: TrialPlan, symbols: Symbols) -> cst.F
     loss = losses[0] if len(set(losses)) == 1 and losses[0].isidentifier() else ""
     method = Logged(own, loss=loss).in_method(method)
     return with_optimizers(method, plan, symbols)
-
-
-def with_optimizers(method: cst.FunctionDef, plan: TrialPlan, symbols: Symbols) -> cst.FunctionDef:
-    """A method with its steps written out; it asks Lightning for the optimizers it steps."""
-    own = self_name(method)
-    stepped = _stepped(method, own, plan, symbols)
-    changed = method.visit(Stepping(symbols))
-    assert isinstance(changed, cst.FunctionDef)
-    if not plan.is_whole or not stepped:
-        return changed
-    taken = names_in(method.body)
-    if taken & set(plan.optimizers):
-        return changed
-    for attribute in stepped:
-        changed = replaced(changed, f"{own}.{attribute}", attribute)
-    names = [name if name in stepped else "_" for name in plan.optimizers]
-    first = statements(f"{', '.join(names)} = {own}.optimizers()\n")
-    return with_body(changed, [*first, *body_of(changed)])
-
-
-def _stepped(method: cst.FunctionDef, own: str, plan: TrialPlan, symbols: Symbols) -> list[str]:
-    if not any(
-        (f := symbols.called(c)) and f[1] == "step_optimizer" for c in find(method, cst.Call)
-    ):
-        return []
-    return [name for name in plan.optimizers if mentions(method, f"{own}.{name}")]
 
 
 def _renamed(method: cst.FunctionDef, returns: str = "") -> cst.FunctionDef:

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 
 import libcst as cst
 
+from det_compat.migrate.batch_transfer import hooks as transfer_hooks
 from det_compat.migrate.file import File, TrialPlan
 from det_compat.migrate.init_method import with_arguments
+from det_compat.migrate.late_values import late_values
 from det_compat.migrate.marks import marked
 from det_compat.migrate.optimizers import configure_optimizers, moved_lines
+from det_compat.migrate.stepping import with_optimizers
 from det_compat.migrate.symbols import Symbols
 from det_compat.migrate.syntax import (
     argument,
@@ -24,7 +27,7 @@ from det_compat.migrate.syntax import (
     simple,
     with_body,
 )
-from det_compat.migrate.training_step import training_step, with_optimizers
+from det_compat.migrate.training_step import training_step
 from det_compat.migrate.validation_step import (
     BATCH_SIZE,
     ReducerNames,
@@ -75,15 +78,19 @@ class _Rewriting:
         """The class."""
         plan, init = self._plan, self._own.get("__init__")
         moved: list[cst.BaseStatement] = []
+        late: list[cst.BaseStatement] = []
         if init is not None and plan.is_whole:
+            gone, late = late_values(init, self._own, plan, self._file.symbols)
+            init = with_body(init, [s for i, s in enumerate(body_of(init)) if i not in gone])
             indices = moved_lines(init, plan, self._file.symbols, self._own)
+            plan.is_moved = bool(indices)
             moved = [body_of(init)[i] for i in indices]
             init = with_body(init, [s for i, s in enumerate(body_of(init)) if i not in indices])
         body = self._methods()
         made: list[cst.BaseStatement] = []
         needs_init = plan.is_root and (self._defines_trial() or init is not None)
         if init is not None or needs_init:
-            made.append(with_arguments(init, plan, self._file))
+            made += [with_arguments(init, plan, self._file), *late]
         if plan.optimizers or plan.schedulers or (plan.is_root and plan.all_optimizers):
             used = self._used_attributes(body, init)
             made.extend(configure_optimizers(plan, moved, used))
@@ -148,7 +155,9 @@ class _Rewriting:
         self, body: list[cst.BaseStatement], init: cst.FunctionDef | None
     ) -> set[str]:
         nodes = [*body, *self._others, *([init] if init is not None else [])]
-        used = {n.attr.value for node in nodes for n in find(node, cst.Attribute)}
+        attributes = [n for node in nodes for n in find(node, cst.Attribute)]
+        # torch.optim has an lr_scheduler, too
+        used = {n.attr.value for n in attributes if not code(n.value).endswith("optim")}
         if not self._plan.is_automatic:
             used |= {s.attribute for s in self._plan.schedulers if s.interval}
         return used
@@ -163,6 +172,7 @@ class _Rewriting:
         if self._keeps_gradients():
             made.append(method(_KEEPING))
         made.extend(reducer_hooks(plan.reducers))
+        made.extend(transfer_hooks(plan.stays, plan.arrays))
         return made
 
     def _keeps_gradients(self) -> bool:

@@ -37,7 +37,8 @@ def validation_step(
     renamed = {name: f"val_{name}" for name in plan.logged & validated}
     if any(new in validated for new in renamed.values()):
         renamed = {}
-    method = Logged(own, options=options, renamed=renamed).in_method(method)
+    by = "" if plan.evaluates_whole else fx or "mean"
+    method = Logged(own, options=options, renamed=renamed, reduction=by).in_method(method)
     return _renamed(method)
 
 
@@ -85,17 +86,38 @@ def reducer_hooks(reducers: list[WrappedReducer]) -> list[cst.BaseStatement]:
     """The hooks that reset reducers before a validation, and log them after it."""
     if not reducers:
         return []
-    resets = "\n".join(f"    self.{reducer.attribute}.reset()" for reducer in reducers)
-    logs = "\n".join(
-        f"    self.log({reducer.name}, self.{reducer.attribute}.compute())"
-        if reducer.name
-        else f"    self.log_dict(self.{reducer.attribute}.compute())"
-        for reducer in reducers
-    )
+    resets = "\n".join(_reset(reducer) for reducer in reducers)
+    logs = "\n".join(_log(reducer) for reducer in reducers)
     return [
-        made_method(f"def on_validation_epoch_start(self):\n{resets}\n"),
+        made_method(f"def on_validation_start(self):\n{resets}\n"),
         made_method(f"def on_validation_epoch_end(self):\n{logs}\n"),
     ]
+
+
+def _reset(reducer: WrappedReducer) -> str:
+    if not reducer.attribute.startswith("*"):
+        return f"    self.{reducer.attribute}.reset()"
+    return f"    for reducer in self.{reducer.attribute[1:]}:\n        reducer.reset()"
+
+
+def _log(reducer: WrappedReducer) -> str:
+    name, attribute = reducer.name, reducer.attribute.removeprefix("*")
+    if attribute == reducer.attribute:
+        logged = _logged(name, f"self.{attribute}")
+        return f"    {logged}"
+    loop = f"reducer in self.{attribute}"
+    if name is not None:
+        target, _, values = reducer.loop.partition(" in ")
+        if "enumerate(" not in values and values.startswith("range(len("):
+            loop = f"{target}, reducer in enumerate(self.{attribute})"
+        else:
+            loop = f"({target}), reducer in zip({values}, self.{attribute})"
+    return f"    for {loop}:\n        {_logged(name, 'reducer')}"
+
+
+def _logged(name: str | None, reducer: str) -> str:
+    value = f"{reducer}.compute()"
+    return f"self.log_dict({value})" if name is None else f"self.log({name}, {value})"
 
 
 def _literal_names(method: cst.FunctionDef) -> set[str]:

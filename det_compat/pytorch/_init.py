@@ -69,6 +69,7 @@ def init(
             core_context=core.Context(
                 checkpoint=None if task is None else task_checkpoints(task),
                 distributed=distributed,
+                train=_searched_train_context(distributed, task, path),
                 tensorboard_path=path,
             ),
             trial_seed=experiment_seed(exp_conf) if task is None else task.trial_seed,
@@ -93,6 +94,16 @@ def _tensorboard_path(distributed: core.DistributedContext, task: Task | None) -
     if task is not None:
         return Path(task.run_dir) / "tensorboard"
     return new_tensorboard_path() if distributed.size == 1 else shared_tensorboard_path()
+
+
+def _searched_train_context(
+    distributed: core.DistributedContext, task: Task | None, path: Path
+) -> core.TrainContext | None:
+    if task is None or task.search is None or distributed.rank != 0:
+        return None
+    from det_compat.search.script_reports import SearchedTrainContext
+
+    return SearchedTrainContext(path, task.search)
 
 
 def _set_random_seeds(seed: int) -> None:

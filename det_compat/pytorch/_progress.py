@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from det_compat.errors import InternalException
 
@@ -14,6 +15,7 @@ class TrialProgress:
 
     def __init__(self) -> None:
         self._epoch_len: int | None = None
+        self._count_epoch: Callable[[], int] | None = None
         self._current_batch_idx: int | None = None
         self._stop_requested = False
 
@@ -41,6 +43,8 @@ class TrialProgress:
         return self._current_batch_idx
 
     def _epoch_length(self) -> int:
+        if self._epoch_len is None and self._count_epoch is not None:
+            self._epoch_len = self._count_epoch()
         if self._epoch_len is None:
             raise InternalException("the training data loader is not built yet")
         return self._epoch_len

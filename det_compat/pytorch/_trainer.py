@@ -98,6 +98,9 @@ class Trainer:
                 "profiling_enabled has no effect off a Determined cluster; call "
                 "context.set_profiler(...) in the trial's __init__"
             )
+        if task is not None and task.search is not None:
+            periods["validation_period"] = self._rungs_too(periods["validation_period"], task)
+            checkpoint_policy = "all"
         with preserved_random_state():
             from det_compat.adapters.fit import fit
 
@@ -113,11 +116,22 @@ class Trainer:
             test_mode=test_mode,
         )
 
+    def _rungs_too(self, period: TrainUnit, task: Task) -> TrainUnit:
+        from det_compat.config.lengths import parse_length
+        from det_compat.search.validations import RungsToo
+
+        rungs = [parse_length(length) for length in task.validate_at]
+        size = batch_size(task.hparams, self._context.distributed.size)
+        return Batch(RungsToo(period, rungs, size, self._context._epoch_length))
+
 
 def _length_in_config(task: Task) -> TrainUnit | None:
     from det_compat.config.lengths import Unit, parse_length
 
-    length = task.config["searcher"].get("max_length")
+    searcher = task.config["searcher"]
+    length = searcher.get("max_length")
+    if searcher.get("time_metric") in ("batches", "epochs", "records"):
+        length = {searcher["time_metric"]: searcher["max_time"]}
     if not isinstance(length, dict):
         return None
     period = parse_length(length).period(batch_size(task.hparams))

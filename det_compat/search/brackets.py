@@ -16,7 +16,8 @@ class Bracket:
 
     Attributes:
         rungs: lengths at which trials are compared, the last being the whole length, in the unit
-            of the searcher's ``max_length``. One rung means that no trial is stopped early.
+            of the searcher's ``max_length``. One rung means that no trial is stopped early, none
+            that only the script knows its length.
         max_trials: trials in all.
         max_concurrent_trials: trials at once.
     """
@@ -26,28 +27,32 @@ class Bracket:
     max_concurrent_trials: int
 
 
-def brackets(searcher: Searcher, grid_points: int = 0) -> tuple[Bracket, ...]:
+def brackets(
+    searcher: Searcher, grid_points: int = 0, *, is_script: bool = False
+) -> tuple[Bracket, ...]:
     """The brackets of ``searcher``, as Determined 0.38 makes them, the one with most rungs first.
 
     Args:
         searcher: of an experiment config.
         grid_points: how many points a grid search has.
+        is_script: whether a trial may know by itself how long it is.
 
     Raises:
         SearchError: the searcher is refused, or has no length.
     """
     if searcher.refusal:
         raise SearchError(f"searcher.name {searcher.written_name}: {searcher.refusal}")
-    if searcher.max_length is None:
+    length, is_halving = searcher.max_length, searcher.name in ("adaptive_asha", "async_halving")
+    if length is None and (is_halving or not is_script):
         raise SearchError("the config does not say how long a trial is: set searcher.max_length")
-    if searcher.name == "adaptive_asha":
-        return _adaptive(searcher, searcher.max_length.value)
-    if searcher.name == "async_halving":
-        return (_halving(searcher, searcher.max_length.value),)
+    if length is not None and searcher.name == "adaptive_asha":
+        return _adaptive(searcher, length.value)
+    if length is not None and searcher.name == "async_halving":
+        return (_halving(searcher, length.value),)
     counts = {"single": 1, "grid": grid_points, "random": searcher.max_trials or 0}
     trials = counts[searcher.name]
     at_once = searcher.max_concurrent_trials or trials
-    return (Bracket((searcher.max_length.value,), trials, at_once),)
+    return (Bracket(() if length is None else (length.value,), trials, at_once),)
 
 
 def _halving(searcher: Searcher, length: int) -> Bracket:

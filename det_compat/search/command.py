@@ -40,7 +40,9 @@ def add_parser(commands: _Commands) -> None:
         "--resume", action="store_true", help="go on with the interrupted search in the folder"
     )
     parser.add_argument(
-        "--address", help="of a Ray cluster, whose machines see the folders under the same paths"
+        "--address",
+        help="of a Ray cluster (HOST:PORT, or auto), whose machines have det_compat and see the "
+        "folders under the same paths",
     )
     parser.set_defaults(command=_search)
 
@@ -52,13 +54,22 @@ def _search(args: argparse.Namespace) -> int:
     try:
         search = _prepared(args)
         _announce(search)
-        search.run(args.address)
+        return _run(search, args)
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 1
     except (ImportError, OSError, SearchError) as error:
         print(f"det-compat: {error}", file=sys.stderr)
         return 2
+
+
+def _run(search: Search, args: argparse.Namespace) -> int:
+    try:
+        search.run(args.address)
+    except KeyboardInterrupt:
+        # a second one, or one before the trials began: Tune takes the first
+        print(f"interrupted; go on with\n  {_resuming(search, args)}")
+        return _INTERRUPTED
     return _finish(search, args)
 
 
@@ -74,11 +85,13 @@ def _announce(search: Search) -> None:
         print(note)
     print(f"{plan.max_trials} trials, by {plan.metric} ({plan.mode}imum), in {search.folder.path}")
     for number, bracket in enumerate(plan.brackets):
-        rungs = ", ".join(map(str, bracket.rungs))
         unit = plan.time_metric or plan.unit.value
+        rungs = f"rungs at {', '.join(map(str, bracket.rungs))} {unit}"
+        trials = bracket.max_trials
         print(
-            f"  bracket {number}: {bracket.max_trials} trials, at most "
-            f"{bracket.max_concurrent_trials} at once, rungs at {rungs} {unit}"
+            f"  bracket {number}: {trials} trials, at most "
+            f"{min(bracket.max_concurrent_trials, trials)} at once, "
+            f"{rungs if bracket.rungs else 'each as long as the script says'}"
         )
     sys.stdout.flush()
 
@@ -105,18 +118,26 @@ def _finish(search: Search, args: argparse.Namespace) -> int:
 
 def _resuming(search: Search, args: argparse.Namespace) -> str:
     words = ["det-compat", "search", args.config, *filter(None, [args.model_dir])]
-    return shlex.join([*words, "--run-dir", str(search.folder.path), "--resume"])
+    cluster = ["--address", args.address] if args.address else []
+    return shlex.join([*words, "--run-dir", str(search.folder.path), *cluster, "--resume"])
 
 
 def _name_best(search: Search, results: list[TrialResult]) -> int:
-    if not results or results[0].metric is None:
-        print(f"no trial has reported a number as {search.plan.metric}", file=sys.stderr)
+    if not results or results[0].metric is None or results[0].has_failed:
+        print(
+            f"no trial that did not fail has reported a number as {search.plan.metric}",
+            file=sys.stderr,
+        )
         return 1
     valid = sum(result.status.value != "invalid_hp" for result in results)
     if valid < search.plan.max_trials:
         print(f"{valid} of {search.plan.max_trials} trials had hyperparameters that could be used")
     best = results[0]
     print(f"best: trial {best.index}, {search.plan.metric} {best.metric:.6g}")
+    config = search.folder.trial(best.index).folder / "config.yaml"
+    if config.exists():
+        command = ["det-compat", "fit", str(config), str(search.task.model_dir)]
+        print(f"train it: {shlex.join(command)}")
     if best.checkpoint:
         target = Path("best.safetensors")
         print(f"export it: det-compat checkpoint export {shlex.quote(best.checkpoint)} {target}")

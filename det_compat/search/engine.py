@@ -6,6 +6,7 @@ import contextlib
 import functools
 import logging
 import os
+import socket
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 import ray
 from ray import tune
 
+from det_compat.search.attempt import TrialTask
 from det_compat.search.errors import SearchError
 from det_compat.search.live import LiveTable
+from det_compat.search.plan import SearchPlan
 from det_compat.search.scheduler import BracketScheduler
 from det_compat.search.suggestions import Suggestions
-from det_compat.search.trial import TrialTask, run_trial
+from det_compat.search.trial import run_trial
 
 if TYPE_CHECKING:
     from ray.tune import ResultGrid
@@ -35,6 +38,11 @@ _ENVIRONMENT = {
     # the reporters whose place LiveTable takes; the newer ones cannot be silenced
     "RAY_AIR_NEW_OUTPUT": "0",
 }
+#: Where there is no dashboard, Ray Train finds out at once, and not after 12 seconds a trial.
+NO_DASHBOARD = {"RAY_API_SERVER_ADDRESS": "http://127.0.0.1:9"}
+_PATIENCE = 10  # seconds
+# bytes: Tune takes no empty reservation
+_NEXT_TO_NOTHING = {"memory": 2.0**20}
 
 
 def run_search(task: TrialTask, *, is_resumed: bool, address: str | None) -> ResultGrid:
@@ -50,12 +58,12 @@ def run_search(task: TrialTask, *, is_resumed: bool, address: str | None) -> Res
         SearchError: no machine can run a trial.
     """
     with _environment(), _quiet(), _connected(address):
-        resources = _resources(task.plan.slots)
+        resources, at_once = _resources(task.plan)
         train = tune.with_resources(functools.partial(run_trial, task=task), resources)
-        return _tuner(task, train, is_resumed=is_resumed).fit()
+        return _tuner(task, train, at_once, is_resumed=is_resumed).fit()
 
 
-def _tuner(task: TrialTask, train: Any, *, is_resumed: bool) -> tune.Tuner:
+def _tuner(task: TrialTask, train: Any, at_once: int | None, *, is_resumed: bool) -> tune.Tuner:
     path = task.folder.path / "tune"
     if is_resumed and tune.Tuner.can_restore(str(path)):
         return tune.Tuner.restore(str(path), trainable=train, resume_unfinished=True)
@@ -68,6 +76,7 @@ def _tuner(task: TrialTask, train: Any, *, is_resumed: bool) -> tune.Tuner:
             search_alg=Suggestions(plan, task.folder),
             scheduler=BracketScheduler(plan, task.folder),
             num_samples=-1,
+            max_concurrent_trials=at_once,
             reuse_actors=False,
             trial_name_creator=_name,
             trial_dirname_creator=_name,
@@ -121,33 +130,52 @@ def _connected(address: str | None) -> Iterator[None]:
         yield
         return
     variables = {"PYTHONPATH": os.pathsep.join(filter(None, [_CHECKOUT, os.getenv("PYTHONPATH")]))}
-    ray.init(
-        address=address or "local",
-        include_dashboard=None if address else False,
-        log_to_driver=False,
-        configure_logging=False,
-        runtime_env={"env_vars": variables},
-    )
+    if address is None:
+        variables |= NO_DASHBOARD
+    try:
+        _check_reachable(address)
+        ray.init(
+            address=address or "local",
+            include_dashboard=None if address else False,
+            log_to_driver=False,
+            configure_logging=False,
+            runtime_env={"env_vars": variables},
+        )
+    except (ConnectionError, TimeoutError, socket.gaierror) as error:
+        raise SearchError(
+            f"cannot connect to a Ray cluster at {address}: {error}. See whether it runs (`ray "
+            f"status --address {address}`); one that was started with a token wants "
+            "RAY_AUTH_MODE=token here too"
+        ) from error
     try:
         yield
     finally:
         ray.shutdown()
 
 
-def _resources(slots: int) -> dict[str, float]:
-    """What Ray reserves for a trial: GPUs where there are any, else as many cores."""
+def _check_reachable(address: str | None) -> None:
+    """Raise OSError if nothing answers at ``address``; Ray would try for minutes."""
+    host, _, port = (address or "").rpartition("://")[2].rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
+
+
+def _resources(plan: SearchPlan) -> tuple[dict[str, float], int | None]:
+    """What Tune reserves for a trial, and how many trials there may be at once.
+
+    Ray Train reserves what the processes of a trial of several slots need: for such a trial Tune
+    reserves next to nothing, and the number of trials is limited to those that have a place.
+    """
     total = ray.cluster_resources()  # type: ignore[no-untyped-call]
-    devices = max(slots, 1)
-    has_gpus = slots > 0 and total.get("GPU", 0) > 0
-    if has_gpus and slots > 1:
+    kind = "GPU" if plan.slots > 0 and total.get("GPU", 0) > 0 else "CPU"
+    devices = max(plan.slots, 1)
+    places = int(total.get(kind, 0)) // devices
+    if places == 0:
         raise SearchError(
-            f"resources.slots_per_trial is {slots}, and a search trains each trial on one GPU: set "
-            "it to 1, the global batch size stays the same"
+            f"resources.slots_per_trial is {plan.slots}, and there are {total.get(kind, 0):g} "
+            f"{'GPUs' if kind == 'GPU' else 'CPU cores'}: lower it, or pass --address of a Ray "
+            "cluster"
         )
-    kind = "GPU" if has_gpus else "CPU"
-    if devices > total.get(kind, 0):
-        raise SearchError(
-            f"resources.slots_per_trial is {slots}, and there are {total.get(kind, 0):g} "
-            f"{'GPUs' if has_gpus else 'CPU cores'}: lower it, or pass --address of a Ray cluster"
-        )
-    return {"CPU": 1, "GPU": devices} if has_gpus else {"CPU": devices}
+    if plan.processes > 1:
+        return _NEXT_TO_NOTHING, places
+    return ({"CPU": 1, "GPU": devices} if kind == "GPU" else {"CPU": devices}), None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 
 _PACKAGES = ("matplotlib", "ray", "rich")
-_OF_TUNE = ("pandas", "pyarrow", "tensorboardX")
+_OF_RAY = ("pandas", "pyarrow", "pydantic", "tensorboardX")
 
 
 def check_extra() -> None:
@@ -14,7 +14,7 @@ def check_extra() -> None:
     Raises:
         ImportError: it is not.
     """
-    missing = [name for name in (*_PACKAGES, *_OF_TUNE) if importlib.util.find_spec(name) is None]
+    missing = [name for name in (*_PACKAGES, *_OF_RAY) if importlib.util.find_spec(name) is None]
     if missing:
         raise ImportError(
             f"a hyperparameter search needs {', '.join(missing)}: pip install 'det-compat[search]'"

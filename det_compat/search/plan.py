@@ -30,6 +30,7 @@ class SearchPlan:
         points: of a grid, in the order in which they are tried; None if they are drawn.
         seed: what draws depend on.
         slots: devices a trial.
+        is_script: whether a trial is a script, which starts its processes itself.
         max_restarts: how often a trial that dies is started again.
         notes: what a user of an older searcher should know.
     """
@@ -46,6 +47,7 @@ class SearchPlan:
     seed: int
     slots: int
     max_restarts: int
+    is_script: bool = False
     notes: tuple[str, ...] = ()
 
     @property
@@ -57,6 +59,11 @@ class SearchPlan:
     def max_trials(self) -> int:
         """Trials in all brackets."""
         return sum(bracket.max_trials for bracket in self.brackets)
+
+    @property
+    def processes(self) -> int:
+        """Processes a trial that the search starts: one for each slot, or a script."""
+        return 1 if self.is_script else max(self.slots, 1)
 
     @property
     def logarithmic(self) -> set[str]:
@@ -78,6 +85,8 @@ class SearchPlan:
             SearchError: ``metrics`` has not what the unit is counted by.
         """
         rungs = self.brackets[bracket].rungs
+        if not rungs:
+            return 0
         if self.unit is Unit.RECORDS:
             size = batch_size(hparams, self.slots)
             in_batches = [Length(rung, self.unit).batches(size) for rung in rungs]
@@ -115,17 +124,17 @@ def plan_search(config: ExperimentConfig, seed: int) -> SearchPlan:
         raise SearchError("the config names no searcher.metric to compare trials by")
     is_grid = searcher.name == "grid"
     points = tuple(reversed(grid(config.hyperparameters))) if is_grid else None
-    found = brackets(searcher, len(points or ()))
-    assert searcher.max_length is not None
-    unit = searcher.max_length.unit
-    if unit is Unit.CUSTOM and searcher.time_metric is None:
+    is_script = config.entrypoint is not None and config.entrypoint.trial is None
+    found = brackets(searcher, len(points or ()), is_script=is_script)
+    length = searcher.max_length
+    if length is not None and length.unit is Unit.CUSTOM and searcher.time_metric is None:
         # the message says what to write
-        _refuse_bare(searcher.max_length)
+        _refuse_bare(length)
     return SearchPlan(
         name=config.name or "search",
         brackets=found,
         divisor=searcher.divisor,
-        unit=unit,
+        unit=Unit.CUSTOM if length is None else length.unit,
         time_metric=searcher.time_metric,
         metric=searcher.metric,
         smaller_is_better=searcher.smaller_is_better,
@@ -134,6 +143,7 @@ def plan_search(config: ExperimentConfig, seed: int) -> SearchPlan:
         seed=seed if config.seed is None else config.seed,
         slots=config.slots_per_trial,
         max_restarts=config.max_restarts,
+        is_script=is_script,
         notes=config.notes,
     )
 

@@ -6,12 +6,19 @@ killed leaves at worst a last line that is cut off, which is not read.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
+
+from det_compat.search.errors import SearchError
+
+_DIED = "the trial's process died: it may have run out of memory, or not see the search's folder"
 
 
 class Status(str, Enum):
@@ -54,6 +61,7 @@ class TrialRecord:
         self.folder = folder
         self._reports = folder / "reports.jsonl"
         self._end = folder / "end.json"
+        self._error = folder / "error.txt"
 
     def begin(self, index: int, bracket: int, hparams: dict[str, Any]) -> None:
         """Note what the trial is."""
@@ -81,15 +89,19 @@ class TrialRecord:
         found = {report.batches: report for report in filter(None, map(_report, lines))}
         return sorted(found.values(), key=lambda report: report.batches)
 
+    def forget_error(self) -> None:
+        """Forget what an earlier start of the trial died of."""
+        self._error.unlink(missing_ok=True)
+
     def note_error(self, text: str) -> None:
-        """Note the traceback of an exception that ends the trial's process."""
-        (self.folder / "error.txt").write_text(text, "utf-8")
+        """Note the traceback of an exception that ends a process of the trial; the first counts."""
+        with contextlib.suppress(FileExistsError), self._error.open("x", encoding="utf-8") as file:
+            file.write(text)
 
     def last_error(self) -> str:
-        """What the last process of the trial died of, in one line."""
-        file = self.folder / "error.txt"
-        lines = file.read_text("utf-8").strip().splitlines() if file.exists() else []
-        return lines[-1] if lines else "the trial's process died: it may have run out of memory"
+        """What the last start of the trial died of, in one line."""
+        lines = self._error.read_text("utf-8").strip().splitlines() if self._error.exists() else []
+        return lines[-1] if lines else _DIED
 
     def finish(self, status: Status, reason: str = "") -> None:
         """Note how the trial ended; what was noted first counts."""
@@ -119,6 +131,7 @@ class SearchFolder:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(os.path.abspath(path))
         self._about = self.path / "search.json"
+        self._lock = self.path / ".lock"
 
     def begin(self, about: dict[str, Any]) -> None:
         """Make the folder, and note what is searched."""
@@ -128,7 +141,26 @@ class SearchFolder:
     @property
     def is_free(self) -> bool:
         """Whether nothing is here, or only a search that has no trials yet."""
-        return not self.path.exists() or all(file == self._about for file in self.path.iterdir())
+        own = (self._about, self._lock)
+        return not self.path.exists() or all(file in own for file in self.path.iterdir())
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Make the folder, and keep other searches out of it; a process that dies lets go of it.
+
+        Raises:
+            SearchError: another one is in it.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        with self._lock.open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise SearchError(
+                    f"another search runs in {self.path}: wait for it, or choose another folder "
+                    "(--run-dir)"
+                ) from None
+            yield
 
     @property
     def exists(self) -> bool:

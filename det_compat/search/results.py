@@ -40,6 +40,11 @@ class TrialResult:
     reason: str
     reports: tuple[Report, ...]
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether it counts as worst, whatever it has reported."""
+        return self.status in (Status.ERROR, Status.INVALID_HP)
+
     def as_dict(self) -> dict[str, Any]:
         """Of plain JSON types, without the validations."""
         return {
@@ -56,14 +61,14 @@ class TrialResult:
 
 
 def read_results(folder: SearchFolder, *, smaller_is_better: bool) -> list[TrialResult]:
-    """The trials in ``folder``, best first; those without a metric last."""
+    """The trials in ``folder``, best first; then those without a metric, then those that failed."""
     sign = 1 if smaller_is_better else -1
     results = [_result(record, sign) for record in folder.trials()]
-    return sorted(results, key=lambda result: (_key(result.metric, sign), result.index))
+    return sorted(results, key=lambda result: (*_key(result, sign), result.index))
 
 
-def _key(metric: float | None, sign: int) -> float:
-    return math.inf if metric is None else sign * metric
+def _key(result: TrialResult, sign: int) -> tuple[bool, float]:
+    return result.has_failed, math.inf if result.metric is None else sign * result.metric
 
 
 def _result(record: TrialRecord, sign: int) -> TrialResult:

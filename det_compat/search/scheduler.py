@@ -29,6 +29,8 @@ class BracketScheduler(FIFOScheduler):
         super().__init__()  # type: ignore[no-untyped-call]
         self._folder = folder
         self._divisor = plan.divisor
+        # processes that Ray Train has started end in order only by themselves
+        self._ends_itself = plan.processes > 1
         self._is_worse_below = not plan.smaller_is_better
         self._num_rungs = [len(bracket.rungs) for bracket in plan.brackets]
         self._asha = [
@@ -36,7 +38,7 @@ class BracketScheduler(FIFOScheduler):
                 time_attr="time",
                 metric="metric",
                 mode=plan.mode,
-                max_t=plan.divisor ** (rungs - 1),  # type: ignore[arg-type]
+                max_t=plan.divisor ** max(rungs - 1, 0),  # type: ignore[arg-type]
                 reduction_factor=plan.divisor,
             )
             for rungs in self._num_rungs
@@ -66,6 +68,8 @@ class BracketScheduler(FIFOScheduler):
             return str(TrialScheduler.CONTINUE)
         if action == TrialScheduler.STOP:
             self._folder.trial(index).finish(Status.STOPPED)
+            if self._ends_itself:
+                return str(TrialScheduler.CONTINUE)
         return action
 
     def on_trial_error(self, tune_controller: Any, trial: Any) -> None:

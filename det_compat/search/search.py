@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from det_compat.config.experiment import ExperimentConfig, parse_config, read_config
+from det_compat.fit.errors import FitError
+from det_compat.fit.run_folder import RunFolder
+from det_compat.search.attempt import SCRIPT_TRAINER, TRAINER, TrainOne, TrialTask
 from det_compat.search.errors import SearchError
 from det_compat.search.extra import check_extra
 from det_compat.search.plan import SearchPlan, plan_search
 from det_compat.search.records import SearchFolder
 from det_compat.search.results import TrialResult, read_results, write_results
-from det_compat.search.trial import TRAINER, TrainOne, TrialTask
 from det_compat.secrets import without_secrets
 
 if TYPE_CHECKING:
@@ -32,10 +34,12 @@ class Search:
 
     Attributes:
         task: what its trials do.
+        about: what the folder keeps of it: a digest of the config, the seed.
         is_resumed: whether it goes on with an interrupted one.
     """
 
     task: TrialTask
+    about: dict[str, Any]
     is_resumed: bool
 
     @property
@@ -49,14 +53,22 @@ class Search:
         return self.task.folder
 
     def run(self, address: str | None = None) -> ResultGrid:
-        """Run it, and write its results, whatever ends it."""
+        """Run it, and write its results, whatever ends it.
+
+        Raises:
+            SearchError: it cannot be run, or another one runs in the folder.
+        """
         from det_compat.search.engine import run_search
 
-        try:
-            return run_search(self.task, is_resumed=self.is_resumed, address=address)
-        finally:
-            if self.folder.trials():
-                self.write_results()
+        with self.folder.held():
+            _check_folder(self.folder, self.about, resume=self.is_resumed)
+            if not self.is_resumed:
+                self.folder.begin(self.about)
+            try:
+                return run_search(self.task, is_resumed=self.is_resumed, address=address)
+            finally:
+                if self.folder.trials():
+                    self.write_results()
 
     def results(self) -> list[TrialResult]:
         """The trials so far, best first."""
@@ -84,14 +96,18 @@ def prepare(
     experiment = _read(config)
     if train_one == TRAINER:
         _check_entrypoint(experiment)
+        _check_storage(experiment)
+        if experiment.entrypoint is not None and experiment.entrypoint.trial is None:
+            train_one = SCRIPT_TRAINER
     folder = SearchFolder(run_dir if run_dir is not None else _default_folder(experiment.name))
     seed = folder.about()["seed"] if resume and folder.exists else secrets.randbits(_SEED_BITS)
     plan = plan_search(experiment, seed)
-    _claim(folder, plan, experiment, resume=resume)
+    about = {"seed": plan.seed, "config": _digest(experiment), "file": experiment.file}
+    _check_folder(folder, about, resume=resume)
     if model_dir is None:
         model_dir = Path(experiment.file).parent if experiment.file else Path.cwd()
     task = TrialTask(plan, experiment.raw, folder, Path(model_dir).resolve(), train_one)
-    return Search(task, is_resumed=resume)
+    return Search(task, about, is_resumed=resume)
 
 
 def run(
@@ -136,10 +152,26 @@ def _read(
 
 
 def _check_entrypoint(experiment: ExperimentConfig) -> None:
+    if experiment.refused:
+        reasons = "\n".join(f"  {key}: {why}" for key, why in experiment.refused.items())
+        raise SearchError(f"the config asks for what cannot be done here:\n{reasons}")
     entrypoint = experiment.entrypoint
-    if entrypoint is None or entrypoint.trial is None:
-        found = "none" if entrypoint is None else " ".join(entrypoint.argv)
-        raise SearchError(f"a search needs an entrypoint module:TrialClass; the config has {found}")
+    if entrypoint is None or not (entrypoint.trial or entrypoint.argv):
+        raise SearchError("a search needs an entrypoint, module:TrialClass or a command")
+    if entrypoint.launcher in ("deepspeed", "autodeepspeed"):
+        raise SearchError("entrypoint: DeepSpeed trials are not supported; use torch_distributed")
+
+
+def _check_storage(experiment: ExperimentConfig) -> None:
+    if experiment.checkpoint_storage.url is None:
+        return
+    # imports torch
+    from det_compat.fit.checkpoints import checkpoints_of
+
+    try:
+        checkpoints_of(experiment.checkpoint_storage, RunFolder("."))
+    except FitError as error:
+        raise SearchError(str(error)) from error
 
 
 def _default_folder(name: str) -> Path:
@@ -147,17 +179,13 @@ def _default_folder(name: str) -> Path:
     return Path(f"search_{plain or 'experiment'}")
 
 
-def _claim(
-    folder: SearchFolder, plan: SearchPlan, experiment: ExperimentConfig, *, resume: bool
-) -> None:
-    about = {"seed": plan.seed, "config": _digest(experiment), "file": experiment.file}
+def _check_folder(folder: SearchFolder, about: dict[str, Any], *, resume: bool) -> None:
     if not resume:
         if not folder.is_free:
             raise SearchError(
                 f"{folder.path} is not empty: go on with the search in it (--resume), or choose "
                 "another folder (--run-dir)"
             )
-        folder.begin(about)
     elif not folder.exists:
         raise SearchError(f"there is no search to resume in {folder.path}")
     elif folder.about()["config"] != about["config"]:

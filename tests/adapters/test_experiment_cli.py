@@ -83,6 +83,24 @@ def test_resume_and_validate(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert [path.name for path in (tmp_path / "runs/tiny").iterdir()] == ["001"]
 
 
+def test_a_validated_checkpoint_has_its_progress(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = project(tmp_path / "p")
+    code = file.with_name("model_def.py")
+    asks = """
+    def on_validation_end(self, metrics):
+        context = self.trial.context
+        print("at", context.current_train_batch(), context.current_train_epoch())
+
+    def on_validation_start(self):"""
+    code.write_text(code.read_text().replace("    def on_validation_start(self):", asks))
+    assert _fit(file) == 0
+    assert f"at {2 * EPOCH - 1} 1\n" in capsys.readouterr().out
+    assert main(["validate", str(file), "--resume", *QUIET]) == 0
+    assert f"at {2 * EPOCH - 1} 1\n" in capsys.readouterr().out
+
+
 def test_a_folder_that_holds_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = project(tmp_path / "p")
     assert _fit(file, "--trainer.max_steps", 1, "--run_dir", "r") == 0

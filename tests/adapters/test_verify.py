@@ -28,7 +28,7 @@ CHANGES = {
     "same": ("", ""),
     "weights": ("lr=self.hparams.learning_rate", "lr=1.001 * self.hparams.learning_rate"),
     "start": ("nn.Conv2d(1, n_filters", "nn.Dropout(0.1), nn.Conv2d(1, n_filters"),
-    "loader": ("self.train_data, batch_size", "self.validation_data, batch_size"),
+    "loader": ("            self.train_data,\n", "            self.validation_data,\n"),
     "metric": ("return loss\n", "self.log('x', 1.0)\n        return loss\n"),
     "validation": ("argmax(dim=1) == labels", "argmin(dim=1) == labels"),
     "import": ("import torch\n", "import torch\nimport det_compat\n"),

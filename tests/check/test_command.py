@@ -144,9 +144,33 @@ def test_names_that_are_no_text_can_be_shown(tmp_path: Path, form: str) -> None:
     assert (done.returncode, done.stderr) == (1, "")
 
 
-def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
-    write(tmp_path, {f"a{i}.py": BAD * 50 for i in range(20)})
-    command = f"{sys.executable} -m det_compat check -v . | head -n 1"
+@pytest.mark.parametrize("form", ["text", "json", "github"])
+def test_names_that_the_terminal_does_not_have_can_be_shown(tmp_path: Path, form: str) -> None:
+    write(tmp_path, {"mödel.py": BAD})
+    arguments = [sys.executable, "-m", "det_compat", "check", ".", "--format", form]
+    variables = {**environment(), "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(arguments, cwd=tmp_path, env=variables, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (1, b"")
+    assert b"m\\xf6del.py" in done.stdout or b"m\\u00f6del.py" in done.stdout
+
+
+@pytest.mark.parametrize("columns", ["1", "20", "400"])
+def test_no_width_cuts_anything(tmp_path: Path, columns: str) -> None:
+    write(tmp_path, {"a.py": BAD + DIFFERENT})
+    arguments = [sys.executable, "-m", "det_compat", "check", "."]
+    variables = {**environment(), "COLUMNS": columns, "TERM": "dumb"}
+    done = subprocess.run(
+        arguments, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False
+    )
+    assert "    determined.keras  a.py:1:24\n" in done.stdout
+    assert "MIGRATION.md#pytorchinit-under-torchrun\n" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+@pytest.mark.parametrize("form", ["text", "json", "github"])
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path, form: str) -> None:
+    write(tmp_path, {f"a{i}.py": BAD * 500 for i in range(20)})
+    command = f"{sys.executable} -m det_compat check -v --format {form} . | head -n 1"
     done = subprocess.run(
         ["sh", "-c", command], cwd=tmp_path, env=environment(), capture_output=True, text=True
     )

@@ -18,6 +18,10 @@ from tests.check.trees import check_code, statuses
         "eval(f'{kind}(3)')",
         "import determined as det\ngetattr(det, name)",
         "def f(context):\n    context.wrap_model(1)\n    getattr(context, name)()",
+        "def f(context):\n    context.wrap_model(1)\n    vars(context)[name]",
+        "def f(context):\n    context.wrap_model(1)\n    context.__getattribute__(name)",
+        "def f(context):\n    context.wrap_model(1)\n    operator.attrgetter(name)(context)",
+        "from importlib import import_module as load\nload(name)",
     ],
 )
 def test_what_is_decided_at_run_time_is_counted(tmp_path: Path, code: str) -> None:
@@ -51,10 +55,29 @@ def test_what_cannot_be_determined_is_not(tmp_path: Path, code: str) -> None:
         ("import_module('determined.keras')", "determined.keras"),
         ("mock.patch('determined.pytorch.DataLoader')", "determined.pytorch.DataLoader"),
         ("monkeypatch.setattr('determined.core.init', 3)", "determined.core.init"),
+        ("import_module('.keras', 'determined')", "determined.keras"),
+        ("import_module('.keras', package='determined')", "determined.keras"),
+        ("__import__('determined.pytorch').keras", "determined.keras"),
+        ("__import__('determined.pytorch', fromlist=['x']).foo", "determined.pytorch.foo"),
+        ("import sys\nsys.modules['determined'].keras", "determined.keras"),
+        ("import determined as det\ngetattr(det, 'keras')", "determined.keras"),
+        ("from importlib import import_module as f\nf('determined').keras", "determined.keras"),
     ],
 )
 def test_names_in_strings(tmp_path: Path, code: str, name: str) -> None:
     assert name in statuses(check_code(tmp_path, code + "\n"))
+
+
+def test_a_module_that_is_asked_for_and_not_there(tmp_path: Path) -> None:
+    code = "import determined as det\nx = getattr(det, 'keras', None)\n"
+    report = check_code(tmp_path, code)
+    assert statuses(report)["determined.keras"] == "different"
+    assert report.works
+
+
+@pytest.mark.parametrize("code", ["vars(model)", "vars()", "operator.attrgetter('x')(model)"])
+def test_what_is_looked_into_is_not_determined(tmp_path: Path, code: str) -> None:
+    assert check_code(tmp_path, f"import operator\nimport determined\n{code}\n").dynamic == []
 
 
 def test_a_logger_is_no_reference(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from det_compat.check.findings import Status
 from tests.check.trees import check_code, names
 
 
@@ -47,3 +48,10 @@ def test_a_long_chain_of_helpers_is_followed(tmp_path: Path) -> None:
     code += "".join(f"def f{i}(it):\n    f{i + 1}(it)\n" for i in range(15))
     code += "def f15(it):\n    it.nothing\ndef g(c: PyTorchTrialContext):\n    f0(c)\n"
     assert "PyTorchTrialContext.nothing" in names(check_code(tmp_path, code))
+
+
+def test_chains_of_refused_calls_end(tmp_path: Path) -> None:
+    code = "import determined\nx = determined.load()\nfor i in y:\n    x = x.get().more()\n"
+    report = check_code(tmp_path, code)
+    assert {found.support.status for found in report.findings} <= {Status.SAME, Status.REFUSED}
+    assert max(found.name.count("()") for found in report.findings) <= 3

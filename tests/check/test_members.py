@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from det_compat.check.findings import Status
-from det_compat.check.members import ARGUMENTS, MEMBERS, OTHERS, SUBCLASSED, TELLTALE, TYPES
+from det_compat.check.members import MEMBERS, OTHERS, SUBCLASSED, TYPES
+from det_compat.check.methods import ARGUMENTS, TELLTALE
 from det_compat.check.support import of_argument, of_member
 from tests.check.guide import anchors, rows
 

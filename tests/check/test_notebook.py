@@ -37,6 +37,7 @@ def test_cells_are_read(tmp_path: Path, notebook: object) -> None:
     places = [(f.name, f.place.cell, f.place.line, f.place.column) for f in report.findings]
     assert places == [
         ("determined", 2, 3, 8),
+        ("python -m determined.launch", 3, 2, 11),
         ("determined.core.init", 5, 5, 10),
         ("determined.keras", 6, 2, 24),
     ]

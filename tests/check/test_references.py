@@ -137,16 +137,23 @@ def test_annotations_that_are_evaluated_are_needed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "status"),
     [
-        ("info = det.get_cluster_info()\ninfo.trial", "refused"),
-        ("info = det.get_cluster_info()\nif info is not None:\n    info.trial", "different"),
+        ("info = det.get_cluster_info()\ninfo.trial", "different"),
         ("info = det.get_cluster_info()\nx = info.trial if info else 3", "different"),
-        ("det.get_cluster_info().trial", "refused"),
-        ("info = det.get_cluster_info()\nassert info is not None\ninfo.trial", "refused"),
+        ("det.get_cluster_info().trial.hparams", "different"),
+        ("def f(info: det.ClusterInfo): info.trial", "different"),
     ],
 )
-def test_the_cluster_that_is_not_there(tmp_path: Path, code: str, status: str) -> None:
+def test_the_cluster_info_that_a_task_has(tmp_path: Path, code: str, status: str) -> None:
     found = statuses(check_code(tmp_path, f"import determined as det\n{code}\n"))
-    assert found["get_cluster_info().trial"] == status
+    assert found["ClusterInfo.trial"] == status
+
+
+def test_what_no_cluster_info_has(tmp_path: Path) -> None:
+    code = "import determined as det\ninfo = det.get_cluster_info()\n"
+    code += "info.nothing, info.trial.hparams, info.trial.trial_id, info.trial.config\n"
+    found = statuses(check_code(tmp_path, code))
+    assert found["ClusterInfo.nothing"] == found["TrialInfo.config"] == "refused"
+    assert (found["TrialInfo.hparams"], found["TrialInfo.trial_id"]) == ("same", "different")
 
 
 def test_what_comes_from_refused_calls_is_refused(tmp_path: Path) -> None:

@@ -64,11 +64,31 @@ def test_hooks_that_lightning_does_not_have(tmp_path):
 
 
 def test_arguments_that_lightning_does_not_have(tmp_path):
-    made = callback(
-        tmp_path, "on_training_workload_end(self, avg_metrics, batch_metrics)", "batch_metrics"
-    )
-    assert "    # MIGRATE: Lightning calls on_train_epoch_end instead" in made
-    assert "    def on_training_workload_end(self, avg_metrics, batch_metrics):" in made
+    made = callback(tmp_path, "on_trial_startup(self, first_batch_idx, uuid)", "uuid")
+    assert "    # MIGRATE: Lightning calls on_fit_start instead, with other arguments" in made
+    assert "    def on_trial_startup(self, first_batch_idx, uuid):" in made
+
+
+@pytest.mark.parametrize(
+    ("hook", "call"),
+    [
+        ("on_training_workload_end(self, avg_metrics, batch_metrics)", "avg_metrics, batch"),
+    ],
+)
+def test_training_metrics_come_after_each_epoch(tmp_path, hook, call):
+    made = callback(tmp_path, hook, "self")
+    assert f"    def {hook}:\n        print(self)" in made, made
+    assert "class Watch(TrainingReport):" in made
+    assert f"            self.{hook.partition('(')[0]}({call}" in made
+    assert "MIGRATE" not in made
+
+
+def test_a_base_that_reports_is_enough(tmp_path):
+    source = CALLBACK.format("on_training_workload_end(self, avg_metrics, b)", "b")
+    source += "class More(Watch):\n    def on_training_workload_end(self, a, b):\n        pass\n\n"
+    made = rewritten(tmp_path, source + trial())
+    assert "class Watch(TrainingReport):" in made
+    assert "class More(Watch):" in made
 
 
 def test_callbacks_that_are_no_literal(tmp_path):

@@ -45,3 +45,12 @@ def test_samplers_that_lightning_does_not_have(tmp_path):
     """
     made = rewritten(tmp_path, source)
     assert "# MIGRATE: pytorch.samplers.ReproducibleShuffleSampler has no counterpart" in made
+
+
+def test_methods_of_the_class_body(tmp_path):
+    change = (
+        "    def build_validation_data_loader(self):\n        return DataLoader([], batch_size=4)",
+        "    build_validation_data_loader = build_training_data_loader",
+    )
+    made = rewritten(tmp_path, trial(change))
+    assert "    val_dataloader = train_dataloader\n" in made

@@ -17,15 +17,21 @@ from tests.migrate.rewriting import method, rewritten, trial
         ("self.context.get_data_config()", "self.hparams.data"),
         ("self.context.to_device(torch.ones(2))", "torch.ones(2).to(self.device)"),
         (
-            "self.context.to_device(batch)",
-            "self.transfer_batch_to_device(batch, self.device, 0)",
+            "self.context.to_device(batch[0])",
+            "self.transfer_batch_to_device(batch[0], self.device, 0)",
         ),
+        # Lightning has moved it
+        ("self.context.to_device(batch)", 'self.log("error", batch, batch_size=1)'),
         ("2 * self.context.get_per_slot_batch_size()", "2 * (self.hparams.global_batch_size // "),
         (
             "not self.context.is_epoch_start()",
             "not (self.trainer.fit_loop.epoch_loop.batch_idx == 0)",
         ),
         ("self.context._epoch_len", "self.trainer.num_training_batches"),
+        (
+            "self.context.get_trial_seed()",
+            'self.hparams.experiment_config["reproducibility"]["experiment_seed"]',
+        ),
     ],
 )
 def test_expressions(tmp_path, old, new):
@@ -43,7 +49,10 @@ def test_stopping(tmp_path):
 
 
 def test_before_there_is_a_trainer(tmp_path):
-    change = ("self.context = context", "self.n = context.get_per_slot_batch_size()")
+    change = (
+        "self.context = context",
+        "self.n = context.get_per_slot_batch_size()\n        print(self.n)",
+    )
     made = rewritten(tmp_path, trial(change))
     assert "# MIGRATE: get_per_slot_batch_size is that of one device here" in made
     assert "self.n = self.hparams.global_batch_size\n" in made
@@ -71,3 +80,39 @@ def test_helpers_get_the_module(tmp_path):
 def test_methods_that_are_handed_on_stay(tmp_path):
     change = ("self.context = context", "self.helper.backward = context.backward")
     assert "self.helper.backward = self.manual_backward" in rewritten(tmp_path, trial(change))
+
+
+def test_what_is_only_known_later_becomes_a_property(tmp_path):
+    change = ("self.context = context", "self.n = context.get_per_slot_batch_size()")
+    made = rewritten(tmp_path, trial(change))
+    assert "MIGRATE" not in made
+    assert (
+        "    @property\n"
+        "    def n(self):\n"
+        "        return self.hparams.global_batch_size // self.trainer.world_size\n"
+    ) in made
+    assert "self.n = " not in made
+
+
+def test_ranks_before_there_is_a_trainer(tmp_path):
+    text = "self.folder = f'/tmp/{context.distributed.get_rank()}'"
+    made = rewritten(tmp_path, trial(("self.context = context", text)))
+    assert "self.folder = f'/tmp/{rank_zero_only.rank}'" in made
+    assert "from pytorch_lightning.utilities import rank_zero_only\n" in made
+    assert "MIGRATE" not in made
+
+
+def test_parameters_do_not_hide_what_is_used(tmp_path):
+    helper = "def width(n):\n    return n\n\n\nclass Trial"
+    model = "torch.nn.Linear(width(context.get_hparam('width')), 1)"
+    made = rewritten(tmp_path, trial(("class Trial", helper), ("torch.nn.Linear(2, 1)", model)))
+    assert method(made, "__init__").startswith("def __init__(self, **hparams: Any):")
+    assert "torch.nn.Linear(width(self.hparams.width), 1)" in made
+
+
+def test_a_variable_with_what_a_context_knows_is_no_context(tmp_path):
+    helper = "def warm(epoch_len):\n    return 1 / epoch_len\n\n\nclass Trial"
+    change = ("self.model(batch).sum()}", "warm(self.context._epoch_len)}")
+    made = rewritten(tmp_path, trial(("class Trial", helper), change))
+    assert "    return 1 / epoch_len\n" in made
+    assert "warm(self.trainer.num_training_batches)" in made

@@ -57,7 +57,7 @@ def test_a_reducer_is_a_torchmetric(tmp_path):
 def test_it_is_logged_after_a_validation(tmp_path):
     made = rewritten(tmp_path, MEAN + trial(("lr=0.1))\n", WRAPPED)))
     assert "self.mean = Mean()\n" in made
-    assert method(made, "on_validation_epoch_start").endswith("    self.mean.reset()")
+    assert method(made, "on_validation_start").endswith("    self.mean.reset()")
     assert method(made, "on_validation_epoch_end").endswith(
         "    self.log('mean', self.mean.compute())"
     )
@@ -66,11 +66,6 @@ def test_it_is_logged_after_a_validation(tmp_path):
 def test_without_a_name_it_has_several_metrics(tmp_path):
     change = ("lr=0.1))\n", WRAPPED.replace("name='mean', ", ""))
     assert "self.log_dict(self.mean.compute())" in rewritten(tmp_path, MEAN + trial(change))
-
-
-def test_a_reducer_without_update(tmp_path):
-    made = rewritten(tmp_path, MEAN.replace("update", "add") + trial(("lr=0.1))\n", WRAPPED)))
-    assert "# MIGRATE: a torchmetrics.Metric needs the method update()" in made
 
 
 def test_a_function_of_all_values(tmp_path):
@@ -82,3 +77,26 @@ def test_a_function_of_all_values(tmp_path):
     assert "self.n = FunctionMetric(len)\n" in made
     assert made.count("class FunctionMetric(torchmetrics.Metric):") == 1
     assert "self.log('n', self.n.compute())" in made
+
+
+def test_update_under_another_name(tmp_path):
+    made = rewritten(tmp_path, MEAN.replace("def update(", "def add(") + HEADER)
+    assert "    update = add\n" in made
+    assert "MIGRATE" not in made
+    two = MEAN.replace("def update(", "def more(self):\n        pass\n\n    def add(")
+    assert "# MIGRATE: a torchmetrics.Metric needs the method update()" in rewritten(
+        tmp_path, two + HEADER
+    )
+
+
+def test_methods_of_the_trial_reduce(tmp_path):
+    changes = (
+        ("lr=0.1))\n", "lr=0.1))\n        self.all = context.wrap_reducer(self.reduce)\n"),
+        (
+            "    def evaluate_batch",
+            "    def reduce(self, values):\n        return {}\n\n    def evaluate_batch",
+        ),
+    )
+    made = rewritten(tmp_path, trial(*changes))
+    assert "self.all = FunctionMetric(self.reduce)" in made
+    assert method(made, "on_validation_start").endswith("    self.all.reset()")

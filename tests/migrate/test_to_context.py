@@ -46,8 +46,10 @@ def test_init_wraps(tmp_path):
         "\n"
         "    self.model = context.wrap_model(self.build_model())\n"
         "    self.opt = context.wrap_optimizer(self.optimizer(self.model))\n"
-        "    self.lr_scheduler = context.wrap_lr_scheduler(self.create_lr_scheduler(self.opt), "
-        "step_mode=LRScheduler.StepMode.STEP_EVERY_EPOCH)"
+        "    self.lr_scheduler = context.wrap_lr_scheduler(\n"
+        "        self.create_lr_scheduler(self.opt), "
+        "step_mode=LRScheduler.StepMode.STEP_EVERY_EPOCH\n"
+        "    )"
     )
 
 
@@ -57,8 +59,10 @@ def test_train_batch_steps_and_clips(tmp_path):
         "    # forward\n"
         "    loss = self.model(batch).sum()\n"
         "    self.context.backward(loss)\n"
-        "    self.context.step_optimizer(self.opt, clip_grads=lambda params: "
-        "torch.nn.utils.clip_grad_norm_(params, 2.0))\n"
+        "    self.context.step_optimizer(\n"
+        "        self.opt, clip_grads=lambda params: "
+        "torch.nn.utils.clip_grad_norm_(params, 2.0)\n"
+        "    )\n"
         '    return {"loss": loss, "n": 1}'
     )
 

@@ -82,3 +82,18 @@ def test_epochs_and_early_returns(tmp_path):
     )
     made = method(rewritten(tmp_path, trial(change)), "training_step")
     assert "    if self.current_epoch > 3:\n        return\n" in made
+
+
+def test_a_loss_that_is_no_variable(tmp_path):
+    changes = (
+        ("loss = self.model(batch).sum()", 'losses = {"a": self.model(batch).sum()}'),
+        ("backward(loss)", 'backward(losses["a"])'),
+        ('return {"loss": loss}', 'return {"loss": losses["a"]}'),
+    )
+    assert method(rewritten(tmp_path, trial(*changes)), "training_step") == (
+        "def training_step(self, batch, batch_idx):\n"
+        '    losses = {"a": self.model(batch).sum()}\n'
+        '    loss = losses["a"]\n'
+        '    self.log("loss", loss)\n'
+        "    return loss"
+    )

@@ -14,6 +14,7 @@ def local_ray() -> Iterator[None]:
     os.environ["RAY_TQDM_PATCH_PRINT"] = "0"
     handler = signal.getsignal(signal.SIGTERM)
     ray = pytest.importorskip("ray", reason="needs det-compat[search]")
+    from det_compat.search.engine import NO_DASHBOARD
     from tests.fresh_python import environment
 
     paths = environment()["PYTHONPATH"]
@@ -22,7 +23,7 @@ def local_ray() -> Iterator[None]:
         num_cpus=2,
         include_dashboard=False,
         log_to_driver=False,
-        runtime_env={"env_vars": {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}},
+        runtime_env={"env_vars": {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1", **NO_DASHBOARD}},
     )
     signal.signal(signal.SIGTERM, handler)
     yield

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -28,9 +29,15 @@ def test_errors_are_told_in_a_line(
     error = capsys.readouterr().err
     assert "searcher.max_trials" in error
     assert "Traceback" not in error
-    config.write_text(text.replace("model_def:TinyTrial", "python3 train.py"))
+    launcher = "python3 -m determined.launch.deepspeed python3 train.py"
+    config.write_text(text.replace("model_def:TinyTrial", launcher))
     assert main(["search", str(config)]) == 2
-    assert "module:TrialClass" in capsys.readouterr().err
+    assert "DeepSpeed trials are not supported" in capsys.readouterr().err
+    storage = "checkpoint_storage: {type: s3, bucket: b, endpoint_url: 'http://127.0.0.1:9'}"
+    config.write_text(f"{text}\n{storage}")
+    if importlib.util.find_spec("s3fs") is None:
+        assert main(["search", str(config)]) == 2
+        assert "pip install 'det-compat[s3]'" in capsys.readouterr().err
     assert not list(tmp_path.glob("search_*"))
 
 

@@ -105,3 +105,14 @@ def test_refusals() -> None:
         plan(searcher={**RANDOM, "max_length": 5})
     with pytest.raises(SearchError, match=r"set searcher.max_length"):
         plan(searcher={"name": "single", "metric": "m"})
+
+
+def test_a_script_may_know_its_length() -> None:
+    searcher = {"name": "random", "metric": "loss", "max_trials": 3}
+    found = plan(searcher=searcher, entrypoint="python3 train.py")
+    assert (found.rungs_of(0), found.rungs_reached(0, 9, {}, {})) == ((), 0)
+    assert (found.is_script, found.processes) == (True, 1)
+    with pytest.raises(SearchError, match=r"set searcher\.max_length"):
+        plan(searcher=searcher, entrypoint="model_def:Trial")
+    asha = {**searcher, "name": "async_halving", "num_rungs": 2, "max_length": {"epochs": 4}}
+    assert plan(searcher=asha, resources={"slots_per_trial": 2}).processes == 2

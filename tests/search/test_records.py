@@ -3,6 +3,9 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import pytest
+
+from det_compat.search.errors import SearchError
 from det_compat.search.records import Report, SearchFolder, Status
 
 
@@ -45,3 +48,13 @@ def test_what_a_killed_process_leaves(tmp_path: Path) -> None:
     # trained again, from an earlier checkpoint
     record.append(Report(1, 0, 0.3, {}))
     assert [(report.batches, report.metric) for report in record.reports()] == [(1, 0.3), (2, 0.4)]
+
+
+def test_one_search_is_in_a_folder(tmp_path: Path) -> None:
+    folder = SearchFolder(tmp_path / "run")
+    with folder.held():
+        assert folder.is_free
+        with pytest.raises(SearchError, match="another search runs in"), folder.held():
+            pass
+    with folder.held():
+        pass

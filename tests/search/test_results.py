@@ -36,21 +36,31 @@ def folder(tmp_path: Path) -> SearchFolder:
 
 def test_best_first(folder: SearchFolder) -> None:
     found = read_results(folder, smaller_is_better=True)
-    assert [result.index for result in found] == [0, 1, 2, 3, 4]
+    assert [result.index for result in found] == [0, 1, 3, 2, 4]
     assert (found[0].metric, found[0].metric_batches, found[0].batches) == (0.5, 4, 16)
     assert found[0].checkpoint is not None
     assert found[0].checkpoint.endswith("/a")
-    assert (found[3].metric, found[3].checkpoint, found[3].batches) == (None, None, 4)
+    assert (found[2].metric, found[2].checkpoint, found[2].batches) == (None, None, 4)
     found = read_results(folder, smaller_is_better=False)
     assert [result.index for result in found][:2] == [1, 0]
     assert (found[1].metric, found[1].checkpoint or "")[0] == 0.7
 
 
+@pytest.mark.parametrize("status", [Status.ERROR, Status.INVALID_HP])
+def test_what_failed_counts_as_worst(status: Status, folder: SearchFolder) -> None:
+    record = folder.trial(5)
+    record.begin(5, 0, {})
+    record.append(Report(4, 1, 0.1, {}))
+    record.finish(status)
+    found = read_results(folder, smaller_is_better=True)
+    assert [result.index for result in found] == [0, 1, 3, 5, 2, 4]
+
+
 def test_files(folder: SearchFolder) -> None:
     write_results(folder.path, read_results(folder, smaller_is_better=True))
     rows = json.loads((folder.path / "results.json").read_text(), parse_constant=pytest.fail)
-    assert rows[2]["status"] == "error"
-    assert rows[2]["reason"] == "why"
+    assert rows[3]["status"] == "error"
+    assert rows[3]["reason"] == "why"
     assert {"hparams", "metric", "batches", "status", "checkpoint"} <= rows[0].keys()
     lines = (folder.path / "results.csv").read_text().splitlines()
     assert lines[0].startswith(

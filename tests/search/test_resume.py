@@ -79,12 +79,14 @@ def test_killed_and_resumed(tmp_path: Path) -> None:
     assert [file.name for file in run_dir.rglob("*") if _has_secret(file)] == []
 
 
-def test_interrupted(tmp_path: Path) -> None:
+def test_interrupted_twice(tmp_path: Path) -> None:
     config, run_dir = write_project(tmp_path / "project", trials=2, seconds=0.3), tmp_path / "run"
     process = search(config, run_dir)
     wait_for(lambda: any(run_dir.glob("trials/*/reports.jsonl")), process)
     # Ctrl-C reaches all processes of the terminal
-    os.killpg(process.pid, signal.SIGINT)
+    for _ in range(2):
+        os.killpg(process.pid, signal.SIGINT)
+        time.sleep(0.3)
     output = process.communicate(timeout=60)[0]
     assert process.returncode == 130, output
     assert "Traceback" not in output

@@ -20,7 +20,15 @@ pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
 def plan(length: int = 16, **searcher: Any) -> SearchPlan:
     keys = {"name": "adaptive_asha", "metric": "loss", "max_trials": 16, **searcher}
-    return plan_search(parse_config({"searcher": {**keys, "max_length": {"batches": length}}}), 0)
+    return planned(length, 1, keys)
+
+
+def planned(length: int, slots: int, searcher: dict[str, Any]) -> SearchPlan:
+    config = {
+        "searcher": {**searcher, "max_length": {"batches": length}},
+        "resources": {"slots_per_trial": slots},
+    }
+    return plan_search(parse_config(config), 0)
 
 
 class Race:
@@ -141,3 +149,12 @@ def test_a_restored_search_knows_what_happened(tmp_path: Path) -> None:
     assert race.report(4, 1, 0.4) == "CONTINUE"
     # an unfinished one reports its last result again, and it is judged then
     assert race.report(1, 1, 0.47) == "STOP"
+
+
+def test_a_trial_of_several_processes_ends_itself(tmp_path: Path) -> None:
+    searcher = {"name": "async_halving", "metric": "loss", "max_trials": 4, "num_rungs": 2}
+    race = Race(tmp_path, planned(16, 2, searcher))
+    assert [race.report(0, 1, 0.5), race.report(1, 1, 0.6)] == ["CONTINUE", "CONTINUE"]
+    # which it sees in its record
+    statuses = [race.folder.trial(index).status for index in (0, 1)]
+    assert statuses == [Status.UNFINISHED, Status.STOPPED]

@@ -9,9 +9,10 @@ import pytest
 
 from det_compat.config.experiment import parse_config
 from det_compat.search import trial as trial_module
+from det_compat.search.attempt import TrialTask
 from det_compat.search.plan import plan_search
 from det_compat.search.records import Report, SearchFolder, Status
-from det_compat.search.trial import TrialTask, run_trial
+from det_compat.search.trial import run_trial
 from tests.search.objectives import train_one
 
 
@@ -20,7 +21,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[Report]:
     """What Tune was told; standard output stays pytest's."""
     reports: list[Report] = []
     monkeypatch.setattr(trial_module, "_tell_tune", lambda report, metric: reports.append(report))
-    monkeypatch.setattr(trial_module, "_log_to", lambda file: None)
+    monkeypatch.setattr(trial_module, "log_to", lambda file: None)
     return reports
 
 
@@ -104,8 +105,8 @@ def test_the_log_takes_what_the_process_writes(tmp_path: Path) -> None:
 
     code = (
         "import os, subprocess, sys; from pathlib import Path\n"
-        "from det_compat.search.trial import _log_to\n"
-        "_log_to(Path('log.txt')); print('printed'); assert sys.stderr.isatty() is False\n"
+        "from det_compat.search.attempt import log_to\n"
+        "log_to(Path('log.txt')); print('printed'); assert sys.stderr.isatty() is False\n"
         "os.write(2, b'written\\n'); subprocess.run(['echo', 'started'])"
     )
     found = python("-c", code, cwd=tmp_path)

@@ -52,17 +52,25 @@ searcher:
   max_concurrent_trials: 2
 min_validation_period: {{epochs: 1}}
 reproducibility: {{experiment_seed: 5}}
-checkpoint_storage: {{type: s3, bucket: b, secret_key: SECRET-TEXT}}
+data: {{secret_key: SECRET-TEXT}}
+environment: {{environment_variables: [KEY=SECRET-TEXT]}}
+resources: {{slots_per_trial: {slots}}}
 max_restarts: 0
 """
 
 
 def write_project(
-    folder: Path, *, searcher: str = "random", trials: int = 3, seconds: float = 0.0
+    folder: Path,
+    *,
+    searcher: str = "random",
+    trials: int = 3,
+    seconds: float = 0.0,
+    slots: int = 1,
 ) -> Path:
     """A folder with model_def.py and search.yaml; returns the config's path."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "model_def.py").write_text(MODEL_DEF)
     config = folder / "search.yaml"
-    config.write_text(CONFIG.format(searcher=searcher, trials=trials, seconds=seconds))
+    keys = {"searcher": searcher, "trials": trials, "seconds": seconds, "slots": slots}
+    config.write_text(CONFIG.format(**keys))
     return config

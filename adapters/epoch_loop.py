@@ -1,0 +1,173 @@
+"""Lightning's loops over batches, without what nobody is there to notice.
+
+For a model of one layer, Lightning 2.6.6 spends three times as long between two batches as in one:
+it calls a dozen hooks that do nothing, each in a profiler's context, collects what nobody logged,
+inspects the signature of ``training_step``, and under DDP waits for a broadcast over all ranks.
+Lightning has had no public way to give a Trainer another loop since 2.0; so the methods of its
+loop objects that run for each batch are replaced here while a trial runs on them, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytorch_lightning as pl
+from pytorch_lightning.strategies import Strategy
+
+from det_compat.adapters.listeners import (
+    is_overridden,
+    is_watched,
+    listeners,
+    may_log,
+    tell,
+)
+from det_compat.adapters.loaders import TrainingBatches
+
+_TRAINING = ("on_train_batch_start", "on_train_batch_end")
+_VALIDATION = ("on_validation_batch_start", "on_validation_batch_end")
+_TRANSFER = ("on_before_batch_transfer", "on_after_batch_transfer")
+
+
+def shorten_training(trainer: pl.Trainer, known: type) -> None:
+    """Replace what the training loop does for each batch, if nothing depends on what is left out.
+
+    ``known`` is the class of modules whose steps and hooks are known.
+    """
+    restore_loops(trainer)
+    steps = ("training_step", "on_validation_model_zero_grad")
+    if (
+        isinstance(trainer.train_dataloader, TrainingBatches)
+        and not is_overridden(trainer.strategy, Strategy, _TRAINING[0])
+        and _is_plain(trainer, known, (*_TRAINING, *steps), _TRAINING)
+    ):
+        shorter = _Training(trainer)
+        loop: Any = trainer.fit_loop.epoch_loop
+        loop.__dict__.update(advance=shorter.advance, on_advance_end=shorter.on_advance_end)
+
+
+def shorten_validation(trainer: pl.Trainer, known: type) -> None:
+    """Likewise, for the loop of the validation that is about to start."""
+    for loop in _validation_loops(trainer):
+        vars(loop).pop("_evaluation_step", None)
+        if _is_plain(trainer, known, (*_VALIDATION, "validation_step"), _VALIDATION):
+            vars(loop)["_evaluation_step"] = _Validation(trainer, loop).step
+
+
+def restore_loops(trainer: pl.Trainer) -> None:
+    """Undo it all."""
+    loop: Any = trainer.fit_loop.epoch_loop
+    for name in ("advance", "on_advance_end"):
+        loop.__dict__.pop(name, None)
+    for loop in _validation_loops(trainer):
+        vars(loop).pop("_evaluation_step", None)
+
+
+def _validation_loops(trainer: pl.Trainer) -> tuple[Any, Any]:
+    return trainer.fit_loop.epoch_loop.val_loop, trainer.validate_loop
+
+
+def _is_plain(
+    trainer: pl.Trainer, known: type, methods: tuple[str, ...], hooks: tuple[str, str]
+) -> bool:
+    module = trainer.lightning_module
+    return (
+        not is_watched(trainer)
+        and not any(is_overridden(module, known, name) for name in (*methods, *_TRANSFER))
+        and not any(may_log(listeners(trainer, hook)) for hook in hooks)
+    )
+
+
+class _Training:
+    """Methods of Lightning 2.6's training epoch loop."""
+
+    def __init__(self, trainer: pl.Trainer) -> None:
+        self._trainer: Any = trainer
+        self._loop: Any = trainer.fit_loop.epoch_loop
+        self._on_start, self._on_end = (listeners(trainer, hook) for hook in _TRAINING)
+
+    def advance(self, data_fetcher: Any) -> None:
+        """Train on one batch.
+
+        Raises:
+            StopIteration: the epoch has no more batches.
+        """
+        loop, trainer = self._loop, self._trainer
+        if loop.restarting:
+            type(loop).advance(loop, data_fetcher)
+            return
+        batch = _next_batch(data_fetcher)
+        progress, strategy, module = loop.batch_progress, trainer.strategy, trainer.lightning_module
+        batch_idx = progress.current.ready
+        progress.is_last_batch = data_fetcher.done
+        batch = _moved(batch, strategy, module)
+        progress.increment_ready()
+        tell(self._on_start, _TRAINING[0], trainer, module, batch, batch_idx)
+        progress.increment_started()
+        strategy.training_step(batch)
+        progress.increment_processed()
+        tell(self._on_end, _TRAINING[1], trainer, module, {}, batch, batch_idx)
+        progress.increment_completed()
+
+    def on_advance_end(self, data_fetcher: Any) -> None:
+        """Validate, if that is due."""
+        loop, trainer = self._loop, self._trainer
+        if (
+            loop.batch_progress.is_last_batch
+            or trainer.should_stop
+            or trainer.received_sigterm
+            or self._may_validate()
+        ):
+            type(loop).on_advance_end(loop, data_fetcher)
+        else:
+            loop._batches_that_stepped += 1
+
+    def _may_validate(self) -> bool:
+        trainer, progress = self._trainer, self._loop.batch_progress
+        period = trainer.val_check_batch
+        if period is None:  # it is a time
+            return True
+        if period == float("inf"):
+            return isinstance(trainer.limit_train_batches, int)
+        counts_on = trainer.check_val_every_n_epoch is None
+        batches = progress.total.ready if counts_on else progress.current.ready
+        return bool(batches % period == 0)
+
+
+class _Validation:
+    """The method of Lightning 2.6's evaluation loops."""
+
+    def __init__(self, trainer: pl.Trainer, loop: Any) -> None:
+        self._trainer: Any = trainer
+        self._loop = loop
+        self._on_start, self._on_end = (listeners(trainer, hook) for hook in _VALIDATION)
+
+    def step(self, batch: Any, batch_idx: int, *_: Any) -> None:
+        """Evaluate one batch."""
+        loop, trainer = self._loop, self._trainer
+        progress, strategy, module = loop.batch_progress, trainer.strategy, trainer.lightning_module
+        batch = _moved(batch, strategy, module)
+        progress.increment_ready()
+        tell(self._on_start, _VALIDATION[0], trainer, module, batch, batch_idx)
+        progress.increment_started()
+        strategy.validation_step(batch, batch_idx)
+        progress.increment_processed()
+        tell(self._on_end, _VALIDATION[1], trainer, module, None, batch, batch_idx)
+        progress.increment_completed()
+        loop._has_run = True
+        loop._seen_batches_per_dataloader[0] += 1
+
+
+def _next_batch(data_fetcher: Any) -> Any:
+    """The next batch of the only loader, past what would combine it with others."""
+    if data_fetcher.length is None or data_fetcher.batches or data_fetcher.done:
+        return next(data_fetcher)[0]
+    [loader] = data_fetcher.combined_loader.flattened
+    batch = next(loader)
+    data_fetcher.fetched += 1
+    data_fetcher.done = data_fetcher.fetched >= data_fetcher.length
+    return batch
+
+
+def _moved(batch: Any, strategy: Any, module: Any) -> Any:
+    batch = strategy.precision_plugin.convert_input(batch)
+    return module.transfer_batch_to_device(batch, strategy.root_device, 0)

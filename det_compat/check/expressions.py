@@ -1,0 +1,27 @@
+"""What is written out in an expression."""
+
+from __future__ import annotations
+
+import ast
+
+
+def literal(node: ast.expr) -> str | None:
+    """The text of a string that is written out."""
+    is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+    return node.value if is_text else None  # type: ignore[attr-defined]
+
+
+def imported(node: ast.Call) -> str | None:
+    """The module that ``import_module`` and ``__import__`` are asked for, if it is written out."""
+    name = literal(node.args[0]) if node.args else None
+    if name is None or not name.startswith("."):
+        return name
+    given = [*node.args[1:2], *(k.value for k in node.keywords if k.arg == "package")]
+    package = literal(given[0]) if given else None
+    # further up than the package itself, it is no module of Determined's
+    return f"{package}{name}" if package and name[1:2] != "." else None
+
+
+def called(node: ast.Call) -> str:
+    """The last name of what is called."""
+    return getattr(node.func, "id", None) or getattr(node.func, "attr", None) or ""

@@ -1,0 +1,104 @@
+"""Commands of Determined's in shell scripts, Dockerfiles, Makefiles, CI configs and notebooks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from det_compat.check.findings import Support
+from det_compat.check.names import different, refused
+from det_compat.check.support import of_name
+
+SUFFIXES = (".bash", ".dockerfile", ".sbatch", ".sh", ".slurm")
+_NAMES = re.compile(r"(?:.*\.)?(?:Dockerfile|Containerfile|Makefile|GNUmakefile)(?:\..*)?")
+
+_SHELL = re.compile(rb"#!.*\b(?:ba|da|k|z)?sh\b")
+
+_RUN = "2-run-it-unmodified"
+_KEEP = "3-move-configs-and-checkpoints"
+_CLUSTER = refused(
+    "the det command talks to a Determined cluster, and there is none",
+    "determinedcommon-determinedcli-determineddeploy",
+)
+_FIT = refused(
+    "write `det-compat fit CONFIG.yaml`, or `det-compat search CONFIG.yaml` for a search", _RUN
+)
+_NOUNS = {
+    "experiment": _FIT,
+    "checkpoint": refused("fetch checkpoints while the cluster runs", _KEEP),
+    "trial": refused("fetch checkpoints while the cluster runs; the rest is in runs/", _KEEP),
+    "tensorboard": refused("write `tensorboard --logdir runs`", _RUN),
+    "notebook": refused("start Jupyter itself", _RUN),
+    "shell": refused("log in to the machine itself", _RUN),
+    "command": refused("run it on the machine itself", _RUN),
+}
+_SHORT = {"e": "experiment", "exp": "experiment", "c": "checkpoint", "t": "trial", "cmd": "command"}
+_OTHERS = "a|agent|auth|config-policies|cp|d|deploy|dev|j|job|m|master|model|oauth|p|project|rbac"
+_OTHERS += "|preview-search|res|resource-pool|resources|rp|s|slot|task|template|tkn|token|tpl|u"
+_OTHERS += "|user|user-group|version|w|workspace"
+_PACKAGE = different("needed for nothing any more: install det-compat instead", "1-assess")
+_IMAGE = different(
+    "any image with torch and pytorch-lightning will do: install det-compat in it", "1-assess"
+)
+
+_GAP = r"(?:[ \t]|\\\r?\n)+"
+_START = r"(?:^|[\s;&|(!`'\"@])"
+# a word of this name elsewhere is a word of Norwegian, or a determinant
+_FIRST = (
+    r"(?:^[ \t]*|[;&|(`'\"@!][ \t]*"
+    r"|(?:RUN|CMD|[\w-]+:|-|sudo|then|do|else|exec|time|\w+=\S*)[ \t]+)"
+)
+_WORDS = "|".join([*(f"{noun}s?" for noun in _NOUNS), *_SHORT, _OTHERS])
+_DET = rf"det{_GAP}(?:--?[a-z][-\w]*(?:=|{_GAP})[^\s-]\S*{_GAP})*(?P<noun>{_WORDS})(?![-\w=:])"
+_MODULE = rf"python[\d.]*{_GAP}(?:-[a-zA-Z]+{_GAP})*?-m{_GAP}(?P<module>(?:determined|pedl)[\w.]*)"
+_INSTALL = rf"pip[\d.]*{_GAP}install\b[^\n;&|]*?['\" \t](?P<package>determined(?:-cli)?)(?![-\w./])"
+_FROM = r"(?P<image>determinedai/[\w.-]+)"
+_COMMAND = re.compile(rf"{_FIRST}{_DET}|{_START}(?:{_MODULE}|{_INSTALL}|{_FROM})", re.MULTILINE)
+
+
+class Reference(NamedTuple):
+    """A command and where it begins: an offset into the text."""
+
+    offset: int
+    name: str
+    support: Support
+
+
+def is_script(path: Path) -> bool:
+    """Whether a file runs commands: by its name or, if that has no suffix, by its first line."""
+    if path.suffix in SUFFIXES or _NAMES.fullmatch(path.name):
+        return True
+    return _SHELL.match(interpreter(path)) is not None
+
+
+def interpreter(path: Path) -> bytes:
+    """The ``#!`` line of a file without a suffix; empty if it has none."""
+    if path.suffix or not path.is_file():
+        return b""
+    try:
+        with path.open("rb") as file:
+            start = file.read(128)
+    except OSError:
+        return b""
+    return start.partition(b"\n")[0] if start.startswith(b"#!") else b""
+
+
+def references(text: str) -> Iterator[Reference]:
+    """The commands of Determined's in a text, but for those in comments."""
+    for match in _COMMAND.finditer(text):
+        kind = str(match.lastgroup)
+        begin = text.rindex("det", 0, match.start(kind)) if kind == "noun" else match.start(kind)
+        line = text.rfind("\n", 0, begin) + 1
+        if not text[line:].lstrip().startswith("#"):
+            yield Reference(begin, *_described(kind, match[kind]))
+
+
+def _described(kind: str, word: str) -> tuple[str, Support]:
+    if kind == "noun":
+        noun = _SHORT.get(word, word)
+        return f"det {noun}", _NOUNS.get(noun) or _NOUNS.get(noun.removesuffix("s"), _CLUSTER)
+    if kind == "module":
+        return f"python -m {word}", of_name(word)
+    return (f"pip install {word}", _PACKAGE) if kind == "package" else (word, _IMAGE)

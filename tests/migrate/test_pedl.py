@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import pytest
+
+from det_compat.migrate.migration import migrate
+from tests.migrate.rewriting import method, rewritten
+
+STANDARD = """\
+import pedl
+import torch
+from pedl.frameworks.pytorch import PyTorchTrial
+from pedl.frameworks.pytorch.data import DataLoader
+from pedl.frameworks.pytorch.util import error_rate
+
+
+def rows():
+    return torch.load(pedl.get_download_data_dir() + "/rows.pt")
+
+
+def make_data_loaders(experiment_config, hparams):
+    return DataLoader(rows(), batch_size=4), DataLoader(rows(), batch_size=4)
+
+
+def download_data(experiment_config, hparams):
+    return "/tmp"
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = torch.nn.Linear(2, pedl.get_hyperparameter("width"))
+
+    def forward(self, x):
+        return self.body(x) * pedl.get_hyperparameter("scale")
+
+
+class Trial(PyTorchTrial):
+    def build_model(self, hparams):
+        return Net()
+
+    def optimizer(self, model):
+        return torch.optim.SGD(model.parameters(), lr=pedl.get_hyperparameter("lr"))
+
+    def batch_size(self):
+        return 4
+
+    def losses(self, predictions, labels):
+        return torch.nn.functional.nll_loss(predictions, labels)
+
+    def validation_metrics(self, predictions, labels, losses):
+        return {"error": error_rate(predictions, labels)}
+"""
+
+
+def init_of_trial(made):
+    return method(made.partition("class Trial")[2], "__init__")
+
+
+def test_init_of_the_context_api(tmp_path):
+    assert init_of_trial(rewritten(tmp_path, STANDARD, "context")) == (
+        "def __init__(self, context):\n"
+        "    self.context = context\n"
+        "    self.download_data_dir = download_data(\n"
+        "        context.get_experiment_config(), context.get_hparams()\n"
+        "    )\n"
+        "\n"
+        "    self.model = context.wrap_model(self.build_model(context.get_hparams()))\n"
+        "    self.opt = context.wrap_optimizer(self.optimizer(self.model))\n"
+        "    self.training_loader, self.validation_loader = make_data_loaders(\n"
+        "        context.get_experiment_config(), context.get_hparams(), self.download_data_dir\n"
+        "    )"
+    )
+
+
+def test_what_pedl_was_asked_for_is_handed_on(tmp_path):
+    made = rewritten(tmp_path, STANDARD, "context")
+    assert "pedl" not in made
+    assert "def rows(download_data_dir):" in made
+    assert "def make_data_loaders(experiment_config, hparams, download_data_dir):" in made
+    assert "DataLoader(rows(download_data_dir=download_data_dir), batch_size=4)" in made
+    assert "    def __init__(self, hparams):\n        super().__init__()\n" in made
+    assert "        self.hparams = hparams\n" in made
+    assert 'torch.nn.Linear(2, hparams["width"])' in made
+    assert 'self.body(x) * self.hparams["scale"]' in made
+    assert "return Net(hparams=hparams)" in made
+    assert 'lr=self.context.get_hparam("lr")' in made
+
+
+def test_batch_methods(tmp_path):
+    made = rewritten(tmp_path, STANDARD, "context")
+    assert method(made, "train_batch") == (
+        "def train_batch(self, batch, epoch_idx, batch_idx):\n"
+        "    inputs, labels = batch\n"
+        "    predictions = self.model(inputs)\n"
+        "    loss = self.losses(predictions, labels)\n"
+        "    self.context.backward(loss)\n"
+        "    self.context.step_optimizer(self.opt)\n"
+        '    return {"loss": loss}'
+    )
+    assert "return self.validation_metrics(predictions, labels, loss)" in method(
+        made, "evaluate_batch"
+    )
+    assert "def batch_size" not in made
+    assert "def error_rate(" in made
+
+
+@pytest.mark.parametrize(
+    ("losses", "expected"),
+    [
+        ('{"loss": predictions.sum()}', '    loss = losses["loss"]\n'),
+        ("self.some(predictions)", "losses if isinstance(losses, dict) else"),
+    ],
+)
+def test_losses_of_other_kinds(tmp_path, losses, expected):
+    source = STANDARD.replace("torch.nn.functional.nll_loss(predictions, labels)", losses)
+    assert expected in method(rewritten(tmp_path, source, "context"), "train_batch")
+
+
+def test_metrics_of_each_row_become_numbers(tmp_path):
+    source = STANDARD.replace("error_rate(predictions, labels)", "predictions.argmax(1) != labels")
+    assert "torch.as_tensor(value).float().mean()" in method(
+        rewritten(tmp_path, source, "context"), "evaluate_batch"
+    )
+
+
+def test_on_to_lightning(tmp_path):
+    made = rewritten(tmp_path, STANDARD)
+    assert "determined" not in made
+    assert "pedl" not in made
+    assert "MIGRATE" not in made
+    assert (
+        "    self.log_dict(self.validation_metrics(predictions, labels, loss), batch_size=1)"
+        in (method(made, "validation_step"))
+    )
+    assert method(made, "train_dataloader").endswith("return self.training_loader")
+
+
+def test_functions_of_another_file(tmp_path):
+    """The experiment config says which; they are imported."""
+    (tmp_path / "data.py").write_text(
+        "from pedl.frameworks.pytorch.data import DataLoader\n"
+        "def make_two(experiment_config, hparams):\n"
+        "    return DataLoader([], 4), DataLoader([], 4)\n"
+    )
+    (tmp_path / "const.yaml").write_text(
+        "hyperparameters: {lr: 0.1, width: 3, scale: 2, clip_grad_val: 0.5}\n"
+        "searcher: {name: single, metric: error, max_steps: 1}\n"
+        "entrypoints: {trial_class: 'model_def:Trial', data_loaders_function: 'data:make_two'}\n"
+    )
+    made = rewritten(tmp_path, STANDARD.replace("def make_data_loaders(", "def unused("))
+    assert "from data import make_two\n" in made
+    assert "make_two(" in init_of_trial(made)
+    assert "clip_grad_value_(params, self.hparams.clip_grad_val)" in made
+    (data,) = [f for f in migrate([str(tmp_path)], "lightning").files if f.path.name == "data.py"]
+    assert data.after.decode().startswith("from torch.utils.data import DataLoader\n")
+
+
+def test_without_data(tmp_path):
+    source = STANDARD.replace("def make_data_loaders(", "def unused(")
+    made = rewritten(tmp_path, source, "context")
+    assert "# MIGRATE: it has no data: there is no make_data_loaders beside it" in made
+
+
+def test_annotations_and_spread_parameters(tmp_path):
+    source = STANDARD.replace(
+        "def make_data_loaders(experiment_config, hparams):",
+        "def make_data_loaders(\n    experiment_config: dict, hparams: dict\n) -> tuple:",
+    )
+    made = rewritten(tmp_path, source, "context")
+    header = "    experiment_config: dict, hparams: dict, download_data_dir: str\n) -> tuple:"
+    assert header in made

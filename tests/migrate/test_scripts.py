@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from tests.migrate.rewriting import method, rewritten, trial
+
+SCRIPT = """\
+import det_compat
+
+det_compat.alias_determined()
+
+{0}
+
+def main(config):
+    module = det_compat.to_lightning(Trial)({1})
+    return module
+"""
+
+
+def test_modules_are_made_without_det_compat(tmp_path):
+    made = rewritten(tmp_path, SCRIPT.format(trial(), "config['hyperparameters'], config"))
+    assert "    module = Trial(**config['hyperparameters'])\n" in made
+    assert "det_compat" not in made
+    assert "MIGRATE" not in made
+
+
+def test_what_the_module_takes_of_the_config(tmp_path):
+    change = ("self.context = context", "self.url = context.get_data_config()['url']")
+    made = rewritten(tmp_path, SCRIPT.format(trial(change), "hparams={}, exp_conf=config"))
+    assert 'Trial(**{}, data_config=config["data"])' in made
+    assert "data_config: dict[str, Any]" in method(made, "__init__")
+
+
+def test_arguments_that_are_not_known_stay(tmp_path):
+    made = rewritten(tmp_path, SCRIPT.format(trial(), "aggregation_frequency=2"))
+    assert "# MIGRATE: to_lightning has no counterpart" in made
+    # the file is imported without
+    assert "def main(config):\n    import det_compat\n" in made
+    assert not made.startswith("import det_compat")

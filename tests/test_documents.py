@@ -1,0 +1,113 @@
+"""The documents' Python compiles, their YAML parses, and their links lead somewhere."""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.documented_project import FILES
+from tests.fresh_python import python
+from tests.markdown import ROOT, Block, anchors, blocks, links, read
+
+DOCUMENTS = ["README.md", "MIGRATION.md", "CHANGELOG.md"]
+DOCUMENTS += [str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("docs/*.md"))]
+DOCUMENTS += [str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("examples/*/README.md"))]
+SHELL_OR_CODE = {"", "sh", "python", "yaml"}
+
+
+def blocks_in(language: str) -> list[tuple[str, Block]]:
+    return [(name, b) for name in DOCUMENTS for b in blocks(read(name)) if b.language == language]
+
+
+def compiled(block: Block) -> None:
+    """Compile code of a module's, or else of a function's."""
+    try:
+        compile(block.code, "module", "exec")
+    except SyntaxError:
+        compile(f"def function():\n{textwrap.indent(block.code, '    ')}", "function", "exec")
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_blocks_are_in_known_languages(name: str) -> None:
+    assert {block.language for block in blocks(read(name))} <= SHELL_OR_CODE
+
+
+@pytest.mark.parametrize(
+    ("name", "block"), blocks_in("python"), ids=lambda v: v if isinstance(v, str) else str(v.line)
+)
+def test_python_compiles(name: str, block: Block) -> None:
+    compiled(block)
+
+
+@pytest.mark.parametrize(
+    ("name", "block"), blocks_in("yaml"), ids=lambda v: v if isinstance(v, str) else str(v.line)
+)
+def test_yaml_parses(name: str, block: Block) -> None:
+    assert yaml.safe_load(block.code)
+
+
+def test_the_wrapped_trial_of_the_readme_trains(tmp_path: Path) -> None:
+    (block,) = (b for _, b in blocks_in("python") if "trainer.fit(module)" in b.code)
+    (tmp_path / "model_def.py").write_text(FILES["model_def.py"])
+    done = python("-c", f"{block.code}\nprint(trainer.global_step)", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "5"
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_links_lead_somewhere(name: str) -> None:
+    for link in links(read(name)):
+        if re.match(r"\w+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = ROOT / Path(name).parent / path if path else ROOT / name
+        assert target.exists(), link
+        if anchor:
+            assert anchor in anchors(target.read_text()), link
+
+
+def headings_that_check_names() -> set[str]:
+    """The second arguments of ``refused(...)`` and ``different(...)``."""
+    found = set()
+    for path in (ROOT / "det_compat" / "check").glob("*.py"):
+        tree = ast.parse(path.read_text())
+        constants = {
+            target.id: node.value.value
+            for node in tree.body
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+        for call in ast.walk(tree):
+            if isinstance(call, ast.Call) and getattr(call.func, "id", "") in VERDICTS:
+                heading = call.args[1]
+                found.add(
+                    heading.value if isinstance(heading, ast.Constant) else constants[heading.id]  # type: ignore[attr-defined]
+                )
+    return found
+
+
+VERDICTS = ("different", "refused")
+
+
+def test_every_link_of_check_leads_to_a_heading() -> None:
+    found = headings_that_check_names()
+    assert len(found) > 30
+    assert found <= set(anchors(read("MIGRATION.md")))
+
+
+def test_every_difference_has_a_before_and_an_after() -> None:
+    parts = re.split(r"^(##+ .+)$", read("MIGRATION.md"), flags=re.MULTILINE)
+    chapter, lacking = "", []
+    for heading, text in zip(parts[1::2], parts[2::2], strict=True):
+        if heading.startswith("## "):
+            chapter = heading[3:]
+        elif chapter in ("What behaves differently", "Other modules of `determined`"):
+            is_told = "before" in text and "after" in text and "```" in text
+            lacking += [] if is_told or "| Determined" in text else [heading]
+    assert lacking == []
