@@ -8,7 +8,7 @@ PYTEST_ARGS ?= -n 2 --dist loadgroup
 # One thread a process: the tests run several at once, each on a tiny model.
 test: export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test lint types format clean
+.PHONY: setup demo test bench lint types format clean
 
 setup: $(STAMP)
 
@@ -22,6 +22,10 @@ demo: setup
 
 test: setup
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# About 15 minutes on an otherwise idle machine; the tables also go into docs/performance.md.
+bench: setup
+	$(BIN)/python -m benchmarks --page docs/performance.md $(BENCH_ARGS)
 
 lint: setup
 	$(BIN)/ruff check .

@@ -225,7 +225,7 @@ class TrialHooks(PlainAttributes, pl.LightningModule):
                 return
         note_validation_done(self.trainer)
 
-    def training_step(self, batch: Any) -> None:
+    def training_step(self, batch: Any, batch_idx: int = 0) -> None:
         self.run.train_batch(batch)
         count_step(self.trainer)
         self.after_batch()

@@ -9,10 +9,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from benchmarks.contenders import CONTENDERS
 from benchmarks.measure import training_process
-from benchmarks.report import Figures, as_markdown, machine
+from benchmarks.report import Figures, as_markdown, machine, write_page
 from benchmarks.workloads import WORKLOADS
 
 
@@ -25,15 +26,19 @@ def main() -> None:
         figures["throughput"][workload] = measure_throughput(workload, options.alternations)
     if not options.no_start:
         figures["start"] = measure_start(options.alternations)
-    found = {"machine": machine(), "alternations": options.alternations, **figures}
+    found: dict[str, Any] = {"machine": machine(), "alternations": options.alternations, **figures}
     options.json.write_text(json.dumps(found, indent=1) + "\n")
-    print(as_markdown(figures))
+    tables = as_markdown(figures)
+    print(tables)
+    if options.page:
+        write_page(options.page, tables, found["machine"])
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=main.__doc__)
     parser.add_argument("--alternations", type=int, default=5, metavar="N")
     parser.add_argument("--json", type=Path, default=Path("benchmarks.json"), metavar="FILE")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="a page to put the tables into")
     parser.add_argument("--no-start", action="store_true", help="leave out the time to start")
     parser.add_argument(
         "workloads", nargs="*", metavar="WORKLOAD", help=f"of: {', '.join(WORKLOADS)}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import tempfile
 from collections.abc import Callable
@@ -11,7 +10,6 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
-import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
@@ -157,14 +155,20 @@ class UsualModule(LeanModule):
 
 def lean_lightning(workload: Workload, stopwatch: Stopwatch) -> None:
     """The leanest LightningModule."""
-    _fit(workload, LeanModule(workload, stopwatch), logger=False)
+    module = LeanModule(workload, stopwatch)
+    _fit(workload, module, logger=False, max_steps=_optimizer_steps(workload))
 
 
 def usual_lightning(workload: Workload, stopwatch: Stopwatch) -> None:
     """The usual LightningModule, with Lightning's own logger."""
     module = UsualModule(workload, stopwatch)
     accumulates = workload.aggregation if module.automatic_optimization else 1
-    _fit(workload, module, accumulate_grad_batches=accumulates)
+    steps = _optimizer_steps(workload)
+    _fit(workload, module, accumulate_grad_batches=accumulates, max_steps=steps)
+
+
+def _optimizer_steps(workload: Workload) -> int:
+    return workload.batches * len(workload.models()) // workload.aggregation
 
 
 def to_lightning(workload: Workload, stopwatch: Stopwatch) -> None:
@@ -179,7 +183,7 @@ def to_lightning(workload: Workload, stopwatch: Stopwatch) -> None:
         exp_conf={"optimizations": settings} if workload.aggregation > 1 else None,
         aggregation_frequency=workload.aggregation,
     )
-    _fit(workload, module)
+    _fit(workload, module, max_steps=workload.batches)
 
 
 def _fit(workload: Workload, module: pl.LightningModule, **flags: Any) -> None:
@@ -198,30 +202,13 @@ def _fit(workload: Workload, module: pl.LightningModule, **flags: Any) -> None:
             devices=workload.ranks,
             strategy="ddp" if workload.ranks > 1 else "auto",
             default_root_dir=folder,
-            callbacks=[*callbacks, _StopAfter(workload.batches)],
+            callbacks=callbacks,
             enable_checkpointing=bool(workload.checkpoint_period),
             enable_progress_bar=False,
             enable_model_summary=False,
             **flags,
         )
         trainer.fit(module)
-
-
-class _StopAfter(pl.Callback):
-    """Ends a training after so many batches, which max_steps counts differently for each module."""
-
-    def __init__(self, batches: int) -> None:
-        self._batches = batches
-
-    def on_before_zero_grad(self, trainer: pl.Trainer, *args: Any) -> None:
-        self._stop(trainer)
-
-    def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        self._stop(trainer)
-
-    def _stop(self, trainer: pl.Trainer) -> None:
-        if trainer.fit_loop.total_batch_idx + 1 >= self._batches:
-            trainer.should_stop = True
 
 
 def determined(workload: Workload, stopwatch: Stopwatch) -> None:
@@ -308,11 +295,7 @@ CONTENDERS: dict[str, Contender] = {
 
 def run(contender: str, workload: Workload) -> Stopwatch:
     """Train once; the stopwatch has what came out."""
-    logging.disable(logging.WARNING)
     stopwatch = Stopwatch(workload.warm_up, workload.batches - 1)
-    joins = workload.ranks > 1 and not dist.is_initialized()
-    if joins:
-        dist.init_process_group("gloo")
     torch.manual_seed(0)
     CONTENDERS[contender](workload, stopwatch)
     return stopwatch

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import logging
 import os
 import resource
 import socket
@@ -70,10 +71,8 @@ class TrainingProcess:
 
     def end(self) -> None:
         """End the process."""
-        assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()
-        self._process.wait(timeout=120)
+            self._process.communicate(timeout=120)
         self._errors.close()
 
 
@@ -116,6 +115,7 @@ def _free_port() -> int:
 def main(contender: str) -> None:
     """Train what each line of the standard input asks for, and write a line for it."""
     warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)
     from benchmarks.contenders import run
     from benchmarks.workloads import WORKLOADS
 

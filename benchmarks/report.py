@@ -12,6 +12,8 @@ from typing import TypedDict
 
 Series = Mapping[str, list[float]]
 
+_START, _END = "<!-- tables -->", "<!-- end of tables -->"
+
 BASES = ("plain PyTorch", "lean Lightning", "usual Lightning", "determined 0.38.1")
 OURS = ("to_lightning", "pytorch.Trainer")
 
@@ -83,10 +85,16 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def write_page(page: Path, tables: str) -> None:
-    """Replace what stands between the marks of ``page`` by ``tables``."""
-    before, rest = page.read_text(encoding="utf-8").split("<!-- tables -->\n")
-    _, _, after = rest.partition("<!-- end of tables -->\n")
-    page.write_text(
-        f"{before}<!-- tables -->\n{tables}\n<!-- end of tables -->\n{after}", encoding="utf-8"
-    )
+def write_page(page: Path, tables: str, machine: Mapping[str, str]) -> None:
+    """Replace what stands between the marks of ``page`` by the tables and the machine.
+
+    Raises:
+        ValueError: the page has no such marks.
+    """
+    text = page.read_text(encoding="utf-8")
+    start, end = (text.find(mark) for mark in (_START, _END))
+    if not 0 <= start < end:
+        raise ValueError(f"{page} has no {_START} and {_END} to put the tables between")
+    where = ", ".join(f"{name} {value}" for name, value in machine.items())
+    middle = f"{_START}\n\n{where}\n\n{tables}\n\n"
+    page.write_text(text[:start] + middle + text[end:], encoding="utf-8")

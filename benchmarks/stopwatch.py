@@ -21,6 +21,11 @@ class Stopwatch:
         self._batch = -1
         self.seconds_to_first_batch: float | None = None
 
+    @property
+    def batches(self) -> int:
+        """How many batches have begun."""
+        return self._batch + 1
+
     def tick(self) -> None:
         """Note that a batch begins."""
         self._batch += 1

@@ -206,9 +206,9 @@ WORKLOADS: dict[str, Workload] = {
         Workload("validation-heavy", batches=600, warm_up=100, validation_period=10),
         ShortEpochs("short epochs", batches=320, warm_up=40, workers=2),
         Digits("checkpoints", batches=401, warm_up=50, batch_size=64, checkpoint_period=50),
-        Digits("2 ranks", batches=250, warm_up=50, batch_size=32, ranks=2),
+        Digits("2 ranks", batches=252, warm_up=50, batch_size=32, ranks=2),
         Digits(
-            "2 ranks, aggregation 4", batches=250, warm_up=50, batch_size=32, ranks=2, aggregation=4
+            "2 ranks, aggregation 4", batches=252, warm_up=50, batch_size=32, ranks=2, aggregation=4
         ),
     )
 }

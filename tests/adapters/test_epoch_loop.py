@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.callbacks import ModelCheckpoint
+from pytorch_lightning.profilers import SimpleProfiler
+
+from det_compat import to_lightning
+from tests.adapters.trials import Gan, Linear, trainer, weights
+
+BATCHES = 8  # of two epochs
+
+
+class Counts(pl.Callback):
+    """Counts Lightning's hooks for batches; the methods are added by ``counting``."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+
+
+def counting(*hooks: str, module: str = "pytorch_lightning.of_a_test") -> Counts:
+    def method(hook: str) -> Callable[..., None]:
+        def noted(self: Counts, trainer: Any, pl_module: Any, *args: Any) -> None:
+            self.calls.append((hook, args[-1], trainer.global_step))
+
+        return noted
+
+    methods = {hook: method(hook) for hook in hooks}
+    cls: Any = type("Counting", (Counts,), {**methods, "__module__": module})
+    counts: Counts = cls()
+    return counts
+
+
+def is_shortened(loop: Any, name: str) -> bool:
+    return name in vars(loop)
+
+
+class Watches(pl.Callback):
+    """Whether the loops were shortened, seen from an epoch's end and a validation's."""
+
+    def __init__(self) -> None:
+        self.training: list[bool] = []
+        self.validation: list[bool] = []
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self.training.append(is_shortened(trainer.fit_loop.epoch_loop, "advance"))
+
+    def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        val_loop = trainer.fit_loop.epoch_loop.val_loop
+        self.validation.append(is_shortened(val_loop, "_evaluation_step"))
+
+
+def fitted(trial_cls: type = Linear, cls: Any = None, **flags: Any) -> tuple[pl.Trainer, Any]:
+    torch.manual_seed(3)
+    module = (cls or to_lightning(trial_cls))(hparams={})
+    found = trainer(**{"max_epochs": 2, **flags})
+    found.fit(module)
+    return found, module
+
+
+def shortened(**kwargs: Any) -> tuple[bool, bool]:
+    """Whether the loops of training and validation were shortened in a run."""
+    watches = Watches()
+    fitted(**{**kwargs, "callbacks": [watches, *kwargs.get("callbacks", [])]})
+    assert len({*watches.training}) == len({*watches.validation}) == 1
+    return watches.training[0], watches.validation[0]
+
+
+def test_loops_are_shortened_for_the_run_and_then_as_before() -> None:
+    assert shortened() == (True, True)
+    found, _ = fitted()
+    loop = found.fit_loop.epoch_loop
+    assert not any(is_shortened(loop, name) for name in ("advance", "on_advance_end"))
+    assert not is_shortened(loop.val_loop, "_evaluation_step")
+
+
+@pytest.mark.parametrize("trial_cls", [Linear, Gan])
+def test_the_run_is_the_same_as_on_lightnings_own_loops(trial_cls: type) -> None:
+    short, module = fitted(trial_cls)
+    whole, other = fitted(trial_cls, profiler=SimpleProfiler())
+    for name, value in weights(module).items():
+        assert torch.equal(value, weights(other)[name]), name
+    assert module.trial.recorder.calls == other.trial.recorder.calls
+    assert short.callback_metrics == whole.callback_metrics
+    assert short.global_step == whole.global_step == BATCHES
+    assert short.fit_loop.state_dict() == whole.fit_loop.state_dict()
+
+
+def test_a_profiler_sees_lightnings_own_loops() -> None:
+    assert shortened(profiler="simple") == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("hook", "expected"),
+    [
+        ("on_train_batch_end", (False, True)),
+        ("on_train_batch_start", (False, True)),
+        ("on_validation_batch_end", (True, False)),
+    ],
+)
+def test_a_callback_that_may_log_gets_lightnings_own_loop(hook: str, expected: Any) -> None:
+    assert shortened(callbacks=[counting(hook, module="users_code")]) == expected
+
+
+def test_what_a_callback_logs_for_a_batch_arrives() -> None:
+    class Logs(pl.Callback):
+        def on_train_batch_end(self, trainer: Any, pl_module: Any, *args: Any) -> None:
+            pl_module.log("of a batch", float(args[-1]))
+
+    found, _ = fitted(callbacks=[Logs()])
+    assert found.callback_metrics["of a batch"] == BATCHES / 2 - 1
+
+
+@pytest.mark.parametrize("hook", ["on_train_batch", "on_validation_batch"])
+def test_lightnings_callbacks_hear_of_the_same_batches(hook: str) -> None:
+    calls = []
+    for profiler in (None, "simple"):
+        counts = counting(f"{hook}_start", f"{hook}_end")
+        fitted(callbacks=[counts], profiler=profiler)
+        calls.append(counts.calls)
+    assert calls[0] == calls[1] != []
+
+
+# The weights after the optimizer step are what is wanted.
+@pytest.mark.filterwarnings("ignore:Using ModelCheckpoint with manual optimization")
+def test_checkpoints_after_batches(tmp_path: Path) -> None:
+    checkpoint = ModelCheckpoint(tmp_path, "{step}", every_n_train_steps=3, save_top_k=-1)
+    assert shortened(callbacks=[checkpoint], enable_checkpointing=True) == (True, True)
+    assert {path.name for path in tmp_path.iterdir()} == {"step=3.ckpt", "step=6.ckpt"}
+
+
+@pytest.mark.parametrize(
+    ("hook", "expected"),
+    [
+        ("on_train_batch_start", (False, True)),
+        ("training_step", (False, True)),
+        ("on_before_batch_transfer", (False, False)),
+        ("validation_step", (True, False)),
+    ],
+)
+def test_a_subclass_with_a_hook_of_its_own_is_asked(hook: str, expected: Any) -> None:
+    calls: list[Any] = []
+    base = to_lightning(Linear)
+
+    def own(self: Any, *args: Any) -> Any:
+        calls.append(args)
+        return getattr(base, hook)(self, *args)
+
+    assert shortened(cls=type("Own", (base,), {hook: own})) == expected
+    assert len(calls) >= 2
+
+
+def test_a_limit_of_batches_ends_each_epoch() -> None:
+    found, module = fitted(limit_train_batches=3)
+    assert len(module.trial.trained) == found.global_step == 6
+
+
+@pytest.mark.parametrize("period", [2, 3])
+def test_validation_within_and_across_epochs(period: int) -> None:
+    counts = []
+    for profiler in (None, "simple"):
+        _, module = fitted(
+            val_check_interval=period, check_val_every_n_epoch=None, profiler=profiler
+        )
+        counts.append(module.trial.recorder.hooks().count("on_validation_start"))
+    assert counts[0] == counts[1] == BATCHES // period
+
+
+def test_should_stop_ends_the_run_at_once() -> None:
+    class Stops(Linear):
+        def train_batch(self, batch: Any, epoch_idx: int, batch_idx: int) -> Any:
+            metrics = super().train_batch(batch, epoch_idx, batch_idx)
+            if batch_idx == 1:
+                module.trainer.should_stop = True
+            return metrics
+
+    module = to_lightning(Stops)(hparams={})
+    trainer(max_epochs=5, limit_val_batches=0).fit(module)
+    assert len(module.trial.trained) == 2
