@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import signal
 from collections.abc import Sequence
@@ -45,6 +44,7 @@ from det_compat.adapters.strategy import (
 )
 from det_compat.adapters.trial_run import TrialRun
 from det_compat.adapters.trial_state import TrialState
+from det_compat.checkpoint.content import check_content
 from det_compat.plain_types import from_plain
 from det_compat.pytorch._context import PyTorchTrialContext
 
@@ -344,12 +344,20 @@ class TrialHooks(PlainAttributes, pl.LightningModule):
         for key in _OF_LIGHTNING & checkpoint.keys():
             checkpoint[key] = from_plain(checkpoint[key])
         state = checkpoint.get("determined") or {}
+        if state and self._is_fitting():
+            check_content(
+                self.started_from(), state, state.get("trial_state"), state.get("continuation")
+            )
+            self._restored = {**state, "loops": checkpoint.get("loops")}
+        elif batches := (state.get("trial_state") or {}).get("batches_trained"):
+            self.run.show_progress(batches)
         self._publisher.load_state_dict(_published(state))
-        with contextlib.suppress(RuntimeError):  # load_from_checkpoint has no Trainer
-            if state and self.trainer.state.fn == TrainerFn.FITTING:
-                self._restored = {**state, "loops": checkpoint.get("loops")}
-            elif batches := (state.get("trial_state") or {}).get("batches_trained"):
-                self.run.show_progress(batches)
+
+    def _is_fitting(self) -> bool:
+        try:
+            return self.trainer.state.fn == TrainerFn.FITTING
+        except RuntimeError:  # load_from_checkpoint has no Trainer
+            return False
 
 
 def _published(state: dict[str, Any]) -> dict[str, Any]:

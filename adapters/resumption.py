@@ -14,6 +14,7 @@ from det_compat.adapters.continuation import (
 from det_compat.adapters.run_state import restore_run
 from det_compat.adapters.trial_run import TrialRun
 from det_compat.adapters.trial_state import TrialState
+from det_compat.checkpoint.content import check_content
 from det_compat.checkpoint.reader import Checkpoint
 
 logger = logging.getLogger("det_compat")
@@ -22,7 +23,12 @@ _COUNTERS = {field.name for field in dataclasses.fields(TrialState)}
 
 
 def state_of(checkpoint: Checkpoint) -> dict[str, Any]:
-    """A checkpoint directory's content, as Resumption takes it."""
+    """A checkpoint directory's content, as Resumption takes it.
+
+    Raises:
+        InvalidCheckpointException: something in it is missing or of another type.
+    """
+    check_content(checkpoint.path, checkpoint.state, checkpoint.counters, checkpoint.continuation)
     return {
         **checkpoint.state,
         "trial_state": checkpoint.counters,

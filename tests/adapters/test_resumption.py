@@ -15,6 +15,7 @@ from det_compat.adapters.continuation import continuation
 from det_compat.adapters.resumption import Resumption
 from det_compat.adapters.run_state import run_state
 from det_compat.adapters.trial_run import TrialRun
+from det_compat.errors import InvalidCheckpointException
 from tests.adapters.trials import Linear, built, trainer
 
 CHECKPOINTS = Path(__file__).parents[3] / "shared" / "checkpoints"
@@ -135,3 +136,16 @@ def test_real_checkpoints_go_on(name: str, batches: int, way: str) -> None:
         used.fit(module, ckpt_path=str(path))
         trial = module.trial
     assert trial.first == (batches, float(weights["weight"]))
+
+
+def test_a_checkpoint_without_what_is_needed_is_refused_by_name(tmp_path: Path) -> None:
+    first = trainer(enable_checkpointing=False)
+    module = to_lightning(Linear)(hparams={})
+    first.fit(module)
+    first.save_checkpoint(tmp_path / "whole.ckpt")
+    content = torch.load(tmp_path / "whole.ckpt", weights_only=True)
+    del content["determined"]["continuation"]["ranks"][0]["gradients"]
+    torch.save(content, tmp_path / "damaged.ckpt")
+    again = trainer(max_epochs=2)
+    with pytest.raises(InvalidCheckpointException, match=r"damaged\.ckpt.*rank 0 has no gradients"):
+        again.fit(to_lightning(Linear)(hparams={}), ckpt_path=tmp_path / "damaged.ckpt")
