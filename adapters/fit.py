@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import sys
-import threading
 from typing import Any
 
 import pytorch_lightning as pl
@@ -16,6 +15,7 @@ from pytorch_lightning.strategies import DDPStrategy
 from det_compat.adapters.checkpoint_keeper import checkpoint_keeper
 from det_compat.adapters.environment import TrialEnvironment
 from det_compat.adapters.generation import adapted
+from det_compat.adapters.preemption import set_handler
 from det_compat.adapters.resumption import state_of
 from det_compat.adapters.schedule import Schedule
 from det_compat.adapters.scheduled import ScheduledHooks
@@ -64,16 +64,10 @@ def fit(
             _back_to_device(context)
         # Lightning exits on Ctrl-C, and ignores it from then on; the script may want to know.
         if isinstance(error, SystemExit) and isinstance(error.__context__, KeyboardInterrupt):
-            _handle(signal.SIGINT, on_interrupt)
+            set_handler(signal.SIGINT, on_interrupt)
             raise error.__context__ from None
         raise
     _back_to_device(context)
-
-
-def _handle(number: signal.Signals, handler: Any) -> None:
-    # None stands for a handler that Python did not install and cannot put back.
-    if handler is not None and threading.current_thread() is threading.main_thread():
-        signal.signal(number, handler)
 
 
 def _trainer(context: PyTorchTrialContext, test_mode: bool) -> pl.Trainer:

@@ -18,6 +18,15 @@ logger = logging.getLogger("det_compat")
 EXIT_STATUS = 128 + signal.SIGTERM
 
 
+def set_handler(number: signal.Signals, handler: Any) -> None:
+    """Let ``handler`` handle a signal, where it can: in the main thread.
+
+    None stands for a handler that Python did not install and cannot put back.
+    """
+    if handler is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(number, handler)
+
+
 class Preempted(SystemExit):
     """The run has ended because of SIGTERM, and its state is in a checkpoint."""
 
@@ -38,12 +47,7 @@ class TerminationSignal:
         self._disposition = disposition
         self._is_ours = disposition in (signal.SIG_DFL, None)
         self._ranks = _Agreement() if distributed.size > 1 else None
-        self._install(self._note if self._is_ours else disposition)
-
-    def _install(self, handler: Any) -> None:
-        # None stands for a handler that Python did not install and cannot put back.
-        if handler is not None and threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, handler)
+        set_handler(signal.SIGTERM, self._note if self._is_ours else disposition)
 
     def _note(self, number: int, frame: Any) -> None:
         self._received = True

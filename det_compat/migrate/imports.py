@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 import libcst as cst
 
 from det_compat.check.support import is_determined
-from det_compat.migrate.syntax import code, simple, statement
+from det_compat.migrate.syntax import DepthTransformer, code, simple, statement
 
 
 def tidied(
@@ -72,20 +72,11 @@ def _first_of_determined(tree: cst.Module) -> int:
     return _first_import([*tree.body])
 
 
-class _Unused(cst.CSTTransformer):
+class _Unused(DepthTransformer):
     def __init__(self, kept: set[str], local: Collection[str]) -> None:
+        super().__init__()
         self._kept = kept
         self._local = local
-        self._depth = 0
-
-    def visit_IndentedBlock(self, node: cst.IndentedBlock) -> None:
-        self._depth += 1
-
-    def leave_IndentedBlock(
-        self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
-    ) -> cst.IndentedBlock:
-        self._depth -= 1
-        return updated_node
 
     def leave_SimpleStatementLine(
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
@@ -93,7 +84,7 @@ class _Unused(cst.CSTTransformer):
         small = simple(updated_node)
         if not isinstance(small, (cst.Import, cst.ImportFrom)):
             return updated_node
-        if self._depth and code(small) in self._local:
+        if self.depth and code(small) in self._local:
             return updated_node
         if isinstance(small, cst.ImportFrom) and not _is_of_determined(small):
             return updated_node

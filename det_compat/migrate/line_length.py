@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import libcst as cst
 
-from det_compat.migrate.syntax import code, simple
+from det_compat.migrate.syntax import DepthTransformer, code, simple
 
 _LINE, _INDENT = 100, 4
 
@@ -17,25 +17,16 @@ def apply(tree: cst.Module, before: bytes) -> cst.Module:
     return tree.visit(_Spreading(there))
 
 
-class _Spreading(cst.CSTTransformer):
+class _Spreading(DepthTransformer):
     def __init__(self, there: set[str]) -> None:
+        super().__init__()
         self._there = there
-        self._depth = 0
-
-    def visit_IndentedBlock(self, node: cst.IndentedBlock) -> None:
-        self._depth += 1
-
-    def leave_IndentedBlock(
-        self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
-    ) -> cst.IndentedBlock:
-        self._depth -= 1
-        return updated_node
 
     def leave_SimpleStatementLine(
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> cst.SimpleStatementLine:
         small = simple(updated_node)
-        width = _LINE - self._depth * _INDENT
+        width = _LINE - self.depth * _INDENT
         if small is None or not self._is_too_long(small, width):
             return updated_node
         value = getattr(small, "value", None)

@@ -178,3 +178,20 @@ def dedented(node: cst.BaseExpression) -> cst.BaseExpression:
     found = node.visit(_Dedent())
     assert isinstance(found, cst.BaseExpression)
     return found
+
+
+class DepthTransformer(cst.CSTTransformer):
+    """A transformer that knows how many indented blocks it is in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.depth = 0
+
+    def visit_IndentedBlock(self, node: cst.IndentedBlock) -> None:
+        self.depth += 1
+
+    def leave_IndentedBlock(
+        self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
+    ) -> cst.IndentedBlock:
+        self.depth -= 1
+        return updated_node

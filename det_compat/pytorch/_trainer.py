@@ -6,6 +6,7 @@ import logging
 import sys
 
 from det_compat.config.hyperparameters import batch_size
+from det_compat.core.checkpoint_policy import CHECKPOINT_POLICIES
 from det_compat.pytorch._context import PyTorchTrialContext
 from det_compat.pytorch._train_unit import Batch, Epoch, TrainUnit
 from det_compat.pytorch._trial import PyTorchTrial
@@ -13,8 +14,6 @@ from det_compat.random_state import preserved_random_state
 from det_compat.task import Task, current_task
 
 logger = logging.getLogger("determined.pytorch")
-
-CHECKPOINT_POLICIES = ("best", "all", "none")
 
 
 class Trainer:
