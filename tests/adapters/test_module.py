@@ -439,3 +439,26 @@ def test_the_same_seed_trains_the_same_weights() -> None:
         trainer(max_epochs=2).fit(module)
         trained.append(weights(module))
     assert same(*trained)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_a_compiled_model_trains_to_the_same_weights_and_resumes(tmp_path: Path) -> None:
+    class Compiled(Linear):
+        def __init__(self, context: Any) -> None:
+            wrap = context.wrap_model
+            context.wrap_model = lambda model: wrap(torch.compile(model, backend="eager"))
+            super().__init__(context)
+
+    found = []
+    for trial_cls in (Linear, Compiled):
+        torch.manual_seed(3)
+        module = to_lightning(trial_cls)(hparams={})
+        trainer(max_epochs=2).fit(module)
+        found.append([parameter.detach().clone() for parameter in module.parameters()])
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+    path = tmp_path / "compiled.ckpt"
+    module.trainer.save_checkpoint(path)
+    resumed = to_lightning(Compiled)(hparams={})
+    trainer(max_epochs=3).fit(resumed, ckpt_path=path)
+    assert resumed.trainer.global_step == 12
