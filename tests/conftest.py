@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_HANDLERS = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 _KEPT = tuple(
     str(path)
     for path in (
@@ -26,13 +26,11 @@ _KEPT = tuple(
 def process_as_found() -> Iterator[None]:
     """Undo what a trial, or a command run inside the process, did to it."""
     modules, path, environ = {*sys.modules}, [*sys.path], {**os.environ}
-    cwd, handlers = os.getcwd(), {number: signal.getsignal(number) for number in _SIGNALS}
-    level = logging.getLogger("determined").level
+    cwd, level = os.getcwd(), logging.getLogger("determined").level
+    _handle_signals_as_at_first()  # a fixture of a module may have run a training already
     yield
+    _handle_signals_as_at_first()
     logging.getLogger("determined").setLevel(level)
-    for number, handler in handlers.items():
-        if handler is not None:  # one that Python did not install
-            signal.signal(number, handler)
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(environ)
@@ -40,6 +38,12 @@ def process_as_found() -> Iterator[None]:
     for name in {*sys.modules} - modules:
         if _is_of_a_user(name):
             del sys.modules[name]
+
+
+def _handle_signals_as_at_first() -> None:
+    for number, handler in _HANDLERS.items():
+        if handler is not None:  # one that Python did not install
+            signal.signal(number, handler)
 
 
 def _is_of_a_user(name: str) -> bool:

@@ -11,9 +11,12 @@ ROOT = Path(__file__).parents[2]
 
 SCRIPT = textwrap.dedent(
     """
-    import sys, time
+    import signal, sys, time
     from det_compat import pytorch
     from tests.adapters.trials import Linear
+
+    # whatever pytest was started with
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
     class Slow(Linear):
         def train_batch(self, batch, epoch_idx, batch_idx):
@@ -24,7 +27,7 @@ SCRIPT = textwrap.dedent(
 
     try:
         with pytorch.init(hparams={}, enable_tensorboard_logging=False) as context:
-            pytorch.Trainer(Slow(context), context).fit(max_length=pytorch.Batch(100_000))
+            pytorch.Trainer(Slow(context), context).fit(max_length=pytorch.Batch(5_000))
     except KeyboardInterrupt:
         print("interrupted", flush=True)
         sys.exit(130)
@@ -34,15 +37,15 @@ SCRIPT = textwrap.dedent(
 
 def test_ctrl_c_does_to_a_script_what_it_does_without_lightning(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_DATA_HOME": str(tmp_path)}
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-c", SCRIPT],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "training\n"
-    process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=60)
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "training\n"
+        process.send_signal(signal.SIGINT)
+        out = process.stdout.read()
     assert (process.returncode, out.strip()) == (130, "interrupted")
