@@ -200,15 +200,15 @@ WORKLOADS: dict[str, Workload] = {
     workload.name: workload
     for workload in (
         Workload("overhead"),
-        Digits("digits CNN", batches=350, warm_up=50, batch_size=64),
-        Gan("GAN", batches=700, warm_up=100, batch_size=64),
-        Transformer("transformer", batches=250, warm_up=50, batch_size=16),
+        Digits("digits CNN", batches=220, warm_up=20, batch_size=64),
+        Gan("GAN", batches=500, warm_up=50, batch_size=64),
+        Transformer("transformer", batches=170, warm_up=20, batch_size=16),
         Workload("validation-heavy", batches=600, warm_up=100, validation_period=10),
-        ShortEpochs("short epochs", batches=320, warm_up=40, workers=2),
-        Digits("checkpoints", batches=401, warm_up=50, batch_size=64, checkpoint_period=50),
-        Digits("2 ranks", batches=252, warm_up=50, batch_size=32, ranks=2),
+        ShortEpochs("short epochs", batches=160, warm_up=16, workers=2),
+        Digits("checkpoints", batches=221, warm_up=20, batch_size=64, checkpoint_period=50),
+        Digits("2 ranks", batches=200, warm_up=20, batch_size=32, ranks=2),
         Digits(
-            "2 ranks, aggregation 4", batches=252, warm_up=50, batch_size=32, ranks=2, aggregation=4
+            "2 ranks, aggregation 4", batches=200, warm_up=20, batch_size=32, ranks=2, aggregation=4
         ),
     )
 }

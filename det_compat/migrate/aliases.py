@@ -63,7 +63,8 @@ class _Aliases(cst.CSTTransformer):
         target = small.targets[0].target if isinstance(small, cst.Assign) else small.target
         value = small.value
         parts = target.elements if isinstance(target, cst.Tuple) else ()
-        if not all(map(_is_own, [part.value for part in parts] or [target])):
+        targets = [part.value for part in parts] or [target]
+        if not all(map(_is_own, targets)):
             return False
         if isinstance(value, cst.Call):
             found = self._file.symbols.called(value)
@@ -71,7 +72,8 @@ class _Aliases(cst.CSTTransformer):
                 found is not None and found[1] == "get_hparams" and code(target) == "self.hparams"
             )
         values = [e.value for e in value.elements] if isinstance(value, cst.Tuple) else [value]
-        return all(self._is_context(value) for value in values)
+        is_followed = self._file.symbols.is_followed
+        return len(targets) == len(values) and all(map(is_followed, values, targets))
 
     def _without_aliases(
         self, line: cst.SimpleStatementLine, small: cst.Assign
@@ -81,7 +83,8 @@ class _Aliases(cst.CSTTransformer):
         if not isinstance(target, cst.Tuple) or not isinstance(value, cst.Tuple):
             return line
         pairs = [*zip(target.elements, value.elements, strict=False)]
-        kept = [pair for pair in pairs if not self._is_context(pair[1].value)]
+        is_followed = self._file.symbols.is_followed
+        kept = [(t, v) for t, v in pairs if not is_followed(v.value, t.value)]
         if len(target.elements) != len(value.elements) or len(kept) not in range(1, len(pairs)):
             return line
         targets, values = ([part.value for part in parts] for parts in zip(*kept, strict=True))
@@ -102,11 +105,6 @@ class _Aliases(cst.CSTTransformer):
         """Whether this is a short name for the step modes, all of which are resolved."""
         path = self._file.symbols.path(small.value)
         return path == _MODES and self._modes == 1
-
-    def _is_context(self, value: cst.BaseExpression) -> bool:
-        symbols = self._file.symbols
-        # whoever sets it to something else has no alias
-        return symbols.is_context(value) or symbols.member(value) is not None
 
     def _is_dropped(self, small: cst.BaseSmallStatement | None) -> bool:
         found = self._file.symbols.called(call_of(small)) if isinstance(small, cst.Expr) else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 
 import libcst as cst
 
@@ -39,7 +38,7 @@ def is_automatic(node: cst.ClassDef, symbols: Symbols, plan: TrialPlan) -> bool:
     if _is_used_elsewhere(own, attribute):
         return False
     place = place_of_step(method, symbols)
-    return place is not None and _is_simple(method, place, symbols, attribute)
+    return place is not None and _is_simple(own, place, symbols, attribute)
 
 
 def _attributes(plan: TrialPlan) -> list[str]:
@@ -74,7 +73,10 @@ def _is_used_elsewhere(own: dict[str, cst.FunctionDef], attribute: str) -> bool:
     return sum(code(n) == attribute for n in find(own["train_batch"], cst.Attribute)) != 1
 
 
-def _is_simple(method: cst.FunctionDef, place: int, symbols: Symbols, attribute: str) -> bool:
+def _is_simple(
+    own: dict[str, cst.FunctionDef], place: int, symbols: Symbols, attribute: str
+) -> bool:
+    method = own["train_batch"]
     body = body_of(method)
     backward, step = call_of(body[place]), call_of(body[place + 1])
     assert backward is not None and step is not None
@@ -91,7 +93,7 @@ def _is_simple(method: cst.FunctionDef, place: int, symbols: Symbols, attribute:
         return False
     if clip is not None and names_in(clip) & _locals(method):
         return False
-    return _ends_plainly(body, place, self_name(method), symbols)
+    return _ends_plainly(own, place, symbols)
 
 
 def _locals(method: cst.FunctionDef) -> set[str]:
@@ -100,15 +102,27 @@ def _locals(method: cst.FunctionDef) -> set[str]:
     return {*given, *(name for t in targets for name in names_in(t))}
 
 
-def _ends_plainly(
-    body: Sequence[cst.BaseStatement], place: int, own_name: str, symbols: Symbols
-) -> bool:
-    after = body[place + 2 :]
-    returns = [found for line in body for found in find(line, cst.Return)]
+def _ends_plainly(own: dict[str, cst.FunctionDef], place: int, symbols: Symbols) -> bool:
+    method = own["train_batch"]
+    after = body_of(method)[place + 2 :]
+    returns = [found for line in after for found in find(line, cst.Return)]
     if len(returns) != 1 or not after or not isinstance(simple(after[-1]), cst.Return):
         return False
     # what comes after the step must not see that Lightning steps later
+    known = {f"{self_name(method)}.{name}" for name, other in own.items() if _is_function(other)}
     return not any(
-        own_name in names_in(line) or any(map(symbols.is_context, find(line, cst.Name)))
+        _uses_self(line, self_name(method), known)
+        or any(map(symbols.is_context, find(line, cst.Name)))
         for line in after
     )
+
+
+def _is_function(method: cst.FunctionDef) -> bool:
+    """Whether a method depends on nothing but what else it is given."""
+    is_plain = not method.decorators and bool(method.params.params)
+    return is_plain and self_name(method) not in names_in(method.body)
+
+
+def _uses_self(line: cst.BaseStatement, own_name: str, known: set[str]) -> bool:
+    every = sum(name.value == own_name for name in find(line, cst.Name))
+    return every > sum(code(call.func) in known for call in find(line, cst.Call))

@@ -82,6 +82,14 @@ class Symbols:
             return node, ".".join(reversed(names))
         return None
 
+    def is_followed(self, node: cst.CSTNode | None, target: cst.CSTNode) -> bool:
+        """Whether ``target``, set to ``node``, is a stand-in itself wherever it is used."""
+        found = self.member(node)
+        if found is None or "." in found[1]:
+            return self.is_context(node)
+        name = target.attr.value if isinstance(target, cst.Attribute) else ""
+        return found[1] not in _DATA or found[1] == name
+
     def called(self, node: cst.CSTNode | None) -> tuple[cst.Name, str] | None:
         """As ``member``, for the call of one."""
         return self.member(node.func) if isinstance(node, cst.Call) else None

@@ -11,6 +11,7 @@ from det_compat.migrate.syntax import (
     body_of,
     expression,
     find,
+    has_docstring,
     names_in,
     replaced,
     self_name,
@@ -46,9 +47,17 @@ def reduction(reducer: cst.FunctionDef | None, symbols: Symbols) -> str | None:
     """The one reduction that evaluation_reducer returns; None if it decides at run time."""
     if reducer is None:
         return "mean"
-    body = body_of(reducer)
+    body = body_of(reducer)[has_docstring(body_of(reducer)) :]
     small = simple(body[-1]) if len(body) == 1 else None
-    path = symbols.path(small.value) if isinstance(small, cst.Return) else None
+    value = small.value if isinstance(small, cst.Return) else None
+    elements = value.elements if isinstance(value, cst.Dict) else ()
+    found = {_reduction_of(part.value, symbols) for part in elements}
+    found = found or {_reduction_of(value, symbols)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _reduction_of(node: cst.BaseExpression | None, symbols: Symbols) -> str | None:
+    path = symbols.path(node)
     return _REDUCERS.get(path.removeprefix(_REDUCER)) if path else None
 
 

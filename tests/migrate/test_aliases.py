@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from tests.migrate.rewriting import HEADER, method, rewritten, trial
 
 
@@ -32,3 +34,38 @@ def test_a_torch_module_with_the_context(tmp_path):
     assert '        object.__setattr__(self, "context", context)\n' in made
     assert "self.loss = Loss(self)" in made
     assert "MIGRATE" not in made
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("device", "self.device"),
+        ("distributed.size", "self.trainer.world_size"),
+        ("distributed.rank", "self.global_rank"),
+    ],
+)
+def test_a_variable_that_keeps_a_value_stays(tmp_path, old, new):
+    text = f"kept = self.context.{old}\n        loss = self.model(batch).sum().to(kept)"
+    made = rewritten(tmp_path, trial(("loss = self.model(batch).sum()", text)))
+    assert method(made, "training_step").startswith(
+        "def training_step(self, batch, batch_idx):\n"
+        f"    kept = {new}\n"
+        "    loss = self.model(batch).sum().to(kept)\n"
+    )
+
+
+def test_a_value_beside_another_stays(tmp_path):
+    text = "n, ranks = 3, self.context.distributed.size\n        loss = self.model(batch).sum()"
+    made = rewritten(tmp_path, trial(("loss = self.model(batch).sum()", text)))
+    assert "    n, ranks = 3, self.trainer.world_size\n" in method(made, "training_step")
+
+
+def test_an_attribute_of_the_same_name_goes(tmp_path):
+    text = "self.device = context.device\n        self.context = context\n"
+    source = trial(
+        ("self.context = context\n", text),
+        ("self.model(batch)", "self.model(batch.to(self.device))"),
+    )
+    made = rewritten(tmp_path, source)
+    assert "self.device = " not in made
+    assert "self.model(batch.to(self.device))" in made

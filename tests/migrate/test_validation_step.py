@@ -33,11 +33,29 @@ def test_one_reduction(tmp_path):
     assert "evaluation_reducer" not in made
 
 
-def test_a_reduction_for_each(tmp_path):
-    reducers = '{"error": pytorch.Reducer.MAX}'
+def test_one_reduction_below_a_docstring(tmp_path):
+    documented = '"""Sums."""\n        return pytorch.Reducer.SUM'
+    text = REDUCER.format("0").replace("return 0", documented)
+    made = rewritten(
+        tmp_path, "from determined import pytorch\n" + trial(("    def evaluate_batch", text))
+    )
+    assert 'reduce_fx="sum", batch_size=1)' in made
+    assert "evaluation_reducer" not in made
+
+
+def test_the_same_reduction_for_each(tmp_path):
+    reducers = '{"error": pytorch.Reducer.SUM, "loss": pytorch.Reducer.SUM}'
     source = trial(("    def evaluate_batch", REDUCER.format(reducers)))
     made = rewritten(tmp_path, "from determined import pytorch\n" + source)
-    assert 'return {"error": "max"}' in made
+    assert 'reduce_fx="sum", batch_size=1)' in made
+    assert "evaluation_reducer" not in made
+
+
+def test_a_reduction_for_each(tmp_path):
+    reducers = '{"error": pytorch.Reducer.MAX, "loss": pytorch.Reducer.AVG}'
+    source = trial(("    def evaluate_batch", REDUCER.format(reducers)))
+    made = rewritten(tmp_path, "from determined import pytorch\n" + source)
+    assert 'return {"error": "max", "loss": "mean"}' in made
     assert "self.log(name, value, reduce_fx=reduction, batch_size=1)" in made
     assert "determined" not in made
 
