@@ -12,16 +12,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytorch_lightning as pl
+from pytorch_lightning.profilers import PassThroughProfiler
 from pytorch_lightning.strategies import Strategy
+from pytorch_lightning.utilities.exceptions import SIGTERMException
 
-from det_compat.adapters.listeners import (
-    is_overridden,
-    is_watched,
-    listeners,
-    may_log,
-    tell,
-)
+from det_compat.adapters.listeners import Listeners, is_overridden
 from det_compat.adapters.loaders import TrainingBatches
+from det_compat.adapters.overhead import NoProfiler
 
 _TRAINING = ("on_train_batch_start", "on_train_batch_end")
 _VALIDATION = ("on_validation_batch_start", "on_validation_batch_end")
@@ -34,11 +31,11 @@ def shorten_training(trainer: pl.Trainer, known: type) -> None:
     ``known`` is the class of modules whose steps and hooks are known.
     """
     restore_loops(trainer)
-    steps = ("training_step", "on_validation_model_zero_grad")
+    hooks = (*_TRAINING, "training_step", "on_validation_model_zero_grad")
     if (
         isinstance(trainer.train_dataloader, TrainingBatches)
         and not is_overridden(trainer.strategy, Strategy, _TRAINING[0])
-        and _is_plain(trainer, known, (*_TRAINING, *steps), _TRAINING)
+        and _is_plain(trainer, known, hooks)
     ):
         shorter = _Training(trainer)
         loop: Any = trainer.fit_loop.epoch_loop
@@ -49,7 +46,7 @@ def shorten_validation(trainer: pl.Trainer, known: type) -> None:
     """Likewise, for the loop of the validation that is about to start."""
     for loop in _validation_loops(trainer):
         vars(loop).pop("_evaluation_step", None)
-        if _is_plain(trainer, known, (*_VALIDATION, "validation_step"), _VALIDATION):
+        if _is_plain(trainer, known, (*_VALIDATION, "validation_step")):
             vars(loop)["_evaluation_step"] = _Validation(trainer, loop).step
 
 
@@ -66,14 +63,14 @@ def _validation_loops(trainer: pl.Trainer) -> tuple[Any, Any]:
     return trainer.fit_loop.epoch_loop.val_loop, trainer.validate_loop
 
 
-def _is_plain(
-    trainer: pl.Trainer, known: type, methods: tuple[str, ...], hooks: tuple[str, str]
-) -> bool:
+def _is_plain(trainer: pl.Trainer, known: type, hooks: tuple[str, ...]) -> bool:
+    flags: Any = trainer
     module = trainer.lightning_module
     return (
-        not is_watched(trainer)
-        and not any(is_overridden(module, known, name) for name in (*methods, *_TRANSFER))
-        and not any(may_log(listeners(trainer, hook)) for hook in hooks)
+        type(flags.profiler) in (PassThroughProfiler, NoProfiler)
+        and flags.datamodule is None
+        and not is_overridden(trainer.strategy, Strategy, "batch_to_device")
+        and not any(is_overridden(module, known, name) for name in (*hooks, *_TRANSFER))
     )
 
 
@@ -83,7 +80,7 @@ class _Training:
     def __init__(self, trainer: pl.Trainer) -> None:
         self._trainer: Any = trainer
         self._loop: Any = trainer.fit_loop.epoch_loop
-        self._on_start, self._on_end = (listeners(trainer, hook) for hook in _TRAINING)
+        self._listeners = Listeners(trainer, _TRAINING)
 
     def advance(self, data_fetcher: Any) -> None:
         """Train on one batch.
@@ -91,22 +88,33 @@ class _Training:
         Raises:
             StopIteration: the epoch has no more batches.
         """
-        loop, trainer = self._loop, self._trainer
+        loop, trainer, told = self._loop, self._trainer, self._listeners
         if loop.restarting:
             type(loop).advance(loop, data_fetcher)
             return
         batch = _next_batch(data_fetcher)
         progress, strategy, module = loop.batch_progress, trainer.strategy, trainer.lightning_module
         batch_idx = progress.current.ready
+        if batch_idx == 0:
+            told.refresh()
         progress.is_last_batch = data_fetcher.done
         batch = _moved(batch, strategy, module)
         progress.increment_ready()
-        tell(self._on_start, _TRAINING[0], trainer, module, batch, batch_idx)
+        trainer._logger_connector.on_batch_start(batch)
+        told.tell(_TRAINING[0], batch, batch_idx)
         progress.increment_started()
-        strategy.training_step(batch)
+        before, module._current_fx_name = module._current_fx_name, "training_step"
+        strategy.training_step(batch, batch_idx)
+        module._current_fx_name = before
+        strategy.post_training_step()
         progress.increment_processed()
-        tell(self._on_end, _TRAINING[1], trainer, module, {}, batch, batch_idx)
+        told.tell(_TRAINING[1], {}, batch, batch_idx)
+        if loop._results:
+            trainer._logger_connector.on_batch_end()
         progress.increment_completed()
+        if loop._results:
+            trainer._logger_connector.update_train_step_metrics()
+        loop._results.batch = None
 
     def on_advance_end(self, data_fetcher: Any) -> None:
         """Validate, if that is due."""
@@ -139,22 +147,37 @@ class _Validation:
     def __init__(self, trainer: pl.Trainer, loop: Any) -> None:
         self._trainer: Any = trainer
         self._loop = loop
-        self._on_start, self._on_end = (listeners(trainer, hook) for hook in _VALIDATION)
+        self._listeners = Listeners(trainer, _VALIDATION)
 
     def step(self, batch: Any, batch_idx: int, *_: Any) -> None:
-        """Evaluate one batch."""
-        loop, trainer = self._loop, self._trainer
+        """Evaluate one batch.
+
+        Raises:
+            SIGTERMException: SIGTERM has come, and Lightning is to act on it.
+        """
+        loop, trainer, told = self._loop, self._trainer, self._listeners
         progress, strategy, module = loop.batch_progress, trainer.strategy, trainer.lightning_module
         batch = _moved(batch, strategy, module)
         progress.increment_ready()
-        tell(self._on_start, _VALIDATION[0], trainer, module, batch, batch_idx)
+        trainer._logger_connector.on_batch_start(batch)
+        told.tell(_VALIDATION[0], batch, batch_idx)
         progress.increment_started()
-        strategy.validation_step(batch, batch_idx)
+        before, module._current_fx_name = module._current_fx_name, "validation_step"
+        output = strategy.validation_step(batch, batch_idx)
+        module._current_fx_name = before
         progress.increment_processed()
-        tell(self._on_end, _VALIDATION[1], trainer, module, None, batch, batch_idx)
+        told.tell(_VALIDATION[1], output, batch, batch_idx)
+        if loop._results:
+            trainer._logger_connector.on_batch_end()
         progress.increment_completed()
         loop._has_run = True
+        if loop._results:
+            seen = loop._seen_batches_per_dataloader[0]
+            trainer._logger_connector.update_eval_step_metrics(seen)
         loop._seen_batches_per_dataloader[0] += 1
+        loop._results.batch = None
+        if trainer.received_sigterm and not progress.is_last_batch:
+            raise SIGTERMException
 
 
 def _next_batch(data_fetcher: Any) -> Any:

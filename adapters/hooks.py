@@ -44,7 +44,7 @@ from det_compat.adapters.strategy import (
 )
 from det_compat.adapters.trial_run import TrialRun
 from det_compat.adapters.trial_state import TrialState
-from det_compat.checkpoint.content import check_content
+from det_compat.checkpoint.content import check_lightning_content
 from det_compat.plain_types import from_plain
 from det_compat.pytorch._context import PyTorchTrialContext
 
@@ -343,21 +343,21 @@ class TrialHooks(PlainAttributes, pl.LightningModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         for key in _OF_LIGHTNING & checkpoint.keys():
             checkpoint[key] = from_plain(checkpoint[key])
-        state = checkpoint.get("determined") or {}
-        if state and self._is_fitting():
-            check_content(
-                self.started_from(), state, state.get("trial_state"), state.get("continuation")
-            )
+        if not (state := checkpoint.get("determined")):
+            return
+        stage, path = self._stage_and_checkpoint()
+        check_lightning_content(path, state)
+        if stage == TrainerFn.FITTING:
             self._restored = {**state, "loops": checkpoint.get("loops")}
-        elif batches := (state.get("trial_state") or {}).get("batches_trained"):
+        elif batches := state.get("trial_state", {}).get("batches_trained"):
             self.run.show_progress(batches)
         self._publisher.load_state_dict(_published(state))
 
-    def _is_fitting(self) -> bool:
+    def _stage_and_checkpoint(self) -> tuple[str | None, str | None]:
         try:
-            return self.trainer.state.fn == TrainerFn.FITTING
+            return self.trainer.state.fn, self.started_from()
         except RuntimeError:  # load_from_checkpoint has no Trainer
-            return False
+            return None, "the checkpoint"
 
 
 def _published(state: dict[str, Any]) -> dict[str, Any]:

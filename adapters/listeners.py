@@ -1,4 +1,4 @@
-"""Who would notice if Lightning's loops left out a hook."""
+"""Who hears of a hook of Lightning's."""
 
 from __future__ import annotations
 
@@ -6,42 +6,50 @@ from collections.abc import Callable
 from typing import Any
 
 import pytorch_lightning as pl
-from pytorch_lightning.profilers import PassThroughProfiler
-
-# Callbacks of these packages write to loggers by themselves, and never through the module.
-_LOG_BY_THEMSELVES = ("pytorch_lightning.", "det_compat.")
-
-Listeners = list[Callable[..., Any]]
 
 
 def is_overridden(found: object, base: type, name: str) -> bool:
     """Whether ``found`` has another method ``name`` than ``base``."""
-    return getattr(type(found), name) is not getattr(base, name) or name in vars(found)
+    method = getattr(found, name, None)
+    return getattr(method, "__func__", None) is not getattr(base, name)
 
 
-def listeners(trainer: pl.Trainer, hook: str) -> Listeners:
-    """What the Trainer's callbacks have for a hook, in their order."""
-    callbacks: list[pl.Callback] = trainer.callbacks  # type: ignore[attr-defined]
-    return [getattr(c, hook) for c in callbacks if is_overridden(c, pl.Callback, hook)]
+class Listeners:
+    """What a Trainer's callbacks have for a pair of hooks, in the order of the callbacks.
 
+    Args:
+        trainer: the Trainer.
+        hooks: the names of the hooks.
+    """
 
-def may_log(found: Listeners) -> bool:
-    """Whether one of them may call ``pl_module.log``, for which Lightning collects results."""
-    owners = [getattr(listener, "__self__", listener) for listener in found]
-    return not all(type(owner).__module__.startswith(_LOG_BY_THEMSELVES) for owner in owners)
+    def __init__(self, trainer: pl.Trainer, hooks: tuple[str, str]) -> None:
+        self._trainer: Any = trainer
+        self._hooks = hooks
+        self._callbacks: list[pl.Callback] = []
+        self._methods: dict[str, list[Callable[..., Any]]] = {}
+        self.refresh()
 
+    def refresh(self) -> None:
+        """Look at the callbacks again."""
+        self._callbacks = [*self._trainer.callbacks]
+        self._methods = {
+            hook: [
+                getattr(callback, hook)
+                for callback in self._callbacks
+                if is_overridden(callback, pl.Callback, hook)
+            ]
+            for hook in self._hooks
+        }
 
-def tell(found: Listeners, hook: str, *args: Any) -> None:
-    """Call them with the Trainer, its module and ``args``, as Lightning does."""
-    trainer, module = args[:2]
-    if found:
+    def tell(self, hook: str, *args: Any) -> None:
+        """Call what the callbacks have for ``hook``, as Lightning does."""
+        if self._trainer.callbacks != self._callbacks:
+            self.refresh()
+        if not self._methods[hook]:
+            return
+        module = self._trainer.lightning_module
+        before = module._current_fx_name
         module._current_fx_name = hook
-        for listener in found:
-            listener(trainer, module, *args[2:])
-        module._current_fx_name = None
-
-
-def is_watched(trainer: pl.Trainer) -> bool:
-    """Whether a profiler wants to know of each hook, or a datamodule has hooks of its own."""
-    flags: Any = trainer
-    return not isinstance(flags.profiler, PassThroughProfiler) or flags.datamodule is not None
+        for method in self._methods[hook]:
+            method(self._trainer, module, *args)
+        module._current_fx_name = before

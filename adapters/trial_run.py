@@ -36,6 +36,9 @@ from det_compat.pytorch._metrics import (
 from det_compat.pytorch._overrides import is_overridden, takes_parameter
 from det_compat.random_state import RandomState, random_state, set_random_state
 
+# Lightning would take a StopIteration for the end of its own data.
+_RAN_OUT = "{}() raised StopIteration: an iterator of the trial's own has run out"
+
 
 class TrialRun:
     """A trial with its context, callbacks, loaders, counters and collected metrics.
@@ -217,7 +220,7 @@ class TrialRun:
         if idx_in_epoch == 0:
             self.callbacks.epoch_start(epoch_idx)
         with context.gradient_sync(), self._profiled():
-            metrics = self.trial.train_batch(batch=batch, epoch_idx=epoch_idx, batch_idx=batch_idx)
+            metrics = self._trained(batch, epoch_idx, batch_idx)
         self._update_scaler()
         step_lr_schedulers(context, batch_idx, self.epoch_len)
         if isinstance(metrics, torch.Tensor):
@@ -228,6 +231,12 @@ class TrialRun:
         if idx_in_epoch == self.epoch_len - 1:
             self.callbacks.call("on_training_epoch_end", epoch_idx)
             state.epochs_trained += 1
+
+    def _trained(self, batch: Any, epoch_idx: int, batch_idx: int) -> Any:
+        try:
+            return self.trial.train_batch(batch=batch, epoch_idx=epoch_idx, batch_idx=batch_idx)
+        except StopIteration as error:
+            raise RuntimeError(_RAN_OUT.format("train_batch")) from error
 
     def _measure(self, batch: Any) -> None:
         # A trial may count its records here; what the base class does has no effect.
@@ -301,11 +310,11 @@ class TrialRun:
                 self._evaluate_full_dataset(batch.loader)
             return
         self._measure(batch)
-        method = self.trial.evaluate_batch
-        if self._passes_batch_idx:
-            metrics = method(batch=batch, batch_idx=batch_idx)
-        else:
-            metrics = method(batch=batch)
+        index = {"batch_idx": batch_idx} if self._passes_batch_idx else {}
+        try:
+            metrics = self.trial.evaluate_batch(batch=batch, **index)
+        except StopIteration as error:
+            raise RuntimeError(_RAN_OUT.format("evaluate_batch")) from error
         self._validation_metrics.append(metrics)
 
     def _evaluate_full_dataset(self, loader: Any) -> None:

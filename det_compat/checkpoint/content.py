@@ -21,6 +21,7 @@ _CONTINUATION: dict[str, type | tuple[type, ...]] = {
     "epoch_len": int,
     "stop_requested": bool,
 }
+_OPTIONAL: dict[str, type | tuple[type, ...]] = {"published": Mapping}
 _RANK = (
     "random",
     "cuda_random",
@@ -48,12 +49,26 @@ def check_content(path: object, state: Any, counters: Any, continuation: Any) ->
     rng_state = state.get("rng_state")
     if rng_state is not None:
         _check_types(path, "rng_state", rng_state, dict.fromkeys(_RNG_STATE, object), _RNG_STATE)
-    _check_types(path, "trial state", counters, dict.fromkeys(counters or (), int), ())
+    names = counters if isinstance(counters, Mapping) else ()
+    _check_types(path, "trial state", counters, dict.fromkeys(names, int), ())
     if continuation is None:
         return
-    _check_types(path, "continuation", continuation, _CONTINUATION, tuple(_CONTINUATION))
+    types = {**_CONTINUATION, **_OPTIONAL}
+    _check_types(path, "continuation", continuation, types, tuple(_CONTINUATION))
     for number, rank in enumerate(continuation["ranks"]):
         _check_types(path, f"continuation of rank {number}", rank, {}, _RANK)
+
+
+def check_lightning_content(path: object, determined: Any) -> None:
+    """Likewise, for what det_compat puts into a checkpoint of Lightning.
+
+    Raises:
+        InvalidCheckpointException: as ``check_content``.
+    """
+    if not isinstance(determined, Mapping):
+        raise _invalid(path, "state", "a dict", determined)
+    counters = determined.get("trial_state", {})
+    check_content(path, determined, counters, determined.get("continuation"))
 
 
 def _check_types(

@@ -8,7 +8,8 @@ import pytest
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import ModelCheckpoint
-from pytorch_lightning.profilers import SimpleProfiler
+from pytorch_lightning.profilers import PassThroughProfiler, SimpleProfiler
+from pytorch_lightning.strategies import SingleDeviceStrategy
 
 from det_compat import to_lightning
 from tests.adapters.trials import Gan, Linear, trainer, weights
@@ -96,24 +97,59 @@ def test_a_profiler_sees_lightnings_own_loops() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hook", "expected"),
-    [
-        ("on_train_batch_end", (False, True)),
-        ("on_train_batch_start", (False, True)),
-        ("on_validation_batch_end", (True, False)),
-    ],
+    "hook", ["on_train_epoch_start", "on_train_batch_start", "on_train_batch_end"]
 )
-def test_a_callback_that_may_log_gets_lightnings_own_loop(hook: str, expected: Any) -> None:
-    assert shortened(callbacks=[counting(hook, module="users_code")]) == expected
+def test_what_a_callback_logs_arrives_when_it_did(hook: str) -> None:
+    def log(self: Any, trainer: Any, pl_module: Any, *args: Any) -> None:
+        pl_module.log("mine", float(args[-1] if args else 7), on_step=bool(args), on_epoch=True)
+
+    def look(self: Any, trainer: Any, pl_module: Any, *args: Any) -> None:
+        self.seen.append({**trainer.callback_metrics})
+
+    found = []
+    for profiler in (None, "simple"):
+        looks = type("Looks", (pl.Callback,), {"on_train_batch_end": look, "seen": []})()
+        callbacks = [type("Logs", (pl.Callback,), {hook: log})(), looks]
+        run, _ = fitted(callbacks=callbacks, profiler=profiler)
+        found.append([*looks.seen, run.callback_metrics])
+    assert found[0] == found[1]
+    assert any(name.startswith("mine") for name in found[0][-1])
 
 
-def test_what_a_callback_logs_for_a_batch_arrives() -> None:
-    class Logs(pl.Callback):
-        def on_train_batch_end(self, trainer: Any, pl_module: Any, *args: Any) -> None:
-            pl_module.log("of a batch", float(args[-1]))
+def test_what_the_trial_logs_through_its_module_arrives() -> None:
+    class Logs(Linear):
+        def train_batch(self, batch: Any, epoch_idx: int, batch_idx: int) -> Any:
+            module.log("of the trial", float(batch_idx))
+            return super().train_batch(batch, epoch_idx, batch_idx)
 
-    found, _ = fitted(callbacks=[Logs()])
-    assert found.callback_metrics["of a batch"] == BATCHES / 2 - 1
+    module = to_lightning(Logs)(hparams={})
+    trainer().fit(module)
+    assert module.trainer.callback_metrics["of the trial"] == BATCHES / 2 - 1
+
+
+def test_a_strategy_and_a_profiler_of_ones_own_are_asked() -> None:
+    class Moves(SingleDeviceStrategy):
+        def batch_to_device(self, *args: Any, **kwargs: Any) -> Any:
+            return super().batch_to_device(*args, **kwargs)
+
+    class Watches(PassThroughProfiler):
+        """Somebody's."""
+
+    assert shortened(strategy=Moves(), accelerator="cpu") == (False, False)
+    assert shortened(profiler=Watches()) == (False, False)
+
+
+@pytest.mark.parametrize("method", ["train_batch", "evaluate_batch"])
+def test_an_iterator_of_the_trial_that_runs_out_is_an_error(method: str) -> None:
+    class RunsOut(Linear):
+        pass
+
+    def runs_out(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return next(iter(()))
+
+    setattr(RunsOut, method, runs_out)
+    with pytest.raises(RuntimeError, match=rf"{method}\(\) raised StopIteration"):
+        trainer().fit(to_lightning(RunsOut)(hparams={}))
 
 
 @pytest.mark.parametrize("hook", ["on_train_batch", "on_validation_batch"])

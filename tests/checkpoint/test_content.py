@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from det_compat.checkpoint.content import check_content
+from det_compat.checkpoint.content import check_content, check_lightning_content
 from det_compat.errors import InvalidCheckpointException
 
 RANK = dict.fromkeys(
@@ -42,6 +42,9 @@ def test_what_is_whole_passes() -> None:
         (["state", "models_state_dict"], {"a": 1}, "models_state_dict .state. is dict"),
         (["state", "callbacks"], [1], "callbacks .state. is list .1.; expected dict"),
         (["state", "rng_state"], {"cpu_rng_state": 1}, "has no np_rng_state, random_rng_state, on"),
+        (["counters"], 5, "its trial state is int 5; expected a dict"),
+        (["counters"], [[1]], "its trial state is list"),
+        (["continuation", "published"], "x", "published .continuation. is str 'x'; expected dict"),
         (["counters"], None, "its trial state is NoneType None; expected a dict"),
         (["counters", "batches_trained"], "3", "batches_trained .trial state. is str '3'; expec"),
         (["continuation"], 7, "its continuation is int 7; expected a dict"),
@@ -60,3 +63,10 @@ def test_what_is_missing_or_of_another_type_is_named(
     target[keys[-1]] = value
     with pytest.raises(InvalidCheckpointException, match=f"DIR cannot be gone on from.*{message}"):
         check_content("DIR", **given)
+
+
+def test_what_lightnings_checkpoints_hold_is_checked_likewise() -> None:
+    check_lightning_content("a.ckpt", {**WHOLE["state"], "trial_state": {"batches_trained": 3}})
+    for content in ("x", {"trial_state": 5}, {"continuation": "x"}):
+        with pytest.raises(InvalidCheckpointException, match=r"a\.ckpt cannot be gone on from"):
+            check_lightning_content("a.ckpt", content)

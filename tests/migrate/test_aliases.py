@@ -69,3 +69,28 @@ def test_an_attribute_of_the_same_name_goes(tmp_path):
     made = rewritten(tmp_path, source)
     assert "self.device = " not in made
     assert "self.model(batch.to(self.device))" in made
+
+
+SCHEDULE = """\
+lr=0.1))
+        {0}
+        self.schedule = context.wrap_lr_scheduler(
+            torch.optim.lr_scheduler.StepLR(self.opt, 1), step_mode=step_mode
+        )
+"""
+
+
+def test_a_step_mode_with_a_name_goes(tmp_path):
+    mode = "step_mode = LRScheduler.StepMode.STEP_EVERY_EPOCH"
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", SCHEDULE.format(mode))))
+    assert "step_mode =" not in made
+    assert '"interval": "epoch"' in made
+    assert "MIGRATE" not in made
+    assert "determined" not in made
+
+
+def test_a_step_mode_that_is_read_stays(tmp_path):
+    mode = "step_mode = LRScheduler.StepMode.STEP_EVERY_EPOCH\n        print(step_mode)"
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", SCHEDULE.format(mode))))
+    assert "step_mode = LRScheduler.StepMode.STEP_EVERY_EPOCH" in made
+    assert "MIGRATE" in made

@@ -115,3 +115,14 @@ def test_classes_of_a_hierarchy_keep_their_methods(tmp_path):
     assert "return [self.opt, self.other]" in made
     assert "return super().train_batch(batch, epoch_idx, batch_idx)" in made
     assert made.count("def training_step(") == 1
+
+
+def test_one_of_two_optimizers_is_one(tmp_path):
+    wrap = "context.wrap_optimizer(torch.optim.SGD(self.model.parameters(), lr=0.1))"
+    sgd = f"        self.opt = {wrap}\n"
+    adam = sgd.replace("SGD", "Adam")
+    made = rewritten(
+        tmp_path, trial((sgd, f"        if True:\n    {sgd}        else:\n    {adam}"))
+    )
+    assert "MIGRATE" not in made
+    assert "return self.opt" in method(made, "configure_optimizers")

@@ -50,6 +50,30 @@ def test_code_that_sees_the_step_is_manual(tmp_path):
     assert "automatic_optimization = False" in rewritten(tmp_path, trial(change))
 
 
+HELPER = """\
+    def twice(self, value):
+        return {0}
+
+    def evaluate_batch"""
+
+
+def test_functions_of_their_arguments_do_not_see_the_step(tmp_path):
+    source = trial(
+        ('return {"loss": loss}', 'return {"loss": loss, "twice": self.twice(loss)}'),
+        ("    def evaluate_batch", HELPER.format("value * 2")),
+    )
+    made = method(rewritten(tmp_path, source), "training_step")
+    assert '    self.log_dict({"loss": loss, "twice": self.twice(loss)})\n    return loss' in made
+
+
+def test_methods_that_see_the_step_are_manual(tmp_path):
+    source = trial(
+        ('return {"loss": loss}', 'return {"loss": loss, "twice": self.twice(loss)}'),
+        ("    def evaluate_batch", HELPER.format("self.model.weight.sum() * 2 * value")),
+    )
+    assert "automatic_optimization = False" in rewritten(tmp_path, source)
+
+
 def test_arguments_of_backward_are_manual(tmp_path):
     change = ("backward(loss)", "backward(loss, retain_graph=True)")
     made = rewritten(tmp_path, trial(change))
