@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from det_compat.migrate.file import File
+from det_compat.migrate.symbols import Symbols
 from det_compat.migrate.syntax import call_of, code, expression, find, simple
 
 _MODES = "det_compat.pytorch.LRScheduler.StepMode"
@@ -28,10 +29,12 @@ class _Aliases(cst.CSTTransformer):
         self._in_trial = [False]
         self._in_module = [False]
         self._modes = 0
+        self._used: set[str] = set()
 
     def visit_Module(self, node: cst.Module) -> None:
         paths = [self._file.symbols.path(name) for name in find(node, cst.Name)]
         self._modes = paths.count(_MODES)
+        self._used = _used_names(node, self._file.symbols)
 
     def visit_ClassDef(self, node: cst.ClassDef) -> None:
         self._in_trial.append(node.name.value in self._file.plans)
@@ -102,13 +105,37 @@ class _Aliases(cst.CSTTransformer):
         )
 
     def _is_mode(self, small: cst.Assign | cst.AnnAssign) -> bool:
-        """Whether this is a short name for the step modes, all of which are resolved."""
-        path = self._file.symbols.path(small.value)
-        return path == _MODES and self._modes == 1
+        """Whether this is a short name for step modes, all uses of which are resolved."""
+        path = self._file.symbols.path(small.value) or ""
+        target = small.targets[0].target if isinstance(small, cst.Assign) else small.target
+        is_unused = isinstance(target, cst.Name) and target.value not in self._used
+        is_one = path.startswith(f"{_MODES}.") and is_unused
+        return is_one or (path == _MODES and self._modes == 1)
 
     def _is_dropped(self, small: cst.BaseSmallStatement | None) -> bool:
         found = self._file.symbols.called(call_of(small)) if isinstance(small, cst.Expr) else None
         return found is not None and found[1] in _IS_DROPPED
+
+
+def _used_names(tree: cst.Module, symbols: Symbols) -> set[str]:
+    """The variables that are read, but for those whose step mode a scheduler is wrapped with."""
+    wraps = [call for call in find(tree, cst.Call) if _is_schedule(call, symbols)]
+    resolved = {id(name) for wrap in wraps for name in find(wrap, cst.Name) if symbols.path(name)}
+    targets = {id(target.target) for target in find(tree, cst.AssignTarget)}
+    targets |= {id(line.target) for line in find(tree, cst.AnnAssign)}
+    keywords = {id(argument.keyword) for argument in find(tree, cst.Arg)}
+    ignored = resolved | targets | keywords
+    names = [name for name in find(tree, cst.Name) if id(name) not in ignored]
+    symbols_of = [symbols.get(name) for name in names]
+    return {
+        code(symbol.original) if symbol else name.value
+        for name, symbol in zip(names, symbols_of, strict=True)
+    }
+
+
+def _is_schedule(call: cst.Call, symbols: Symbols) -> bool:
+    found = symbols.called(call)
+    return found is not None and found[1] == "wrap_lr_scheduler"
 
 
 def _unregistered(line: cst.SimpleStatementLine) -> cst.BaseStatement:

@@ -36,6 +36,7 @@ from det_compat.migrate.validation_step import (
     reduction,
     validation_step,
 )
+from det_compat.migrate.wrapping import wrappings
 
 
 def apply(tree: cst.Module, file: File) -> cst.Module:
@@ -222,7 +223,8 @@ class _Rewriting:
             for call in find(self._node, cst.Call)
             if (found := symbols.called(call)) and found[1] == "wrap_optimizer"
         ]
-        if len(wraps) > len(plan.optimizers):
+        kept = [w for m in self._own.values() for w in wrappings(m, symbols)]
+        if len(wraps) > sum(w.member == "wrap_optimizer" for w in kept):
             return marked(node, "configure_optimizers must return every optimizer of the trial")
         if any(s.mode == "" for s in plan.schedulers):
             return marked(
