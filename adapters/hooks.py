@@ -343,21 +343,18 @@ class TrialHooks(PlainAttributes, pl.LightningModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         for key in _OF_LIGHTNING & checkpoint.keys():
             checkpoint[key] = from_plain(checkpoint[key])
+        try:
+            stage = self.trainer.state.fn
+        except RuntimeError:  # load_from_checkpoint has no Trainer, and wants the weights only
+            return
         if not (state := checkpoint.get("determined")):
             return
-        stage, path = self._stage_and_checkpoint()
-        check_lightning_content(path, state)
+        check_lightning_content(self.started_from(), state)
         if stage == TrainerFn.FITTING:
             self._restored = {**state, "loops": checkpoint.get("loops")}
         elif batches := state.get("trial_state", {}).get("batches_trained"):
             self.run.show_progress(batches)
         self._publisher.load_state_dict(_published(state))
-
-    def _stage_and_checkpoint(self) -> tuple[str | None, str | None]:
-        try:
-            return self.trainer.state.fn, self.started_from()
-        except RuntimeError:  # load_from_checkpoint has no Trainer
-            return None, "the checkpoint"
 
 
 def _published(state: dict[str, Any]) -> dict[str, Any]:
