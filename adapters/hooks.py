@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import signal
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from det_compat.adapters.adapted import user_trial
 from det_compat.adapters.checkpoint_io import DeterminedCheckpointIO
 from det_compat.adapters.continuation import continuation
 from det_compat.adapters.epoch_loop import restore_loops, shorten_training, shorten_validation
+from det_compat.adapters.host_memory import freed_memory_kept
 from det_compat.adapters.loaders import TrainingBatches, ValidationBatches, WholeDataset
 from det_compat.adapters.loop_progress import (
     begin_next_epoch,
@@ -73,6 +75,7 @@ class TrialHooks(PlainAttributes, pl.LightningModule):
         self._resumption: Resumption | None = None
         self._batches: TrainingBatches | None = None
         self._termination: TerminationSignal | None = None
+        self._memory = contextlib.ExitStack()
         self._sigterm_did: Any = None
         self._publisher = MetricsPublisher()
 
@@ -192,6 +195,7 @@ class TrialHooks(PlainAttributes, pl.LightningModule):
         self._restored = self._resumption = None
         release_trainer(self.trainer)
         restore_loops(self.trainer)
+        self._memory.close()
         if self._run is not None:
             self._run.end()
 
@@ -209,6 +213,8 @@ class TrialHooks(PlainAttributes, pl.LightningModule):
             self.do_what_was_due()
         self._restored = None
         shorten_training(self.trainer, TrialHooks)
+        if self.trainer.strategy.root_device.type == "cpu":
+            self._memory.enter_context(freed_memory_kept())
 
     def _resumes_after_an_epoch(self) -> bool:
         assert self._batches is not None

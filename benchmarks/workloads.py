@@ -204,7 +204,7 @@ WORKLOADS: dict[str, Workload] = {
         Gan("GAN", batches=500, warm_up=50, batch_size=64),
         Transformer("transformer", batches=170, warm_up=20, batch_size=16),
         Workload("validation-heavy", batches=600, warm_up=100, validation_period=10),
-        ShortEpochs("short epochs", batches=160, warm_up=16, workers=2),
+        ShortEpochs("short epochs", batches=640, warm_up=16, workers=2),
         Digits("checkpoints", batches=221, warm_up=20, batch_size=64, checkpoint_period=50),
         Digits("2 ranks", batches=200, warm_up=20, batch_size=32, ranks=2),
         Digits(

@@ -8,11 +8,13 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
+from det_compat.adapters import preemption
 from det_compat.checkpoint.reader import read_checkpoint
 from tests.torchrun import free_port
 
@@ -163,3 +165,49 @@ def test_a_second_signal_ends_the_process_at_once(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)
         assert process.returncode == -signal.SIGTERM
+
+
+class Messages:
+    """Stands for the gloo group of two ranks, the other of which has no wish."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.sent = 0
+        self.seconds = 0.0
+        monkeypatch.setattr(preemption.dist, "new_group", lambda backend: None)
+        monkeypatch.setattr(preemption.dist, "all_reduce", self._all_reduce)
+        monkeypatch.setattr(preemption.time, "monotonic", lambda: self.seconds)
+
+    def _all_reduce(self, *_: Any, **__: Any) -> Any:
+        self.sent += 1
+        return SimpleNamespace(wait=lambda: None)
+
+    def train(self, agreement: Any, batches: int, seconds: float) -> int:
+        """Messages in that many batches."""
+        before = self.sent
+        for _ in range(batches):
+            self.seconds += seconds
+            assert not agreement.reached(wanted=False)
+        return self.sent - before
+
+
+def test_ranks_exchange_a_message_every_half_second_not_every_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    messages = Messages(monkeypatch)
+    agreement = preemption._Agreement()
+    assert 18 <= messages.train(agreement, batches=1000, seconds=0.01) <= 30
+    # of batches that take longer now, no more than before come between two messages
+    messages.train(agreement, batches=50, seconds=0.6)
+    assert messages.train(agreement, batches=100, seconds=0.6) == 100
+    assert messages.train(agreement, batches=100_000, seconds=0.001) < 230
+
+
+def test_a_wish_to_stop_is_sent_with_the_next_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    messages = Messages(monkeypatch)
+    agreement = preemption._Agreement()
+    messages.train(agreement, batches=1000, seconds=0.01)
+    answers = []
+    while not any(answers):
+        messages.seconds += 0.01
+        answers.append(agreement.reached(wanted=True))
+    assert len(answers) <= 51
