@@ -39,7 +39,7 @@ def shorten_training(trainer: pl.Trainer, known: type) -> None:
     ):
         shorter = _Training(trainer)
         loop: Any = trainer.fit_loop.epoch_loop
-        loop.__dict__.update(advance=shorter.advance, on_advance_end=shorter.on_advance_end)
+        loop.__dict__.update(advance=shorter.advance)
 
 
 def shorten_validation(trainer: pl.Trainer, known: type) -> None:
@@ -53,8 +53,7 @@ def shorten_validation(trainer: pl.Trainer, known: type) -> None:
 def restore_loops(trainer: pl.Trainer) -> None:
     """Undo it all."""
     loop: Any = trainer.fit_loop.epoch_loop
-    for name in ("advance", "on_advance_end"):
-        loop.__dict__.pop(name, None)
+    loop.__dict__.pop("advance", None)
     for loop in _validation_loops(trainer):
         vars(loop).pop("_evaluation_step", None)
 
@@ -83,24 +82,35 @@ class _Training:
         self._listeners = Listeners(trainer, _TRAINING)
 
     def advance(self, data_fetcher: Any) -> None:
-        """Train on one batch.
+        """Train on one batch, and go on while nothing else can be due after it.
 
         Raises:
             StopIteration: the epoch has no more batches.
         """
-        loop, trainer, told = self._loop, self._trainer, self._listeners
+        loop = self._loop
         if loop.restarting:
             type(loop).advance(loop, data_fetcher)
             return
+        self._train(data_fetcher)
+        while not self._may_be_due():
+            loop._batches_that_stepped += 1
+            self._train(data_fetcher)
+
+    def _train(self, data_fetcher: Any) -> None:
+        loop, trainer, told = self._loop, self._trainer, self._listeners
         batch = _next_batch(data_fetcher)
-        progress, strategy, module = loop.batch_progress, trainer.strategy, trainer.lightning_module
+        progress, strategy = loop.batch_progress, trainer.strategy
+        module = strategy.lightning_module
         batch_idx = progress.current.ready
         if batch_idx == 0:
             told.refresh()
         progress.is_last_batch = data_fetcher.done
         batch = _moved(batch, strategy, module)
         progress.increment_ready()
-        trainer._logger_connector.on_batch_start(batch)
+        if trainer._logger_connector._first_loop_iter is not False:
+            trainer._logger_connector.on_batch_start(batch)
+        else:  # the same, for a batch that is not one of an epoch's first two
+            loop._results.batch, loop._results.batch_size = batch, None
         told.tell(_TRAINING[0], batch, batch_idx)
         progress.increment_started()
         before, module._current_fx_name = module._current_fx_name, "training_step"
@@ -116,18 +126,16 @@ class _Training:
             trainer._logger_connector.update_train_step_metrics()
         loop._results.batch = None
 
-    def on_advance_end(self, data_fetcher: Any) -> None:
-        """Validate, if that is due."""
+    def _may_be_due(self) -> bool:
+        """Whether Lightning may have to validate, or to end the epoch or the training."""
         loop, trainer = self._loop, self._trainer
-        if (
-            loop.batch_progress.is_last_batch
+        return (
+            loop._num_ready_batches_reached()
             or trainer.should_stop
             or trainer.received_sigterm
+            or -1 < loop.max_steps <= loop.global_step
             or self._may_validate()
-        ):
-            type(loop).on_advance_end(loop, data_fetcher)
-        else:
-            loop._batches_that_stepped += 1
+        )
 
     def _may_validate(self) -> bool:
         trainer, progress = self._trainer, self._loop.batch_progress

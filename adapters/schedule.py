@@ -37,6 +37,12 @@ class Schedule:
             or (due is Due.LENGTH and self.test_mode)
         ]
 
+    def nothing_before(self, batches: int, epoch_len: int) -> int:
+        """The number of batches, above ``batches``, before which nothing is due."""
+        if self.test_mode:
+            return batches + 1
+        return min(_earliest(unit, batches, epoch_len) for _, unit in self._units)
+
     @functools.cached_property
     def _units(self) -> list[tuple[Due, TrainUnit]]:
         return [
@@ -64,3 +70,10 @@ def _is_due(unit: TrainUnit, batches: int, epochs: int, is_epoch_end: bool) -> b
     if isinstance(unit, Epoch):
         return is_epoch_end and unit.should_stop(epochs)
     return unit.should_stop(batches)
+
+
+def _earliest(unit: TrainUnit, batches: int, epoch_len: int) -> int:
+    period = epoch_len if isinstance(unit, Epoch) else unit.value
+    if not isinstance(period, int) or period < 1:
+        return batches + 1
+    return (batches // period + 1) * period

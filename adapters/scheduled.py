@@ -40,6 +40,7 @@ class ScheduledHooks(TrialHooks):
     _keeper: CheckpointKeeper
     _validates_first = False
     _still_due: Iterator[None] = iter(())
+    _nothing_before = 0  # batches
 
     def follow(
         self, schedule: Schedule, keeper: CheckpointKeeper, *, validates_first: bool = False
@@ -53,6 +54,7 @@ class ScheduledHooks(TrialHooks):
         self._validates_first = validates_first
 
     def on_train_start(self) -> None:
+        self._nothing_before = 0
         if self._restored is not None:
             self._keeper.resume(
                 self._restored.get("continuation") or {},
@@ -82,11 +84,17 @@ class ScheduledHooks(TrialHooks):
             validate_now(self.trainer)
 
     def after_batch(self) -> None:
+        batches = self.run.state.batches_trained
+        if batches < self._nothing_before:
+            return
+        self._nothing_before = batches + 1
         self.trainer.val_check_batch = NEVER
         if due := self._due():
             self.report_training()
             self._still_due = self._do(due)
             self._go_on()
+        else:
+            self._nothing_before = self._schedule.nothing_before(batches, self.run.epoch_len)
 
     def _due(self) -> list[Due]:
         batches = self.run.state.batches_trained

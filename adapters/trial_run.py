@@ -27,6 +27,7 @@ from det_compat.adapters.trial_state import TrialState
 from det_compat.pytorch._context import PyTorchTrialContext
 from det_compat.pytorch._ddp import TrialDDP
 from det_compat.pytorch._metrics import (
+    average_over_ranks,
     average_training_metrics,
     combine_training_metrics,
     expand_reducers,
@@ -282,9 +283,9 @@ class TrialRun:
 
     def averages_so_far(self) -> dict[str, Any]:
         """Averages over the period that is not over yet, without reducers, on every rank."""
-        distributed = self.context.distributed
-        batches = combine_training_metrics(distributed, self.training_metrics.peek())
-        return distributed.broadcast(average_training_metrics(batches))
+        own = average_training_metrics(self.training_metrics.peek())
+        gathered = self.context.distributed.allgather([own])
+        return average_training_metrics(average_over_ranks(gathered))
 
     # Validation
 

@@ -97,14 +97,19 @@ def combine_training_metrics(
     Raises:
         ValueError: on the chief, if another rank lacks a batch or a metric that it has.
     """
-    if distributed.size < 2:
-        return batches
     gathered = distributed.gather(batches)
-    if gathered is None:
-        return batches
+    return batches if gathered is None else average_over_ranks(gathered)
+
+
+def average_over_ranks(gathered: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The metrics of each batch averaged over ranks, of which ``gathered`` has a list each.
+
+    Raises:
+        ValueError: a rank lacks a batch or a metric that the first one with metrics has.
+    """
     ranks = {rank: theirs for rank, theirs in enumerate(gathered) if theirs}
-    if not ranks:
-        return batches
+    if len(gathered) < 2 or not ranks:
+        return gathered[0]
     _check_ranks(ranks)
     first = next(iter(ranks.values()))
     arrays = {name for name, value in first[0].items() if isinstance(value, np.ndarray)}

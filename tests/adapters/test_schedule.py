@@ -75,3 +75,29 @@ def test_test_mode_ends_after_one_batch() -> None:
     assert not short.is_over(0, 0)
     assert short.is_over(1, 0)
     assert short.due(1, 1, False) == [Due.LENGTH]
+
+
+@pytest.mark.parametrize(
+    ("unit", "asked"),
+    [
+        (Batch(3), 4),
+        (Batch(1), 12),
+        (Batch(0), 12),
+        (Batch([1, 5, 7]), 12),
+        (Epoch(1), 3),
+        (Epoch(2), 3),
+        (Epoch([1]), 3),
+        (NEVER, 0),
+    ],
+)
+def test_nothing_is_due_before_the_next_batch_to_ask_at(unit: TrainUnit, asked: int) -> None:
+    found = schedule(report=unit)
+    asked_at = [found.nothing_before(0, EPOCH_LEN)]
+    while asked_at[-1] < 12:
+        asked_at.append(found.nothing_before(asked_at[-1], EPOCH_LEN))
+    assert {done for done, what in enumerate(due(found, 12), 1) if what} <= {*asked_at}
+    assert len([batches for batches in asked_at if batches <= 12]) == asked
+
+
+def test_a_test_run_is_asked_after_its_first_batch() -> None:
+    assert schedule(test_mode=True).nothing_before(0, EPOCH_LEN) == 1
