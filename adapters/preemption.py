@@ -47,7 +47,7 @@ class TerminationSignal:
         self._received = False
         self._disposition = disposition
         self._is_ours = disposition in (signal.SIG_DFL, None)
-        self._ranks = _Agreement() if distributed.size > 1 else None
+        self._ranks = _Agreement(distributed) if distributed.size > 1 else None
         set_handler(signal.SIGTERM, self._note if self._is_ours else disposition)
 
     def _note(self, number: int, frame: Any) -> None:
@@ -71,8 +71,8 @@ class _Agreement:
 
     SECONDS = 0.5
 
-    def __init__(self) -> None:
-        self._group = dist.new_group(backend="gloo")
+    def __init__(self, distributed: core.DistributedContext) -> None:
+        self._group = distributed._world()
         self._message = torch.zeros(2)  # whether to stop, and the seconds since the last message
         self._exchange: Any = None
         self._sent = time.monotonic()

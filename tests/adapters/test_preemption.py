@@ -9,11 +9,12 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
 
+from det_compat import core
 from det_compat.adapters import preemption
 from det_compat.checkpoint.reader import read_checkpoint
 from tests.torchrun import free_port
@@ -173,13 +174,15 @@ class Messages:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sent = 0
         self.seconds = 0.0
-        monkeypatch.setattr(preemption.dist, "new_group", lambda backend: None)
         monkeypatch.setattr(preemption.dist, "all_reduce", self._all_reduce)
         monkeypatch.setattr(preemption.time, "monotonic", lambda: self.seconds)
 
     def _all_reduce(self, *_: Any, **__: Any) -> Any:
         self.sent += 1
         return SimpleNamespace(wait=lambda: None)
+
+    def agreement(self) -> preemption._Agreement:
+        return preemption._Agreement(cast("core.DistributedContext", SimpleNamespace(_world=list)))
 
     def train(self, agreement: Any, batches: int, seconds: float) -> int:
         """Messages in that many batches."""
@@ -194,7 +197,7 @@ def test_ranks_exchange_a_message_every_half_second_not_every_batch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     messages = Messages(monkeypatch)
-    agreement = preemption._Agreement()
+    agreement = messages.agreement()
     assert 18 <= messages.train(agreement, batches=1000, seconds=0.01) <= 30
     # of batches that take longer now, no more than before come between two messages
     messages.train(agreement, batches=50, seconds=0.6)
@@ -204,7 +207,7 @@ def test_ranks_exchange_a_message_every_half_second_not_every_batch(
 
 def test_a_wish_to_stop_is_sent_with_the_next_message(monkeypatch: pytest.MonkeyPatch) -> None:
     messages = Messages(monkeypatch)
-    agreement = preemption._Agreement()
+    agreement = messages.agreement()
     messages.train(agreement, batches=1000, seconds=0.01)
     answers = []
     while not any(answers):
