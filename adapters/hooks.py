@@ -110,7 +110,9 @@ class TrialHooks(PlainAttributes, pl.LightningModule):
 
     def __getstate__(self) -> dict[str, Any]:
         # A run holds workers and process groups. The weights stay, in `models`.
-        return {**super().__getstate__(), "_run": None, "_termination": None, "_sigterm_did": None}
+        of_the_run = ("_run", "_resumption", "_batches", "_termination", "_sigterm_did")
+        without = dict.fromkeys(of_the_run)
+        return {**super().__getstate__(), **without, "_memory": contextlib.ExitStack()}
 
     # Before and after
 

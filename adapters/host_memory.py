@@ -23,7 +23,7 @@ _TRIM_THRESHOLD = 2 * _MMAP_THRESHOLD
 
 @contextlib.contextmanager
 def freed_memory_kept() -> Iterator[None]:
-    """Keep what is freed for the next batch, in this process.
+    """Keep what is freed for the next batch, in this process and those that it forks.
 
     Does nothing without glibc, or where the environment says what its malloc is to do.
     """

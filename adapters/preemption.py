@@ -66,14 +66,16 @@ class _Agreement:
 
     A message after every batch, though no rank waits for it, cost two ranks a tenth of batches of
     10 ms. After how many batches the next one goes follows from the last: all ranks send it after
-    the same batch. It goes over the CPU, since a GPU would have to be waited for.
+    the same batch, and not too many, as batches may be slower from now on. It goes over the CPU,
+    since a GPU would have to be waited for.
     """
 
     SECONDS = 0.5
+    BATCHES = 50
 
     def __init__(self, distributed: core.DistributedContext) -> None:
         self._group = distributed._world()
-        self._message = torch.zeros(2)  # whether to stop, and the seconds since the last message
+        self._message: torch.Tensor  # whether to stop, and the seconds since the last message
         self._exchange: Any = None
         self._sent = time.monotonic()
         self._batches = 0
@@ -88,14 +90,15 @@ class _Agreement:
             if stops:
                 return True
             batches_in_time = int(self._period * self.SECONDS / max(seconds, 1e-3))
-            self._period = max(1, min(batches_in_time, 2 * self._period))
+            self._period = max(1, min(batches_in_time, 2 * self._period, self.BATCHES))
         if self._batches >= self._period:
             self._send(wanted)
         return False
 
     def _send(self, wanted: bool) -> None:
         now = time.monotonic()
-        self._message = torch.tensor([float(wanted), now - self._sent])
+        message = [float(wanted), now - self._sent]
+        self._message = torch.tensor(message, dtype=torch.float32, device="cpu")
         self._sent, self._batches = now, 0
         self._exchange = dist.all_reduce(
             self._message, op=dist.ReduceOp.MAX, group=self._group, async_op=True

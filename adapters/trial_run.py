@@ -283,8 +283,7 @@ class TrialRun:
 
     def averages_so_far(self) -> dict[str, Any]:
         """Averages over the period that is not over yet, without reducers, on every rank."""
-        own = average_training_metrics(self.training_metrics.peek())
-        gathered = self.context.distributed.allgather([own])
+        gathered = self.context.distributed.allgather(self.training_metrics.peek())
         return average_training_metrics(average_over_ranks(gathered))
 
     # Validation

@@ -515,3 +515,18 @@ def test_names_of_validation_metrics_are_those_of_the_run_that_was_saved(tmp_pat
     fitting.save_checkpoint(tmp_path / "saved.ckpt")
     names = set(trainer().validate(module_cls.load_from_checkpoint(tmp_path / "saved.ckpt"))[0])
     assert names <= set(fitting.callback_metrics)
+
+
+def test_what_has_no_average_is_not_shown_at_the_end_of_an_epoch() -> None:
+    class Named(Linear):
+        def train_batch(self, batch: Any, epoch_idx: int, batch_idx: int) -> Any:
+            return {**super().train_batch(batch, epoch_idx, batch_idx), "name": "cat"}
+
+    class Looks(pl.Callback):
+        def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+            self.seen = {**trainer.callback_metrics}
+
+    looks = Looks()
+    trainer(callbacks=[looks]).fit(to_lightning(Named)(hparams={}))
+    assert "loss" in looks.seen
+    assert "name" not in looks.seen

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import multiprocessing
 import pickle
 from pathlib import Path
@@ -111,11 +112,25 @@ def test_a_module_can_be_pickled_before_fit() -> None:
 def test_a_module_can_be_pickled_after_fit_with_its_weights() -> None:
     module = to_lightning(Normed)(hparams={"lr": 0.05})
     trainer().fit(module)
-    copy = pickle.loads(pickle.dumps(module))
-    assert same(weights(module), weights(copy))
+    pickled = pickle.loads(pickle.dumps(module))
+    assert same(weights(module), weights(pickled))
     expected = trainer().validate(module, verbose=False)
-    assert trainer().validate(copy, verbose=False) == expected
-    assert same(weights(module), weights(copy))
+    assert trainer().validate(pickled, verbose=False) == expected
+    assert same(weights(module), weights(pickled))
+
+
+def test_a_module_can_be_copied_and_pickled_while_it_trains() -> None:
+    class Copies(pl.Callback):
+        def on_train_batch_end(self, trainer: Any, pl_module: Any, *args: Any) -> None:
+            self.copies = [copy.deepcopy(pl_module), pickle.loads(pickle.dumps(pl_module))]
+
+    copies = Copies()
+    module = LinearModule(hparams={"lr": 0.05})
+    trainer(callbacks=[copies]).fit(module)
+    for found in copies.copies:
+        assert same(weights(module), weights(found))
+        trainer().fit(found)
+        assert found.trial.trained == [0, 1, 2, 3]
 
 
 def test_a_module_can_be_sent_to_a_spawned_process() -> None:
