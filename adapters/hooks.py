@@ -275,7 +275,9 @@ class TrialHooks(PlainAttributes, pl.LightningModule):
     def show_training_so_far(self) -> None:
         """Publish the averages of a reporting period that is not over."""
         # Callbacks may monitor a training metric in an epoch that is shorter than a period.
-        if len(self.run.training_metrics):
+        callbacks: list[pl.Callback] = self.trainer.callbacks  # type: ignore[attr-defined]
+        is_seen = any(not isinstance(callback, EndRunOnException) for callback in callbacks)
+        if is_seen and len(self.run.training_metrics):
             self._publisher.training_so_far(self.trainer, self.run.averages_so_far())
 
     def on_fit_end(self) -> None:

@@ -18,6 +18,7 @@ from pytorch_lightning.profilers import SimpleProfiler
 from torch import nn
 
 from det_compat import to_lightning
+from det_compat.adapters.trial_run import TrialRun
 from det_compat.pytorch import DataLoader, LRScheduler, PyTorchCallback
 from tests.adapters.trials import Gan, Linear, Net, Normed, rows, same, trainer, weights
 
@@ -530,3 +531,24 @@ def test_what_has_no_average_is_not_shown_at_the_end_of_an_epoch() -> None:
     trainer(callbacks=[looks]).fit(to_lightning(Named)(hparams={}))
     assert "loss" in looks.seen
     assert "name" not in looks.seen
+
+
+@pytest.mark.parametrize(
+    ("callbacks", "made"), [([], 0), ([pl.Callback()], 2)], ids=["none", "one"]
+)
+def test_averages_of_a_period_under_way_are_made_if_a_callback_can_see_them(
+    callbacks: list[pl.Callback], made: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[TrialRun] = []
+    averages_so_far = TrialRun.averages_so_far
+
+    def noted(self: TrialRun) -> dict[str, Any]:
+        asked.append(self)
+        return averages_so_far(self)
+
+    monkeypatch.setattr(TrialRun, "averages_so_far", noted)
+    module = LinearModule(hparams={})
+    found = trainer(max_epochs=2, limit_val_batches=0, callbacks=callbacks)
+    found.fit(module)
+    assert len(asked) == made
+    assert "loss" in found.callback_metrics
