@@ -25,6 +25,7 @@ from det_compat.adapters.experiment_trainer import (
 )
 from det_compat.adapters.module import TrialModule
 from det_compat.adapters.option_paths import make_paths_absolute
+from det_compat.adapters.strategy import callbacks_of
 from det_compat.config.experiment import ExperimentConfig
 from det_compat.errors import (
     CheckpointWriteError,
@@ -188,7 +189,7 @@ class ExperimentCLI(TrialCLI):
         """Train, and report."""
         resuming = None if self.place is None else self.request.resuming(self.place.folder.path)
         report = ExperimentReport(model, resuming)
-        self.trainer.callbacks.append(report)  # type: ignore[attr-defined]
+        callbacks_of(self.trainer).append(report)
         try:
             self.trainer.fit(model, **kwargs)
         except SystemExit as error:

@@ -39,6 +39,7 @@ from det_compat.adapters.run_state import (
     run_state,
 )
 from det_compat.adapters.strategy import (
+    callbacks_of,
     check_flags,
     count_step,
     preemption_path,
@@ -119,7 +120,7 @@ class TrialHooks(PlainAttributes, pl.LightningModule):
     def configure_callbacks(self) -> Sequence[pl.Callback]:
         """What ends the run if an exception does not let ``teardown`` do it."""
         check_flags(self.trainer)  # here, before Lightning gives advice that a trial cannot follow
-        callbacks: list[pl.Callback] = self.trainer.callbacks  # type: ignore[attr-defined]
+        callbacks = callbacks_of(self.trainer)
         found = any(isinstance(callback, EndRunOnException) for callback in callbacks)
         return [] if found else [EndRunOnException()]
 
@@ -275,7 +276,7 @@ class TrialHooks(PlainAttributes, pl.LightningModule):
     def show_training_so_far(self) -> None:
         """Publish the averages of a reporting period that is not over."""
         # Callbacks may monitor a training metric in an epoch that is shorter than a period.
-        callbacks: list[pl.Callback] = self.trainer.callbacks  # type: ignore[attr-defined]
+        callbacks = callbacks_of(self.trainer)
         is_seen = any(not isinstance(callback, EndRunOnException) for callback in callbacks)
         if is_seen and len(self.run.training_metrics):
             self._publisher.training_so_far(self.trainer, self.run.averages_so_far())

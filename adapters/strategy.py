@@ -62,6 +62,12 @@ def check_flags(trainer: pl.Trainer) -> None:
             )
 
 
+def callbacks_of(trainer: pl.Trainer) -> list[pl.Callback]:
+    """The Trainer's own list of callbacks, which its class does not declare."""
+    callbacks: list[pl.Callback] = trainer.callbacks  # type: ignore[attr-defined]
+    return callbacks
+
+
 def preemption_path(trainer: pl.Trainer, batches: int) -> str:
     """Where to write the checkpoint of a run that is ended: beside the others.
 

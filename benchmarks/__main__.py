@@ -30,7 +30,8 @@ def main() -> None:
     options.json.write_text(json.dumps(found, indent=1) + "\n")
     tables = as_markdown(figures)
     print(tables)
-    if options.page:
+    is_whole = options.workloads == list(WORKLOADS) and not options.no_start
+    if options.page and is_whole:
         write_page(options.page, tables, found["machine"])
 
 
@@ -38,7 +39,9 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=main.__doc__)
     parser.add_argument("--alternations", type=int, default=5, metavar="N")
     parser.add_argument("--json", type=Path, default=Path("benchmarks.json"), metavar="FILE")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="a page to put the tables into")
+    parser.add_argument(
+        "--page", type=Path, metavar="FILE", help="a page to put the tables of a whole run into"
+    )
     parser.add_argument("--no-start", action="store_true", help="leave out the time to start")
     parser.add_argument(
         "workloads", nargs="*", metavar="WORKLOAD", help=f"of: {', '.join(WORKLOADS)}"

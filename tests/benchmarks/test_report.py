@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import __main__ as benchmark
 from benchmarks.report import BASES, OURS, as_markdown, ratios, write_page
 
 
@@ -32,3 +33,24 @@ def test_the_page_gets_the_tables_between_its_marks(tmp_path: Path) -> None:
     page.write_text("no marks")
     with pytest.raises(ValueError, match="has no <!-- tables -->"):
         write_page(page, "", {})
+
+
+def test_only_a_whole_run_replaces_the_tables_of_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- tables -->old<!-- end of tables -->")
+    measured = {"lean Lightning": [1.0], "to_lightning": [2.0]}
+    series = {name: [1.0] for name in [*BASES, *OURS]} | measured
+    monkeypatch.setattr(benchmark, "measure_throughput", lambda *_: series)
+    monkeypatch.setattr(benchmark, "measure_start", lambda *_: {})
+    given = ["benchmarks", "--page", str(page), "--json", str(tmp_path / "found.json")]
+    for part in (["overhead"], ["--no-start"]):
+        monkeypatch.setattr("sys.argv", [*given, *part])
+        benchmark.main()
+        assert "**2.00**" in capsys.readouterr().out
+        assert "old" in page.read_text()
+    monkeypatch.setattr("sys.argv", given)
+    benchmark.main()
+    assert "old" not in page.read_text()
+    assert "**2.00**" in page.read_text()
