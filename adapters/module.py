@@ -15,25 +15,25 @@ from typing import Any
 import torch
 
 from det_compat import core
-from det_compat.adapters.checkpoint_io import DeterminedCheckpointIO
-from det_compat.adapters.checks import check_trial_class
-from det_compat.adapters.generation import in_context_api
-from det_compat.adapters.hooks import TrialHooks
-from det_compat.adapters.precision import reconcile_precision
-from det_compat.adapters.saved_arguments import saved_arguments
-from det_compat.adapters.strategy import (
+from det_compat.adapters.checkpoints.checkpoint_io import DeterminedCheckpointIO
+from det_compat.adapters.checkpoints.saved_arguments import saved_arguments
+from det_compat.adapters.generations.generation import in_context_api
+from det_compat.adapters.lightning.hooks import TrialHooks
+from det_compat.adapters.lightning.precision import reconcile_precision
+from det_compat.adapters.lightning.strategy import (
     ddp_kwargs,
     distributed_context,
     prepare_trainer,
     register_comm_hook,
 )
-from det_compat.adapters.trial_run import TrialRun
+from det_compat.adapters.run.checks import check_trial_class
+from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.checkpoint.weights import under_names
 from det_compat.core.tensorboard_path import new_tensorboard_path, tensorboard_path_is
-from det_compat.pytorch._batch_size import checked_hparams
-from det_compat.pytorch._context import PyTorchTrialContext
-from det_compat.pytorch._settings import experiment_seed
-from det_compat.pytorch._transitional import batches_per_step
+from det_compat.pytorch.context.batch_size import checked_hparams
+from det_compat.pytorch.context.settings import experiment_seed
+from det_compat.pytorch.context.transitional import batches_per_step
+from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 
 logger = logging.getLogger("det_compat")
 

@@ -54,7 +54,7 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, _, attribute = home.partition(":")
-    from det_compat.random_state import preserved_random_state
+    from det_compat.shared.random_state import preserved_random_state
 
     with preserved_random_state():
         value = getattr(importlib.import_module(module), attribute)

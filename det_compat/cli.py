@@ -6,14 +6,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from det_compat import __version__, run
-from det_compat.check import command as check
-from det_compat.checkpoint import command as checkpoint
-from det_compat.config import command as config
-from det_compat.fit import command as fit
-from det_compat.migrate import command as migrate
-from det_compat.migrate import verify_command as verify
-from det_compat.search import command as search
+from det_compat import __version__
+from det_compat.commands import check, checkpoint, config, fit, migrate, search, verify
+from det_compat.script import run
 
 _COMMANDS = (run, fit, check, migrate, verify, checkpoint, config, search)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 
+from det_compat.analysis.generations import CONTEXT, TrialClass
+from det_compat.analysis.inference import Inference
+from det_compat.analysis.scopes import Scope
+from det_compat.analysis.values import Object
+from det_compat.catalog.members import NOWHERE, OLD_ONLY, SUBCLASSED
+from det_compat.catalog.support import has_member, of_member
 from det_compat.check.dynamic import Dynamic
 from det_compat.check.findings import Status, Support
-from det_compat.check.generations import CONTEXT, TrialClass
-from det_compat.check.inference import Inference
-from det_compat.check.members import NOWHERE, OLD_ONLY, SUBCLASSED
-from det_compat.check.scopes import Scope
-from det_compat.check.support import has_member, of_member
-from det_compat.check.values import Object
 
 _BAD = (Status.REFUSED, Status.UNKNOWN)
 _OWN = Support(Status.SAME, "set by this code")

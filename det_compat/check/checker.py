@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from det_compat.check import configs, generations
-from det_compat.check.collect import collect
+from det_compat.analysis import generations
+from det_compat.analysis.collect import collect
+from det_compat.analysis.generations import TrialClass
+from det_compat.analysis.inference import Inference
+from det_compat.analysis.relevant import is_relevant
+from det_compat.analysis.scopes import Scope
+from det_compat.analysis.source import Source, read, read_text
+from det_compat.analysis.values import Name
+from det_compat.catalog.support import home
+from det_compat.check import configs
 from det_compat.check.findings import (
     Finding,
     Place,
@@ -18,16 +26,9 @@ from det_compat.check.findings import (
     printable,
     start_of,
 )
-from det_compat.check.generations import TrialClass
-from det_compat.check.inference import Inference
 from det_compat.check.references import References, place_of
-from det_compat.check.relevant import is_relevant
-from det_compat.check.scopes import Scope
 from det_compat.check.scripts import is_script, references
-from det_compat.check.source import Source, read, read_text
-from det_compat.check.support import home
 from det_compat.check.tree import list_files
-from det_compat.check.values import Name
 
 
 def check(paths: Sequence[str]) -> Report:

@@ -52,9 +52,9 @@ def check(path: Path, report: Report) -> bool:
 def _explain(path: Path, report: Report) -> None:
     # yaml takes its time to import, and most trees of code have no config
     from det_compat.config.errors import ConfigError
-    from det_compat.config.explain import explain
+    from det_compat.config.keys.explain import explain
+    from det_compat.config.keys.table import Fate
     from det_compat.config.loading import load
-    from det_compat.config.table import Fate
 
     statuses = {Fate.REFUSED: Status.REFUSED, Fate.IGNORED: Status.DIFFERENT}
     try:

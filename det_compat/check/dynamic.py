@@ -6,12 +6,12 @@ import ast
 import re
 from collections.abc import Iterator
 
-from det_compat.check.expressions import called, imported, literal
+from det_compat.analysis.expressions import called, imported, literal
+from det_compat.analysis.inference import Inference
+from det_compat.analysis.scopes import Call, Scope
+from det_compat.analysis.values import Name, Object
+from det_compat.catalog.support import PACKAGES, is_determined
 from det_compat.check.findings import Unreadable
-from det_compat.check.inference import Inference
-from det_compat.check.scopes import Call, Scope
-from det_compat.check.support import PACKAGES, is_determined
-from det_compat.check.values import Name, Object
 
 _IMPORTS = {"import_module", "__import__"}
 _PATCHES = {"patch", "setattr", "delattr"}

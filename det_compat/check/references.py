@@ -5,21 +5,21 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from det_compat.check.attributes import Attributes, is_inherited
-from det_compat.check.dynamic import Dynamic
-from det_compat.check.findings import Finding, Place, Report, Status, Support
-from det_compat.check.generations import CONTEXT, TrialClass
-from det_compat.check.inference import Inference
-from det_compat.check.members import OLD_ONLY
-from det_compat.check.scopes import Call, Code, Guard, Import, Scope, Use
-from det_compat.check.support import (
+from det_compat.analysis.generations import CONTEXT, TrialClass
+from det_compat.analysis.inference import Inference
+from det_compat.analysis.scopes import Call, Code, Guard, Import, Scope, Use
+from det_compat.analysis.values import Instance, Member, Name, Object, Parent, Value
+from det_compat.catalog.members import OLD_ONLY
+from det_compat.catalog.support import (
     has_member,
     home,
     of_argument,
     of_member,
     of_name,
 )
-from det_compat.check.values import Instance, Member, Name, Object, Parent, Value
+from det_compat.check.attributes import Attributes, is_inherited
+from det_compat.check.dynamic import Dynamic
+from det_compat.check.findings import Finding, Place, Report, Status, Support
 
 _NEVER = Support(Status.SAME, "for type checkers only: it is never evaluated")
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from det_compat.catalog.names import different, refused
+from det_compat.catalog.support import of_name
 from det_compat.check.findings import Support
-from det_compat.check.names import different, refused
-from det_compat.check.support import of_name
 
 SUFFIXES = (".bash", ".dockerfile", ".sbatch", ".sh", ".slurm")
 _NAMES = re.compile(r"(?:.*\.)?(?:Dockerfile|Containerfile|Makefile|GNUmakefile)(?:\..*)?")

@@ -34,7 +34,7 @@ _RANK = (
 
 
 def check_content(path: object, state: Any, counters: Any, continuation: Any) -> None:
-    """Check the parts of a checkpoint that ``adapters/resumption.py`` puts back.
+    """Check the parts of a checkpoint that ``adapters/checkpoints/resumption.py`` puts back.
 
     Args:
         path: the checkpoint, for the message.

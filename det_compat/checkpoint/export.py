@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from det_compat.checkpoint.atomic import atomic_write
+from det_compat.checkpoint.files.torch_file import load_torch_file
 from det_compat.checkpoint.output import refuse_to_overwrite
 from det_compat.checkpoint.reader import read_checkpoint
-from det_compat.checkpoint.torch_file import load_torch_file
 from det_compat.checkpoint.weights import by_model, without_ddp_prefix
 from det_compat.errors import InvalidCheckpointException
 

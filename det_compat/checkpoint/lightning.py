@@ -12,8 +12,8 @@ import torch
 
 from det_compat.checkpoint.reader import Checkpoint
 from det_compat.checkpoint.weights import without_ddp_prefix
-from det_compat.plain_types import NotPlainError, to_plain
-from det_compat.secrets import without_secrets
+from det_compat.shared.masking import without_secrets
+from det_compat.shared.plain_types import NotPlainError, to_plain
 
 logger = logging.getLogger("det_compat")
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from det_compat.checkpoint.files.plain_files import read_json, read_pickle
 from det_compat.checkpoint.layouts import COUNTERS, READERS, Reader
 from det_compat.checkpoint.other_frameworks import other_framework
-from det_compat.checkpoint.plain_files import read_json, read_pickle
 from det_compat.errors import CorruptCheckpointError, InvalidCheckpointException
 
 #: What det_compat writes beside the files of Determined, to go on exactly where it stopped.
@@ -85,7 +85,7 @@ def read_checkpoint(
         InvalidCheckpointException: it is no checkpoint of a PyTorchTrial, or there is none.
         UnsafeCheckpointError: a file asks for code to run.
     """
-    from det_compat.checkpoint.torch_file import load_torch_file
+    from det_compat.checkpoint.files.torch_file import load_torch_file
 
     directory = Path(path)
     kwargs = {"trust": trust, "map_location": map_location, **torch_load_kwargs}

@@ -6,18 +6,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from det_compat.checkpoint.files.outline import Shape, outline
+from det_compat.checkpoint.files.plain_files import read_pickle
+from det_compat.checkpoint.files.torch_file import load_torch_file
 from det_compat.checkpoint.layouts import READERS
-from det_compat.checkpoint.outline import Shape, outline
-from det_compat.checkpoint.plain_files import read_pickle
 from det_compat.checkpoint.reader import CONTINUATION, read_metadata, state_file
-from det_compat.checkpoint.torch_file import load_torch_file
 from det_compat.checkpoint.weights import by_model, without_ddp_prefix
 from det_compat.errors import (
     CorruptCheckpointError,
     InvalidCheckpointException,
     UnsafeCheckpointError,
 )
-from det_compat.secrets import without_secrets
+from det_compat.shared.masking import without_secrets
 
 # Batch norm's; of a buffer of another name the file does not tell that it is no parameter.
 _BUFFERS = ("running_mean", "running_var", "num_batches_tracked")

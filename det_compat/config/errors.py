@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from det_compat.secrets import without_secrets
+from det_compat.shared.masking import without_secrets
 
 _LONGEST = 60
 

@@ -10,6 +10,8 @@ from typing import Any
 from det_compat.config.entrypoint import Entrypoint, parse_entrypoint
 from det_compat.config.errors import ConfigError
 from det_compat.config.hyperparameters import Hyperparameters, batch_size, parse_hyperparameters
+from det_compat.config.keys.table import Fate, keys
+from det_compat.config.keys.validation import validate
 from det_compat.config.lengths import Length, Unit
 from det_compat.config.loading import Document, from_mapping, load
 from det_compat.config.problems import Problems
@@ -27,8 +29,6 @@ from det_compat.config.settings import (
 )
 from det_compat.config.shims import as_on_cluster
 from det_compat.config.storage import CheckpointStorage, parse_storage
-from det_compat.config.table import Fate, keys
-from det_compat.config.validation import validate
 
 
 @dataclass(frozen=True)

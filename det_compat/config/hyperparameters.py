@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from det_compat.config.kinds import (
+from det_compat.config.keys.kinds import (
     NUMBER,
     Kind,
     integer,

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from det_compat.config.table import Key, keys
+from det_compat.config.keys.table import Key, keys
 
 _INTRODUCTION = """\
 # Experiment configs

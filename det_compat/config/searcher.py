@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from det_compat.config.keys.rows_searcher import SUCCESSORS
 from det_compat.config.lengths import Length, Unit, parse_length
 from det_compat.config.problems import Problems
-from det_compat.config.rows_searcher import SUCCESSORS
 
 _LENGTHS = ("max_length", "max_steps", "target_trial_steps", "max_time")
 _IN_STEPS = ("max_steps", "target_trial_steps", "step_budget")

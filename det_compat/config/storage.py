@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from det_compat.config.keys.rows_storage import REQUIRED
 from det_compat.config.problems import Problems
-from det_compat.config.rows_storage import REQUIRED
 from det_compat.config.settings import section
 
 

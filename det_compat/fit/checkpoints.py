@@ -14,7 +14,7 @@ from det_compat.core.checkpoint import CheckpointContext
 from det_compat.core.checkpoint_metadata import CompleteCheckpoint
 from det_compat.fit.errors import FitError
 from det_compat.fit.run_folder import RunFolder
-from det_compat.task import Task
+from det_compat.script.task import Task
 
 
 class RunCheckpoints(CheckpointContext):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from det_compat.fit.errors import FitError
-from det_compat.secrets import without_secrets
+from det_compat.shared.masking import without_secrets
 
 RECORD = "det_compat_run.json"
 _LONGEST_NAME = 64

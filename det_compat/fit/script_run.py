@@ -13,7 +13,7 @@ from det_compat.fit.place import begin_in, find_folder
 from det_compat.fit.request import Request
 from det_compat.fit.script import runs_det_compat, script_command
 from det_compat.fit.supervisor import Start, supervise
-from det_compat.task import Task
+from det_compat.script.task import Task
 
 
 def run_script(request: Request, config: ExperimentConfig) -> int:

@@ -9,16 +9,16 @@ from typing import TypeAlias
 
 import libcst as cst
 
-from det_compat.check.relevant import is_relevant
-from det_compat.check.source import Source, parsed, read
+from det_compat.analysis.relevant import is_relevant
+from det_compat.analysis.source import Source, parsed, read
 from det_compat.check.tree import list_files
-from det_compat.migrate import line_length
-from det_compat.migrate.facts import Analysis
-from det_compat.migrate.pedl_names import PedlNames
 from det_compat.migrate.results import FileResult, Migration
-from det_compat.migrate.to_context import Context
+from det_compat.migrate.to_context.passes import Context
+from det_compat.migrate.to_context.pedl_names import PedlNames
 from det_compat.migrate.to_det_compat import DetCompat
-from det_compat.migrate.to_lightning import Lightning
+from det_compat.migrate.to_lightning.passes import Lightning
+from det_compat.migrate.tree import line_length
+from det_compat.migrate.tree.facts import Analysis
 
 _Target: TypeAlias = DetCompat | PedlNames | Context | Lightning
 

@@ -6,7 +6,7 @@ import difflib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from det_compat.migrate.marks import count
+from det_compat.migrate.tree.marks import count
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from pathlib import Path
 import libcst as cst
 
 from det_compat import alias
-from det_compat.check.support import home, is_determined
-from det_compat.migrate.facts import Analysis
-from det_compat.migrate.marks import marked
-from det_compat.migrate.symbols import Symbols, resolve
-from det_compat.migrate.syntax import code, names_in, simple, statement
+from det_compat.catalog.support import home, is_determined
+from det_compat.migrate.tree.facts import Analysis
+from det_compat.migrate.tree.marks import marked
+from det_compat.migrate.tree.symbols import Symbols, resolve
+from det_compat.migrate.tree.syntax import code, names_in, simple, statement
 
 
 class DetCompat:

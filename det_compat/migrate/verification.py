@@ -13,7 +13,7 @@ from det_compat.migrate.configs import config_of
 from det_compat.migrate.results import FileResult, Migration
 
 if TYPE_CHECKING:
-    from det_compat.adapters.verify import Pair, Verdict
+    from det_compat.adapters.verify.verdict import Pair, Verdict
 
 
 def verify_migration(
@@ -24,7 +24,7 @@ def verify_migration(
     batches: int,
 ) -> list[tuple[str, Verdict]]:
     """Compare every trial that was rewritten; the verdicts, by ``file:class``."""
-    from det_compat.adapters.verify import verify_all
+    from det_compat.adapters.verify.verdict import verify_all
 
     with tempfile.TemporaryDirectory(prefix="det-compat-migrate-") as folder:
         pairs = [
@@ -39,8 +39,8 @@ def verify_migration(
 def _pair(
     file: FileResult, name: str, copy: Path, hparams: dict[str, Any] | None, config: str | None
 ) -> Pair:
-    from det_compat.adapters.verify import Pair
-    from det_compat.migrate.verify_command import arguments
+    from det_compat.adapters.verify.verdict import Pair
+    from det_compat.commands.verify import arguments
 
     given = config
     if given is None and (beside := config_of(file.path, name)) is not None:

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from det_compat.pedl._experiment import Constant, Experiment
-from det_compat.pedl._run import get_data_config, get_download_data_dir, get_hyperparameter
+from det_compat.pedl.experiment import Constant, Experiment
+from det_compat.pedl.run import get_data_config, get_download_data_dir, get_hyperparameter
 
 __all__ = [
     "Constant",

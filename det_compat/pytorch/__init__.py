@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from det_compat.pytorch import samplers
-from det_compat.pytorch._callback import PyTorchCallback
-from det_compat.pytorch._clip_grads import ClipGradsL2Norm, ClipGradsL2Value
-from det_compat.pytorch._context import PyTorchTrialContext
-from det_compat.pytorch._data import (
+from det_compat.pytorch.callback import PyTorchCallback
+from det_compat.pytorch.clip_grads import ClipGradsL2Norm, ClipGradsL2Value
+from det_compat.pytorch.context.experimental import PyTorchExperimentalContext
+from det_compat.pytorch.context.trial_context import PyTorchTrialContext
+from det_compat.pytorch.data import (
     DataLoader,
     TorchData,
     adapt_batch_sampler,
     data_length,
     to_device,
 )
-from det_compat.pytorch._experimental import PyTorchExperimentalContext
-from det_compat.pytorch._init import init
-from det_compat.pytorch._load import CheckpointLoadContext, load_trial_from_checkpoint_path
-from det_compat.pytorch._lr_scheduler import LRScheduler
-from det_compat.pytorch._reducer import MetricReducer, Reducer
-from det_compat.pytorch._reset_parameters import reset_parameters
-from det_compat.pytorch._train_unit import Batch, Epoch, TrainUnit
-from det_compat.pytorch._trainer import Trainer
-from det_compat.pytorch._trial import PyTorchTrial
+from det_compat.pytorch.load import CheckpointLoadContext, load_trial_from_checkpoint_path
+from det_compat.pytorch.lr_scheduler import LRScheduler
+from det_compat.pytorch.reducer import MetricReducer, Reducer
+from det_compat.pytorch.reset import reset_parameters
+from det_compat.pytorch.setup import init
+from det_compat.pytorch.train_unit import Batch, Epoch, TrainUnit
+from det_compat.pytorch.trainer import Trainer
+from det_compat.pytorch.trial import PyTorchTrial
 
 __all__ = [
     "Batch",

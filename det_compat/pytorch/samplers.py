@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 import torch.utils.data
 
-from det_compat.random_state import RandomState, random_state, set_random_state
+from det_compat.shared.random_state import RandomState, random_state, set_random_state
 
 
 class _Passes:

@@ -6,8 +6,8 @@ import math
 from pathlib import Path
 from typing import Any
 
-from det_compat.search.plan import SearchPlan
 from det_compat.search.results import TrialResult, searched_values
+from det_compat.search.searchers.plan import SearchPlan
 
 _COLUMNS = 3
 _SIZE = (4.8, 3.6)  # inches a plot

@@ -19,9 +19,9 @@ from det_compat.fit.environment import device_kind
 from det_compat.fit.place import begin_in
 from det_compat.fit.run_folder import RunFolder
 from det_compat.fit.script import script_command
-from det_compat.search.attempt import ReportFunction
+from det_compat.script.task import Task
 from det_compat.search.records import TrialRecord
-from det_compat.task import Task
+from det_compat.search.tune.attempt import ReportFunction
 
 _PERIOD = 0.2  # seconds between two looks at a script that has not reported yet
 
@@ -35,7 +35,7 @@ def train_one(
     model_dir: Path,
     validate_at: Sequence[Length],
 ) -> None:
-    """Run a script; see ``det_compat.search.attempt.TrainOne``.
+    """Run a script; see ``det_compat.search.tune.attempt.TrainOne``.
 
     What the script's ``pytorch.Trainer`` validates is reported. A script that this process does not
     answer, since the search has stopped the trial, ends itself.

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from det_compat.config.experiment import ExperimentConfig, parse_config, read_config
 from det_compat.fit.errors import FitError
 from det_compat.fit.run_folder import RunFolder
-from det_compat.search.attempt import SCRIPT_TRAINER, TRAINER, TrainOne, TrialTask
 from det_compat.search.errors import SearchError
 from det_compat.search.extra import check_extra
-from det_compat.search.plan import SearchPlan, plan_search
 from det_compat.search.records import SearchFolder
 from det_compat.search.results import TrialResult, read_results, write_results
-from det_compat.secrets import without_secrets
+from det_compat.search.searchers.plan import SearchPlan, plan_search
+from det_compat.search.tune.attempt import SCRIPT_TRAINER, TRAINER, TrainOne, TrialTask
+from det_compat.shared.masking import without_secrets
 
 if TYPE_CHECKING:
     from ray.tune import ResultGrid
@@ -58,7 +58,7 @@ class Search:
         Raises:
             SearchError: it cannot be run, or another one runs in the folder.
         """
-        from det_compat.search.engine import run_search
+        from det_compat.search.tune.engine import run_search
 
         with self.folder.held():
             _check_folder(self.folder, self.about, resume=self.is_resumed)

@@ -8,8 +8,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from det_compat.search.plan import SearchPlan
 from det_compat.search.results import TrialResult, value_of
+from det_compat.search.searchers.plan import SearchPlan
 
 _MOST_ROWS = 30
 _STYLES = {"completed": "green", "error": "red", "invalid_hp": "yellow", "running": "bold"}

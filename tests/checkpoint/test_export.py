@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from det_compat.checkpoint.convert import convert
+from det_compat.adapters.checkpoints.convert import convert
 from det_compat.checkpoint.export import export
 from det_compat.errors import InvalidCheckpointException, UnsafeCheckpointError
 from tests.checkpoint.makers import Evil, of_0_12, of_0_38, save, state

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from det_compat.checkpoint import read_checkpoint, to_lightning_checkpoint
-from det_compat.plain_types import from_plain
+from det_compat.shared.plain_types import from_plain
 from tests.checkpoint.makers import TRIAL_STATE, of_0_12, of_0_38, save, state
 from tests.fresh_python import python
 

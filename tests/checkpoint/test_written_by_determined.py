@@ -15,12 +15,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from det_compat.adapters.checkpoints.convert import convert
 from det_compat.checkpoint import read_checkpoint
-from det_compat.checkpoint.convert import convert
 from det_compat.checkpoint.export import export
 from det_compat.checkpoint.show import describe
-from det_compat.plain_types import from_plain
 from det_compat.pytorch import load_trial_from_checkpoint_path
+from det_compat.shared.plain_types import from_plain
 
 pytest.importorskip("determined")
 

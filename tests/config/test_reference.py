@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from det_compat.config.keys.table import keys
 from det_compat.config.reference import render
-from det_compat.config.table import keys
 
 PAGE = Path(__file__).parents[2] / "docs/experiment-config.md"
 

@@ -54,4 +54,4 @@ def test_another_pedl_does_not_mix_with_it(tmp_path: Path) -> None:
     done = python("-c", "import pedl\n" + ALIASED, cwd=tmp_path)
     assert "RuntimeError: alias_determined() came too late: pedl" in done.stderr
     done = python("-c", ALIASED + "import pedl; print(pedl.Experiment.__module__)", cwd=tmp_path)
-    assert done.stdout == "det_compat.pedl._experiment\n"
+    assert done.stdout == "det_compat.pedl.experiment\n"

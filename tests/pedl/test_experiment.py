@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from det_compat.errors import InvalidExperimentException
-from det_compat.pedl import Constant, Experiment, _experiment
+from det_compat.pedl import Constant, Experiment
+from det_compat.pedl import experiment as _experiment
 from tests.fresh_python import det_compat_run
 
 SCRIPT = """

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from det_compat.errors import InvalidExperimentException
-from det_compat.pedl._lengths import lengths_of
+from det_compat.pedl.lengths import lengths_of
 from det_compat.pytorch import Batch, Epoch
 
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from det_compat import pedl
-from det_compat.pedl import _run
-from det_compat.pedl._run import InWorkers, Run, begin, end, going_on, tell_processes
+from det_compat.pedl import run as _run
+from det_compat.pedl.run import InWorkers, Run, begin, end, going_on, tell_processes
 
 
 @pytest.fixture(autouse=True)

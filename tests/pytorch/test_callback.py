@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from det_compat.pytorch._callback import PyTorchCallback
+from det_compat.pytorch.callback import PyTorchCallback
 
 
 def hooks(cls: type[Any]) -> dict[str, list[str]]:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from torch import nn
 
-from det_compat.pytorch._checkpoint_file import load_weights
+from det_compat.pytorch.checkpoint_file import load_weights
 
 
 def model(weight: float) -> nn.Module:

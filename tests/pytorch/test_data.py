@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch.utils.data import BatchSampler, IterableDataset, RandomSampler, SequentialSampler
 
-from det_compat.pytorch import _data
-from det_compat.pytorch._data import DataLoader
+from det_compat.pytorch import data as _data
+from det_compat.pytorch.data import DataLoader
 
 DATA = torch.arange(26.0).reshape(13, 2)
 ATTRIBUTES = (

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from det_compat.pytorch._lr_scheduler import LRScheduler, as_step_mode
+from det_compat.pytorch.lr_scheduler import LRScheduler, as_step_mode
 
 StepMode = LRScheduler.StepMode
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from det_compat.errors import InvalidExperimentException
-from det_compat.pytorch import _metrics
-from det_compat.pytorch._reducer import Reducer
+from det_compat.pytorch import metrics as _metrics
+from det_compat.pytorch.reducer import Reducer
 
 
 def theirs() -> Any:

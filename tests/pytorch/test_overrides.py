@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import torch
 
-from det_compat.pytorch._callback import PyTorchCallback
-from det_compat.pytorch._overrides import is_overridden, takes_parameter
+from det_compat.pytorch.callback import PyTorchCallback
+from det_compat.pytorch.overrides import is_overridden, takes_parameter
 
 
-@pytest.fixture(params=["det_compat.pytorch._callback", "determined.pytorch"])
+@pytest.fixture(params=["det_compat.pytorch.callback", "determined.pytorch"])
 def base(request: pytest.FixtureRequest) -> Any:
     pytest.importorskip(request.param.partition(".")[0])
     return importlib.import_module(request.param).PyTorchCallback

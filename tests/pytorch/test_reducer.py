@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from det_compat.pytorch._reducer import (
+from det_compat.pytorch.reducer import (
     FunctionReducer,
     MetricReducer,
     Reducer,

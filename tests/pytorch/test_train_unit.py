@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from det_compat.pytorch._train_unit import Batch, Epoch, TrainUnit
+from det_compat.pytorch.train_unit import Batch, Epoch, TrainUnit
 
 VALUES = [
     1,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from det_compat.adapters import fit as adapter
+from det_compat.adapters import trainer as adapter
 from det_compat.pytorch import Batch, Epoch, Trainer, TrainUnit, init
 from tests.pytorch.libraries import Library
 

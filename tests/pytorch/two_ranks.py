@@ -13,7 +13,7 @@ from torch import nn
 
 import det_compat
 from det_compat import core, pytorch
-from det_compat.pytorch._ddp import TrialDDP
+from det_compat.pytorch.context.ddp import TrialDDP
 from tests.pytorch import one_weight
 from tests.torchrun import find
 

@@ -14,7 +14,7 @@ def local_ray() -> Iterator[None]:
     os.environ["RAY_TQDM_PATCH_PRINT"] = "0"
     handler = signal.getsignal(signal.SIGTERM)
     ray = pytest.importorskip("ray", reason="needs det-compat[search]")
-    from det_compat.search.engine import NO_DASHBOARD
+    from det_compat.search.tune.engine import NO_DASHBOARD
     from tests.fresh_python import environment
 
     paths = environment()["PYTHONPATH"]

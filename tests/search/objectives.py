@@ -11,7 +11,7 @@ from typing import Any
 
 from det_compat import InvalidHP
 from det_compat.config.lengths import Length
-from det_compat.search.attempt import ReportFunction
+from det_compat.search.tune.attempt import ReportFunction
 
 
 def hparams_of(config: dict[str, Any]) -> dict[str, Any]:

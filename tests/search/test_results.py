@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from det_compat.config.experiment import parse_config
-from det_compat.search.plan import plan_search
 from det_compat.search.records import Report, SearchFolder, Status
 from det_compat.search.results import read_results, saving, value_of, write_results
+from det_compat.search.searchers.plan import plan_search
 
 
 @pytest.fixture

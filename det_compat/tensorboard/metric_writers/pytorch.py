@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from det_compat import core
-from det_compat.pytorch._tensorboard import summary_writer
+from det_compat.pytorch.context.tensorboard import summary_writer
 
 __all__ = ["TorchWriter"]
 

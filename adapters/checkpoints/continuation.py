@@ -1,0 +1,139 @@
+"""What a run needs to go on as if it had never stopped, beside what Determined's checkpoints have.
+
+Determined 0.38.1 keeps weights, optimizers, schedulers, callbacks and the chief's random state. The
+rest is here, for each rank: its random state, its place in the data, the metrics and gradients that
+are half collected.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import logging
+from typing import Any
+
+import torch
+
+from det_compat.adapters.checkpoints.reducer_state import reducer_states, restore_reducers
+from det_compat.adapters.data.index_order import generator_state, generators_of, set_generator_state
+from det_compat.adapters.data.loaders import ValidationBatches, WholeDataset
+from det_compat.adapters.run.trial_run import TrialRun
+from det_compat.shared.plain_types import from_plain, is_plain, to_plain
+from det_compat.shared.random_state import random_state, set_random_state
+
+logger = logging.getLogger("det_compat")
+
+
+def continuation(run: TrialRun, callbacks: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The state of all ranks, in plain types. Every rank has to call it.
+
+    ``callbacks`` is the state of this rank's callbacks, if they have been asked for it.
+    """
+    distributed = run.context.distributed
+    own = {**_rank_state(run), "callbacks": _unlike_the_chiefs(run, callbacks or {})}
+    return {
+        "ranks": distributed.allgather(to_plain(own)),
+        "epoch_len": run.epoch_len,
+        "stop_requested": run.context.get_stop_requested() and not run.is_stopping,
+    }
+
+
+def _rank_state(run: TrialRun) -> dict[str, Any]:
+    return {
+        "random": random_state(),
+        "cuda_random": _cuda_state(run.context.device),
+        "loaders_built": run.random_state_of_loaders,
+        "data": None if run.stream is None else run.stream.position(),
+        "validation_generators": [generator_state(found) for found in _of_validation(run)],
+        "period": _period_state(run) if run.in_period else None,
+        "gradients": _gradients(run),
+    }
+
+
+def _unlike_the_chiefs(run: TrialRun, callbacks: dict[str, Any]) -> dict[str, Any] | None:
+    """This rank's state of callbacks, where it is not the chief's, which is kept elsewhere."""
+    distributed = run.context.distributed
+    if distributed.size == 1:
+        return None
+    state = {name: value for name, value in callbacks.items() if is_plain(value)}
+    file = io.BytesIO()
+    torch.save(to_plain(state), file)
+    digest = hashlib.sha256(file.getvalue()).digest()
+    return None if digest == distributed.broadcast(digest) else state
+
+
+def _cuda_state(device: torch.device) -> torch.Tensor | None:
+    return torch.cuda.get_rng_state(device) if device.type == "cuda" else None
+
+
+def _of_validation(run: TrialRun) -> list[Any]:
+    validation = run.validation
+    if isinstance(validation, (ValidationBatches, WholeDataset)):
+        return generators_of(validation.loader)
+    return []
+
+
+def _period_state(run: TrialRun) -> dict[str, Any]:
+    """What has been collected since the last report of training metrics."""
+    return {
+        "metrics": [_kept(metrics) for metrics in run.training_metrics.peek()],
+        "reducers": reducer_states(run.context),
+        "in_eval_mode": [
+            [name for name, module in model.named_modules() if not module.training]
+            for model in run.context._inner_models
+        ],
+    }
+
+
+def _kept(metrics: dict[str, Any]) -> dict[str, Any]:
+    left_out = [name for name, value in metrics.items() if not is_plain(value)]
+    if left_out:
+        logger.warning(f"training metrics {left_out} are no plain data: no checkpoint keeps them")
+    return {name: value for name, value in metrics.items() if name not in left_out}
+
+
+def _gradients(run: TrialRun) -> list[Any]:
+    """A gradient each parameter: None, 0 for one of zeros, or the tensor."""
+    found = [parameter.grad for parameter in _parameters(run)]
+    return [grad if grad is None or grad.is_sparse or grad.any() else 0 for grad in found]
+
+
+def _parameters(run: TrialRun) -> list[torch.Tensor]:
+    context = run.context
+    of_models = [p for model in context._inner_models for p in model.parameters()]
+    groups = [group for optimizer in context.optimizers for group in optimizer.param_groups]
+    of_optimizers = [p for group in groups for p in group.get("params", [])]
+    return list({id(p): p for p in [*of_models, *of_optimizers]}.values())
+
+
+def of_this_rank(run: TrialRun, state: dict[str, Any] | None) -> dict[str, Any] | None:
+    """This rank's part of a ``continuation``; None if there is none for as many ranks."""
+    distributed = run.context.distributed
+    if state is None or len(state["ranks"]) != distributed.size:
+        return None
+    own: dict[str, Any] = from_plain(state["ranks"][distributed.rank])
+    return own
+
+
+def restore_collected(run: TrialRun, own: dict[str, Any]) -> None:
+    """Put back half-collected metrics and gradients."""
+    if (period := own["period"]) is not None:
+        run.resume_period(period["metrics"])
+        restore_reducers(run.context, period["reducers"])
+        for model, names in zip(run.context._inner_models, period["in_eval_mode"], strict=False):
+            for name in names:
+                model.get_submodule(name).training = False
+    for parameter, grad in zip(_parameters(run), own["gradients"], strict=False):
+        if grad is not None:
+            given = torch.zeros_like(parameter) if isinstance(grad, int) else grad
+            parameter.grad = given.to(parameter.device)
+
+
+def restore_random_states(run: TrialRun, own: dict[str, Any]) -> None:
+    """Put back the random states, after which nothing else may draw before training goes on."""
+    for generator, state in zip(_of_validation(run), own["validation_generators"], strict=False):
+        set_generator_state(generator, state)
+    device = run.context.device
+    if own["cuda_random"] is not None and device.type == "cuda":
+        torch.cuda.set_rng_state(own["cuda_random"], device)
+    set_random_state(own["random"])

@@ -1,0 +1,141 @@
+"""The state of a run, under the keys of Determined's ``state_dict.pth``."""
+
+from __future__ import annotations
+
+import logging
+import random
+from typing import Any
+
+import numpy as np
+import torch
+
+from det_compat.adapters.run.trial_run import TrialRun
+from det_compat.pytorch.checkpoint_file import load_weights
+from det_compat.pytorch.context.trial_context import PyTorchTrialContext
+from det_compat.shared.plain_types import NotPlainError, from_plain, to_plain
+
+logger = logging.getLogger("determined.pytorch")
+
+# Of what is restored, these are no part of Determined's checkpoints.
+_NOT_SEEN = ("continuation", "trial_state", "loops")
+
+
+def run_state(run: TrialRun, callbacks: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Models, optimizers, schedulers, scaler, callbacks and random state, references not copies.
+
+    ``callbacks`` is their state, if they have been asked for it already.
+    """
+    context = run.context
+    state: dict[str, Any] = {
+        **_kept_by_lightning(context),
+        "lr_schedulers_state_dict": [wrapped.state_dict() for wrapped in context.lr_schedulers],
+        "callbacks": run.callbacks.state_dict() if callbacks is None else callbacks,
+        "rng_state": _rng_state(context.device),
+    }
+    if context._scaler is not None:
+        state["scaler_state_dict"] = context._scaler.state_dict()
+    return state
+
+
+def kept_by_lightning(context: PyTorchTrialContext) -> set[str]:
+    """The keys of ``run_state`` that are in Lightning's own part of its checkpoints."""
+    all_of_torch = all(isinstance(one, torch.optim.Optimizer) for one in context.optimizers)
+    return {"models_state_dict", "optimizers_state_dict"} if all_of_torch else {"models_state_dict"}
+
+
+def restore_run(run: TrialRun, state: dict[str, Any]) -> None:
+    """Put back what ``state`` has, and what callbacks make of it in ``on_checkpoint_load_start``.
+
+    What Lightning has restored may be missing from it; callbacks see it all the same.
+    """
+    context = run.context
+    own = {key: from_plain(value) for key, value in state.items() if key not in _NOT_SEEN}
+    state = {**_kept_by_lightning(context), **own}
+    run.callbacks.call("on_checkpoint_load_start", state)
+    if "models_state_dict" in state:
+        load_weights(context.models, state)
+    _load_all(context.optimizers, state.get("optimizers_state_dict"), "optimizers")
+    _load_all(context.lr_schedulers, state.get("lr_schedulers_state_dict"), "LR schedulers")
+    scaler_state = state.get("scaler_state_dict") or _of_apex(state.get("amp_state"))
+    if context._scaler is not None and scaler_state is not None:
+        context._scaler.load_state_dict(scaler_state)
+    elif (context._scaler is not None) != (scaler_state is not None):
+        logger.warning("only one of checkpoint and trial has a gradient scaler; it is not restored")
+    if "rng_state" in state:
+        _set_rng_state(state["rng_state"], context.device)
+    run.callbacks.load_state_dict(state.get("callbacks", {}))
+
+
+def _of_apex(amp_state: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The state of NVIDIA Apex's first loss scaler, as torch's GradScaler has it."""
+    if not amp_state or "loss_scaler0" not in amp_state:
+        return None
+    of_apex = amp_state["loss_scaler0"]
+    # Apex's factors and interval are those that GradScaler has by default.
+    return {
+        **torch.amp.GradScaler("cpu").state_dict(),
+        "scale": float(of_apex["loss_scale"]),
+        "_growth_tracker": int(of_apex["unskipped"]),
+    }
+
+
+def _kept_by_lightning(context: PyTorchTrialContext) -> dict[str, Any]:
+    return {
+        "models_state_dict": [model.state_dict() for model in context.models],
+        "optimizers_state_dict": [optimizer.state_dict() for optimizer in context.optimizers],
+    }
+
+
+def without_numpy(state: dict[str, Any]) -> dict[str, Any]:
+    """``state`` with a random state that ``torch.load(weights_only=True)`` takes as it is."""
+    kind, keys, *rest = state["rng_state"]["np_rng_state"]
+    keys = torch.from_numpy(np.asarray(keys, dtype=np.int64))
+    return {**state, "rng_state": {**state["rng_state"], "np_rng_state": (kind, keys, *rest)}}
+
+
+def plain_state(state: dict[str, Any]) -> dict[str, Any]:
+    """``state`` in plain types, but for what has none, which is named in a warning."""
+    return {key: plain_or_as_it_is(value, key) for key, value in without_numpy(state).items()}
+
+
+def plain_or_as_it_is(value: Any, key: str) -> Any:
+    """``value`` in plain types, or as it is, with a warning that names ``key``."""
+    try:
+        return to_plain(value, key)
+    except NotPlainError as error:
+        logger.warning(
+            f"the checkpoint holds a {error}, which is no plain data: it can only be loaded with "
+            "trust=True, since loading it runs code. Let state_dict() return numbers, strings, "
+            "tensors, arrays, and lists and dicts of them"
+        )
+        return value
+
+
+def _load_all(targets: list[Any], states: list[Any] | None, what: str) -> None:
+    if states is None:
+        return
+    if len(states) != len(targets):
+        raise ValueError(f"the checkpoint has {len(states)} {what}, the trial has {len(targets)}")
+    for target, state in zip(targets, states, strict=True):
+        target.load_state_dict(state)
+
+
+def _rng_state(device: torch.device) -> dict[str, Any]:
+    state = {
+        "cpu_rng_state": torch.random.get_rng_state(),
+        "np_rng_state": np.random.get_state(),
+        "random_rng_state": random.getstate(),
+    }
+    if device.type == "cuda":
+        state["gpu_rng_state"] = torch.cuda.get_rng_state(device)
+    return state
+
+
+def _set_rng_state(state: dict[str, Any], device: torch.device) -> None:
+    torch.random.set_rng_state(state["cpu_rng_state"])
+    kind, keys, *rest = state["np_rng_state"]
+    np.random.set_state((kind, np.asarray(keys).astype(np.uint32), *rest))
+    version, internal, gauss = state["random_rng_state"]
+    random.setstate((version, tuple(internal), gauss))
+    if device.type == "cuda" and "gpu_rng_state" in state:
+        torch.cuda.set_rng_state(state["gpu_rng_state"], device)

@@ -1,0 +1,58 @@
+"""The arguments of a module as its checkpoints and loggers keep them."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from det_compat.shared.masking import without_secrets
+from det_compat.shared.plain_types import NotPlainError
+
+logger = logging.getLogger("det_compat")
+
+_BASES: tuple[type[Any], ...] = (bool, int, float, complex, str, bytes)
+
+
+def saved_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """``arguments`` in plain types and without the experiment config's secrets.
+
+    Mappings become dicts and paths strings; numbers and strings of other classes, NumPy's too,
+    become Python's own. What has no such form is left out, with a warning.
+    """
+    kept = {}
+    for name, value in arguments.items():
+        try:
+            kept[name] = _simple(without_secrets(value) if name == "exp_conf" else value, name)
+        except NotPlainError as error:
+            logger.warning(
+                f"checkpoints do not keep the argument {name!r}: it holds a {error}, which is no "
+                "plain data; give it to load_from_checkpoint() again"
+            )
+    return kept
+
+
+def _simple(value: Any, where: str) -> Any:
+    if value is None or isinstance(value, torch.Tensor):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        return value.tolist()
+    for base in _BASES:
+        if isinstance(value, base):
+            return base(value)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Mapping):
+        return {
+            _simple(key, where): _simple(item, f"{where}[{key!r}]") for key, item in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        items = [_simple(item, f"{where}[{index}]") for index, item in enumerate(value)]
+        return tuple(items) if isinstance(value, tuple) else items
+    raise NotPlainError(value, where)

@@ -1,0 +1,1 @@
+"""The trial's loaders, as Determined iterated over them."""

@@ -1,0 +1,109 @@
+"""The trial's loaders, as Determined iterates over them, in the form that Lightning takes."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from torch.utils.data import IterableDataset
+
+from det_compat.adapters.data.batch_stream import BatchStream
+from det_compat.adapters.data.loader_workers import with_lasting_workers
+from det_compat.pytorch.context.trial_context import PyTorchTrialContext
+from det_compat.pytorch.data import dataset_reproducibility_message
+
+logger = logging.getLogger("determined.pytorch")
+
+UNSIZED = sys.maxsize
+
+
+def torch_loader(
+    context: PyTorchTrialContext,
+    method: str,
+    data: Any,
+    *,
+    repeat: bool = False,
+    skip: int = 0,
+    every_rank: bool = True,
+) -> Any:
+    """The torch loader of what a trial's ``method`` returned, sharded for this rank.
+
+    Raises:
+        RuntimeError: it is no Determined DataLoader and the trial has not said that it means it.
+    """
+    if hasattr(data, "get_data_loader"):
+        replicas, rank = (
+            (context.distributed.size, context.distributed.rank) if every_rank else (1, 0)
+        )
+        data = data.get_data_loader(repeat=repeat, skip=skip, num_replicas=replicas, rank=rank)
+        return with_lasting_workers(data)
+    if not context.experimental._data_repro_checks_disabled:
+        raise RuntimeError(dataset_reproducibility_message(method, data))
+    return with_lasting_workers(data)
+
+
+def length_of(loader: Any) -> int:
+    """Batches in ``loader``; UNSIZED if it does not know."""
+    try:
+        return len(loader)
+    except TypeError:
+        return UNSIZED
+
+
+class TrainingBatches:
+    """An epoch's worth of a stream: Lightning asks for a new iterator each epoch, and gets this."""
+
+    def __init__(self, stream: BatchStream, length: int) -> None:
+        #: Whether the epoch has had all its batches before the run was resumed.
+        self.is_over = False
+        self._stream = stream
+        self._length = length
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if self.is_over:
+            raise StopIteration
+        return next(self._stream)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing, but Lightning asks resumable loaders; the module's state has the position."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Nothing: the stream is there already."""
+
+
+class ValidationBatches:
+    """A validation loader whose iteration starts with the first batch, after Lightning's hooks."""
+
+    def __init__(self, loader: Any) -> None:
+        self.loader = loader
+
+    def __len__(self) -> int:
+        # Lightning would stop there, and an IterableDataset may have more than its length says.
+        if isinstance(getattr(self.loader, "dataset", None), IterableDataset):
+            return UNSIZED
+        return length_of(self.loader)
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self.loader
+
+
+class WholeDataset:
+    """Stands for all the validation data, in the place of a batch."""
+
+    def __init__(self, loader: Any) -> None:
+        self.loader = loader
+
+    def __len__(self) -> int:
+        return 1
+
+    def __iter__(self) -> Iterator[WholeDataset]:
+        yield self

@@ -1,0 +1,142 @@
+"""A trial of a hyperparameter search: a run of its experiment config that reports to the search."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+from pytorch_lightning.strategies import DDPStrategy
+
+from det_compat.adapters.data.loaders import TrainingBatches
+from det_compat.adapters.experiment.module import ExperimentModule
+from det_compat.adapters.experiment.report import ExperimentReport
+from det_compat.adapters.experiment.run import module_of_type
+from det_compat.adapters.experiment.trainer import default_logger, trainer_flags
+from det_compat.adapters.lightning.environment import TrialEnvironment
+from det_compat.config.experiment import ExperimentConfig, parse_config
+from det_compat.config.hyperparameters import batch_size
+from det_compat.config.lengths import Length
+from det_compat.core.distributed import DistributedContext
+from det_compat.fit.environment import set_environment
+from det_compat.fit.place import Place, begin_in
+from det_compat.fit.run_folder import RunFolder
+from det_compat.pytorch.train_unit import Batch
+from det_compat.search.searchers.validations import RungsToo
+from det_compat.search.tune.attempt import ReportFunction
+
+
+def train_one(
+    config: dict[str, Any],
+    run_dir: Path,
+    report: ReportFunction,
+    resume_from: str | None,
+    *,
+    model_dir: Path,
+    validate_at: Sequence[Length],
+) -> None:
+    """Train a trial class as ``det-compat fit`` does; see
+    ``det_compat.search.tune.attempt.TrainOne``.
+
+    There is a checkpoint after every validation; the best and the latest are kept, as the config's
+    ``checkpoint_storage`` says.
+
+    Raises:
+        FitError: there is something for the user to mend.
+        InvalidHP: the trial raised it.
+    """
+    experiment = parse_config({**config, "checkpoint_policy": "all"})
+    set_environment(experiment)
+    ranks = _ranks()
+    is_chief = ranks is None or ranks.rank == 0
+    folder = RunFolder(run_dir) if is_chief else None
+    place = None if folder is None else _place(folder, experiment, resume_from)
+    module = module_of_type(SearchedModule, experiment, model_dir, place)
+    module.report_to(report, validate_at)
+    trainer = pl.Trainer(
+        **{**trainer_flags(experiment), **_process_flags(ranks)},
+        logger=default_logger(folder),
+        enable_progress_bar=False,
+        callbacks=[ExperimentReport(module, quiet=True)],
+    )
+    trainer.fit(module)
+
+
+def _place(folder: RunFolder, experiment: ExperimentConfig, resume_from: str | None) -> Place:
+    place = begin_in(folder, experiment, resume=False)
+    # what an earlier process of the trial has written is the trial's own
+    return replace(place, latest_checkpoint=resume_from, resumes=resume_from is not None)
+
+
+def _ranks() -> DistributedContext | None:
+    """The ranks of the processes that Ray Train has started; None for one process."""
+    if not torch.distributed.is_initialized():
+        return None
+    rank, size, local_rank, local_size, node = (
+        int(os.environ[name])
+        for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK")
+    )
+    return DistributedContext(
+        rank=rank,
+        size=size,
+        local_rank=local_rank,
+        local_size=local_size,
+        cross_rank=node,
+        cross_size=size // local_size,
+    )
+
+
+def _process_flags(ranks: DistributedContext | None) -> dict[str, Any]:
+    """The flags of ``pl.Trainer`` for the processes there are, whatever started the search."""
+    if ranks is None:
+        one = {"devices": 1, "num_nodes": 1, "strategy": "auto"}
+        return {**one, "plugins": [LightningEnvironment()]}
+    return {
+        "devices": ranks.local_size,
+        "num_nodes": ranks.cross_size,
+        "strategy": DDPStrategy(cluster_environment=TrialEnvironment(ranks)),
+    }
+
+
+class SearchedModule(ExperimentModule):
+    """Validates at the rungs of the search too, and reports each validation to it."""
+
+    _report: ReportFunction
+    _rungs: Sequence[Length]
+
+    def report_to(self, report: ReportFunction, rungs: Sequence[Length]) -> None:
+        """Set whom to report to, on rank 0, and where to validate beside the config's periods."""
+        self._report = report
+        self._rungs = rungs
+
+    def train_dataloader(self) -> TrainingBatches:
+        batches = super().train_dataloader()
+        self._schedule = replace(self._schedule, validation=Batch(self._validations()))
+        return batches
+
+    def _validations(self) -> RungsToo:
+        size = batch_size(
+            self.experiment.hyperparameters.constants(), self.context.distributed.size
+        )
+        period = self._schedule.validation
+        return RungsToo(period, self._rungs, size, lambda: self.run.epoch_len)
+
+    def after_validation(self, metrics: dict[str, Any]) -> None:
+        super().after_validation(metrics)
+        if self.trainer.is_global_zero:
+            plain = {name: _plain(value) for name, value in metrics.items()}
+            self._report(self.run.state.batches_trained, plain, self.latest_checkpoint())
+
+    def _checkpoint(self, *, stopping: bool = False) -> None:
+        # InvalidHP that is raised here ends the trial for the search
+        super()._checkpoint(stopping=True)
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy scalar or array of one number as a number."""
+    return value.item() if getattr(value, "size", None) == 1 else value

@@ -1,0 +1,1 @@
+"""Trials of every generation, brought into the context API."""

@@ -1,0 +1,117 @@
+"""Trials of Determined 0.12: ``build_model``, ``optimizer``, ``create_lr_scheduler``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from det_compat.adapters.generations.adapted import AdaptedTrial
+from det_compat.adapters.generations.pedl_data import CONTRACT
+from det_compat.adapters.generations.pedl_run import PedlRun, adapter
+from det_compat.adapters.generations.trial_class import (
+    concrete,
+    defines,
+    full_name,
+    init_parameter,
+    own_init,
+)
+from det_compat.errors import InvalidExperimentException
+from det_compat.pytorch.overrides import takes_parameter
+
+
+class Determined012(AdaptedTrial):
+    """A trial of Determined 0.12, whose methods are given the model.
+
+    ``train_batch`` of one of 0.12.12's that wraps models itself is given the first of them, and
+    calls backward and step itself.
+    """
+
+    def make_trial(self, **kwargs: Any) -> Any:
+        trial_cls = concrete(self.trial_cls)
+        init = own_init(trial_cls)
+        if init is not None and takes_parameter(init, "hparams"):
+            kwargs["hparams"] = self.hparams
+        if init_parameter(trial_cls) in (None, "hparams"):
+            return trial_cls(**kwargs)
+        return trial_cls(self.context, **kwargs)
+
+    def set_up(self) -> None:
+        # Looked up once: it takes long, for a batch.
+        self._taken: dict[str, tuple[bool, bool]] = {}
+        built = defines(self.trial_cls, "build_model") and defines(self.trial_cls, "optimizer")
+        self._builds_itself = not built
+        if self._builds_itself:
+            self._adopt()
+        else:
+            super().set_up()
+        if self.defines("evaluate_batch"):
+            self.evaluate_batch = self._evaluate_batch
+        if self.defines("evaluate_full_dataset"):
+            self.evaluate_full_dataset = self._evaluate_full_dataset
+        if self.defines("get_batch_length"):
+            self.get_batch_length = self.inner.get_batch_length
+
+    def _adopt(self) -> None:
+        if not self.context.models:
+            raise InvalidExperimentException(
+                f"{full_name(self.trial_cls)} has no model: define build_model() and optimizer(), "
+                "or call context.wrap_model() and context.wrap_optimizer() in __init__"
+            )
+        self.model = self.context.models[0]
+
+    def train_batch(self, batch: Any, epoch_idx: int, batch_idx: int) -> Any:
+        if self._builds_itself:
+            self.begin_batch(batch)
+            return self.training_metrics_of(batch, epoch_idx, batch_idx)
+        return super().train_batch(batch, epoch_idx, batch_idx)
+
+    def training_metrics_of(self, batch: Any, epoch_idx: int, batch_idx: int) -> Any:
+        return self._call(
+            "train_batch", batch=batch, model=self.model, epoch_idx=epoch_idx, batch_idx=batch_idx
+        )
+
+    def _evaluate_batch(self, batch: Any) -> Any:
+        return self._call("evaluate_batch", batch=batch, model=self.model)
+
+    def _evaluate_full_dataset(self, data_loader: Any) -> Any:
+        return self._call("evaluate_full_dataset", data_loader=data_loader, model=self.model)
+
+    def _call(self, name: str, **kwargs: Any) -> Any:
+        method = getattr(self.inner, name)
+        if name not in self._taken:
+            self._taken[name] = _taken(method)
+        model, hparams = self._taken[name]
+        if not model:
+            del kwargs["model"]
+        if hparams:
+            kwargs["hparams"] = self.hparams
+        return method(**kwargs)
+
+
+def _taken(method: Callable[..., Any]) -> tuple[bool, bool]:
+    """Whether ``method`` takes ``model``, and whether it takes ``hparams``."""
+    parameters = inspect.signature(method).parameters
+    anything = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    return anything or "model" in parameters, "hparams" in parameters
+
+
+class EarlyDetermined012(PedlRun, Determined012):
+    """A trial of Determined 0.12 whose loaders are functions of a module, as in PEDL."""
+
+    contract = (
+        "define build_training_data_loader() and build_validation_data_loader(), or "
+        f"{CONTRACT} in the trial's module"
+    )
+    make_trial = Determined012.make_trial
+
+
+def in_context_api(
+    trial_cls: type,
+    make_data_loaders: Callable[..., Any] | None = None,
+    download_data: Callable[..., Any] | None = None,
+) -> type:
+    """A class of the context API around a trial class of Determined 0.12."""
+    if defines(trial_cls, "build_training_data_loader"):
+        return type(trial_cls.__name__, (Determined012,), {"trial_cls": trial_cls})
+    return adapter(EarlyDetermined012, trial_cls, make_data_loaders, download_data)

@@ -1,0 +1,102 @@
+"""Callbacks of older generations, as callbacks of today."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from det_compat.pytorch.callback import PyTorchCallback
+from det_compat.pytorch.context.transitional import batches_per_step
+from det_compat.pytorch.context.trial_context import PyTorchTrialContext
+from det_compat.pytorch.data import data_length
+from det_compat.pytorch.overrides import takes_parameter
+
+
+class OldCallback:
+    """Calls the hooks that a callback had, where their successors are called.
+
+    A training "step" was what is a reporting period now: ``on_train_step_start(step_id)`` and
+    ``on_train_step_end(step_id, metrics)`` count them from 1. Hooks that a callback does not have
+    do nothing; all else is the callback's own.
+    """
+
+    def __init__(self, callback: Any, context: PyTorchTrialContext) -> None:
+        self._callback = callback
+        self._ranks = context.distributed.size
+        self._batches_per_step = batches_per_step(context._exp_conf)
+        self._step_id = 1
+        self._in_step = False
+        self._num_inputs = 0
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_callback":  # not there yet: this is being unpickled or copied
+            raise AttributeError(name)
+        found = getattr(self._callback, name, None)
+        return getattr(_NO_CALLBACK, name) if found is None else found
+
+    def _call(self, hook: str, *args: Any) -> None:
+        getattr(self._callback, hook, _nothing)(*args)
+
+    @property
+    def clips(self) -> bool:
+        """Whether the callback has ``on_before_optimizer_step``."""
+        return hasattr(self._callback, "on_before_optimizer_step")
+
+    def on_before_optimizer_step(self, parameters: Any) -> None:
+        """When gradients are synchronized, averaged and unscaled."""
+        self._call("on_before_optimizer_step", parameters)
+
+    def on_trial_startup(self, first_batch_idx: int, checkpoint_uuid: str | None) -> None:
+        """A run that resumes goes on counting steps."""
+        self._step_id = first_batch_idx // self._batches_per_step + 1
+        self._in_step, self._num_inputs = False, 0
+        self._call("on_trial_startup", first_batch_idx, checkpoint_uuid)
+
+    def begin_batch(self, batch: Any) -> None:
+        """Before each batch: count its records, those of other ranks as if they were as many."""
+        self._begin_step()
+        # Other batches than of arrays came later.
+        with contextlib.suppress(TypeError, ValueError):
+            self._num_inputs += data_length(batch) * self._ranks
+
+    def _begin_step(self) -> None:
+        if not self._in_step:
+            self._in_step = True
+            self._call("on_train_step_start", self._step_id)
+
+    def on_training_epoch_start(self, epoch_idx: int) -> None:
+        """A step that starts with an epoch starts before it."""
+        self._begin_step()
+        hook = getattr(self._callback, "on_training_epoch_start", _nothing)
+        hook(epoch_idx) if takes_parameter(hook, "epoch_idx", 1) else hook()
+
+    def on_training_workload_end(
+        self, avg_metrics: dict[str, Any], batch_metrics: list[dict[str, Any]]
+    ) -> None:
+        """The end of a step."""
+        metrics = {
+            "num_inputs": self._num_inputs,
+            "batch_metrics": batch_metrics,
+            "avg_metrics": avg_metrics,
+        }
+        self._call("on_train_step_end", self._step_id, metrics)
+        self._call("on_training_workload_end", avg_metrics, batch_metrics)
+        self._step_id += 1
+        self._in_step, self._num_inputs = False, 0
+
+    def on_validation_start(self) -> None:
+        """``on_validation_step_start`` first."""
+        self._call("on_validation_step_start")
+        self._call("on_validation_start")
+
+    def on_validation_end(self, metrics: dict[str, Any]) -> None:
+        """``on_validation_step_end`` first."""
+        self._call("on_validation_step_end", metrics)
+        self._call("on_validation_end", metrics)
+
+
+_NO_CALLBACK = PyTorchCallback()
+
+
+def _nothing(*args: Any) -> None:
+    pass

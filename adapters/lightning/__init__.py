@@ -1,0 +1,1 @@
+"""Where a run meets Lightning: its hooks, loops, strategies and loggers."""

@@ -1,0 +1,88 @@
+"""Metrics of a trial on their way to Lightning's loggers, callbacks and progress bar."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.trainer.states import TrainerFn
+
+from det_compat.pytorch.metrics import is_scalar
+
+_PROGRESS = ("batches", "epochs")
+
+
+class MetricsPublisher:
+    """Publishes scalar metrics under the names that the trial gave them.
+
+    A validation metric that has the name of a training metric is published as ``val_<name>``.
+    """
+
+    def __init__(self) -> None:
+        self.training_names: set[str] = set()
+        #: What each metric of the last validation was published as.
+        self.validation_names: dict[str, str] = {}
+        self._shown: dict[str, float] = {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """The last value of each metric, and which of them are of training."""
+        return {"training_names": sorted(self.training_names), "shown": dict(self._shown)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Put back what ``state_dict`` returned; nothing if it is empty."""
+        self.training_names.update(state.get("training_names", ()))
+        self._shown.update(state.get("shown", {}))
+
+    def show_again(self, trainer: pl.Trainer) -> None:
+        """Let callbacks see the last value of each metric after a resume."""
+        _show(trainer, self._shown)
+
+    def training(self, trainer: pl.Trainer, metrics: dict[str, Any], step: int) -> None:
+        """Publish training metrics, ``step`` batches into the run."""
+        scalars = _scalars(metrics)
+        self.training_names.update(scalars)
+        self._publish(trainer, scalars, step)
+
+    def training_so_far(self, trainer: pl.Trainer, metrics: dict[str, Any]) -> None:
+        """Let callbacks see the metrics of a reporting period that is not over."""
+        scalars = _scalars(metrics)
+        self.training_names.update(scalars)
+        self._shown.update(scalars)
+        _show(trainer, scalars)
+
+    def validation(self, module: pl.LightningModule, metrics: dict[str, Any], step: int) -> None:
+        """Publish validation metrics, ``step`` batches into the run."""
+        scalars = _scalars(metrics)
+        self.validation_names = {name: self._validation_name(name, scalars) for name in scalars}
+        named = {self.validation_names[name]: value for name, value in scalars.items()}
+        if module.trainer.state.fn == TrainerFn.VALIDATING:
+            # What `trainer.validate()` returns and prints is what is logged this way.
+            module.log_dict(named, sync_dist=True)
+        else:
+            self._publish(module.trainer, named, step)
+
+    def _validation_name(self, name: str, metrics: dict[str, float]) -> str:
+        taken = self.training_names | (metrics.keys() - {name})
+        candidates = (name, f"val_{name}", f"validation_{name}")
+        return next((c for c in candidates if c not in taken), candidates[-1])
+
+    def _publish(self, trainer: pl.Trainer, scalars: dict[str, float], step: int) -> None:
+        self._shown.update(scalars)
+        _show(trainer, scalars)
+        if scalars:
+            for logger in trainer.loggers:
+                logger.log_metrics(scalars, step=step)
+
+
+def _show(trainer: pl.Trainer, scalars: dict[str, float]) -> None:
+    # `self.log` would do it too, at the price of a result collection that every hook has to keep.
+    # Both properties return the dictionary that callbacks read (Lightning 2.6.6).
+    trainer.callback_metrics.update({name: torch.tensor(value) for name, value in scalars.items()})
+    trainer.progress_bar_metrics.update(scalars)
+
+
+def _scalars(metrics: dict[str, Any]) -> dict[str, float]:
+    # "batches" and "epochs" are added to every report; Lightning counts steps and epochs itself.
+    metrics = {name: value for name, value in metrics.items() if name not in _PROGRESS}
+    return {str(name): float(value) for name, value in metrics.items() if is_scalar(value)}

@@ -1,0 +1,247 @@
+"""The second half of ``det-compat verify``: trains the migrated module, and compares.
+
+The module gets the batches that the original got, and the random state that it had when a batch
+began, since Lightning asks loaders for a new iterator every epoch, which draws random numbers.
+Whether the module's own loader gives these batches is compared in the first epoch.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.util
+import json
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytorch_lightning as pl
+import torch
+from torch import nn
+
+from det_compat.adapters.verify.original import described, numbers_in
+from det_compat.adapters.verify.recording import (
+    Recording,
+    checksum,
+    checksums,
+    load_file,
+    module_arguments,
+    seed_everything,
+    trainer,
+)
+from det_compat.shared.random_state import set_random_state
+
+_FORBIDDEN = ("determined", "pedl", "det_compat")
+
+
+class Diverged(Exception):
+    """What is different, and from which batch on."""
+
+
+class _NotThere(importlib.abc.MetaPathFinder):
+    """Migrated code does without Determined and det_compat."""
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> None:
+        if fullname.partition(".")[0] in _FORBIDDEN:
+            raise ImportError(f"migrated code imports {fullname}")
+
+
+class _Replayed:
+    """The original's batches, beside those of the module's own loader."""
+
+    def __init__(self, own: Any, recording: Recording) -> None:
+        self._own = own
+        self._recording = recording
+        self._given = 0
+        self.difference = ""
+        self._iterator: Iterator[Any] | None = None
+
+    def __len__(self) -> int:
+        return self._recording.epoch_length
+
+    def __iter__(self) -> Iterator[Any]:
+        for _ in range(self._recording.epoch_length):
+            if self._given >= len(self._recording.batches):
+                return
+            if self._given < self._recording.epoch_length:
+                self._compare()
+            self._given += 1
+            yield self._recording.batches[self._given - 1]
+
+    def _compare(self) -> None:
+        if self.difference:
+            return
+        if self._iterator is None:
+            set_random_state(self._recording.at_iter)
+            self._iterator = iter(self._own)
+        set_random_state(self._recording.at_next[self._given])
+        batch = next(self._iterator, None)
+        where = difference(self._recording.batches[self._given], batch)
+        if where is not None:
+            place = f" at {where}" if where else ""
+            self.difference = f"batch {self._given} of the loader is another one{place}"
+
+
+class _Comparison(pl.Callback):
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._models: list[nn.Module] = []
+        self._batch = 0
+        self.metrics: list[dict[str, float]] = []
+
+    def on_train_batch_start(
+        self, trainer: pl.Trainer, pl_module: Any, batch: Any, batch_idx: int
+    ) -> None:
+        if not self._models:
+            self._models = [
+                _model_at(pl_module, path, state)
+                for path, state in zip(
+                    self._recording.paths, self._recording.weights[0], strict=True
+                )
+            ]
+            self._compare(0, "before the first batch")
+        set_random_state(self._recording.at_batch[self._batch])
+
+    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, *_: Any) -> None:
+        self._batch += 1
+        self._compare(self._batch, f"after batch {self._batch - 1}")
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        found = trainer.callback_metrics.items()
+        self.metrics.append(numbers_in(dict(found)))
+
+    def _compare(self, index: int, when: str) -> None:
+        for number, (model, expected) in enumerate(
+            zip(self._models, self._recording.weights[index], strict=True)
+        ):
+            found = checksums(model)
+            for name, digest in expected.items():
+                if found.get(name) != digest:
+                    path = self._recording.paths[number] or (f"model {number}",)
+                    raise Diverged(f"{'.'.join(map(str, path))}.{name} diverges {when}")
+
+
+def _model_at(module: Any, path: tuple[Any, ...] | None, state: dict[str, str]) -> nn.Module:
+    """The model that is where the original had it, or the only one with these tensors."""
+    if path is not None:
+        for first in (path[0], f"trial_{path[0]}"):
+            found = getattr(module, first, None)
+            if found is not None and len(path) == 2:
+                found = found[path[1]]
+            if isinstance(found, nn.Module):
+                return found
+    for child in module.modules():
+        if checksums(child) == state:
+            return child  # type: ignore[no-any-return]
+    raise Diverged(f"the migrated module has no model with the tensors {', '.join(state)[:80]}")
+
+
+def difference(expected: Any, found: Any) -> str | None:
+    """Where two batches differ, ``""`` at the top; None if they are the same bit for bit."""
+    if type(expected) is not type(found):
+        return ""
+    if isinstance(expected, torch.Tensor):
+        return None if checksum(expected) == checksum(found) else ""
+    if isinstance(expected, np.ndarray):
+        same = expected.dtype == found.dtype and np.array_equal(
+            expected, found, equal_nan=expected.dtype.kind in "fc"
+        )
+        return None if same else ""
+    if isinstance(expected, Mapping):
+        pairs = {key: (expected[key], found.get(key)) for key in expected}
+        return _first_difference(pairs) if expected.keys() == found.keys() else ""
+    if isinstance(expected, Sequence) and not isinstance(expected, (str, bytes)):
+        if len(expected) != len(found):
+            return ""
+        return _first_difference(dict(enumerate(zip(expected, found, strict=True))))
+    if hasattr(expected, "__dict__"):
+        return difference(vars(expected), vars(found))
+    return None if expected == found else ""
+
+
+def _first_difference(pairs: Mapping[Any, tuple[Any, Any]]) -> str | None:
+    for key, (expected, found) in pairs.items():
+        where = difference(expected, found)
+        if where is not None:
+            return f"[{key!r}]{where}"
+    return None
+
+
+def compare(
+    module_cls: Any, arguments: dict[str, Any], recording: Recording, seed: int, logs: str
+) -> str:
+    """What is different; ``""`` if nothing is."""
+    seed_everything(seed)
+    module = module_cls(**module_arguments(module_cls, arguments))
+    if not isinstance(module, pl.LightningModule):
+        return f"{module_cls.__name__} is no LightningModule"
+    comparison = _Comparison(recording)
+    batches = len(recording.weights) - 1
+    runner = trainer(comparison, batches, logs)
+    replayed: list[_Replayed] = []
+    own = module.train_dataloader
+
+    def train_dataloader() -> _Replayed:
+        replayed.append(_Replayed(own(), recording))
+        return replayed[-1]
+
+    # on the object: a subclass would be another class to super() and to callbacks
+    module.train_dataloader = train_dataloader  # type: ignore[method-assign]
+    try:
+        runner.fit(module)
+    except Diverged as found:
+        return str(found)
+    if replayed and replayed[-1].difference:
+        return replayed[-1].difference
+    return _metrics_difference(recording.metrics, comparison.metrics)
+
+
+def _metrics_difference(expected: list[dict[str, float]], found: list[dict[str, float]]) -> str:
+    if len(expected) != len(found):
+        return f"the original validated {len(expected)} times, the migrated module {len(found)}"
+    for number, (before, after) in enumerate(zip(expected, found, strict=True)):
+        for name, value in before.items():
+            # one that training logs, too, has another name in validation
+            renamed = "" if f"val_{name}" in before else f"val_{name}"
+            new = after.get(renamed, after.get(name))
+            if new is None:
+                return f"validation {number}: the metric {name} is not logged"
+            same = math.isclose(value, new, rel_tol=1e-5, abs_tol=1e-7)
+            if not same and not (math.isnan(value) and math.isnan(new)):
+                return f"validation {number}: {name} is {new:.9g}, and was {value:.9g}"
+    return ""
+
+
+def main(specifications: list[str]) -> None:
+    """Compare what each JSON file describes; the result goes into the file that it names."""
+    for name in [name for name in sys.modules if name.partition(".")[0] in _FORBIDDEN]:
+        del sys.modules[name]
+    sys.meta_path.insert(0, _NotThere())
+    for path in specifications:
+        spec = json.loads(Path(path).read_text())
+        result = {"difference": "", "error": "", "batches": 0, "imports": False}
+        try:
+            _compare(spec, result)
+        # whatever the migrated code raises is what the comparison has to say
+        except (Exception, SystemExit) as error:
+            result["error"] = described(error)
+        Path(spec["result"]).write_text(json.dumps(result))
+
+
+def _compare(spec: dict[str, Any], result: dict[str, Any]) -> None:
+    module = load_file(Path(spec["file"]))
+    result["imports"] = True
+    # where batches are of a class of the original's module
+    sys.modules.setdefault(spec["module"], module)
+    recording = Recording(**torch.load(spec["recording"], weights_only=False))
+    result["batches"] = len(recording.weights) - 1
+    module_cls = getattr(module, spec["name"])
+    result["difference"] = compare(
+        module_cls, spec["arguments"], recording, spec["seed"], spec["logs"]
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

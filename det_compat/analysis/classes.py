@@ -1,0 +1,127 @@
+"""Classes of the tree: what they derive from, what derives from them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+
+from det_compat.analysis.scopes import Scope
+from det_compat.analysis.values import Class, Name, Values
+from det_compat.catalog.support import home, is_determined
+
+_TRIALS = {
+    "det_compat.pytorch.PyTorchTrial": "det_compat.pytorch.PyTorchTrialContext",
+    "det_compat.pedl.frameworks.pytorch.PyTorchTrial": "det_compat.pytorch.PyTorchTrialContext",
+}
+_REFUSED_TRIALS = ("Trial", "LightningAdapter", "PLAdapter")
+_METHODS = {"train_batch", "build_training_data_loader", "build_validation_data_loader"}
+
+
+class Hierarchy:
+    """Bases and subclasses, as far as the tree tells; valid until more is known."""
+
+    def __init__(self, classes: list[Scope], evaluate: Callable[[ast.expr, Scope], Values]) -> None:
+        self._evaluate = evaluate
+        self._bases: dict[Scope, Values] = {}
+        self._relatives: dict[Scope, list[Scope]] = {}
+        self._children: dict[Scope, list[Scope]] = {}
+        self._names: dict[Scope, list[str]] = {}
+        for scope in classes:
+            for base in self.bases(scope):
+                if isinstance(base, Class):
+                    self._children.setdefault(base.scope, []).append(scope)
+
+    def bases(self, scope: Scope) -> Values:
+        """What the bases of a class are known to be."""
+        if scope not in self._bases:
+            nodes = base_nodes(scope)
+            found = [self._evaluate(node, scope.parent or scope) for node in nodes]
+            self._bases[scope] = frozenset().union(*found)
+        return self._bases[scope]
+
+    def children(self, scope: Scope) -> list[Scope]:
+        """The direct subclasses."""
+        return self._children.get(scope, [])
+
+    def ancestors(self, scope: Scope) -> list[Scope]:
+        """A class and what it derives from in the tree, nearest first."""
+        found = [scope]
+        for current in found:
+            bases = (base.scope for base in self.bases(current) if isinstance(base, Class))
+            found.extend(base for base in bases if base not in found)
+        return found
+
+    def relatives(self, scope: Scope) -> list[Scope]:
+        """Its ancestors, and its subclasses with theirs: where an attribute of self may be from."""
+        if scope not in self._relatives:
+            found = self.ancestors(scope)
+            below = [*self.children(scope)]
+            for child in below:
+                below.extend(c for c in self.children(child) if c not in below)
+                found.extend(a for a in self.ancestors(child) if a not in found)
+            self._relatives[scope] = found
+        return self._relatives[scope]
+
+    def determined_bases(self, scope: Scope) -> list[str]:
+        """The names of Determined that a class derives from, as they are written."""
+        if scope not in self._names:
+            self._names[scope] = [
+                path
+                for ancestor in self.ancestors(scope)
+                for path in sorted(
+                    base.path for base in self.bases(ancestor) if isinstance(base, Name)
+                )
+            ]
+        return self._names[scope]
+
+    def owners(self, scope: Scope) -> list[str]:
+        """The classes of det_compat whose members a class inherits."""
+        return [home(path) or path for path in self.determined_bases(scope)]
+
+    def context_class(self, scope: Scope) -> str | None:
+        """The class of the context that ``__init__`` is given; None if this is no trial."""
+        for relative in (scope, *self.relatives(scope)):
+            for path in self.determined_bases(relative):
+                if context := _context_of(path):
+                    return context
+        return _TRIALS["det_compat.pytorch.PyTorchTrial"] if self.looks_like_trial(scope) else None
+
+    def is_trial(self, scope: Scope) -> bool:
+        """Whether a class derives from one of Determined's trial classes, or looks as if."""
+        known = any(_context_of(path) for path in self.determined_bases(scope))
+        return known or self.looks_like_trial(scope)
+
+    def looks_like_trial(self, scope: Scope) -> bool:
+        """Whether a class has a trial's methods, and a base that is not in the tree."""
+        defined = {name for ancestor in self.ancestors(scope) for name in ancestor.functions}
+        return len(defined & _METHODS) > 1 and bool([*self.unknown_bases(scope)])
+
+    def unknown_bases(self, scope: Scope) -> Iterator[str]:
+        """Bases of a class or of its ancestors of which nothing is known."""
+        for ancestor in self.ancestors(scope):
+            for node in base_nodes(ancestor):
+                name = ast.unparse(node)
+                if name not in _PLAIN and not self._evaluate(node, ancestor.parent or ancestor):
+                    yield name
+
+
+_PLAIN = {"object", "ABC", "abc.ABC", "nn.Module", "torch.nn.Module", "Protocol", "NamedTuple"}
+
+
+def base_nodes(scope: Scope) -> list[ast.expr]:
+    """The bases of a class as they are written, without the parameters of generic ones."""
+    bases = scope.node.bases if isinstance(scope.node, ast.ClassDef) else []
+    return [base.value if isinstance(base, ast.Subscript) else base for base in bases]
+
+
+def _context_of(path: str) -> str | None:
+    where = home(path)
+    if where is not None:
+        return _TRIALS.get(where)
+    if not is_determined(path) or not path.endswith(_REFUSED_TRIALS):
+        return None
+    if path.startswith(
+        ("determined.keras", "determined.estimator", "determined.pytorch.deepspeed")
+    ):
+        return f"{path}Context"
+    return _TRIALS["det_compat.pytorch.PyTorchTrial"]

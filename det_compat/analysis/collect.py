@@ -1,0 +1,245 @@
+"""Reads a syntax tree once, into scopes and what happens in them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from det_compat.analysis.scopes import (
+    RETURNED,
+    Assignment,
+    Call,
+    Code,
+    FunctionNode,
+    Guard,
+    Import,
+    Scope,
+    Use,
+)
+from det_compat.analysis.source import Source
+from det_compat.analysis.values import NOTHING, Class, Function
+
+# what may stand for something of Determined's, or of the tree's
+_TELLING = (
+    ast.Name,
+    ast.Attribute,
+    ast.Call,
+    ast.IfExp,
+    ast.BoolOp,
+    ast.NamedExpr,
+    ast.Await,
+    ast.Starred,
+    ast.ListComp,
+    ast.SetComp,
+    ast.GeneratorExp,
+    ast.Lambda,
+    ast.Subscript,
+)
+# modules of which functions are known by their names, and may be imported under others
+_RENAMED = {"functools", "importlib"}
+
+
+def collect(source: Source) -> Code:
+    """The code of a file; the cells of a notebook share one module."""
+    module = Scope("module", source.path.stem, None, None, source)
+    code = Code(module)
+    collector = _Collector(code)
+    for tree in source.trees:
+        for statement in tree.body:
+            collector.visit(statement)
+    return code
+
+
+class _Collector(ast.NodeVisitor):
+    def __init__(self, code: Code) -> None:
+        self.code = code
+        self.scope = code.module
+        self.guard = Guard()
+        self.inner: set[ast.expr] = set()
+        self.renamed: dict[str, str] = {}
+
+    def _visit_all(self, nodes: Iterable[ast.AST | None]) -> None:
+        for node in nodes:
+            if node is not None:
+                self.visit(node)
+
+    def _visit_under(self, guard: Guard, nodes: Iterable[ast.AST | None]) -> None:
+        outer, self.guard = self.guard, guard
+        self._visit_all(nodes)
+        self.guard = outer
+
+    def _visit_in(self, scope: Scope, nodes: Iterable[ast.AST | None]) -> None:
+        outer, self.scope = self.scope, scope
+        self._visit_all(nodes)
+        self.scope = outer
+
+    def _new_scope(self, kind: str, name: str, node: ast.AST) -> Scope:
+        return Scope(kind, name, node, self.scope, self.code.module.source)
+
+    def _assign(self, target: ast.expr, value: ast.expr, is_annotation: bool = False) -> None:
+        if is_annotation or self.scope.kind == "class" or _is_telling(value):
+            self.code.assignments.append(Assignment(self.scope, target, value, is_annotation))
+
+    # What is named
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if isinstance(node.ctx, ast.Load):
+            self._use(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        self._use(node)
+        self.inner.add(node.value)
+        self.visit(node.value)
+
+    def _use(self, node: ast.Name | ast.Attribute) -> None:
+        self.code.uses.append(Use(self.scope, node, node in self.inner, self.guard))
+
+    def visit_Call(self, node: ast.Call) -> None:
+        if isinstance(node.func, ast.Name):
+            node.func.id = self.renamed.get(node.func.id, node.func.id)
+        self.code.calls.append(Call(self.scope, node, self.guard))
+        self.generic_visit(node)
+
+    # Imports
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            self._import(alias, alias.name, None, 0)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        for alias in node.names:
+            self._import(alias, node.module or "", alias.name, node.level)
+            if node.module in _RENAMED and alias.asname:
+                self.renamed[alias.asname] = alias.name
+
+    def _import(self, alias: ast.alias, module: str, attribute: str | None, level: int) -> None:
+        found = Import(self.scope, alias, module, attribute, level, self.guard)
+        self.code.imports.append(found)
+
+    # Bindings
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        for target in node.targets:
+            self._assign(target, node.value)
+        self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        self._assign(node.target, node.annotation, is_annotation=True)
+        if node.value is not None:
+            self._assign(node.target, node.value)
+        self._visit_all([node.target, node.value])
+        self._visit_annotation(node.annotation)
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
+        self._assign(node.target, node.value)
+        self.generic_visit(node)
+
+    def visit_withitem(self, node: ast.withitem) -> None:
+        if node.optional_vars is not None:
+            self._assign(node.optional_vars, node.context_expr)
+        self.generic_visit(node)
+
+    def visit_For(self, node: ast.For) -> None:
+        self._assign(node.target, ast.Subscript(node.iter, ast.Constant(None), ast.Load()))
+        self.generic_visit(node)
+
+    def visit_comprehension(self, node: ast.comprehension) -> None:
+        self._assign(node.target, ast.Subscript(node.iter, ast.Constant(None), ast.Load()))
+        self.generic_visit(node)
+
+    def visit_Return(self, node: ast.Return | ast.Yield) -> None:
+        if node.value is not None and self.scope.kind == "function":
+            self._assign(ast.Name(RETURNED, ast.Store()), node.value)
+        self.generic_visit(node)
+
+    def visit_Yield(self, node: ast.Yield) -> None:
+        self.visit_Return(node)
+
+    def visit_Global(self, node: ast.Global) -> None:
+        self.scope.globals.update(node.names)
+
+    # Scopes
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        scope = self._new_scope("class", node.name, node)
+        self.scope.define(node.name, Class(scope))
+        self.code.classes.append(scope)
+        self._visit_all([*node.decorator_list, *node.bases, *(k.value for k in node.keywords)])
+        self._visit_in(scope, node.body)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        scope = self._new_scope("function", node.name, node)
+        self.scope.define(node.name, Function(scope))
+        if self.scope.kind == "class":
+            self.scope.functions[node.name] = scope
+        self._visit_all(node.decorator_list)
+        self._visit_annotation(node.returns)
+        self._visit_function(node, scope, node.body)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
+        self.visit_FunctionDef(node)
+
+    def visit_Lambda(self, node: ast.Lambda) -> None:
+        scope = self._new_scope("function", "<lambda>", node)
+        self._visit_function(node, scope, [node.body])
+        returned = Assignment(scope, ast.Name(RETURNED, ast.Store()), node.body)
+        self.code.assignments.append(returned)
+
+    def _visit_function(self, node: FunctionNode, scope: Scope, body: Iterable[ast.AST]) -> None:
+        self.code.functions.append(scope)
+        arguments = node.args
+        self._visit_all([*arguments.defaults, *arguments.kw_defaults])
+        for argument in parameters(node):
+            self._visit_annotation(argument.annotation)
+            scope.variables.setdefault(argument.arg, NOTHING)
+        # what is caught around a definition is not caught in it
+        outer, self.guard = self.guard, Guard(type_checking=self.guard.type_checking)
+        self._visit_in(scope, body)
+        self.guard = outer
+
+    def _visit_annotation(self, node: ast.expr | None) -> None:
+        guard = Guard(self.guard.catches, self.guard.type_checking, annotation=True)
+        self._visit_under(guard, [node])
+
+    # Conditions
+
+    def visit_Try(self, node: ast.Try) -> None:
+        caught = frozenset(name for handler in node.handlers for name in _caught(handler))
+        catches = self.guard.catches | caught
+        self._visit_under(Guard(catches, self.guard.type_checking), node.body)
+        self._visit_all([*node.handlers, *node.orelse, *node.finalbody])
+
+    def visit_If(self, node: ast.If) -> None:
+        self.visit(node.test)
+        if _is_type_checking(node.test):
+            self._visit_under(Guard(self.guard.catches, type_checking=True), node.body)
+        else:
+            self._visit_all(node.body)
+        self._visit_all(node.orelse)
+
+
+def _is_telling(value: ast.expr) -> bool:
+    if isinstance(value, ast.Dict):
+        return any(map(_is_telling, value.values))
+    if isinstance(value, (ast.Tuple, ast.List, ast.Set)):
+        return any(map(_is_telling, value.elts))
+    return isinstance(value, _TELLING)
+
+
+def parameters(node: FunctionNode) -> list[ast.arg]:
+    """Every parameter by position, then those by keyword, then ``*args`` and ``**kwargs``."""
+    arguments = node.args
+    rest = [arg for arg in (arguments.vararg, arguments.kwarg) if arg is not None]
+    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *rest]
+
+
+def _caught(handler: ast.ExceptHandler) -> list[str]:
+    if handler.type is None:
+        return ["Exception"]
+    types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return [part.id for part in types if isinstance(part, ast.Name)]
+
+
+def _is_type_checking(test: ast.expr) -> bool:
+    name = getattr(test, "id", None) or getattr(test, "attr", None)
+    return name == "TYPE_CHECKING"

@@ -1,0 +1,74 @@
+"""Lists, tuples and dicts, by what they hold."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from det_compat.analysis.values import NOTHING, Mapping, Sequence, Value, Values
+
+#: Methods of containers that return what is in them.
+METHODS = frozenset({"get", "items", "pop", "popleft", "setdefault", "values"})
+#: Methods that put their last argument in.
+ADDING = frozenset({"add", "append", "appendleft", "insert"})
+
+# what contains itself would grow forever
+_MAX_NESTING = 3
+
+
+def sequence(elements: Iterable[Values]) -> Values:
+    """A list or tuple; nothing where no element concerns Determined."""
+    kept = tuple(_flat_enough(values) for values in elements)
+    return frozenset([Sequence(kept)]) if any(kept) else NOTHING
+
+
+def mapping(keys: Iterable[str | None], values: Iterable[Values]) -> Values:
+    """A dict; a key that is not written out is None."""
+    items = tuple((key, _flat_enough(found)) for key, found in zip(keys, values, strict=True))
+    return frozenset([Mapping(items)]) if any(found for _, found in items) else NOTHING
+
+
+def element(containers: Values, key: ast.expr) -> Values:
+    """What ``container[key]`` is; without a key that is written out, any element."""
+    known = key.value if isinstance(key, ast.Constant) else None
+    return NOTHING.union(*(_element(container, known) for container in containers))
+
+
+def result(method: str, containers: Values, args: list[ast.expr]) -> Values:
+    """What a method of METHODS returns."""
+    if method in ("get", "pop", "popleft", "setdefault"):
+        return element(containers, args[0] if args else ast.Constant(None))
+    if method == "values":
+        return frozenset(container for container in containers if isinstance(container, Mapping))
+    pairs = [sequence([NOTHING, _element(container, None)]) for container in containers]
+    return sequence(pairs)
+
+
+def _element(container: Value, key: object) -> Values:
+    if isinstance(container, Sequence):
+        elements = container.elements
+        if isinstance(key, int) and -len(elements) <= key < len(elements):
+            return elements[key]
+        return NOTHING.union(*elements)
+    if isinstance(container, Mapping):
+        if isinstance(key, str):
+            found = [values for name, values in container.items if name in (key, None)]
+            return NOTHING.union(*found)
+        # of a dict of all sorts nothing is known
+        every = [values for _, values in container.items]
+        return NOTHING.union(*every) if all(every) else NOTHING
+    return NOTHING
+
+
+def _flat_enough(values: Values) -> Values:
+    return frozenset(value for value in values if _nesting(value) < _MAX_NESTING)
+
+
+def _nesting(value: Value) -> int:
+    if isinstance(value, Sequence):
+        inside = value.elements
+    elif isinstance(value, Mapping):
+        inside = tuple(values for _, values in value.items)
+    else:
+        return 0
+    return 1 + max((_nesting(inner) for values in inside for inner in values), default=0)

@@ -1,0 +1,332 @@
+"""What an expression may stand for, given what variables do."""
+
+from __future__ import annotations
+
+import ast
+import functools
+
+from det_compat.analysis import containers
+from det_compat.analysis.classes import Hierarchy
+from det_compat.analysis.expressions import imported, literal
+from det_compat.analysis.project import Project
+from det_compat.analysis.scopes import RETURNED, Scope
+from det_compat.analysis.values import (
+    NOTHING,
+    Class,
+    Function,
+    Instance,
+    Member,
+    Module,
+    Name,
+    Object,
+    Parent,
+    Value,
+    Values,
+)
+from det_compat.catalog.members import MEMBERS, RESULTS, TYPES
+from det_compat.catalog.support import exports, home, is_determined, of_name
+from det_compat.check.findings import Status
+
+_MAX_DEPTH = 40
+_MAX_DOTS = 10
+_MAX_CALLS = 3
+# what returns its argument, or what is as good
+_PASSING = ("copy", "deepcopy", "enter_context", "proxy")
+_SEQUENCES = ("list", "List", "tuple", "Tuple", "set", "Set", "Sequence", "Iterable", "Iterator")
+_CONTEXT = "det_compat.pytorch.PyTorchTrialContext"
+
+
+class Evaluator:
+    """Evaluates expressions in scopes. ``hierarchy`` is renewed as more becomes known."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.hierarchy = Hierarchy([], self.evaluate)
+        self.lambdas: dict[ast.Lambda, Scope] = {}
+        self._links: dict[tuple[Scope, str], list[tuple[Scope, str]]] = {}
+        self._following: set[tuple[Scope, str]] = set()
+        self._depth = 0
+
+    def link(self, scope: Scope, variable: str, module: Scope, name: str) -> None:
+        """Let a variable have the values that a name has in another file."""
+        self._links.setdefault((scope, variable), []).append((module, name))
+
+    def evaluate(self, node: ast.expr, scope: Scope) -> Values:
+        """What ``node`` may stand for; nothing where that does not concern Determined."""
+        if self._depth > _MAX_DEPTH:
+            return NOTHING
+        self._depth += 1
+        try:
+            return self._evaluate(node, scope)
+        finally:
+            self._depth -= 1
+
+    def _evaluate(self, node: ast.expr, scope: Scope) -> Values:
+        if isinstance(node, ast.Name):
+            return self.variable(node.id, scope)
+        if isinstance(node, ast.Attribute):
+            owners = self.evaluate(node.value, scope)
+            return self._attribute(owners, node.attr) if owners else NOTHING
+        if isinstance(node, ast.Call):
+            return self._result(node, scope)
+        if isinstance(node, ast.Subscript):
+            return self._element(node, scope)
+        if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+            return containers.sequence([self.evaluate(e, scope) for e in node.elts])
+        if isinstance(node, ast.Dict):
+            values = [self.evaluate(value, scope) for value in node.values]
+            return containers.mapping([literal(k) if k else None for k in node.keys], values)
+        return self._evaluate_seldom(node, scope)
+
+    def _evaluate_seldom(self, node: ast.expr, scope: Scope) -> Values:
+        if isinstance(node, ast.IfExp):
+            return self.evaluate(node.body, scope) | self.evaluate(node.orelse, scope)
+        if isinstance(node, ast.BoolOp):
+            return NOTHING.union(*(self.evaluate(value, scope) for value in node.values))
+        if isinstance(node, (ast.NamedExpr, ast.Await, ast.Starred)):
+            return self.evaluate(node.value, scope)
+        if isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp)):
+            return containers.sequence([self.evaluate(node.elt, scope)])
+        if isinstance(node, ast.Lambda) and node in self.lambdas:
+            return frozenset([Function(self.lambdas[node])])
+        return NOTHING
+
+    def _element(self, node: ast.Subscript, scope: Scope) -> Values:
+        if isinstance(node.value, ast.Attribute) and node.value.attr == "modules":
+            name = literal(node.slice) or ""
+            return frozenset([Name(name)]) if is_determined(name) else NOTHING
+        held_by = self.evaluate(node.value, scope)
+        return containers.element(held_by, node.slice) if held_by else NOTHING
+
+    # Variables
+
+    def variable(self, name: str, scope: Scope) -> Values:
+        """The values of a variable, as seen from a scope."""
+        current: Scope | None = scope
+        while current is not None:
+            if current is scope or current.kind != "class":
+                values = self.own(current, name)
+                if values or name in current.variables:
+                    return values
+            current = current.parent
+        return NOTHING
+
+    def own(self, scope: Scope, name: str) -> Values:
+        """The values of a scope's own variable, imports included."""
+        found = scope.variables.get(name, NOTHING)
+        key = (scope, name)
+        if (key not in self._links and not scope.stars) or key in self._following:
+            return found
+        self._following.add(key)
+        try:
+            for module, exported in self._links.get(key, ()):
+                found |= self.own(module, exported)
+            if not found and scope.stars:
+                found = self._from_stars(scope, name)
+        finally:
+            self._following.discard(key)
+        return found
+
+    def _from_stars(self, scope: Scope, name: str) -> Values:
+        found = NOTHING
+        for star in scope.stars:
+            if isinstance(star, Module) and not name.startswith("_"):
+                found |= self.own(star.scope, name)
+            elif isinstance(star, Name) and name in exports(star.path):
+                found |= {Name(f"{star.path}.{name}")}
+        return found
+
+    # Attributes
+
+    def _attribute(self, owners: Values, name: str) -> Values:
+        return NOTHING.union(*(self._attribute_of(owner, name) for owner in owners))
+
+    def _attribute_of(self, owner: Value, name: str) -> Values:
+        if isinstance(owner, Name):
+            is_endless = owner.path.endswith(f".{name}") or _is_long(owner.path)
+            return frozenset([owner if is_endless else Name(f"{owner.path}.{name}")])
+        if isinstance(owner, Object):
+            typed = TYPES.get((owner.owner, name))
+            value = Object(typed, owner.guessed) if typed else Member(owner.owner, name)
+            return frozenset([value])
+        if isinstance(owner, Module):
+            return self._of_module(owner.scope, name)
+        if isinstance(owner, (Class, Instance)):
+            return self._of_class(owner, name)
+        if isinstance(owner, Parent):
+            return self._of_parent(owner.scope, name)
+        return NOTHING
+
+    def _of_module(self, module: Scope, name: str) -> Values:
+        found = self.own(module, name)
+        if not found and module.source.path.name == "__init__.py":
+            submodule = self.project.module(module, name, level=1)
+            return frozenset([Module(submodule)]) if submodule else NOTHING
+        return found
+
+    def _of_class(self, owner: Class | Instance, name: str) -> Values:
+        is_instance = isinstance(owner, Instance)
+        found = self.own_attribute(owner.scope, name, is_instance)
+        if found is not None:
+            return found
+        if name == "context" and is_instance:
+            # where nobody defines __init__, the trial keeps it
+            context = self.hierarchy.context_class(owner.scope)
+            if context is not None:
+                return frozenset([Object(context)])
+        return frozenset(Member(base, name) for base in self.hierarchy.owners(owner.scope))
+
+    def own_attribute(self, scope: Scope, name: str, bound: bool) -> Values | None:
+        """What classes of the tree set or define; None if none of them does."""
+        found = NOTHING
+        is_there = False
+        for relative in self.hierarchy.relatives(scope):
+            if name in relative.attributes:
+                is_there = True
+                found |= relative.attributes[name]
+            if name in relative.variables:
+                is_there = True
+                found = found.union(*(self._bound(v, bound) for v in self.own(relative, name)))
+        return found if is_there else None
+
+    def _bound(self, value: Value, bound: bool) -> Values:
+        if not isinstance(value, Function) or value.scope.parent is None:
+            return frozenset([value])
+        decorators = _decorators(value.scope)
+        if bound and decorators & {"property", "cached_property"}:
+            return value.scope.variables.get(RETURNED, NOTHING)
+        is_bound = (bound or "classmethod" in decorators) and "staticmethod" not in decorators
+        return frozenset([Function(value.scope, is_bound)])
+
+    def _of_parent(self, scope: Scope, name: str) -> Values:
+        for relative in self.hierarchy.relatives(scope):
+            if relative is not scope and name in relative.functions:
+                return frozenset([Function(relative.functions[name], bound=True)])
+        return frozenset(Member(base, name) for base in self.hierarchy.owners(scope))
+
+    # Calls
+
+    def _result(self, node: ast.Call, scope: Scope) -> Values:
+        if isinstance(node.func, ast.Name):
+            special = self._of_builtin(node.func.id, node, scope)
+            if special is not None:
+                return special
+        elif isinstance(node.func, ast.Attribute):
+            if node.func.attr in ("cast", "import_module", *_PASSING):
+                special = self._of_builtin(node.func.attr, node, scope)
+                if special is not None:
+                    return special
+            if node.func.attr in containers.METHODS:
+                return self._of_container(node.func, node.args, scope)
+        callees = self.evaluate(node.func, scope)
+        return NOTHING.union(*(self._returned(callee) for callee in callees))
+
+    def _of_builtin(self, name: str, node: ast.Call, scope: Scope) -> Values | None:
+        if name == "super":
+            owner = scope.enclosing("class")
+            return frozenset([Parent(owner)]) if owner else NOTHING
+        if name in ("import_module", "__import__") and node.args:
+            return self._imported(node)
+        if name == "getattr" and len(node.args) > 1:
+            attribute = literal(node.args[1])
+            owners = self.evaluate(node.args[0], scope)
+            return self._attribute(owners, attribute) if attribute else NOTHING
+        if name == "dict" and node.keywords:
+            values = [self.evaluate(keyword.value, scope) for keyword in node.keywords]
+            return containers.mapping([keyword.arg for keyword in node.keywords], values)
+        if name in _PASSING and node.args:
+            return self.evaluate(node.args[0], scope)
+        if name == "cast" and len(node.args) == 2:
+            return self.annotated(node.args[0], scope) or self.evaluate(node.args[1], scope)
+        return None
+
+    def _of_container(self, func: ast.Attribute, args: list[ast.expr], scope: Scope) -> Values:
+        owners = self.evaluate(func.value, scope)
+        found = containers.result(func.attr, owners, args)
+        callees = self._attribute(owners, func.attr)
+        return found.union(*(self._returned(callee) for callee in callees))
+
+    def _imported(self, node: ast.Call) -> Values:
+        name = imported(node)
+        if not name or not is_determined(name):
+            return NOTHING
+        is_import = isinstance(node.func, ast.Name) and node.func.id == "__import__"
+        is_import = is_import and not any(k.arg == "fromlist" for k in node.keywords)
+        return frozenset([Name(name.partition(".")[0] if is_import else name)])
+
+    def _returned(self, callee: Value) -> Values:
+        if isinstance(callee, Class):
+            return frozenset([Instance(callee.scope)])
+        if isinstance(callee, Function):
+            return callee.scope.variables.get(RETURNED, NOTHING)
+        if isinstance(callee, Name):
+            return self._made_by(callee.path)
+        return NOTHING
+
+    def _made_by(self, path: str) -> Values:
+        where = home(path)
+        if where is None:
+            is_refused = of_name(path).status is Status.REFUSED
+            made = path if _is_long(path) else f"{path}()"
+            return frozenset([Name(made)]) if is_refused else NOTHING
+        if where in RESULTS:
+            return frozenset([Object(RESULTS[where])])
+        return frozenset([Object(where)]) if where in MEMBERS else NOTHING
+
+    # Annotations
+
+    def annotated(self, node: ast.expr, scope: Scope) -> Values:
+        """What a variable with an annotation may hold."""
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            parsed = _parsed(node.value)
+            if parsed is None:
+                return NOTHING
+            node = parsed
+        if isinstance(node, ast.BinOp):
+            return self.annotated(node.left, scope) | self.annotated(node.right, scope)
+        if isinstance(node, ast.Subscript):
+            return self._generic(node, scope)
+        found = self.evaluate(node, scope)
+        return frozenset(self._instances(found))
+
+    def _generic(self, node: ast.Subscript, scope: Scope) -> Values:
+        name = getattr(node.value, "id", None) or getattr(node.value, "attr", None)
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        values = NOTHING.union(*(self.annotated(part, scope) for part in parts))
+        if name in ("Optional", "Union", "Annotated", "Final", "ClassVar"):
+            return values
+        if name in ("dict", "Dict", "Mapping", "MutableMapping", "defaultdict", "DefaultDict"):
+            return containers.mapping([None], [values])
+        return containers.sequence([values]) if name in _SEQUENCES else NOTHING
+
+    def _instances(self, classes: Values) -> list[Value]:
+        found: list[Value] = []
+        for cls in classes:
+            if isinstance(cls, Class):
+                found.append(Instance(cls.scope))
+            elif isinstance(cls, Name):
+                where = home(cls.path)
+                if where in MEMBERS:
+                    found.append(Object(where))
+                elif where is None and cls.path.endswith("Context"):
+                    # EnvContext and the like had what the context has
+                    found.append(Object(cls.path if "." in cls.path else _CONTEXT))
+        return found
+
+
+def _is_long(path: str) -> bool:
+    # `x = x.next` and `x = x.get()` would go on forever
+    return path.count(".") > _MAX_DOTS or path.count("()") >= _MAX_CALLS
+
+
+def _decorators(scope: Scope) -> set[str]:
+    nodes = getattr(scope.node, "decorator_list", [])
+    return {name for d in nodes if (name := getattr(d, "id", None) or getattr(d, "attr", None))}
+
+
+@functools.cache
+def _parsed(annotation: str) -> ast.expr | None:
+    try:
+        return ast.parse(annotation, mode="eval").body
+    except (SyntaxError, ValueError):
+        return None

@@ -1,0 +1,350 @@
+"""What every variable of the tree may stand for, as far as it concerns Determined.
+
+Values flow through assignments, imports, arguments, attributes of ``self`` and results of
+functions, in no particular order, until nothing changes any more.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from det_compat.analysis import containers
+from det_compat.analysis.classes import Hierarchy
+from det_compat.analysis.evaluation import Evaluator
+from det_compat.analysis.expressions import called, literal
+from det_compat.analysis.project import Project
+from det_compat.analysis.scopes import Assignment, Call, Code, Import, Scope, Use
+from det_compat.analysis.values import (
+    NOTHING,
+    Class,
+    Function,
+    Instance,
+    Mapping,
+    Module,
+    Name,
+    Object,
+    Sequence,
+    Value,
+    Values,
+)
+from det_compat.catalog.methods import TELLTALE
+
+_Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+
+_CONTEXT = "det_compat.pytorch.PyTorchTrialContext"
+_GUESS = Object(_CONTEXT, guessed=True)
+# what can be given a value
+_PLACES = (ast.Name, ast.Attribute)
+_CALLING = {"filter", "map", "partial", "partialmethod", "submit"}
+# Values go a step further in each; code that hands a context on more often is not written.
+_MAX_ROUNDS = 20
+
+
+class Inference:
+    """The values of the variables in ``codes``."""
+
+    def __init__(self, codes: list[Code]) -> None:
+        self.codes = codes
+        self.project = Project([code.module for code in codes])
+        self.evaluator = Evaluator(self.project)
+        self._changed = False
+        imports = [found for code in codes for found in code.imports]
+        self._imports_determined = any(self.project.is_determined(found) for found in imports)
+        for found in imports:
+            self._import(found)
+        functions = (scope for code in codes for scope in code.functions)
+        self.evaluator.lambdas.update(
+            (scope.node, scope) for scope in functions if isinstance(scope.node, ast.Lambda)
+        )
+        self._settle()
+        if self._bind_by_telltale():
+            self._settle()
+
+    @property
+    def hierarchy(self) -> Hierarchy:
+        """The classes of the tree."""
+        return self.evaluator.hierarchy
+
+    def evaluate(self, node: ast.expr, scope: Scope) -> Values:
+        """What an expression may stand for."""
+        return self.evaluator.evaluate(node, scope)
+
+    def _settle(self) -> None:
+        classes = [scope for code in self.codes for scope in code.classes]
+        for _ in range(_MAX_ROUNDS):
+            self._changed = False
+            self.evaluator.hierarchy = Hierarchy(classes, self.evaluate)
+            for code in self.codes:
+                self._round(code)
+            if not self._changed:
+                return
+
+    def _round(self, code: Code) -> None:
+        for scope in code.functions:
+            self._bind_first_parameter(scope)
+        for assignment in code.assignments:
+            self._assign(assignment)
+        for call in code.calls:
+            self._call(call)
+
+    def _add(self, variables: dict[str, Values], name: str, values: Iterable[Value]) -> None:
+        known = variables.get(name, NOTHING)
+        more = known.union(values)
+        if len(more) > len(known):
+            variables[name] = more
+            self._changed = True
+
+    # Imports
+
+    def _import(self, found: Import) -> None:
+        name, as_name = found.node.name, found.node.asname
+        variables = found.scope.variables
+        if found.attribute is None:
+            self._import_module(found, name, as_name)
+        elif found.attribute == "*":
+            found.scope.stars.extend(self._star(found))
+        elif self.project.is_determined(found) or (_is_ours(found.module) and not found.level):
+            self._add(variables, as_name or name, [Name(f"{found.module}.{name}")])
+        else:
+            self._import_from_tree(found, as_name or name)
+
+    def _import_module(self, found: Import, name: str, as_name: str | None) -> None:
+        variables = found.scope.variables
+        top = name.partition(".")[0]
+        if self.project.is_determined(found) or _is_ours(name):
+            self._add(variables, as_name or top, [Name(name if as_name else top)])
+            return
+        module = self.project.module(found.scope, name if as_name else top)
+        if module is not None:
+            self._add(variables, as_name or top, [Module(module)])
+
+    def _star(self, found: Import) -> list[Value]:
+        if self.project.is_determined(found):
+            return [Name(found.module)]
+        module = self.project.find(found)
+        return [] if module is None else [Module(module)]
+
+    def _import_from_tree(self, found: Import, variable: str) -> None:
+        name = found.node.name
+        dotted = f"{found.module}.{name}" if found.module else name
+        submodule = self.project.module(found.scope, dotted, found.level)
+        if submodule is not None:
+            self._add(found.scope.variables, variable, [Module(submodule)])
+        module = self.project.find(found)
+        if module is not None:
+            self.evaluator.link(found.scope, variable, module, name)
+
+    # Assignments
+
+    def _assign(self, assignment: Assignment) -> None:
+        scope, value = assignment.scope, assignment.value
+        if assignment.is_annotation:
+            values = self.evaluator.annotated(value, scope)
+        else:
+            values = self.evaluate(value, scope)
+        if values:
+            self._bind(assignment.target, values, scope)
+
+    def _bind(self, target: ast.expr, values: Values, scope: Scope) -> None:
+        if isinstance(target, ast.Name):
+            home = scope.module if target.id in scope.globals else scope
+            self._add(home.variables, target.id, values)
+        elif isinstance(target, ast.Attribute):
+            self._bind_attribute(target, values, scope)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            for value in values:
+                if isinstance(value, Sequence):
+                    self._unpack(target.elts, value, scope)
+        elif isinstance(target, ast.Subscript) and isinstance(target.value, _PLACES):
+            self._bind(target.value, containers.mapping([literal(target.slice)], [values]), scope)
+
+    def _unpack(self, targets: list[ast.expr], value: Sequence, scope: Scope) -> None:
+        for index, (part, elements) in enumerate(zip(targets, value.elements, strict=False)):
+            if isinstance(part, ast.Starred):
+                self._bind(part.value, containers.sequence(value.elements[index:]), scope)
+                return
+            self._bind(part, elements, scope)
+
+    def _bind_attribute(self, target: ast.Attribute, values: Values, scope: Scope) -> None:
+        for owner in self.evaluate(target.value, scope):
+            if isinstance(owner, Instance):
+                self._add(owner.scope.attributes, target.attr, values)
+            elif isinstance(owner, (Class, Module)):
+                self._add(owner.scope.variables, target.attr, values)
+
+    # Parameters
+
+    def _bind_first_parameter(self, scope: Scope) -> None:
+        owner = scope.parent
+        node = scope.node
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return
+        for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
+            if argument.annotation is not None:
+                values = self.evaluator.annotated(argument.annotation, scope.parent or scope)
+                self._add(scope.variables, argument.arg, values)
+        if owner is None or owner.kind != "class":
+            return
+        names = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
+        decorators = {getattr(d, "id", None) for d in node.decorator_list}
+        if names and "staticmethod" not in decorators:
+            own = Class(owner) if "classmethod" in decorators else Instance(owner)
+            self._add(scope.variables, names[0], [own])
+        if node.name == "__init__":
+            self._bind_context(scope, owner, node)
+
+    def _bind_context(self, scope: Scope, owner: Scope, node: _Definition) -> None:
+        """Give ``__init__`` of a trial its context, if nothing else told which argument it is."""
+        if not self.hierarchy.is_trial(owner):
+            return
+        context = Object(self.hierarchy.context_class(owner) or _CONTEXT)
+        given = [*node.args.posonlyargs, *node.args.args][1:]
+        if any(context in scope.variables.get(a.arg, NOTHING) for a in given):
+            return
+        named = [a for a in given if "context" in a.arg or "ctx" in a.arg]
+        first = [a for a in given[:1] if a.annotation is None and a.arg != "hparams"]
+        for argument in (*named, *first)[:1]:
+            self._add(scope.variables, argument.arg, [context])
+
+    def _call(self, call: Call) -> None:
+        node, scope = call.node, call.scope
+        for callee in self.evaluate(node.func, scope):
+            if isinstance(callee, Class):
+                self._call_class(callee.scope, node, scope)
+            elif isinstance(callee, Function):
+                self._pass(callee, node.args, node.keywords, scope)
+        name = called(node)
+        if name == "setattr" and len(node.args) == 3:
+            self._set_attribute(node.args, scope)
+        elif name in containers.ADDING and isinstance(node.func, ast.Attribute) and node.args:
+            added = containers.sequence([self.evaluate(node.args[-1], scope)])
+            if isinstance(node.func.value, _PLACES):
+                self._bind(node.func.value, added, scope)
+        elif name in _CALLING and node.args:
+            self._call_later(name, node, scope)
+
+    def _set_attribute(self, args: list[ast.expr], scope: Scope) -> None:
+        owner, name, value = args
+        written = literal(name)
+        if written:
+            target = ast.Attribute(owner, written, ast.Store())
+            self._bind(target, self.evaluate(value, scope), scope)
+
+    def _call_later(self, name: str, node: ast.Call, scope: Scope) -> None:
+        """``partial(function, ...)`` and its like, which call what they are given."""
+        args = node.args[1:]
+        if name in ("map", "filter"):
+            args = [ast.Subscript(arg, ast.Constant(None), ast.Load()) for arg in args]
+        for callee in self.evaluate(node.args[0], scope):
+            if isinstance(callee, Class):
+                self._pass_to_class(callee.scope, args, node.keywords, scope)
+            elif isinstance(callee, Function):
+                self._pass(callee, args, node.keywords, scope)
+
+    def _call_class(self, cls: Scope, node: ast.Call, scope: Scope) -> None:
+        self._pass_to_class(cls, node.args, node.keywords, scope)
+
+    def _pass_to_class(
+        self, cls: Scope, args: list[ast.expr], keywords: list[ast.keyword], scope: Scope
+    ) -> None:
+        for ancestor in self.hierarchy.ancestors(cls):
+            if "__init__" in ancestor.functions:
+                init = Function(ancestor.functions["__init__"], bound=True)
+                self._pass(init, args, keywords, scope)
+                return
+        self._set_fields(cls, args, keywords, scope)
+
+    def _set_fields(
+        self, cls: Scope, args: list[ast.expr], keywords: list[ast.keyword], scope: Scope
+    ) -> None:
+        """The fields of a dataclass or named tuple, from the arguments that make one."""
+        body = cls.node.body if isinstance(cls.node, ast.ClassDef) else []
+        fields = [
+            statement.target.id
+            for statement in body
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
+        ]
+        given = [*zip(fields, args, strict=False)]
+        given += [(keyword.arg, keyword.value) for keyword in keywords if keyword.arg in fields]
+        for name, value in given:
+            self._add(cls.attributes, name, self.evaluate(value, scope))
+
+    def _pass(
+        self,
+        callee: Function,
+        args: list[ast.expr],
+        keywords: list[ast.keyword],
+        scope: Scope,
+    ) -> None:
+        node = callee.scope.node
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            return
+        names = [a.arg for a in (*node.args.posonlyargs, *node.args.args)][int(callee.bound) :]
+        variables = callee.scope.variables
+        values = self._positional(args, scope)
+        for name, value in zip(names, values, strict=False):
+            self._add(variables, name, value)
+        if node.args.vararg is not None:
+            self._add(variables, node.args.vararg.arg, containers.sequence(values[len(names) :]))
+        known = {*names, *(a.arg for a in node.args.kwonlyargs)}
+        for keyword in keywords:
+            found = self.evaluate(keyword.value, scope)
+            if keyword.arg in known:
+                self._add(variables, keyword.arg, found)
+            elif keyword.arg is not None and node.args.kwarg is not None:
+                one = containers.mapping([keyword.arg], [found])
+                self._add(variables, node.args.kwarg.arg, one)
+            elif keyword.arg is None:
+                self._pass_mapping(known, found, variables)
+
+    def _positional(self, args: list[ast.expr], scope: Scope) -> list[Values]:
+        """The arguments, with those of a tuple that is unpacked last."""
+        found: list[Values] = []
+        for arg in args:
+            values = self.evaluate(arg, scope)
+            if isinstance(arg, ast.Starred):
+                parts = [value.elements for value in values if isinstance(value, Sequence)]
+                return [*found, *(parts[0] if len(parts) == 1 else ())]
+            found.append(values)
+        return found
+
+    def _pass_mapping(
+        self, known: set[str], mappings: Values, variables: dict[str, Values]
+    ) -> None:
+        for value in mappings:
+            for key, found in value.items if isinstance(value, Mapping) else ():
+                if key in known:
+                    self._add(variables, key, found)
+
+    # Contexts by what is asked of them
+
+    def _bind_by_telltale(self) -> bool:
+        """Take for a context what is unknown, and has a context's own methods called on it."""
+        self._changed = False
+        for code in self.codes:
+            for use in code.uses:
+                if isinstance(use.node, ast.Attribute) and use.node.attr in TELLTALE:
+                    self._take_for_context(use, use.node.value)
+        return self._changed
+
+    def _take_for_context(self, use: Use, node: ast.expr) -> None:
+        name = str(getattr(node, "id", None) or getattr(node, "attr", ""))
+        is_called_so = "context" in name or "ctx" in name
+        if not (self._imports_determined or is_called_so) or self.evaluate(node, use.scope):
+            return
+        if isinstance(node, ast.Name):
+            scope = use.scope.enclosing("function")
+            while scope is not None and node.id not in scope.variables:
+                scope = scope.parent.enclosing("function") if scope.parent else None
+            if scope is not None:
+                self._add(scope.variables, node.id, [_GUESS])
+        elif isinstance(node, ast.Attribute):
+            for owner in self.evaluate(node.value, use.scope):
+                if isinstance(owner, Instance):
+                    self._add(owner.scope.attributes, node.attr, [_GUESS])
+
+
+def _is_ours(name: str) -> bool:
+    return name.partition(".")[0] == "det_compat"

@@ -1,0 +1,139 @@
+"""A Python file or notebook, parsed."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from det_compat.analysis.notebook import code_cells
+from det_compat.check.findings import Place, Unreadable, printable
+
+#: Code that people write is smaller.
+MAX_BYTES = 5_000_000
+_ZIP = b"PK\x03\x04"
+
+
+@dataclass(slots=True)
+class Source:
+    """One file: where it is, what could be read of it, and what could not.
+
+    The cells of a notebook follow one another in ``lines``, and the line numbers of their
+    ``trees`` are those; ``cells`` are the number of each and of the lines before it. ``shell`` has
+    the number and the shell commands of a cell.
+    """
+
+    path: Path
+    root: Path
+    trees: list[ast.Module] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    cells: list[tuple[int, int]] = field(default_factory=list)
+    unreadable: list[Unreadable] = field(default_factory=list)
+    shell: list[tuple[int, str]] = field(default_factory=list)
+
+    def place(self, line: int, column: int) -> Place:
+        """A place, given a syntax tree's line and its column in UTF-8 bytes, from 0."""
+        text = self.lines[line - 1] if line <= len(self.lines) else ""
+        characters = len(text.encode()[:column].decode(errors="ignore"))
+        cell, before = next((c for c in reversed(self.cells) if c[1] < line), (0, 0))
+        return Place(printable(self.path), cell, line - before, characters + 1)
+
+    @property
+    def postpones_annotations(self) -> bool:
+        """Whether annotations are not evaluated."""
+        return any(line.startswith("from __future__ import annotations") for line in self.lines)
+
+
+def read(path: Path, root: Path) -> Source:
+    """Read and parse a file; problems become entries of ``unreadable``."""
+    source = Source(path, root)
+    data = _read_bytes(source)
+    if data is None:
+        return source
+    if data.startswith(_ZIP):
+        _add_problem(source, "an archive: unpack it first")
+        return source
+    if path.suffix == ".ipynb":
+        _read_notebook(source, data)
+    else:
+        _parse(source, data, cell=0)
+    return source
+
+
+def read_text(path: Path) -> Source:
+    """Read a file that is a shell's, or the like."""
+    source = Source(path, path.parent)
+    data = _read_bytes(source)
+    if data is not None:
+        source.shell.append((0, data.decode("utf-8-sig", errors="replace")))
+    return source
+
+
+def parsed(path: Path, root: Path, data: bytes) -> Source:
+    """A Python file of which the text is known already."""
+    source = Source(path, root)
+    _parse(source, data, cell=0)
+    return source
+
+
+def _read_bytes(source: Source) -> bytes | None:
+    try:
+        if source.path.stat().st_size > MAX_BYTES:
+            _add_problem(source, f"larger than {MAX_BYTES // 1_000_000} MB")
+            return None
+        return source.path.read_bytes()
+    except OSError as error:
+        _add_problem(source, error.strerror or "cannot be read")
+        return None
+
+
+def _read_notebook(source: Source, data: bytes) -> None:
+    try:
+        cells = [*code_cells(data.decode("utf-8-sig"))]
+    except ValueError as error:
+        _add_problem(source, str(error))
+        return
+    for cell in cells:
+        _parse(source, cell.python.encode(), cell.number)
+        if cell.shell.strip():
+            source.shell.append((cell.number, cell.shell))
+
+
+def _parse(source: Source, data: bytes, cell: int) -> None:
+    try:
+        with warnings.catch_warnings():
+            # about the user's escapes and comparisons
+            warnings.simplefilter("ignore")
+            tree = ast.parse(data, filename=str(source.path))
+    except SyntaxError as error:
+        reason = f"does not parse as Python 3: {error.msg}"
+        _add_problem(source, reason, cell, error.lineno or 1, error.offset or 1)
+    except (ValueError, RecursionError, MemoryError) as error:
+        _add_problem(source, f"cannot be parsed: {type(error).__name__} {error}".strip(), cell)
+    else:
+        source.cells.append((cell, len(source.lines)))
+        if source.lines:
+            ast.increment_lineno(tree, len(source.lines))
+        source.lines.extend(_lines(_decoded(data)))
+        source.trees.append(tree)
+
+
+def _lines(text: str) -> list[str]:
+    # not splitlines(), which knows ends of lines that Python does not
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def _decoded(data: bytes) -> str:
+    header = b"\n".join(data.split(b"\n", 2)[:2]).decode("latin-1")
+    declared = re.search(r"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)", header, re.MULTILINE)
+    encoding = declared[1] if declared else "utf-8-sig"
+    return data.decode(encoding, errors="replace")
+
+
+def _add_problem(
+    source: Source, reason: str, cell: int = 0, line: int = 1, column: int = 1
+) -> None:
+    place = Place(printable(source.path), cell, max(line, 1), max(column, 1))
+    source.unreadable.append(Unreadable(place, reason))

@@ -1,0 +1,1 @@
+"""Files inside checkpoints, read without running code from them."""

@@ -1,0 +1,260 @@
+"""Files written by ``torch.save``, read without running code from them."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import pickle
+import struct
+import tarfile
+import warnings
+import zipfile
+from collections.abc import Iterable, Iterator
+from typing import Any, BinaryIO
+
+import torch
+
+from det_compat.checkpoint.files.harmless import allowed, without_stand_ins
+from det_compat.checkpoint.files.pickle_globals import UNREADABLE, Global, globals_in_pickle
+from det_compat.errors import (
+    CorruptCheckpointError,
+    InvalidCheckpointException,
+    UnsafeCheckpointError,
+)
+
+# What the unpicklers raise on garbage. An error of the operating system is not among them.
+_GARBAGE = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    EOFError,
+    ImportError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    pickle.PickleError,
+    struct.error,
+)
+_LEGACY_PICKLES = 5  # magic number, protocol, system, the object, the storages' keys
+
+
+def load_torch_file(
+    path: str | os.PathLike[str],
+    *,
+    trust: bool = False,
+    map_location: Any = "cpu",
+    file: BinaryIO | None = None,
+    **torch_load_kwargs: Any,
+) -> Any:
+    """The content of a file of ``torch.save``, in the form of torch 1.6 and later or the older one.
+
+    Tensors and plain values are read, and what Determined itself stored: the random state's NumPy
+    arrays, NumPy scalars, and the function in the state of OneCycleLR of torch before 2.0, which
+    becomes its name.
+
+    Args:
+        path: the file; what errors name it, if ``file`` is given.
+        trust: load whatever is in it, which may run code.
+        map_location: where tensors go, as ``torch.load`` takes it.
+        file: an open, seekable file to read instead.
+        **torch_load_kwargs: other arguments of ``torch.load``. ``weights_only=False`` is ``trust``.
+
+    Raises:
+        CorruptCheckpointError: it is no such file, or is cut off.
+        FileNotFoundError: there is none.
+        UnsafeCheckpointError: it asks for code to run.
+    """
+    if file is None:
+        with open(path, "rb") as opened:
+            return load_torch_file(
+                path, trust=trust, map_location=map_location, file=opened, **torch_load_kwargs
+            )
+    trust |= torch_load_kwargs.pop("weights_only", True) is False
+    if torch_load_kwargs.get("mmap") and not zipfile.is_zipfile(file):
+        del torch_load_kwargs["mmap"]  # older files cannot be mapped
+    if not trust:
+        _refuse_other_archives(path, file)
+    _refuse_changed_entries(path, file)
+    try:
+        return _load(path, file, map_location, trust, torch_load_kwargs)
+    except (*_GARBAGE, OSError) as error:
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
+            raise  # but a seek to before the start, in a file that is cut off
+        changed = map_location != "cpu" or bool(torch_load_kwargs)
+        if not trust and changed and _loads(path, file):
+            raise  # the arguments are what it does not load with
+        raise _explained(path, file, error, trust) from error
+
+
+def _load(
+    path: str | os.PathLike[str], file: BinaryIO, map_location: Any, trust: bool, more: Any
+) -> Any:
+    file.seek(0)
+    source: Any = os.fspath(path) if more.get("mmap") else file
+    kwargs = {"map_location": map_location, "weights_only": not trust, **more}
+    if trust:
+        return torch.load(source, **kwargs)
+    with allowed(), warnings.catch_warnings():
+        # a file of another protocol is read or refused; neither needs a warning
+        warnings.filterwarnings("ignore", "Detected pickle protocol", UserWarning)
+        return without_stand_ins(torch.load(source, **kwargs))
+
+
+def _loads(path: str | os.PathLike[str], file: BinaryIO) -> bool:
+    try:
+        _load(path, file, "cpu", False, {})
+    except (*_GARBAGE, OSError):
+        return False
+    return True
+
+
+def _refuse_other_archives(path: str | os.PathLike[str], file: BinaryIO) -> None:
+    """Refuse what torch before 2.6 loads in other ways, past ``weights_only``."""
+    if _is_tar(file):
+        raise InvalidCheckpointException(
+            f"{path} is a tar archive, as torch before 0.2 wrote: no Determined did"
+        )
+    if any(name.endswith("/constants.pkl") for name in _zip_names(file)):
+        raise InvalidCheckpointException(
+            f"{path} is a TorchScript archive, a program and not a state; expected a file of "
+            "torch.save"
+        )
+
+
+def _refuse_changed_entries(path: str | os.PathLike[str], file: BinaryIO) -> None:
+    """Refuse an archive some of whose entries are not what their checksums say.
+
+    Where all differ, torch was told to write none.
+    """
+    try:
+        with zipfile.ZipFile(file) as archive:
+            entries = [info for info in archive.infolist() if info.file_size]
+            changed = [info.filename for info in entries if not _is_intact(archive, info)]
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError):
+        return  # an older form, or garbage, which is told below
+    if changed and len(changed) < len(entries):
+        raise CorruptCheckpointError(
+            f"{path} is damaged: the checksum of {changed[0]} in it is that of other content"
+        )
+
+
+def _is_intact(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bool:
+    try:
+        with archive.open(info) as entry:
+            while entry.read(2**20):
+                pass
+    except zipfile.BadZipFile:
+        return False
+    return True
+
+
+def _is_tar(file: BinaryIO) -> bool:
+    file.seek(0)
+    try:
+        tarfile.open(fileobj=file, mode="r:").close()
+    except (tarfile.TarError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def _zip_names(file: BinaryIO) -> list[str]:
+    try:
+        with zipfile.ZipFile(file) as archive:
+            return archive.namelist()
+    except (zipfile.BadZipFile, ValueError, NotImplementedError):
+        return []
+
+
+def _explained(
+    path: str | os.PathLike[str], file: BinaryIO, error: Exception, trust: bool
+) -> Exception:
+    if trust and isinstance(error, (ImportError, AttributeError)):
+        return InvalidCheckpointException(
+            f"{path} needs code that cannot be imported here: {error}"
+        )
+    try:
+        asked = unsafe_globals(file)
+    except UNREADABLE:
+        return _corrupt(path, error)
+    if trust:
+        return _corrupt(path, error)
+    if asked:
+        return UnsafeCheckpointError(path, asked)
+    if isinstance(error, pickle.UnpicklingError):
+        return UnsafeCheckpointError(path, reason=_said(error))
+    return _corrupt(path, error)
+
+
+def _corrupt(path: str | os.PathLike[str], error: Exception) -> CorruptCheckpointError:
+    return CorruptCheckpointError(
+        f"{path} is corrupt or cut off, or was not written by torch.save: {_said(error)}"
+    )
+
+
+def _said(error: Exception) -> str:
+    text = str(error).split("WeightsUnpickler error:")[-1].strip() or "no more is known"
+    first = text.splitlines()[0]
+    return (
+        first if isinstance(error, pickle.UnpicklingError) else f"{type(error).__name__}: {first}"
+    )
+
+
+def unsafe_globals(file: BinaryIO) -> list[str]:
+    """What a file asks for beyond what ``load_torch_file`` allows; nothing of it is loaded.
+
+    Raises:
+        ValueError, OverflowError, MemoryError: it is no file of ``torch.save``, or is cut off.
+    """
+    found = globals_in_torch_file(file)
+    with allowed():
+        return sorted({str(item) for item in found if not _is_allowed(item)})
+
+
+def globals_in_torch_file(file: BinaryIO) -> set[Global]:
+    """All functions and classes that a file asks for.
+
+    Raises:
+        ValueError, OverflowError, MemoryError: it is no file of ``torch.save``, or is cut off.
+    """
+    found: set[Global] = set()
+    try:
+        for one in pickles(file):
+            found |= globals_in_pickle(one)
+    except UNREADABLE:
+        if not found:
+            raise
+    return found
+
+
+def pickles(file: BinaryIO) -> Iterable[BinaryIO]:
+    """The pickles in a file of ``torch.save``, each as a file at the position where it begins."""
+    file.seek(0)
+    names = [name for name in _zip_names(file) if name.rpartition("/")[2] == "data.pkl"]
+    if not names:
+        return _legacy_pickles(file)
+    with zipfile.ZipFile(file) as archive:
+        try:
+            return [io.BytesIO(archive.read(name)) for name in names]
+        except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
+            raise ValueError(str(error)) from error
+
+
+def _legacy_pickles(file: BinaryIO) -> Iterator[BinaryIO]:
+    file.seek(0)
+    for _ in range(_LEGACY_PICKLES):
+        yield file
+
+
+def _is_allowed(item: Global) -> bool:
+    """Whether ``torch.load(weights_only=True)`` takes it; it is named in a file, and not called."""
+    named = f"c{item.module}\n{item.name}\n.".encode("utf-8", "surrogateescape")
+    parts = [torch.serialization.MAGIC_NUMBER, torch.serialization.PROTOCOL_VERSION, {}]
+    head = b"".join(pickle.dumps(part, protocol=2) for part in parts)
+    try:
+        torch.load(io.BytesIO(head + b"\x80\x02" + named + pickle.dumps([], 2)), weights_only=True)
+    except _GARBAGE:
+        return False
+    return True

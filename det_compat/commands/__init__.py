@@ -1,0 +1,1 @@
+"""The subcommands of ``det-compat``, one module each."""

@@ -1,0 +1,89 @@
+"""``det-compat fit`` and ``det-compat validate``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from det_compat.fit.request import ABOUT, Request, parse_request
+
+if TYPE_CHECKING:
+    from det_compat.config.experiment import ExperimentConfig
+
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_NEEDED = ("jsonargparse", "rich", "tensorboard")
+#: The exit status after what the user has to mend.
+_TO_MEND = 2
+
+
+def add_parser(commands: _Commands) -> None:
+    """Add ``fit`` and ``validate`` to the subcommands of ``det-compat``."""
+    helps = {"fit": "train as an experiment config says", "validate": "validate a checkpoint"}
+    for name, text in helps.items():
+        # their own help is Lightning's, with all its options
+        parser = commands.add_parser(
+            name, help=text, description=ABOUT[name], add_help=False, prefix_chars="\0"
+        )
+        parser.set_defaults(command=_command, name=name)
+
+
+def split(argv: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """A command line of ``det-compat``, and what of it ``fit`` or ``validate`` read themselves."""
+    return (argv[:1], argv[1:]) if argv[:1] in (["fit"], ["validate"]) else (argv, [])
+
+
+def _command(args: argparse.Namespace) -> int:
+    from det_compat.config.errors import ConfigError
+    from det_compat.fit.errors import FitError
+
+    try:
+        return run(parse_request(args.name, args.script_args))
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+    except FitError as error:
+        print(f"det-compat: {error}", file=sys.stderr)
+    return _TO_MEND
+
+
+def run(request: Request) -> int:
+    """Do what is asked for; the exit status.
+
+    Raises:
+        ConfigError: the experiment config is not valid.
+        FitError: there is something else for the user to mend.
+    """
+    from det_compat.fit.checks import check_config, check_installed
+    from det_compat.fit.script_run import run_script
+    from det_compat.fit.supervised import run_supervised, wants_supervisor
+
+    check_installed(_NEEDED)
+    if request.config is None:
+        return _run_cli(request, None)
+    config = check_config(request)
+    assert config.entrypoint is not None
+    if config.entrypoint.trial is None:
+        return run_script(request, config)
+    if wants_supervisor(request, config):
+        return run_supervised(request, config)
+    return _run_cli(request, config)
+
+
+def _run_cli(request: Request, config: ExperimentConfig | None) -> int:
+    from det_compat.alias import alias_determined
+    from det_compat.fit.environment import set_environment
+
+    if config is not None:
+        # before torch is imported, which reads some of them
+        set_environment(config)
+    sys.path.insert(0, str(request.model_dir.resolve()))
+    alias_determined()
+    from det_compat.adapters.experiment.cli import run_cli
+
+    run_cli(request, config)
+    return 0
+
+
+__all__ = ["add_parser", "run", "split"]

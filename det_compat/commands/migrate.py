@@ -1,0 +1,116 @@
+"""``det-compat migrate``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from det_compat.migrate.results import Migration
+
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_EPILOG = """\
+exit status: 0 if nothing is left to do; 1 if a file could not be rewritten, a # MIGRATE: comment or
+a notebook is left, or --verify found a difference; 2 if the command line is wrong
+"""
+
+
+def add_parser(commands: _Commands) -> None:
+    """Add ``migrate`` to the subcommands of ``det-compat``."""
+    parser = commands.add_parser(
+        "migrate",
+        help="rewrite code of Determined's for det_compat, the context API or Lightning",
+        description="Rewrite Python files: imports of det_compat instead of determined, trials of "
+        "PEDL and Determined 0.12 in the context API, or LightningModules that need neither "
+        "Determined nor det_compat. Shows the change; what cannot be rewritten stays as it was, "
+        "below a # MIGRATE: comment.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="a directory or file")
+    parser.add_argument("--to", required=True, choices=("det_compat", "context", "lightning"))
+    parser.add_argument("--write", action="store_true", help="write the files")
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="write files that git does not have in the state that they are in, too",
+    )
+    parser.add_argument(
+        "--config",
+        metavar="CONFIG.yaml",
+        help="an experiment config: also make CONFIG.lightning.yaml, for LightningCLI",
+    )
+    parser.add_argument(
+        "--verify", action="store_true", help="train each trial before and after, and compare"
+    )
+    parser.add_argument("--batches", type=int, default=100, help="for --verify (100)")
+    parser.add_argument("--hparams", help="for --verify: a JSON object")
+    parser.set_defaults(command=_command)
+
+
+def _command(args: argparse.Namespace) -> int:
+    from det_compat.migrate.extra import check_extra
+
+    try:
+        check_extra()
+        hparams = _hparams(args)
+        return _migrate(args, hparams)
+    except (ImportError, OSError, ValueError) as error:
+        print(f"det-compat: {error}", file=sys.stderr)
+        return 2
+
+
+def _hparams(args: argparse.Namespace) -> dict[str, Any] | None:
+    from det_compat.commands.verify import parsed_hparams
+
+    if args.verify and args.to != "lightning":
+        raise ValueError("--verify compares with a LightningModule: it goes with --to lightning")
+    return parsed_hparams(args.hparams)
+
+
+def _migrate(args: argparse.Namespace, hparams: dict[str, Any] | None) -> int:
+    from det_compat.migrate.cli_config import lightning_config
+    from det_compat.migrate.migration import migrate
+    from det_compat.migrate.writing import refusals, write
+
+    migration = migrate(args.paths, args.to)
+    if args.config:
+        migration.files.append(lightning_config(Path(args.config), migration))
+    for file in migration.changed:
+        print(file.diff(), end="")
+    different = _verify(args, migration, hparams) if args.verify else 0
+    refused = [] if args.force else refusals(migration) if args.write else []
+    if args.write and not refused:
+        write(migration)
+    _summarize(migration, args.write and not refused)
+    for path, reason in refused:
+        print(f"not written: {path}: {reason}; --force writes all the same", file=sys.stderr)
+    left = migration.marks or migration.failed or migration.notebooks or refused or different
+    return 1 if left else 0
+
+
+def _verify(args: argparse.Namespace, migration: Migration, hparams: dict[str, Any] | None) -> int:
+    from det_compat.migrate.verification import verify_migration
+
+    verdicts = verify_migration(args.paths, migration, hparams, args.config, args.batches)
+    for name, verdict in verdicts:
+        print(f"{name}: {verdict}")
+    return sum(not verdict.is_identical for _, verdict in verdicts)
+
+
+def _summarize(migration: Migration, is_written: bool) -> None:
+    for file in migration.failed:
+        print(f"{file.path}: not migrated: {file.problem}", file=sys.stderr)
+    for path in migration.notebooks:
+        print(f"{path}: not migrated: a notebook", file=sys.stderr)
+    trials = [name for file in migration.files for name in file.trials]
+    verb = "written" if is_written else "would change"
+    print(
+        f"{len(migration.changed)} of {len(migration.files)} files {verb}, "
+        f"{len(trials)} trials rewritten; left to you: {migration.marks} MIGRATE comments, "
+        f"{len(migration.failed)} files, {len(migration.notebooks)} notebooks",
+        file=sys.stderr,
+    )

@@ -1,0 +1,106 @@
+"""``det-compat verify``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_EPILOG = """\
+exit status: 0 only if both trained and everything is the same; 1 if something is not, or one of
+them failed; 2 if the command line is wrong
+"""
+
+
+def add_parser(commands: _Commands) -> None:
+    """Add ``verify`` to the subcommands of ``det-compat``."""
+    parser = commands.add_parser(
+        "verify",
+        help="compare a migrated trial with the original, bit for bit",
+        description="Train the original on det_compat and the migrated LightningModule on "
+        "Lightning, with the same seed, and compare the weights after every batch. The module gets "
+        "the batches of the original and the random state that it had when each began; its own "
+        "loader is compared in the first epoch, its validation metrics to 5 digits.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("old", metavar="OLD.py:Trial", help="the original")
+    parser.add_argument("new", metavar="NEW.py:Module", help="the migrated module")
+    parser.add_argument("--batches", type=int, default=100, help="how long to train (100)")
+    parser.add_argument("--hparams", help="the hyperparameters, a JSON object")
+    parser.add_argument(
+        "--config",
+        metavar="CONFIG.yaml",
+        help="an experiment config with hyperparameters; --hparams wins",
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.set_defaults(command=_command)
+
+
+def _command(args: argparse.Namespace) -> int:
+    try:
+        old, new = class_in_file(args.old), class_in_file(args.new)
+        if args.batches < 1:
+            raise ValueError(f"--batches is {args.batches}: it must be 1 or more")
+        hparams, exp_conf = arguments(parsed_hparams(args.hparams), args.config)
+    except (OSError, ValueError) as error:
+        print(f"det-compat: {error}", file=sys.stderr)
+        return 2
+    from det_compat.adapters.verify.verdict import Pair, verify
+
+    pair = Pair(old, new, hparams, exp_conf)
+    verdict = verify(pair, batches=args.batches, seed=args.seed)
+    print(verdict)
+    return 0 if verdict.is_identical else 1
+
+
+def class_in_file(text: str) -> tuple[Path, str]:
+    """The file and the class of ``FILE.py:Class``.
+
+    Raises:
+        ValueError: it is written otherwise, or there is no such file.
+    """
+    file, colon, name = text.rpartition(":")
+    if not colon or not name.isidentifier():
+        raise ValueError(f"expected FILE.py:Class, got {text!r}")
+    if not Path(file).is_file():
+        raise ValueError(f"there is no file {file}")
+    return Path(file), name
+
+
+def parsed_hparams(text: str | None) -> dict[str, Any] | None:
+    """The hyperparameters in a JSON object.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if text is None:
+        return None
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"--hparams is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"--hparams must be a JSON object, got {text}")
+    return found
+
+
+def arguments(
+    hparams: dict[str, Any] | None, config: str | None
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """The hyperparameters and the experiment config that a trial gets.
+
+    Raises:
+        ConfigError: the config is not valid.
+    """
+    if config is None:
+        return hparams or {}, None
+    from det_compat.config import read_config
+
+    found = read_config(config)
+    return {**found.hyperparameters.constants(), **(hparams or {})}, found.raw

@@ -1,0 +1,1 @@
+"""The table of every key that an experiment config may have."""

@@ -1,0 +1,101 @@
+"""Clipping of gradients before the context API: callbacks, and hyperparameters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import libcst as cst
+
+from det_compat.migrate.tree.file import File
+from det_compat.migrate.tree.syntax import body_of, code, find, names_in, simple, with_body
+
+_CALLBACKS = {
+    "det_compat.pytorch.ClipGradsL2Norm": "clip_grad_norm_",
+    "det_compat.pytorch.ClipGradsL2Value": "clip_grad_value_",
+}
+_HPARAMS = {"clip_grad_l2_norm": "clip_grad_norm_", "clip_grad_val": "clip_grad_value_"}
+
+
+def clipping(
+    build_callbacks: cst.FunctionDef | None, hparams: dict[str, Any], context: str, file: File
+) -> str:
+    """``clip_grads`` in the place of a callback or hyperparameter that clips; ``""`` if none does.
+
+    Args:
+        build_callbacks: the trial's method.
+        hparams: the constants of the experiment config.
+        context: the expression that is the context in ``train_batch``.
+        file: gets the import that the expression needs.
+    """
+    for element in _entries(build_callbacks, file):
+        assert isinstance(element.value, cst.Call)
+        value = code(element.value.args[0].value)
+        value = _locals(build_callbacks).get(value, value)
+        function = _CALLBACKS[file.symbols.path(element.value.func) or ""]
+        return _clip(function, value, file)
+    for name, function in _HPARAMS.items():
+        if hparams.get(name) is not None:
+            return _clip(function, f'{context}.get_hparam("{name}")', file)
+    return ""
+
+
+def _clip(function: str, value: str, file: File) -> str:
+    file.imports.add("import torch")
+    return f"lambda params: torch.nn.utils.{function}(params, {value})"
+
+
+def _entries(build: cst.FunctionDef | None, file: File) -> list[cst.DictElement]:
+    if build is None:
+        return []
+    return [
+        element
+        for element in find(build, cst.DictElement)
+        if isinstance(element.value, cst.Call)
+        and file.symbols.path(element.value.func) in _CALLBACKS
+        and element.value.args
+    ]
+
+
+def _locals(build: cst.FunctionDef | None) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for line in body_of(build) if build is not None else ():
+        small = simple(line)
+        if isinstance(small, cst.Assign):
+            found[code(small.targets[0].target)] = code(small.value)
+    return found
+
+
+def without_clipping(build: cst.FunctionDef, file: File) -> cst.FunctionDef | None:
+    """``build_callbacks`` without what clips; None if there is nothing left to build."""
+    entries = _entries(build, file)
+    if not entries:
+        return build
+    lines = [_without(line, entries) for line in body_of(build)]
+    used: set[str] = set()
+    for line in lines:
+        used |= set() if isinstance(simple(line), cst.Assign) else names_in(line)
+    kept = [line for line in lines if not _is_idle(line, used)]
+    only = simple(kept[0]) if len(kept) == 1 else None
+    if isinstance(only, cst.Return) and only.value is not None and code(only.value) == "{}":
+        return None
+    return with_body(build, kept)
+
+
+def _without(line: cst.BaseStatement, entries: list[cst.DictElement]) -> cst.BaseStatement:
+    for found in find(line, cst.Dict):
+        rest = [element for element in found.elements if element not in entries]
+        if len(rest) == len(found.elements):
+            continue
+        if rest:
+            rest[-1] = rest[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+        brace = cst.LeftCurlyBrace() if not rest else found.lbrace
+        end = cst.RightCurlyBrace() if not rest else found.rbrace
+        changed = line.with_deep_changes(found, elements=rest, lbrace=brace, rbrace=end)
+        assert isinstance(changed, cst.BaseStatement)
+        return changed
+    return line
+
+
+def _is_idle(line: cst.BaseStatement, used: set[str]) -> bool:
+    small = simple(line)
+    return isinstance(small, cst.Assign) and code(small.targets[0].target) not in used

@@ -1,0 +1,87 @@
+"""The data functions of trials without loader methods: make_data_loaders and download_data."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+
+from det_compat.analysis.scopes import Scope
+from det_compat.analysis.values import Function
+from det_compat.migrate.configs import config_of
+from det_compat.migrate.to_context.pedl_needs import DATA_CONFIG, DATA_DIR
+from det_compat.migrate.tree.facts import Analysis
+
+_ENTRYPOINTS = {
+    "make_data_loaders": "data_loaders_function",
+    "download_data": "download_data_function",
+}
+
+
+@dataclass(frozen=True)
+class DataFunction:
+    """A function of the tree.
+
+    ``statement`` imports it into the trial's file, ``""`` if it is there. ``parameters`` are the
+    names of those without a default.
+    """
+
+    name: str
+    statement: str
+    parameters: tuple[str, ...]
+
+    def call(self, own: str, context: str) -> str:
+        """The call of the function in the trial's ``__init__``."""
+        known = {DATA_DIR: f"{own}.{DATA_DIR}", DATA_CONFIG: f"{context}.get_data_config()"}
+        named = [name for name in self.parameters if name in known]
+        plain = [name for name in self.parameters if name not in known]
+        hparams = f"{context}.get_hparams()"
+        both = [f"{context}.get_experiment_config()", hparams]
+        given = both if len(plain) > 1 else [hparams] * len(plain)
+        return f"{self.name}({', '.join([*given, *(known[name] for name in named)])})"
+
+
+def find_function(name: str, path: Path, trial: str, analysis: Analysis) -> DataFunction | None:
+    """Function ``name`` of a trial, where the config's entrypoints or its module has it.
+
+    If neither has, the one file beside the trial that has such a function.
+    """
+    config = config_of(path, trial)
+    functions = config.entrypoint.functions if config and config.entrypoint else {}
+    named = functions.get(_ENTRYPOINTS[name])
+    if named is not None:
+        module, _, function = named.partition(":")
+        return _in_file(function, path.parent / f"{module.replace('.', '/')}.py", path, analysis)
+    own = _in_file(name, path, path, analysis)
+    if own is not None:
+        return own
+    beside = [file for file in sorted(path.parent.glob("*.py")) if file != path]
+    found = [made for file in beside if (made := _in_file(name, file, path, analysis))]
+    return found[0] if len(found) == 1 else None
+
+
+def _in_file(name: str, file: Path, path: Path, analysis: Analysis) -> DataFunction | None:
+    code = next((analysis.code(p) for p in (file, file.resolve()) if analysis.code(p)), None)
+    if code is None:
+        return None
+    scope = code.module.functions.get(name) or _imported(name, code.module)
+    if scope is None or not isinstance(scope.node, ast.FunctionDef):
+        return None
+    statement = "" if file == path else f"from {_module(file, path)} import {name}"
+    return DataFunction(name, statement, _required(scope.node))
+
+
+def _imported(name: str, module: Scope) -> Scope | None:
+    values = module.variables.get(name, ())
+    found = [value.scope for value in values if isinstance(value, Function)]
+    return found[0] if len(found) == 1 else None
+
+
+def _module(file: Path, path: Path) -> str:
+    return ".".join(file.relative_to(path.parent).with_suffix("").parts)
+
+
+def _required(node: ast.FunctionDef) -> tuple[str, ...]:
+    arguments = node.args
+    names = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
+    return tuple(names[: len(names) - len(arguments.defaults)])

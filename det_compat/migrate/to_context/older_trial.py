@@ -1,0 +1,250 @@
+"""A trial of Determined 0.12 or PEDL in the context API."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import libcst as cst
+
+from det_compat.migrate.to_context.older_batches import train_batch, without_model
+from det_compat.migrate.to_context.older_clipping import clipping, without_clipping
+from det_compat.migrate.to_context.older_data import DataFunction
+from det_compat.migrate.to_context.older_scheduler import step_mode, with_plain_scheduler
+from det_compat.migrate.to_context.pedl_standard import batch_methods
+from det_compat.migrate.to_context.self_building import builds_itself, with_names_of_today
+from det_compat.migrate.tree.file import File
+from det_compat.migrate.tree.marks import marked
+from det_compat.migrate.tree.syntax import (
+    body_of,
+    call_of,
+    code,
+    find,
+    has_docstring,
+    method,
+    methods,
+    replaced,
+    self_name,
+    simple,
+    statement,
+    statements,
+    with_body,
+)
+
+_LINK = "MIGRATION.md#determined-012"
+_CONTEXT = "from determined.pytorch import PyTorchTrialContext"
+_LOADERS = ("build_training_data_loader", "build_validation_data_loader")
+
+
+@dataclass
+class Older:
+    """What is known of an older trial beside its class.
+
+    Attributes:
+        is_standard: whether it has losses and metrics in the place of batch methods.
+        hparams: the constants of its experiment config.
+        functions: its make_data_loaders and download_data, if it has no loader methods.
+    """
+
+    is_standard: bool = False
+    hparams: dict[str, Any] = field(default_factory=dict)
+    functions: dict[str, DataFunction | None] = field(default_factory=dict)
+
+
+def in_context_api(node: cst.ClassDef, file: File, older: Older) -> cst.BaseStatement:
+    """The class, with model, optimizer and scheduler wrapped in ``__init__``.
+
+    A class whose methods are not what its generation documented stays as it was.
+    """
+    if "build_model" not in methods(node) and builds_itself(node, file.symbols):
+        return with_names_of_today(node, file)
+    problem = _problem(node, file, older)
+    return marked(node, problem, _LINK) if problem else _Rewriting(node, file, older).result()
+
+
+def _problem(node: cst.ClassDef, file: File, older: Older) -> str:
+    own = methods(node)
+    needed = ["build_model", "optimizer", "losses" if older.is_standard else "train_batch"]
+    missing = [name for name in needed if name not in own]
+    if missing:
+        return f"{', '.join(missing)} of this trial is not in this class"
+    if not any(name in own for name in _LOADERS) and not older.functions.get("make_data_loaders"):
+        return "it has no data: there is no make_data_loaders beside it"
+    if step_mode(own.get("create_lr_scheduler"), file) is None:
+        return "its LR scheduler is made in a way that is not known"
+    return ""
+
+
+class _Rewriting:
+    """One class, method by method."""
+
+    def __init__(self, node: cst.ClassDef, file: File, older: Older) -> None:
+        self._node = node
+        self._file = file
+        self._older = older
+        self._own = methods(node)
+        taken = {n.attr.value for n in find(node, cst.Attribute)} | {*self._own}
+        self._model = "model" if "model" not in self._own else "network"
+        self._optimizer = next(n for n in ("opt", "trial_opt") if n not in taken)
+        self._clip = clipping(self._own.get("build_callbacks"), older.hparams, "self.context", file)
+
+    def result(self) -> cst.ClassDef:
+        """The class."""
+        body: list[cst.BaseStatement] = []
+        if "__init__" not in self._own:
+            body.append(self._init(self._new_init()))
+        for line in body_of(self._node):
+            if isinstance(line, cst.FunctionDef):
+                body.extend(self._method(line))
+            else:
+                body.append(line)
+        if "__init__" not in self._own:
+            body = _below_fields(body)
+        if self._older.is_standard:
+            body.extend(batch_methods(self._own, self._optimizer, self._clip))
+            self._file.imports.add("import torch")
+        if not any(name in self._own for name in _LOADERS):
+            body.extend(_loader_methods())
+        return with_body(self._node, body)
+
+    def _method(self, line: cst.FunctionDef) -> list[cst.BaseStatement]:
+        name = line.name.value
+        if name == "__init__":
+            return [self._init(line)]
+        if name == "train_batch":
+            return [train_batch(line, self._optimizer, self._clip)]
+        if name in ("evaluate_batch", "evaluate_full_dataset"):
+            return [without_model(line, self._model)]
+        if name == "create_lr_scheduler":
+            return [with_plain_scheduler(line, self._file)]
+        if name == "batch_size" and self._older.is_standard and not self._is_named(name):
+            # the contract asked for it, for nothing: loaders have it
+            return []
+        if name == "build_callbacks":
+            kept = without_clipping(line, self._file)
+            return [] if kept is None else [kept]
+        return [line]
+
+    def _is_named(self, name: str) -> bool:
+        return any(n.attr.value == name for n in find(self._node, cst.Attribute))
+
+    def _new_init(self) -> cst.FunctionDef:
+        is_annotated = any(found.returns is not None for found in self._own.values())
+        header = "def __init__(self, context):\n    pass\n"
+        if is_annotated:
+            header = "def __init__(self, context: PyTorchTrialContext) -> None:\n    pass\n"
+            self._file.imports.add(_CONTEXT)
+            self._file.kept.add("PyTorchTrialContext")
+        made = statement(header)
+        assert isinstance(made, cst.FunctionDef)
+        return with_body(made, [])
+
+    def _init(self, init: cst.FunctionDef) -> cst.FunctionDef:
+        init, context = _with_context(init)
+        own = self_name(init)
+        lines = [line for line in body_of(init) if not isinstance(simple(line), cst.Pass)]
+        download = self._older.functions.get("download_data")
+        first = [] if self._keeps_context(lines, own) else [f"{own}.context = {context}"]
+        if download is not None:
+            self._import(download)
+            first.append(f"{own}.download_data_dir = {download.call(own, context)}")
+        at = 1 if has_docstring(lines) else 0
+        at += any(_is_super(line) for line in lines[at : at + 1])
+        after = statements("\n".join([*first, ""])) if first else []
+        wraps = statements("".join(f"{text}\n" for text in self._wraps(own, context)))
+        if lines or len(after) > 1:
+            wraps[0] = wraps[0].with_changes(leading_lines=[cst.EmptyLine(indent=False)])
+        return with_body(init, [*lines[:at], *after, *lines[at:], *wraps])
+
+    def _keeps_context(self, lines: list[cst.BaseStatement], own: str) -> bool:
+        """Whether ``__init__`` keeps the context under its usual name."""
+        return any(
+            code(target.target) == f"{own}.context" and self._file.symbols.is_context(found.value)
+            for line in lines
+            for found in find(line, cst.Assign)
+            for target in found.targets
+        )
+
+    def _import(self, function: DataFunction) -> None:
+        if function.statement:
+            self._file.imports.add(function.statement)
+
+    def _wraps(self, own: str, context: str) -> list[str]:
+        hparams, model, optimizer = f"{context}.get_hparams()", self._model, self._optimizer
+        build = hparams if _takes(self._own["build_model"], 1) else ""
+        extra = f", {hparams}" if _takes(self._own["optimizer"], 2) else ""
+        made = [
+            f"{own}.{model} = {context}.wrap_model({own}.build_model({build}))",
+            f"{own}.{optimizer} = {context}.wrap_optimizer({own}.optimizer({own}.{model}{extra}))",
+        ]
+        create = self._own.get("create_lr_scheduler")
+        mode = step_mode(create, self._file)
+        if create is not None and mode:
+            given = f", {hparams}" if _takes(create, 2) else ""
+            text = f"{own}.create_lr_scheduler({own}.{optimizer}{given})"
+            made.append(f"{own}.lr_scheduler = {context}.wrap_lr_scheduler({text}, {mode})")
+        loaders = self._older.functions.get("make_data_loaders")
+        if loaders is not None and not any(name in self._own for name in _LOADERS):
+            self._import(loaders)
+            targets = f"{own}.training_loader, {own}.validation_loader"
+            made.append(f"{targets} = {loaders.call(own, context)}")
+        return made
+
+
+def _loader_methods() -> list[cst.BaseStatement]:
+    return [
+        method(f"def build_{kind}_data_loader(self):\n    return self.{kind}_loader\n")
+        for kind in ("training", "validation")
+    ]
+
+
+def _below_fields(body: list[cst.BaseStatement]) -> list[cst.BaseStatement]:
+    """With the first method, which is new, below the docstring and class variables."""
+    first, *rest = body
+    at = next((i for i, line in enumerate(rest) if isinstance(line, cst.FunctionDef)), len(rest))
+    blank = [cst.EmptyLine(indent=False)]
+    if at:
+        first = first.with_changes(leading_lines=blank)
+    if at < len(rest) and not getattr(rest[at], "leading_lines", ()):
+        rest[at] = rest[at].with_changes(leading_lines=blank)
+    return [*rest[:at], first, *rest[at:]]
+
+
+def _takes(method: cst.FunctionDef, position: int) -> bool:
+    """Whether a method takes the hyperparameters, too."""
+    names = [p.name.value for p in method.params.params]
+    required = [p for p in method.params.params if p.default is None]
+    return "hparams" in names or len(required) > position
+
+
+def _with_context(init: cst.FunctionDef) -> tuple[cst.FunctionDef, str]:
+    """``__init__`` that takes the context, perhaps in the place of hyperparameters."""
+    given = init.params.params[1:]
+    named = [p.name.value for p in given if "context" in p.name.value]
+    if named:
+        return init, named[0]
+    if given and given[0].name.value != "hparams":
+        return init, given[0].name.value
+    body = replaced(init.body, "hparams", "context.get_hparams()")
+    changed = [_passing_context(line) for line in body_of(init.with_changes(body=body))]
+    params = [init.params.params[0].with_changes(comma=cst.MaybeSentinel.DEFAULT)]
+    params.append(cst.Param(cst.Name("context")))
+    params += [p for p in given if p.name.value != "hparams"]
+    new = init.params.with_changes(params=params)
+    return with_body(init.with_changes(params=new), changed), "context"
+
+
+def _passing_context(line: cst.BaseStatement) -> cst.BaseStatement:
+    call = call_of(line)
+    if call is None or not _is_super(line):
+        return line
+    changed = line.with_deep_changes(call, args=[cst.Arg(cst.Name("context"))])
+    assert isinstance(changed, cst.BaseStatement)
+    return changed
+
+
+def _is_super(line: cst.BaseStatement) -> bool:
+    call = call_of(line) if isinstance(simple(line), cst.Expr) else None
+    return (
+        call is not None and code(call.func).startswith("super(") and "__init__" in code(call.func)
+    )

@@ -1,0 +1,121 @@
+"""Trials of Determined 0.12.12, which built themselves and were given their model all the same."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from det_compat.migrate.to_context.older_batches import without_model
+from det_compat.migrate.tree.file import File
+from det_compat.migrate.tree.symbols import Symbols
+from det_compat.migrate.tree.syntax import body_of, find, self_name, simple, with_body
+
+_NAMES = {
+    "Model": "wrap_model",
+    "Optimizer": "wrap_optimizer",
+    "LRScheduler": "wrap_lr_scheduler",
+    "backward": "backward",
+    "step_optimizer": "step_optimizer",
+    "configure_apex_amp": "configure_apex_amp",
+    "to_device": "to_device",
+}
+_ATTRIBUTES = {
+    "wrap_model": "model",
+    "wrap_optimizer": "optimizer",
+    "wrap_lr_scheduler": "lr_scheduler",
+}
+_GETTERS = {
+    "get_model": "wrap_model",
+    "get_optimizer": "wrap_optimizer",
+    "get_lr_scheduler": "wrap_lr_scheduler",
+}
+
+
+def builds_itself(node: cst.ClassDef, symbols: Symbols) -> bool:
+    """Whether a trial class wraps its models by itself."""
+    return any(_name(call, symbols) == "wrap_model" for call in find(node, cst.Call))
+
+
+def _name(call: cst.CSTNode | None, symbols: Symbols) -> str:
+    """What a call of the context's is called today, if it wraps, steps and so on."""
+    found = symbols.called(call)
+    name = found[1] if found is not None else ""
+    return name if name.startswith("wrap_") else _NAMES.get(name.removeprefix("_"), "")
+
+
+def with_names_of_today(node: cst.ClassDef, file: File) -> cst.ClassDef:
+    """The class with the context's names of today; what is wrapped is kept on the trial."""
+    kept: dict[str, str] = {}
+    body = [_keeping(line, kept, file.symbols) for line in body_of(node)]
+    body = [
+        without_model(line, kept["wrap_model"])
+        if isinstance(line, cst.FunctionDef) and "wrap_model" in kept and _is_given(line)
+        else line
+        for line in body
+    ]
+    changed = with_body(node, body).visit(_Names(file, kept))
+    assert isinstance(changed, cst.ClassDef)
+    return changed
+
+
+def _is_given(line: cst.FunctionDef) -> bool:
+    return line.name.value in ("train_batch", "evaluate_batch", "evaluate_full_dataset")
+
+
+def _keeping(line: cst.BaseStatement, kept: dict[str, str], symbols: Symbols) -> cst.BaseStatement:
+    if not isinstance(line, cst.FunctionDef):
+        return line
+    own = self_name(line)
+    return with_body(line, [_kept(inner, own, kept, symbols) for inner in body_of(line)])
+
+
+def _kept(
+    line: cst.BaseStatement, own: str, kept: dict[str, str], symbols: Symbols
+) -> cst.BaseStatement:
+    """A statement that wraps something, which is set to an attribute if it is not yet."""
+    small = simple(line)
+    value = getattr(small, "value", None)
+    name = _name(value, symbols)
+    if name not in _ATTRIBUTES:
+        return line
+    if isinstance(small, cst.Assign):
+        target = small.targets[0].target
+        if isinstance(target, cst.Attribute) and isinstance(target.value, cst.Name):
+            kept.setdefault(name, target.attr.value)
+            return line
+        attribute = kept.setdefault(name, _ATTRIBUTES[name])
+        more = cst.AssignTarget(cst.Attribute(cst.Name(own), cst.Name(attribute)))
+        return line.with_changes(body=[small.with_changes(targets=[more, *small.targets])])
+    if not isinstance(small, cst.Expr) or name in kept:
+        return line
+    attribute = kept.setdefault(name, _ATTRIBUTES[name])
+    goal = cst.AssignTarget(cst.Attribute(cst.Name(own), cst.Name(attribute)))
+    return line.with_changes(body=[cst.Assign([goal], small.value)])
+
+
+class _Names(cst.CSTTransformer):
+    def __init__(self, file: File, kept: dict[str, str]) -> None:
+        self._symbols = file.symbols
+        self._kept = kept
+        self._selves: list[str] = []
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
+        self._selves.append(self_name(node))
+
+    def leave_FunctionDef(
+        self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef
+    ) -> cst.FunctionDef:
+        self._selves.pop()
+        return updated_node
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
+        found = self._symbols.called(original_node)
+        func = updated_node.func
+        if found is None or not isinstance(func, cst.Attribute):
+            return updated_node
+        attribute = self._kept.get(_GETTERS.get(found[1], ""))
+        if attribute is not None and self._selves:
+            return cst.Attribute(cst.Name(self._selves[0]), cst.Name(attribute))
+        name = _name(original_node, self._symbols)
+        if not name:
+            return updated_node
+        return updated_node.with_changes(func=func.with_changes(attr=cst.Name(name)))

@@ -1,0 +1,1 @@
+"""Trials of the context API, rewritten as LightningModules."""

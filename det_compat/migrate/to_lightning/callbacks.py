@@ -1,0 +1,136 @@
+"""PyTorchCallbacks become Lightning's, hook by hook."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from det_compat.migrate.tree.file import File
+from det_compat.migrate.tree.marks import marked
+from det_compat.migrate.tree.syntax import (
+    body_of,
+    code,
+    find,
+    methods,
+    names_in,
+    self_name,
+    statements,
+    with_body,
+)
+
+_NO_CHECKPOINT_HOOK = "Lightning has no hook after a checkpoint is written"
+
+
+@dataclass(frozen=True)
+class _Hook:
+    """Lightning's hook: name, parameters after trainer and module, what the old ones were."""
+
+    name: str
+    more: tuple[str, ...] = ()
+    old: dict[str, str] = field(default_factory=dict)
+
+
+_EPOCH = {"epoch_idx": "trainer.current_epoch"}
+_METRICS = {"metrics": "trainer.callback_metrics"}
+_HOOKS = {
+    "on_trial_startup": _Hook("on_fit_start"),
+    "on_trial_shutdown": _Hook("teardown", ("stage",)),
+    "on_training_start": _Hook("on_train_start"),
+    "on_training_epoch_start": _Hook("on_train_epoch_start", old=_EPOCH),
+    "on_training_epoch_end": _Hook("on_train_epoch_end", old=_EPOCH),
+    "on_validation_start": _Hook("on_validation_start"),
+    "on_validation_epoch_start": _Hook("on_validation_epoch_start"),
+    "on_validation_epoch_end": _Hook("on_validation_epoch_end"),
+    "on_validation_end": _Hook("on_validation_end", old=_METRICS),
+    "on_validation_step_start": _Hook("on_validation_start"),
+    "on_validation_step_end": _Hook("on_validation_end", old=_METRICS),
+    "on_checkpoint_save_start": _Hook("on_save_checkpoint", ("checkpoint",)),
+    "on_checkpoint_load_start": _Hook("on_load_checkpoint", ("checkpoint",)),
+    "on_before_optimizer_step": _Hook(
+        "on_before_optimizer_step",
+        ("optimizer",),
+        {"parameters": '[p for group in optimizer.param_groups for p in group["params"]]'},
+    ),
+}
+_NOT_THERE = {
+    "on_checkpoint_end": _NO_CHECKPOINT_HOOK,
+    "on_checkpoint_write_end": _NO_CHECKPOINT_HOOK,
+    "on_checkpoint_upload_end": _NO_CHECKPOINT_HOOK,
+    "on_train_step_start": "Lightning has no steps of 100 batches",
+}
+
+
+def apply(tree: cst.Module, file: File) -> cst.Module:
+    """Rewrite the hooks of the file's callbacks."""
+    return tree.visit(_Callbacks(file))
+
+
+class _Callbacks(cst.CSTTransformer):
+    def __init__(self, file: File) -> None:
+        self._file = file
+
+    def leave_ClassDef(
+        self, original_node: cst.ClassDef, updated_node: cst.ClassDef
+    ) -> cst.ClassDef:
+        if updated_node.name.value not in self._file.callbacks:
+            return updated_node
+        names = _new_names(updated_node)
+        body = [
+            _method(line, names) if isinstance(line, cst.FunctionDef) else line
+            for line in body_of(updated_node)
+        ]
+        return with_body(updated_node, body)
+
+
+def _new_names(node: cst.ClassDef) -> set[str]:
+    """Old hooks that can have their new names: no two get the same, and nobody calls them."""
+    called = {code(call.func) for call in find(node, cst.Call)}
+    names: dict[str, str] = {}
+    for name, found in methods(node).items():
+        hook = _HOOKS.get(name)
+        is_called = any(text.endswith(f".{name}") for text in called)
+        if hook and not is_called and hook.name not in names and _args_known(found, hook):
+            names[hook.name] = name
+    return {*names.values()}
+
+
+def _args_known(method: cst.FunctionDef, hook: _Hook) -> bool:
+    given = [p.name.value for p in method.params.params[1:]]
+    unknown = {name for name in given if name not in hook.old and name not in hook.more}
+    if len(hook.old) == len(given) == 1 or len(hook.more) == len(given) == 1:
+        unknown = set()
+    extra = method.params.star_kwarg or isinstance(method.params.star_arg, cst.Param)
+    return not (unknown & names_in(method.body)) and not extra
+
+
+def _method(method: cst.FunctionDef, names: set[str]) -> cst.BaseStatement:
+    name = method.name.value
+    if name in _NOT_THERE:
+        return marked(method, f"{_NOT_THERE[name]}, and does not call this")
+    if name not in _HOOKS:
+        return method
+    if name not in names:
+        return marked(method, f"Lightning calls {_HOOKS[name].name} instead, with other arguments")
+    return _renamed(method, _HOOKS[name])
+
+
+def _renamed(method: cst.FunctionDef, hook: _Hook) -> cst.FunctionDef:
+    given = [p.name.value for p in method.params.params[1:]]
+    old = dict(hook.old)
+    more = [*hook.more]
+    if len(given) == len(old) == 1:
+        old = {given[0]: next(iter(old.values()))}
+    if len(given) == len(more) == 1:
+        more = given
+    used = names_in(method.body)
+    lines = "".join(f"{name} = {value}\n" for name, value in old.items() if name in used)
+    if lines:
+        method = with_body(method, [*statements(lines), *body_of(method)])
+    names = [self_name(method), "trainer", "pl_module", *more]
+    params = cst.Parameters([cst.Param(cst.Name(name)) for name in names])
+    return method.with_changes(
+        name=cst.Name(hook.name),
+        params=params,
+        whitespace_before_params=cst.SimpleWhitespace(""),
+    )

@@ -1,0 +1,164 @@
+"""``__init__`` of a LightningModule: hyperparameters are its arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import libcst as cst
+
+from det_compat.migrate.tree.file import File, TrialPlan
+from det_compat.migrate.tree.symbols import Symbols
+from det_compat.migrate.tree.syntax import (
+    body_of,
+    call_of,
+    code,
+    find,
+    has_docstring,
+    method,
+    names_in,
+    self_name,
+    simple,
+    statements,
+    with_body,
+)
+
+_LINE, _INDENT = 100, 4
+_TYPES = (bool, int, float, str)
+_CONTAINERS: dict[type, str] = {dict: "dict[str, Any]", list: "list[Any]"}
+
+
+def with_arguments(init: cst.FunctionDef | None, plan: TrialPlan, file: File) -> cst.FunctionDef:
+    """``__init__`` with hyperparameters in the place of the context."""
+    if init is None:
+        init = method("def __init__(self):\n    pass\n")
+        init = with_body(init, [])
+        init = init.with_changes(body=cst.IndentedBlock([]))
+    # no parameter may hide what __init__ uses
+    hidden = {*plan.hparams, *plan.arguments} & file.names & names_in(init.body)
+    plan.is_open = plan.is_open or bool(hidden)
+    names = _parameters(plan, file)
+    params = init.params
+    context = _context_name(init, file.symbols)
+    kept = [p for p in params.params if p.name.value != context]
+    keyword = [p for p in params.kwonly_params if p.name.value != context]
+    open_end = cst.Param(cst.Name("hparams"), cst.Annotation(cst.Name("Any")))
+    params = params.with_changes(
+        params=_without_commas(kept),
+        kwonly_params=_without_commas([*keyword, *names]),
+        star_arg=cst.ParamStar() if names and not _has_star(params) else params.star_arg,
+        star_kwarg=open_end if plan.is_open else params.star_kwarg,
+    )
+    if plan.is_open:
+        file.imports.add("from typing import Any")
+    body = _body(init, plan, file.symbols)
+    init = with_body(init.with_changes(params=params), body)
+    return _spread(init) if _is_long(init) else init
+
+
+def _is_long(init: cst.FunctionDef) -> bool:
+    header = code(init.with_changes(body=cst.IndentedBlock([]), leading_lines=[]))
+    return len(header.split("\n")[0]) > _LINE - _INDENT
+
+
+def _spread(init: cst.FunctionDef) -> cst.FunctionDef:
+    """With one parameter a line."""
+    line = cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace(" " * _INDENT))
+    comma = cst.Comma(whitespace_after=line)
+    end = cst.Comma(whitespace_after=line.with_changes(last_line=cst.SimpleWhitespace("")))
+    params = init.params
+    star = params.star_arg
+    keyword = [p.with_changes(comma=comma) for p in params.kwonly_params]
+    if keyword and params.star_kwarg is None:
+        keyword[-1] = keyword[-1].with_changes(comma=end)
+    params = params.with_changes(
+        params=[p.with_changes(comma=comma) for p in params.params],
+        star_arg=star.with_changes(comma=comma) if isinstance(star, cst.ParamStar) else star,
+        kwonly_params=keyword,
+    )
+    return init.with_changes(params=params, whitespace_before_params=line)
+
+
+def _has_star(params: cst.Parameters) -> bool:
+    return isinstance(params.star_arg, (cst.Param, cst.ParamStar))
+
+
+def _without_commas(params: list[cst.Param]) -> list[cst.Param]:
+    return [param.with_changes(comma=cst.MaybeSentinel.DEFAULT, star="") for param in params]
+
+
+def _context_name(init: cst.FunctionDef, symbols: Symbols) -> str:
+    originals = {
+        symbol.original.value
+        for name in find(init.body, cst.Name)
+        if (symbol := symbols.get(name)) is not None
+        and symbols.is_context(name)
+        and isinstance(symbol.original, cst.Name)
+    }
+    for param in init.params.params[1:]:
+        annotation = param.annotation and symbols.path(param.annotation.annotation)
+        if param.name.value in originals or (annotation or "").endswith("TrialContext"):
+            return param.name.value
+    named = [p.name.value for p in init.params.params[1:] if "context" in p.name.value]
+    return named[0] if named else ""
+
+
+def _parameters(plan: TrialPlan, file: File) -> list[cst.Param]:
+    if plan.is_open:
+        return []
+    made = [_parameter(name, plan.defaults.get(name), file) for name in plan.hparams]
+    for name in plan.arguments:
+        file.imports.add("from typing import Any")
+        annotation = cst.Annotation(cst.parse_expression("dict[str, Any]"))
+        made.append(cst.Param(cst.Name(name), annotation))
+    return sorted(made, key=lambda param: param.default is not None)
+
+
+def _parameter(name: str, default: Any, file: File) -> cst.Param:
+    kind = next((t for t in _TYPES if type(default) is t), None)
+    if kind is None:
+        file.imports.add("from typing import Any")
+        annotation = cst.parse_expression(_CONTAINERS.get(type(default), "Any"))
+        return cst.Param(cst.Name(name), cst.Annotation(annotation))
+    value = cst.parse_expression(_literal(default))
+    return cst.Param(cst.Name(name), cst.Annotation(cst.Name(kind.__name__)), default=value)
+
+
+def _literal(value: bool | float | str) -> str:
+    text = repr(value)
+    return f'"{text[1:-1]}"' if text[0] == "'" and '"' not in text else text
+
+
+def _body(init: cst.FunctionDef, plan: TrialPlan, symbols: Symbols) -> list[cst.BaseStatement]:
+    own = self_name(init)
+    body = [_passing_hparams(line, plan, symbols) for line in body_of(init)]
+    lines = [line for line in body if line is not None]
+    if not plan.is_root and plan.calls_init:
+        return lines
+    # a class that leaves the __init__ of its base out does so still
+    if plan.is_root:
+        text = f"super().__init__()\n{own}.save_hyperparameters()\n"
+    else:
+        text = f"pl.LightningModule.__init__({own})\n{own}.save_hyperparameters(hparams)\n"
+    if not plan.is_automatic:
+        text += f"{own}.automatic_optimization = False\n"
+    at = 1 if has_docstring(lines) else 0
+    return [*lines[:at], *statements(text), *lines[at:]]
+
+
+def _passing_hparams(
+    line: cst.BaseStatement, plan: TrialPlan, symbols: Symbols
+) -> cst.BaseStatement | None:
+    """A call of the base's ``__init__`` with hyperparameters instead of the context."""
+    call = call_of(line) if isinstance(simple(line), cst.Expr) else None
+    if call is None or not code(call.func).endswith(".__init__"):
+        return line
+    given = [arg for arg in call.args if not symbols.is_context(arg.value)]
+    if plan.is_root and (len(given) < len(call.args) or not call.args):
+        return None
+    if len(given) == len(call.args):
+        return line
+    hparams = cst.Arg(cst.Name("hparams"), star="**")
+    given = [arg.with_changes(comma=cst.MaybeSentinel.DEFAULT) for arg in given]
+    changed = line.with_deep_changes(call, args=[*given, hparams])
+    assert isinstance(changed, cst.BaseStatement)
+    return changed

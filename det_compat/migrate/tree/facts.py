@@ -1,0 +1,82 @@
+"""What the expressions of a file stand for, by where they are."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TypeAlias
+
+from det_compat.analysis.collect import collect
+from det_compat.analysis.inference import Inference
+from det_compat.analysis.relevant import is_relevant
+from det_compat.analysis.scopes import Code, Scope
+from det_compat.analysis.source import Source
+from det_compat.analysis.values import NOTHING, Instance, Values
+
+#: First line and column, last line and column: lines from 1, columns in characters from 0.
+Span: TypeAlias = tuple[int, int, int, int]
+
+
+class Facts:
+    """The values of the names and attributes of one file, and its classes."""
+
+    def __init__(self, code: Code, inference: Inference) -> None:
+        self._lines = [line.encode() for line in code.module.source.lines]
+        self._inference = inference
+        self._values = {
+            self._span(use.node): inference.evaluate(use.node, use.scope) for use in code.uses
+        }
+        self.classes = {
+            scope.node.lineno: scope
+            for scope in code.classes
+            if isinstance(scope.node, ast.ClassDef)
+        }
+
+    def values(self, span: Span) -> Values:
+        """What the expression at ``span`` may stand for."""
+        return self._values.get(span, NOTHING)
+
+    def is_trial(self, scope: Scope) -> bool:
+        """Whether a class is a trial class, or a base or mixin of one."""
+        hierarchy = self._inference.hierarchy
+        return any(hierarchy.is_trial(found) for found in (scope, *hierarchy.relatives(scope)))
+
+    def stands_for_trial(self, span: Span) -> bool:
+        """Whether the expression at ``span`` is a trial."""
+        found = self.values(span)
+        return bool(found) and all(
+            isinstance(value, Instance) and self.is_trial(value.scope) for value in found
+        )
+
+    def _span(self, node: ast.expr) -> Span:
+        start, end = node.lineno, node.end_lineno or node.lineno
+        return (
+            start,
+            self._characters(start, node.col_offset),
+            end,
+            self._characters(end, node.end_col_offset or 0),
+        )
+
+    def _characters(self, line: int, column: int) -> int:
+        if line > len(self._lines):
+            return column
+        return len(self._lines[line - 1][:column].decode(errors="ignore"))
+
+
+class Analysis:
+    """The inference over the files that are migrated together."""
+
+    def __init__(self, sources: Iterable[Source]) -> None:
+        relevant = [source for source in sources if is_relevant(source)]
+        self.inference = Inference([collect(source) for source in relevant])
+        self._codes = {code.module.source.path: code for code in self.inference.codes}
+
+    def code(self, path: Path) -> Code | None:
+        """What happens in a file; None if it has nothing to do with Determined."""
+        return self._codes.get(path)
+
+    def facts(self, path: Path) -> Facts | None:
+        """The facts of a file; None if it has nothing to do with Determined."""
+        code = self.code(path)
+        return None if code is None else Facts(code, self.inference)

@@ -1,0 +1,132 @@
+"""What is known of the shape of metrics without running anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import libcst as cst
+
+from det_compat.migrate.tree.syntax import argument, body_of, code, find
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_SCALAR_METHODS = _words("mean sum item max min norm prod std var numel size dim")
+_SCALAR_FUNCTIONS = _words("float int len round abs error_rate perf_counter time")
+_LOSSES = _words(
+    "cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss binary_cross_entropy kl_div "
+    "binary_cross_entropy_with_logits huber_loss"
+)
+_MANY = _words("stack cat concatenate tolist split")
+
+
+def assigned(method: cst.FunctionDef) -> dict[str, cst.BaseExpression | None]:
+    """What each local variable of a method is; None if it is set more than once."""
+    found: dict[str, cst.BaseExpression | None] = {}
+    for line in find(method.body, cst.Assign):
+        for target in line.targets:
+            names = [n.value for n in find(target.target, cst.Name)]
+            for name in names:
+                value = line.value if code(target.target) == name else None
+                found[name] = value if name not in found else None
+    for changed in find(method.body, cst.AugAssign):
+        found[code(changed.target)] = None
+    return found
+
+
+def is_scalar(
+    node: cst.BaseExpression, known: dict[str, cst.BaseExpression | None], deep: int = 5
+) -> bool:
+    """Whether a value is sure to be one number, a tensor of one element included."""
+    if isinstance(node, (cst.Integer, cst.Float)):
+        return True
+    if isinstance(node, cst.Name):
+        value = known.get(node.value)
+        return value is not None and deep > 0 and is_scalar(value, known, deep - 1)
+    if isinstance(node, cst.BinaryOperation):
+        return is_scalar(node.left, known, deep) and is_scalar(node.right, known, deep)
+    if isinstance(node, cst.UnaryOperation):
+        return is_scalar(node.expression, known, deep)
+    if isinstance(node, cst.Subscript):
+        return code(node) in ('losses["loss"]', "losses['loss']")
+    return isinstance(node, cst.Call) and _returns_scalar(node, known, deep)
+
+
+def _returns_scalar(call: cst.Call, known: dict[str, cst.BaseExpression | None], deep: int) -> bool:
+    name = code(call.func).rpartition(".")[2]
+    if isinstance(call.func, cst.Attribute):
+        if name in _SCALAR_METHODS and not call.args:
+            return True
+        if name in _LOSSES:
+            return argument(call, 99, "reduction") is None
+        return not call.args and is_scalar(call.func.value, known, deep)
+    return name in _SCALAR_FUNCTIONS or (
+        name in _LOSSES and argument(call, 99, "reduction") is None
+    )
+
+
+def is_many(
+    node: cst.BaseExpression, known: dict[str, cst.BaseExpression | None], deep: int = 5
+) -> bool:
+    """Whether a value is sure to be no single number: a list, or a tensor made of one."""
+    if isinstance(node, (cst.List, cst.Tuple, cst.ListComp)):
+        return True
+    if isinstance(node, cst.Name):
+        value = known.get(node.value)
+        return value is not None and deep > 0 and is_many(value, known, deep - 1)
+    if not isinstance(node, cst.Call):
+        return False
+    name = code(node.func).rpartition(".")[2]
+    reduction = argument(node, 99, "reduction")
+    if reduction is not None and name in _LOSSES:
+        return code(reduction).strip("\"'") == "none"
+    if name in ("tensor", "array", "as_tensor") and node.args:
+        return is_many(node.args[0].value, known, deep)
+    return name in _MANY
+
+
+def is_no_number(node: cst.BaseExpression) -> bool:
+    """Whether a value is sure to be a text, a dict or None."""
+    if isinstance(node, cst.Name):
+        return node.value == "None"
+    texts = (cst.SimpleString, cst.FormattedString, cst.ConcatenatedString)
+    return isinstance(node, (cst.Dict, cst.DictComp, *texts))
+
+
+def is_reduced_in_part(node: cst.BaseExpression) -> bool:
+    """Whether a value is a mean or sum over one dimension, which may leave others."""
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+        return False
+    is_reduction = node.func.attr.value in ("mean", "sum")
+    owner = code(node.func.value)
+    return is_reduction and len(node.args) == 1 and owner not in ("torch", "np", "numpy")
+
+
+def returned(method: cst.FunctionDef) -> list[cst.BaseExpression]:
+    """What a method returns, at each of its returns; variables as what they were set to."""
+    known = assigned(method)
+    values = [found.value for line in body_of(method) for found in find(line, cst.Return)]
+    return [_looked_up(value, known) for value in values if value is not None]
+
+
+def _looked_up(
+    node: cst.BaseExpression, known: dict[str, cst.BaseExpression | None]
+) -> cst.BaseExpression:
+    value = known.get(node.value) if isinstance(node, cst.Name) else None
+    return node if value is None else value
+
+
+def all_scalar(method: cst.FunctionDef) -> bool:
+    """Whether each metric of the dicts that a method returns is sure to be one number."""
+    known, dicts = assigned(method), returned(method)
+    if not dicts or not all(isinstance(found, cst.Dict) for found in dicts):
+        return False
+    return all(is_scalar(value, known) for value in _values(dicts))
+
+
+def _values(dicts: Iterable[cst.BaseExpression]) -> Iterable[cst.BaseExpression]:
+    for found in dicts:
+        for element in found.elements if isinstance(found, cst.Dict) else ():
+            yield element.value

@@ -1,0 +1,220 @@
+"""Averages and reductions of metrics, with the arithmetic of Determined 0.38.1."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from det_compat.errors import InvalidExperimentException
+from det_compat.pytorch.reducer import Reducer, as_reducer
+
+_NOT_AVERAGED = (ArithmeticError, AttributeError, RuntimeError, TypeError, ValueError)
+
+
+class Ranks(Protocol):
+    """What this module needs of a DistributedContext."""
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def gather(self, stuff: Any) -> list[Any] | None: ...
+
+
+def to_numpy(metrics: dict[str, Any]) -> dict[str, Any]:
+    """Replace each tensor in ``metrics`` by a NumPy array, in place, and return ``metrics``.
+
+    bfloat16, which NumPy lacks, becomes float32.
+    """
+    for name, value in metrics.items():
+        if isinstance(value, torch.Tensor):
+            metrics[name] = _array(value)
+    return metrics
+
+
+def _array(tensor: torch.Tensor) -> Any:
+    tensor = tensor.detach().cpu()
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+
+
+def is_scalar(value: Any) -> bool:
+    """Whether ``value`` is a number: Python's, NumPy's, or in an array of no dimensions."""
+    if isinstance(value, np.ndarray):
+        return value.ndim == 0 and np.issubdtype(value.dtype, np.number)
+    return isinstance(value, (int, float, np.number))
+
+
+def average_training_metrics(batches: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The mean of each metric over ``batches``, or None where it cannot be averaged.
+
+    None values are left out; a metric that is no scalar is averaged over all of its elements.
+
+    Raises:
+        ValueError: the batches differ in the names of their metrics.
+    """
+    _check_same_names(batches)
+    if not batches:
+        return {}
+    return {name: _average([batch[name] for batch in batches]) for name in batches[0]}
+
+
+def _average(values: list[Any]) -> Any:
+    try:
+        mean = _mean(values)
+        return mean.item() if hasattr(mean, "item") else mean
+    except _NOT_AVERAGED:
+        return None
+
+
+def _mean(values: list[Any]) -> Any:
+    array = np.array(values)
+    return np.mean(array[array != None])  # noqa: E711 (elementwise)
+
+
+def _check_same_names(batches: Sequence[Mapping[str, Any]]) -> None:
+    for index, metrics in enumerate(batches):
+        if differing := sorted(map(str, batches[0].keys() ^ metrics.keys())):
+            raise ValueError(
+                f"training metrics differ between batches: batch {index} of the reporting period "
+                f"has {sorted(map(str, metrics))}, batch 0 has {sorted(map(str, batches[0]))}; "
+                f"only one of them has {', '.join(differing)}. Return the same names from every "
+                "train_batch()."
+            )
+
+
+def combine_training_metrics(
+    distributed: Ranks, batches: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """On the chief the metrics of each batch averaged over ranks, on others those of their own.
+
+    ``batches`` are the metrics of this rank, by batch. What cannot be averaged is the chief's.
+
+    Raises:
+        ValueError: on the chief, if another rank lacks a batch or a metric that it has.
+    """
+    gathered = distributed.gather(batches)
+    return batches if gathered is None else average_over_ranks(gathered)
+
+
+def average_over_ranks(gathered: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The metrics of each batch averaged over ranks, of which ``gathered`` has a list each.
+
+    Raises:
+        ValueError: a rank lacks a batch or a metric that the first one with metrics has.
+    """
+    ranks = {rank: theirs for rank, theirs in enumerate(gathered) if theirs}
+    if len(gathered) < 2 or not ranks:
+        return gathered[0]
+    _check_ranks(ranks)
+    first = next(iter(ranks.values()))
+    arrays = {name for name, value in first[0].items() if isinstance(value, np.ndarray)}
+    return [
+        _average_ranks([theirs[index] for theirs in ranks.values()], arrays)
+        for index in range(len(first))
+    ]
+
+
+def _average_ranks(ranks: list[dict[str, Any]], arrays: set[str]) -> dict[str, Any]:
+    averaged = {}
+    for name, own in ranks[0].items():
+        try:
+            mean = _mean([theirs[name] for theirs in ranks])
+        except _NOT_AVERAGED:
+            averaged[name] = own
+        else:
+            averaged[name] = np.array(mean) if name in arrays else mean
+    return averaged
+
+
+def _check_ranks(ranks: dict[int, list[dict[str, Any]]]) -> None:
+    chief, first = next(iter(ranks.items()))
+    for rank, theirs in ranks.items():
+        if len(theirs) < len(first):
+            raise ValueError(
+                f"rank {rank} trained {len(theirs)} batches of a reporting period in which rank "
+                f"{chief} trained {len(first)}: every rank must train as many"
+            )
+        for index, (ours, other) in enumerate(zip(first, theirs)):  # noqa: B905
+            if missing := sorted(map(str, ours.keys() - other.keys())):
+                raise ValueError(
+                    f"training metrics differ between ranks: in batch {index} of the reporting "
+                    f"period rank {rank} lacks {', '.join(missing)}, which rank {chief} has. "
+                    "Return the same names from train_batch() on every rank."
+                )
+
+
+def expand_reducers(reducer: Any, names: Collection[str]) -> dict[str, Reducer]:
+    """A Reducer for each of ``names``, given one for all or a dict of them.
+
+    Raises:
+        InvalidExperimentException: the dict is not for exactly these names, or a reducer is none.
+    """
+    if isinstance(reducer, dict) and reducer.keys() != set(names):
+        raise InvalidExperimentException(
+            f"evaluation_reducer() returned reducers for {sorted(map(str, reducer))}, but the "
+            f"validation metrics are {sorted(map(str, names))}: return one pytorch.Reducer for "
+            "all, or a dict with one for each metric"
+        )
+    given = reducer if isinstance(reducer, dict) else dict.fromkeys(names, reducer)
+    return {name: _known_reducer(name, given[name]) for name in names}
+
+
+def _known_reducer(name: str, value: Any) -> Reducer:
+    reducer = as_reducer(value)
+    if reducer is None:
+        raise InvalidExperimentException(
+            f"evaluation_reducer() returned {value!r} for the metric {name!r}: return one of "
+            f"{', '.join(f'pytorch.{member}' for member in Reducer)}"
+        )
+    return reducer
+
+
+def reduce_validation_metrics(
+    distributed: Ranks, batches: Sequence[Mapping[str, Any]], reducers: Mapping[str, Reducer]
+) -> dict[str, Any]:
+    """On the chief the metrics of all batches of all ranks, on the others ``{}``.
+
+    ``batches`` are the metrics of this rank, by batch, through ``to_numpy``. The elements of a
+    metric that is no scalar are reduced with the batches, to a scalar. Averages over ranks are
+    weighted by their number of batches, as in Determined 0.38.1.
+
+    Raises:
+        ValueError: a metric cannot be reduced; NumPy's error is the cause.
+    """
+    own = {
+        name: _reduce(name, reducers[name], [batch[name] for batch in batches])
+        for name in (batches[0] if batches else ())
+    }
+    if distributed.size < 2:
+        return own
+    gathered = distributed.gather((own, len(batches)))
+    if gathered is None:
+        return {}
+    ranks = [(metrics, count) for metrics, count in gathered if count]
+    weights = [count for _, count in ranks]
+    return {
+        name: _reduce_values(reducers[name], [metrics[name] for metrics, _ in ranks], weights)
+        for name in (ranks[0][0] if ranks else ())
+    }
+
+
+def _reduce(name: str, reducer: Reducer, values: list[Any]) -> Any:
+    try:
+        return _reduce_values(reducer, np.stack(values, axis=0), None)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"the validation metric {name!r} cannot be reduced by {reducer}: {error}. Return "
+            "numbers or arrays of one shape from evaluate_batch(), or use context.wrap_reducer()."
+        ) from error
+
+
+def _reduce_values(reducer: Reducer, values: Any, weights: list[int] | None) -> Any:
+    if reducer is Reducer.AVG:
+        return np.average(values, weights=weights)
+    functions: dict[Reducer, Any] = {Reducer.SUM: np.sum, Reducer.MAX: np.max, Reducer.MIN: np.min}
+    return functions[reducer](values)

@@ -1,0 +1,122 @@
+"""``pytorch.init()``: the context of a script that trains with ``pytorch.Trainer``."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import random
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from det_compat import core
+from det_compat.core.tensorboard_path import (
+    new_tensorboard_path,
+    shared_tensorboard_path,
+    tensorboard_path_is,
+)
+from det_compat.errors import InvalidHP
+from det_compat.fit.checkpoints import task_checkpoints
+from det_compat.pytorch.context.settings import experiment_seed
+from det_compat.pytorch.context.trial_context import PyTorchTrialContext
+from det_compat.script.task import Task, current_task
+
+logger = logging.getLogger("determined.pytorch")
+
+
+@contextlib.contextmanager
+def init(
+    *,
+    hparams: dict[str, Any] | None = None,
+    exp_conf: dict[str, Any] | None = None,
+    distributed: core.DistributedContext | None = None,
+    aggregation_frequency: int = 1,
+    enable_tensorboard_logging: bool = True,
+) -> Iterator[PyTorchTrialContext]:
+    """The context to build a trial with and to train it in.
+
+    Under torchrun the ranks are taken from its environment and the process group is made, as on a
+    Determined cluster. Where ``distributed`` is given, the script may make the process group
+    itself; otherwise it is made when it is first needed. A ``det.InvalidHP`` that reaches the end
+    of the block ends the process with exit status 0, as in Determined 0.38.1.
+
+    In a script that ``det-compat fit`` runs, the experiment config and the seed are the task's, and
+    all random number generators are seeded, as on a cluster.
+
+    Args:
+        hparams: hyperparameters.
+        exp_conf: the experiment config.
+        distributed: ranks, where torchrun's environment does not tell them.
+        aggregation_frequency: batches over which gradients are accumulated.
+        enable_tensorboard_logging: whether metrics are logged to TensorBoard.
+    """
+    if distributed is None and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        distributed = core.DistributedContext.from_torch_distributed()
+        distributed.init_process_group()
+    distributed = distributed or core.DummyDistributedContext()
+    task = current_task()
+    if task is not None:
+        exp_conf = task.config
+        _set_random_seeds(task.trial_seed)
+    with contextlib.closing(distributed):
+        path = _tensorboard_path(distributed, task)
+        context = PyTorchTrialContext(
+            core_context=core.Context(
+                checkpoint=None if task is None else task_checkpoints(task),
+                distributed=distributed,
+                train=_searched_train_context(distributed, task, path),
+                tensorboard_path=path,
+            ),
+            trial_seed=experiment_seed(exp_conf) if task is None else task.trial_seed,
+            hparams=hparams,
+            slots_per_trial=distributed.size,
+            num_gpus=torch.cuda.device_count(),
+            exp_conf=exp_conf,
+            aggregation_frequency=aggregation_frequency,
+            steps_completed=0 if task is None else task.steps_completed,
+            managed_training=True,
+            debug_enabled=task is not None and bool(task.config.get("debug")),
+            enable_tensorboard_logging=enable_tensorboard_logging,
+        )
+        with tensorboard_path_is(path), _exit_on_invalid_hp(context):
+            try:
+                yield context
+            finally:
+                context.close_tensorboard_writer()
+
+
+def _tensorboard_path(distributed: core.DistributedContext, task: Task | None) -> Path:
+    if task is not None:
+        return Path(task.run_dir) / "tensorboard"
+    return new_tensorboard_path() if distributed.size == 1 else shared_tensorboard_path()
+
+
+def _searched_train_context(
+    distributed: core.DistributedContext, task: Task | None, path: Path
+) -> core.TrainContext | None:
+    if task is None or task.search is None or distributed.rank != 0:
+        return None
+    from det_compat.search.script_reports import SearchedTrainContext
+
+    return SearchedTrainContext(path, task.search)
+
+
+def _set_random_seeds(seed: int) -> None:
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+@contextlib.contextmanager
+def _exit_on_invalid_hp(context: PyTorchTrialContext) -> Iterator[None]:
+    try:
+        yield
+    except InvalidHP as error:
+        context._core.train.report_early_exit(core.EarlyExitReason.INVALID_HP)
+        logger.info(f"the trial raised InvalidHP ({error}); exiting with status 0")
+        sys.exit(0)

@@ -1,0 +1,1 @@
+"""Scripts that run as ``python`` would run them, with ``determined`` aliased."""

@@ -1,0 +1,173 @@
+"""What a search does, from its experiment config."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from det_compat.config.experiment import ExperimentConfig
+from det_compat.config.hyperparameters import Hyperparameters, Log, batch_size
+from det_compat.config.lengths import Length, Unit
+from det_compat.search.errors import SearchError
+from det_compat.search.searchers.brackets import Bracket, brackets
+from det_compat.search.searchers.sampling import grid, sample
+
+
+@dataclass(frozen=True)
+class SearchPlan:
+    """A search; it holds none of the secrets that an experiment config may have.
+
+    Attributes:
+        name: of the experiment, "search" if it has none.
+        brackets: see ``Bracket``.
+        divisor: one trial in so many goes on from a rung.
+        unit: what the rungs count.
+        time_metric: the metric that counts them, if the unit is the script's own.
+        metric, smaller_is_better: what trials are compared by.
+        space: the hyperparameters.
+        points: of a grid, in the order in which they are tried; None if they are drawn.
+        seed: what draws depend on.
+        slots: devices a trial.
+        is_script: whether a trial is a script, which starts its processes itself.
+        max_restarts: how often a trial that dies is started again.
+        notes: what a user of an older searcher should know.
+    """
+
+    name: str
+    brackets: tuple[Bracket, ...]
+    divisor: float
+    unit: Unit
+    time_metric: str | None
+    metric: str
+    smaller_is_better: bool
+    space: Hyperparameters
+    points: tuple[dict[str, Any], ...] | None
+    seed: int
+    slots: int
+    max_restarts: int
+    is_script: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def mode(self) -> str:
+        """What Ray Tune calls ``smaller_is_better``: min or max."""
+        return "min" if self.smaller_is_better else "max"
+
+    @property
+    def max_trials(self) -> int:
+        """Trials in all brackets."""
+        return sum(bracket.max_trials for bracket in self.brackets)
+
+    @property
+    def processes(self) -> int:
+        """Processes a trial that the search starts: one for each slot, or a script."""
+        return 1 if self.is_script else max(self.slots, 1)
+
+    @property
+    def logarithmic(self) -> set[str]:
+        """The hyperparameters that are searched on a logarithmic scale, by dotted name."""
+        return {name for name, item in self.space.ranges().items() if isinstance(item, Log)}
+
+    def hparams(self, index: int) -> dict[str, Any]:
+        """The hyperparameters of trial ``index``."""
+        if self.points is not None:
+            return copy.deepcopy(self.points[index])
+        return copy.deepcopy(sample(self.space, self.seed, index))
+
+    def rungs_reached(
+        self, bracket: int, batches: int, metrics: Mapping[str, Any], hparams: Mapping[str, Any]
+    ) -> int:
+        """How many rungs of ``bracket`` a trial has reached.
+
+        Raises:
+            SearchError: ``metrics`` has not what the unit is counted by.
+        """
+        rungs = self.brackets[bracket].rungs
+        if not rungs:
+            return 0
+        if self.unit is Unit.RECORDS:
+            size = batch_size(hparams, self.slots)
+            in_batches = [Length(rung, self.unit).batches(size) for rung in rungs]
+            return sum(rung <= batches for rung in in_batches)
+        done = batches if self.unit is Unit.BATCHES else self._counted(metrics)
+        return sum(rung <= done for rung in rungs)
+
+    def _counted(self, metrics: Mapping[str, Any]) -> float:
+        name = self.time_metric or self.unit.value
+        count = metrics.get(name)
+        if not isinstance(count, (int, float)):
+            raise SearchError(
+                f"the trial reports no number {name!r}, by which the search counts its length: its "
+                f"validation metrics are {', '.join(map(str, metrics)) or 'none'}"
+            )
+        return count
+
+    def rungs_of(self, bracket: int) -> tuple[Length, ...]:
+        """The rungs of ``bracket`` as lengths: where a trial has to validate."""
+        return tuple(Length(rung, self.unit) for rung in self.brackets[bracket].rungs)
+
+
+def plan_search(config: ExperimentConfig, seed: int) -> SearchPlan:
+    """The search that ``config`` asks for.
+
+    Args:
+        config: an experiment config.
+        seed: for the draws, if the config has no ``reproducibility.experiment_seed``.
+
+    Raises:
+        SearchError: it cannot be run.
+    """
+    searcher = config.searcher
+    if not searcher.metric:
+        raise SearchError("the config names no searcher.metric to compare trials by")
+    is_grid = searcher.name == "grid"
+    points = tuple(reversed(grid(config.hyperparameters))) if is_grid else None
+    is_script = config.entrypoint is not None and config.entrypoint.trial is None
+    found = brackets(searcher, len(points or ()), is_script=is_script)
+    length = searcher.max_length
+    if length is not None and length.unit is Unit.CUSTOM and searcher.time_metric is None:
+        # the message says what to write
+        _refuse_bare(length)
+    return SearchPlan(
+        name=config.name or "search",
+        brackets=found,
+        divisor=searcher.divisor,
+        unit=Unit.CUSTOM if length is None else length.unit,
+        time_metric=searcher.time_metric,
+        metric=searcher.metric,
+        smaller_is_better=searcher.smaller_is_better,
+        space=config.hyperparameters,
+        points=points,
+        seed=seed if config.seed is None else config.seed,
+        slots=config.slots_per_trial,
+        max_restarts=config.max_restarts,
+        is_script=is_script,
+        notes=config.notes,
+    )
+
+
+def _refuse_bare(length: Length) -> None:
+    try:
+        length.period()
+    except ValueError as error:
+        raise SearchError(f"searcher.max_length: {error}") from None
+
+
+def trial_config(
+    config: Mapping[str, Any], hparams: Mapping[str, Any], seed: int
+) -> dict[str, Any]:
+    """The experiment config of one trial of the search ``config``: it trains once."""
+    single = copy.deepcopy(dict(config))
+    searcher = single["searcher"]
+    kept = ("metric", "smaller_is_better", "max_length", "max_time", "time_metric")
+    single["searcher"] = {"name": "single", **{k: searcher[k] for k in kept if k in searcher}}
+    single["hyperparameters"] = {
+        # as constants, whatever is in them
+        name: {"type": "const", "val": value}
+        for name, value in hparams.items()
+    }
+    reproducibility = single.get("reproducibility") or {}
+    single["reproducibility"] = {**reproducibility, "experiment_seed": seed}
+    return single

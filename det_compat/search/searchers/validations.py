@@ -1,0 +1,48 @@
+"""When a trial of a search validates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+
+from det_compat.config.lengths import Length, Unit
+from det_compat.pytorch.train_unit import Epoch, TrainUnit
+
+
+class RungsToo(Container[int]):
+    """The batches after which a trial validates: those of its own period, and those of the rungs.
+
+    Args:
+        period: the trial's own.
+        rungs: of its bracket; those in a unit of the script's own are the script's matter.
+        batch_size: records in a batch over all processes, if that is known.
+        epoch_batches: returns the batches in an epoch, which are known when training starts.
+    """
+
+    def __init__(
+        self,
+        period: TrainUnit,
+        rungs: Sequence[Length],
+        batch_size: int | None,
+        epoch_batches: Callable[[], int],
+    ) -> None:
+        self._period = period
+        self._rungs = [rung for rung in rungs if rung.unit is not Unit.CUSTOM]
+        self._batch_size = batch_size
+        self._epoch_batches = epoch_batches
+        self._at: frozenset[int] = frozenset()
+
+    def __contains__(self, batches: object) -> bool:
+        if not isinstance(batches, int):
+            return False
+        if not self._at:
+            self._at = frozenset(map(self._batches, self._rungs))
+        return batches in self._at or self._is_due(batches)
+
+    def _batches(self, rung: Length) -> int:
+        return rung.batches(self._batch_size, epoch_batches=self._epoch_batches())
+
+    def _is_due(self, batches: int) -> bool:
+        if not isinstance(self._period, Epoch):
+            return self._period.should_stop(batches)
+        epochs, rest = divmod(batches, self._epoch_batches())
+        return rest == 0 and self._period.should_stop(epochs)

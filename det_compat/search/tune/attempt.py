@@ -1,0 +1,188 @@
+"""What each process of a trial does: it trains, reports, and notes how the trial ended."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from det_compat.config.errors import ConfigError
+from det_compat.config.lengths import Length
+from det_compat.errors import InvalidHP
+from det_compat.fit.errors import FitError
+from det_compat.search.errors import SearchError
+from det_compat.search.records import Report, SearchFolder, Status, TrialRecord
+from det_compat.search.searchers.plan import SearchPlan, trial_config
+from det_compat.search.searchers.sampling import trial_seed
+
+#: ``report(batches, metrics, checkpoint)`` after a validation, ``checkpoint`` being the path of one
+#: of that moment or None. It may not return: the search may stop the trial there.
+ReportFunction = Callable[[int, dict[str, Any], str | None], None]
+
+TRAINER = "det_compat.adapters.experiment.search_trial:train_one"
+SCRIPT_TRAINER = "det_compat.search.script_trial:train_one"
+
+# training again would end in the same way
+_TO_MEND = (ConfigError, FitError, SearchError)
+
+
+class TrainOne(Protocol):
+    """What trains one trial from its start, or from a checkpoint, to its end.
+
+    A trial class of several slots is trained by as many processes, each of which calls it. They
+    have ``torch.distributed`` set up, and the one of rank 0 reports.
+
+    Raises:
+        det_compat.InvalidHP: the hyperparameters cannot be used.
+    """
+
+    def __call__(
+        self,
+        config: dict[str, Any],
+        run_dir: Path,
+        report: ReportFunction,
+        resume_from: str | None,
+        *,
+        model_dir: Path,
+        validate_at: Sequence[Length],
+    ) -> None:
+        """Train.
+
+        Args:
+            config: the experiment config of the trial: a single run with constants.
+            run_dir: where the trial may write.
+            report: called after every validation, as soon as its checkpoint is complete. The
+                metrics have ``epochs``, the number of epochs trained, next to the trial's own.
+            resume_from: a checkpoint that was reported earlier.
+            model_dir: where the entrypoint is imported from.
+            validate_at: lengths at which the trial validates, next to what its config says.
+        """
+
+
+@dataclass(frozen=True)
+class TrialTask:
+    """What the processes of all trials are given.
+
+    Attributes:
+        plan: of the search.
+        config: the experiment config, secrets included: it is passed on in memory only.
+        folder: of the search, which all machines of a cluster see.
+        model_dir: where the entrypoint is imported from.
+        train_one: a function, or ``module:function``.
+    """
+
+    plan: SearchPlan
+    config: dict[str, Any]
+    folder: SearchFolder
+    model_dir: Path
+    train_one: TrainOne | str
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One start of a trial, which is the same in all of its processes.
+
+    Attributes:
+        task: of the search.
+        index, bracket, hparams: of the trial.
+        resume_from: the checkpoint to go on from.
+    """
+
+    task: TrialTask
+    index: int
+    bracket: int
+    hparams: dict[str, Any]
+    resume_from: str | None
+
+    @property
+    def record(self) -> TrialRecord:
+        """The trial's record."""
+        return self.task.folder.trial(self.index)
+
+    def train(self, tell: Callable[[Report], None]) -> None:
+        """Train the trial, and let ``tell`` know of each validation.
+
+        Raises:
+            Exception: whatever ended the training. If it was the hyperparameters, or what training
+                again would not change, the record says how the trial ended.
+        """
+        plan, record = self.task.plan, self.record
+        try:
+            _trainer(self.task.train_one)(
+                trial_config(self.task.config, self.hparams, trial_seed(plan.seed, self.index)),
+                record.folder,
+                functools.partial(self._report, tell),
+                self.resume_from,
+                model_dir=self.task.model_dir,
+                validate_at=plan.rungs_of(self.bracket),
+            )
+        except InvalidHP as error:
+            record.finish(Status.INVALID_HP, str(error))
+            raise
+        except _TO_MEND as error:
+            record.finish(Status.ERROR, str(error))
+            print(f"det-compat: {error}", file=sys.stderr)
+            raise
+        except BaseException:
+            record.note_error(traceback.format_exc())
+            traceback.print_exc()
+            raise
+
+    def _report(
+        self,
+        tell: Callable[[Report], None],
+        batches: int,
+        metrics: dict[str, Any],
+        checkpoint: str | os.PathLike[str] | None,
+    ) -> None:
+        plan = self.task.plan
+        value = _number(metrics, plan.metric)
+        scalars = {name: it for name, it in metrics.items() if isinstance(it, (int, float, str))}
+        report = Report(
+            batches=batches,
+            rungs=plan.rungs_reached(self.bracket, batches, metrics, self.hparams),
+            metric=value,
+            metrics=scalars,
+            checkpoint=None if checkpoint is None else os.fspath(checkpoint),
+        )
+        self.record.append(report)
+        tell(report)
+
+
+def log_to(file: Path) -> None:
+    """Send what this process writes, native libraries included, to the trial's own log."""
+    # Tune's log_to_file puts an object in the place of sys.stderr that has not even isatty()
+    with file.open("ab") as log:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+
+
+def _trainer(train_one: TrainOne | str) -> TrainOne:
+    if not isinstance(train_one, str):
+        return train_one
+    module, _, name = train_one.partition(":")
+    trainer: TrainOne = getattr(importlib.import_module(module), name)
+    return trainer
+
+
+def _number(metrics: dict[str, Any], name: str) -> float:
+    if name not in metrics:
+        known = ", ".join(sorted(map(str, metrics))) or "none"
+        raise SearchError(
+            f"the trial reports no metric {name!r}: its validation metrics are {known}. Set "
+            "searcher.metric to one of them, or report it"
+        )
+    try:
+        return float(metrics[name])
+    except (TypeError, ValueError):
+        raise SearchError(f"the trial's metric {name!r} is no number: {metrics[name]!r}") from None

@@ -1,0 +1,181 @@
+"""Runs a search on Ray Tune."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import os
+import socket
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import ray
+from ray import tune
+
+from det_compat.search.errors import SearchError
+from det_compat.search.searchers.plan import SearchPlan
+from det_compat.search.tune.attempt import TrialTask
+from det_compat.search.tune.live import LiveTable
+from det_compat.search.tune.scheduler import BracketScheduler
+from det_compat.search.tune.suggestions import Suggestions
+from det_compat.search.tune.trial import run_trial
+
+if TYPE_CHECKING:
+    from ray.tune import ResultGrid
+
+_CHECKOUT = str(Path(__file__).resolve().parents[2])
+_ENVIRONMENT = {
+    # a trial that never validates has none
+    "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
+    # seconds between two notes of the state of the search, to go on from
+    "TUNE_GLOBAL_CHECKPOINT_S": "2",
+    "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
+    # relative paths in a trial's code are those of its own folder
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    # the reporters whose place LiveTable takes; the newer ones cannot be silenced
+    "RAY_AIR_NEW_OUTPUT": "0",
+}
+#: Where there is no dashboard, Ray Train finds out at once, and not after 12 seconds a trial.
+NO_DASHBOARD = {"RAY_API_SERVER_ADDRESS": "http://127.0.0.1:9"}
+_PATIENCE = 10  # seconds
+# bytes: Tune takes no empty reservation
+_NEXT_TO_NOTHING = {"memory": 2.0**20}
+
+
+def run_search(task: TrialTask, *, is_resumed: bool, address: str | None) -> ResultGrid:
+    """Run the search of ``task``, or go on with it.
+
+    Args:
+        task: what to do, and in which folder.
+        is_resumed: whether the folder has an interrupted search.
+        address: of a Ray cluster; None for this machine, or for the Ray that this process is
+            connected to already.
+
+    Raises:
+        SearchError: no machine can run a trial.
+    """
+    with _environment(), _quiet(), _connected(address):
+        resources, at_once = _resources(task.plan)
+        train = tune.with_resources(functools.partial(run_trial, task=task), resources)
+        return _tuner(task, train, at_once, is_resumed=is_resumed).fit()
+
+
+def _tuner(task: TrialTask, train: Any, at_once: int | None, *, is_resumed: bool) -> tune.Tuner:
+    path = task.folder.path / "tune"
+    if is_resumed and tune.Tuner.can_restore(str(path)):
+        return tune.Tuner.restore(str(path), trainable=train, resume_unfinished=True)
+    plan = task.plan
+    return tune.Tuner(
+        train,
+        tune_config=tune.TuneConfig(
+            metric=plan.metric,
+            mode=plan.mode,
+            search_alg=Suggestions(plan, task.folder),
+            scheduler=BracketScheduler(plan, task.folder),
+            num_samples=-1,
+            max_concurrent_trials=at_once,
+            reuse_actors=False,
+            trial_name_creator=_name,
+            trial_dirname_creator=_name,
+        ),
+        run_config=tune.RunConfig(
+            name="tune",
+            storage_path=str(task.folder.path),
+            callbacks=[LiveTable(plan, task.folder)],
+            failure_config=tune.FailureConfig(max_failures=plan.max_restarts),
+            verbose=0,
+        ),
+    )
+
+
+def _name(trial: Any) -> str:
+    return f"trial_{trial.config['trial']['index']:04d}"
+
+
+@contextlib.contextmanager
+def _environment() -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in _ENVIRONMENT}
+    os.environ.update({k: v for k, v in _ENVIRONMENT.items() if before[k] is None})
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Leave it to LiveTable to tell of trials that fail, and to us how to connect."""
+    loggers = {"ray": logging.ERROR, "ray.tune": logging.CRITICAL}
+    before = {name: logging.getLogger(name).level for name in loggers}
+    for name, level in loggers.items():
+        logging.getLogger(name).setLevel(level)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            yield
+    finally:
+        for name, level in before.items():
+            logging.getLogger(name).setLevel(level)
+
+
+@contextlib.contextmanager
+def _connected(address: str | None) -> Iterator[None]:
+    """Ray, started for the block unless the process has it already."""
+    if ray.is_initialized():
+        yield
+        return
+    variables = {"PYTHONPATH": os.pathsep.join(filter(None, [_CHECKOUT, os.getenv("PYTHONPATH")]))}
+    if address is None:
+        variables |= NO_DASHBOARD
+    try:
+        _check_reachable(address)
+        ray.init(
+            address=address or "local",
+            include_dashboard=None if address else False,
+            log_to_driver=False,
+            configure_logging=False,
+            runtime_env={"env_vars": variables},
+        )
+    except (ConnectionError, TimeoutError, socket.gaierror) as error:
+        raise SearchError(
+            f"cannot connect to a Ray cluster at {address}: {error}. See whether it runs (`ray "
+            f"status --address {address}`); one that was started with a token wants "
+            "RAY_AUTH_MODE=token here too"
+        ) from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _check_reachable(address: str | None) -> None:
+    """Raise OSError if nothing answers at ``address``; Ray would try for minutes."""
+    host, _, port = (address or "").rpartition("://")[2].rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
+
+
+def _resources(plan: SearchPlan) -> tuple[dict[str, float], int | None]:
+    """What Tune reserves for a trial, and how many trials there may be at once.
+
+    Ray Train reserves what the processes of a trial of several slots need: for such a trial Tune
+    reserves next to nothing, and the number of trials is limited to those that have a place.
+    """
+    total = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    kind = "GPU" if plan.slots > 0 and total.get("GPU", 0) > 0 else "CPU"
+    devices = max(plan.slots, 1)
+    places = int(total.get(kind, 0)) // devices
+    if places == 0:
+        raise SearchError(
+            f"resources.slots_per_trial is {plan.slots}, and there are {total.get(kind, 0):g} "
+            f"{'GPUs' if kind == 'GPU' else 'CPU cores'}: lower it, or pass --address of a Ray "
+            "cluster"
+        )
+    if plan.processes > 1:
+        return _NEXT_TO_NOTHING, places
+    return ({"CPU": 1, "GPU": devices} if kind == "GPU" else {"CPU": devices}), None

@@ -1,0 +1,80 @@
+"""The trials of a search while it runs."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from ray.tune.progress_reporter import TrialProgressCallback
+
+from det_compat.search.records import SearchFolder, Status
+from det_compat.search.searchers.plan import SearchPlan
+from det_compat.search.tables import progress_line, progress_table
+
+_PERIOD = 0.5  # seconds
+
+
+class LiveTable(TrialProgressCallback):
+    """Shows a table in a terminal, and elsewhere a line for each trial that ends.
+
+    Where there is a TrialProgressCallback, Tune adds none of its own.
+    """
+
+    def __init__(self, plan: SearchPlan, folder: SearchFolder) -> None:
+        super().__init__()
+        self._plan = plan
+        self._folder = folder
+        self._live: Any = None
+        self._shown_at = 0.0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_live": None}
+
+    def setup(self, *args: Any, **info: Any) -> None:
+        if sys.stdout.isatty():
+            from rich.live import Live
+
+            self._live = Live(refresh_per_second=2)
+            self._live.start()
+
+    def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
+        if self._live is not None and time.monotonic() > self._shown_at + _PERIOD:
+            self._shown_at = time.monotonic()
+            self._show(trials)
+
+    def on_trial_result(self, *args: Any, **info: Any) -> None:
+        pass
+
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        self._end(trial)
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        self._end(trial)
+
+    def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
+        if self._live is not None:
+            self._show(trials)
+            self._live.stop()
+            self._live = None
+
+    def _show(self, trials: list[Any]) -> None:
+        self._live.update(progress_table(self._plan, map(self._row, trials)))
+
+    def _row(self, trial: Any) -> dict[str, Any]:
+        index = trial.config["trial"]["index"]
+        record = self._folder.trial(index)
+        status = record.status
+        result = trial.last_result or {}
+        return {
+            "trial": index,
+            "hparams": trial.config["hparams"],
+            "status": trial.status.lower() if status is Status.UNFINISHED else status.value,
+            "batches": result.get("batches", 0),
+            "metric": result.get(self._plan.metric),
+            "reason": record.reason,
+        }
+
+    def _end(self, trial: Any) -> None:
+        if self._live is None:
+            print(progress_line(self._plan, self._row(trial)), flush=True)

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from det_compat.adapters.data.loader_workers import with_lasting_workers
+from tests.fresh_python import python
+
+
+class Pids(Dataset[Any]):
+    def __len__(self) -> int:
+        return 6
+
+    def __getitem__(self, index: int) -> int:
+        return os.getpid()
+
+
+def mark(worker_id: int) -> None:
+    torch.manual_seed(worker_id)
+
+
+def test_a_loader_without_workers_is_left_as_it_is() -> None:
+    loader = DataLoader(Pids())
+    assert with_lasting_workers(loader) is loader
+    assert with_lasting_workers([1]) == [1]
+
+
+@pytest.mark.parametrize("context", [None, "spawn"])
+def test_workers_outlive_sigterm_and_end_with_the_loader(context: Any) -> None:
+    loader = DataLoader(Pids(), num_workers=1, worker_init_fn=mark, multiprocessing_context=context)
+    lasting = with_lasting_workers(loader)
+    assert loader.worker_init_fn is mark
+    iterator = iter(lasting)
+    pid = int(next(iterator))
+    os.kill(pid, signal.SIGTERM)
+    time.sleep(0.2)
+    assert [int(found) for found in iterator] == [pid] * 5
+    del iterator
+    for _ in range(100):
+        if not alive(pid):
+            return
+        time.sleep(0.1)
+    raise AssertionError("the worker goes on")
+
+
+EXITS = """
+from torch.utils.data import DataLoader
+from det_compat.adapters.data.loader_workers import with_lasting_workers
+
+if __name__ == "__main__":
+    iterator = iter(with_lasting_workers(DataLoader([1, 2], num_workers=1, {arguments})))
+    next(iterator)
+    __import__("sys").referred_to = iterator
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments", ["", "persistent_workers=True", "multiprocessing_context='spawn'"]
+)
+def test_a_process_exits_whose_loader_is_still_referred_to(tmp_path: Path, arguments: str) -> None:
+    (tmp_path / "script.py").write_text(EXITS.format(arguments=arguments))
+    done = python("script.py", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

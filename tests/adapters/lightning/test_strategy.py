@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from pytorch_lightning.accelerators import CPUAccelerator
+from pytorch_lightning.strategies import SingleDeviceStrategy, Strategy
+
+from det_compat import to_lightning
+from det_compat.errors import InvalidExperimentException
+from tests.adapters.trials import Linear, rows, trainer
+from tests.adapters.two_ranks import Asks
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the script on two ranks has left its results; it runs once, for all test processes."""
+    base = tmp_path_factory.getbasetemp()
+    path = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "two_ranks"
+    try:
+        path.mkdir()
+    except FileExistsError:
+        wait_for(path / "stderr")
+    else:
+        run_script(path)
+    assert (path / "stderr").read_text().startswith("exit status 0"), (path / "stderr").read_text()
+    return path
+
+
+def run_script(path: Path) -> None:
+    # A rank that waits for the other forever is a failure, not a timeout of the test run.
+    done = subprocess.run(
+        ["timeout", "200", sys.executable, "-m", "tests.adapters.two_ranks", str(path)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    written = path / "stderr.part"
+    written.write_text(f"exit status {done.returncode}\n{done.stderr[-4000:]}")
+    written.rename(path / "stderr")
+
+
+def wait_for(file: Path) -> None:
+    end = time.monotonic() + 220
+    while not file.exists():
+        assert time.monotonic() < end, f"the other test process has not written {file}"
+        time.sleep(0.2)
+
+
+def on_both(folder: Path, case: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    found = [json.loads((folder / f"rank{rank}.json").read_text())[case] for rank in (0, 1)]
+    for result in found:
+        assert "failed" not in result, result["failed"]
+    return found[0], found[1]
+
+
+def test_a_gan_trains_with_plain_ddp(folder: Path) -> None:
+    first, second = on_both(folder, "gan")
+    assert first["seen"] == [0, 2, 2]
+    assert second["seen"] == [1, 2, 2]
+    assert first["weights"] == second["weights"]
+    assert first["metrics"] == second["metrics"]
+    assert first["step"] == second["step"] == 8
+
+
+def test_each_model_is_in_its_own_ddp_and_the_module_in_none(folder: Path) -> None:
+    for result in on_both(folder, "gan"):
+        assert result["types"] == ["TrialDDP", "TrialDDP"]
+        assert result["inner"] == ["Sequential", "Linear"]
+        assert not result["strategy_model"]
+
+
+def test_a_checkpoint_of_two_ranks_is_read_on_one(folder: Path) -> None:
+    first, _ = on_both(folder, "gan")
+    module = to_lightning(Asks).load_from_checkpoint(folder / "gan.ckpt")
+    restored = {name: tensor.tolist() for name, tensor in module.state_dict().items()}
+    assert restored == first["weights"]
+
+
+def test_keyword_arguments_of_the_strategy_reach_ddp(folder: Path) -> None:
+    for result in on_both(folder, "ddp_keyword_arguments"):
+        assert result == {"find_unused_parameters": True, "bucket_bytes_cap": 3 * 2**20}
+
+
+def test_the_comm_hook_of_the_strategy_reaches_ddp(folder: Path) -> None:
+    first, second = on_both(folder, "comm_hook")
+    assert first["calls"] == second["calls"] == 4
+    assert first["weights"] == second["weights"]
+
+
+@pytest.mark.parametrize(
+    ("case", "calls"), [("sync_when_accumulating", 4), ("no_sync_when_accumulating", 2)]
+)
+def test_all_reduces_under_aggregation(folder: Path, case: str, calls: int) -> None:
+    first, second = on_both(folder, case)
+    assert first["calls"] == second["calls"] == calls
+    assert first["weights"] == second["weights"]
+
+
+def test_both_ways_to_accumulate_train_the_same_but_for_rounding(folder: Path) -> None:
+    with_sync, _ = on_both(folder, "sync_when_accumulating")
+    without, _ = on_both(folder, "no_sync_when_accumulating")
+    for name, value in with_sync["weights"].items():
+        assert torch.allclose(torch.tensor(value), torch.tensor(without["weights"][name]))
+
+
+def test_uneven_validation_data_with_batch_norm(folder: Path) -> None:
+    first, second = on_both(folder, "uneven_validation")
+    assert first["evaluated"] == [0, 1] * 3
+    assert second["evaluated"] == [0] * 3
+    assert first["metrics"] == second["metrics"]
+    assert first["metrics"]["rows"] == 6
+    assert first["alone"] == second["alone"]
+    assert first["alone"]["validation_loss"] == pytest.approx(first["metrics"]["validation_loss"])
+
+
+def test_full_dataset_is_evaluated_by_the_chief_alone(folder: Path) -> None:
+    first, second = on_both(folder, "full_dataset")
+    assert first["rows"] == [8, 8]
+    assert second["rows"] == []
+    assert first["metrics"] == second["metrics"]
+    assert "full_loss" in first["metrics"]
+    assert first["parameters"] == second["parameters"]
+
+
+def test_a_loss_and_a_frozen_model_can_be_wrapped(folder: Path) -> None:
+    for result in on_both(folder, "wraps_others"):
+        assert result["types"] == ["TrialDDP", "MSELoss", "Linear"]
+
+
+def test_a_batch_size_that_does_not_divide_by_the_ranks(folder: Path) -> None:
+    for result in on_both(folder, "indivisible_batch_size"):
+        assert result["error"] == "InvalidExperimentException"
+        assert (
+            "global_batch_size=5 does not divide by the number of slots (ranks), 2"
+            in (result["message"])
+        )
+
+
+# One rank
+
+
+class OwnStrategy(SingleDeviceStrategy):
+    """A strategy of the user's."""
+
+
+def test_a_subclass_of_a_strategy_that_goes_with_a_trial() -> None:
+    module = to_lightning(Linear)(hparams={})
+    trainer(strategy=OwnStrategy(torch.device("cpu"))).fit(module)
+    assert module.trial.trained == [0, 1, 2, 3]
+
+
+class OtherStrategy(Strategy):
+    """A strategy that shards models, say."""
+
+    def __init__(self) -> None:
+        super().__init__(accelerator=CPUAccelerator())
+
+    @property
+    def root_device(self) -> torch.device:
+        return torch.device("cpu")
+
+    @property
+    def is_global_zero(self) -> bool:
+        return True
+
+    def model_to_device(self) -> None: ...
+
+    def barrier(self, name: str | None = None) -> None: ...
+
+    def broadcast(self, obj: Any, src: int = 0) -> Any:
+        return obj
+
+    def reduce(self, tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        return tensor
+
+    def all_gather(self, tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        return tensor
+
+
+def test_an_unsupported_strategy_is_refused_before_training() -> None:
+    module = to_lightning(Linear)(hparams={})
+    with pytest.raises(InvalidExperimentException, match=r"OtherStrategy.*use strategy='ddp'"):
+        trainer(strategy=OtherStrategy(), accelerator="auto").fit(module)
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "advice"),
+    [
+        ("overfit_batches", 2, "limit_train_batches"),
+        ("accumulate_grad_batches", 2, "aggregation_frequency"),
+        ("gradient_clip_val", 0.5, "clip_grads"),
+    ],
+)
+def test_flags_for_what_only_the_trial_can_do(flag: str, value: float, advice: str) -> None:
+    built = []
+
+    class Builds(Linear):
+        def prepare(self) -> None:
+            built.append(self)
+
+    with pytest.raises(InvalidExperimentException, match=rf"{flag}={value}.*{advice}"):
+        trainer(**{flag: value}).fit(to_lightning(Builds)(hparams={}))
+    assert built == []
+
+
+def test_lightnings_sampler_stays_out_of_the_trials_loaders() -> None:
+    class Plain(Linear):
+        def prepare(self) -> None:
+            self.context.experimental.disable_dataset_reproducibility_checks()
+
+        def build_training_data_loader(self) -> Any:
+            self.loader = torch.utils.data.DataLoader(rows(), batch_size=4)
+            return self.loader
+
+    module = to_lightning(Plain)(hparams={})
+    trainer().fit(module)
+    assert type(module.trial.loader.sampler) is torch.utils.data.SequentialSampler
+    assert module.trial.trained == [0, 1, 2, 3]
+
+
+def test_the_strategy_is_left_as_it_was() -> None:
+    used = trainer()
+    used.fit(to_lightning(Linear)(hparams={}))
+    assert "configure_ddp" not in vars(used.strategy)

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from det_compat.adapters.verify.verdict import Pair, Verdict, verify_all
+from det_compat.cli import main
+from det_compat.migrate.migration import migrate
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+DIGITS = {
+    "global_batch_size": 256,
+    "learning_rate": 0.003,
+    "lr_step_epochs": 1,
+    "n_filters": 2,
+    "dropout": 0.25,
+}
+WINE = {
+    "global_batch_size": 31,
+    "hidden_size": 4,
+    "dropout": 0.2,
+    "learning_rate": 0.1,
+    "max_gradient_norm": 1.0,
+    "total_batches": 80,
+}
+CHANGES = {
+    "same": ("", ""),
+    "weights": ("lr=self.hparams.learning_rate", "lr=1.001 * self.hparams.learning_rate"),
+    "start": ("nn.Conv2d(1, n_filters", "nn.Dropout(0.1), nn.Conv2d(1, n_filters"),
+    "loader": ("            self.train_data,\n", "            self.validation_data,\n"),
+    "metric": ("return loss\n", "self.log('x', 1.0)\n        return loss\n"),
+    "validation": ("argmax(dim=1) == labels", "argmin(dim=1) == labels"),
+    "import": ("import torch\n", "import torch\nimport det_compat\n"),
+    "error": ("images, labels = batch\n        loss", "images, labels, x = batch\n        loss"),
+}
+
+
+def migrated(example: str, folder: Path) -> str:
+    (result,) = [
+        file
+        for file in migrate([str(EXAMPLES / example)], "lightning").files
+        if file.path.name == "model_def.py"
+    ]
+    return result.after.decode()
+
+
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory) -> dict[str, Verdict]:
+    folder = tmp_path_factory.mktemp("migrated")
+    digits, pairs = migrated("digits", folder), {}
+    for name, (old, new) in CHANGES.items():
+        assert old in digits
+        path = folder / f"{name}_digits.py"
+        path.write_text(digits.replace(old, new, 1) if old else digits)
+        original = EXAMPLES / "digits" / "model_def.py"
+        pairs[name] = Pair((original, "DigitsTrial"), (path, "DigitsTrial"), DIGITS)
+    path = folder / "wine.py"
+    path.write_text(migrated("determined-0.12", folder))
+    original = EXAMPLES / "determined-0.12" / "model_def.py"
+    pairs["0.12"] = Pair((original, "WineTrial"), (path, "WineTrial"), WINE)
+    pairs["no hparams"] = Pair(pairs["same"].old, pairs["same"].new)
+    return dict(zip(pairs, verify_all([*pairs.values()], batches=8), strict=True))
+
+
+@pytest.mark.parametrize("name", ["same", "metric", "0.12"])
+def test_identical(verdicts, name):
+    assert str(verdicts[name]) == "identical: 8 batches, every tensor bit for bit"
+    assert verdicts[name].is_identical
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("weights", "different: model.0.weight diverges after batch 0"),
+        ("start", "different: model.0.weight diverges before the first batch"),
+        ("loader", "different: batch 0 of the loader is another one at [0]"),
+        ("validation", "different: validation 0: accuracy is "),
+        (
+            "import",
+            "different: the migrated module failed: ImportError: migrated code imports det_",
+        ),
+        ("error", "different: the migrated module failed: ValueError: not enough values"),
+        ("no hparams", "cannot compare: the original failed: "),
+    ],
+)
+def test_not_identical(verdicts, name, message):
+    assert message in str(verdicts[name])
+    assert not verdicts[name].is_identical
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["x.py", "y.py:M"], "expected FILE.py:Class, got 'x.py'"),
+        (["x.py:T", "y.py:M"], "there is no file x.py"),
+        ([f"{__file__}:T", f"{__file__}:T", "--hparams", "[1]"], "must be a JSON object"),
+        ([f"{__file__}:T", f"{__file__}:T", "--batches", "0"], "it must be 1 or more"),
+        ([f"{__file__}:T", f"{__file__}:T", "--config", "x.yaml"], "x.yaml"),
+    ],
+)
+def test_wrong_command_lines(capsys, arguments, message):
+    assert main(["verify", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_command(tmp_path, capfd):
+    new = tmp_path / "new_digits.py"
+    new.write_text(migrated("digits", tmp_path))
+    folder = EXAMPLES / "digits"
+    command = ["verify", f"{folder / 'model_def.py'}:DigitsTrial", f"{new}:DigitsTrial"]
+    options = ["--config", str(folder / "const.yaml"), "--batches", "1"]
+    assert main([*command, *options]) == 0
+    assert capfd.readouterr().out == "identical: 1 batches, every tensor bit for bit\n"
+
+
+def test_its_exit_status(monkeypatch, capsys):
+    found = Verdict(batches=3, difference="model.weight diverges after batch 2")
+    monkeypatch.setattr("det_compat.adapters.verify.verdict.verify", lambda *_, **__: found)
+    assert main(["verify", f"{__file__}:A", f"{__file__}:B"]) == 1
+    assert capsys.readouterr().out == "different: model.weight diverges after batch 2\n"

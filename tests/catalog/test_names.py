@@ -1,0 +1,171 @@
+"""The table of ``check`` says what the code does."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import json
+from typing import Any
+
+import pytest
+
+from det_compat import alias
+from det_compat.catalog.names import ADVICE, EXPORTS
+from det_compat.catalog.support import home, of_name
+from det_compat.check.findings import Status
+from tests.check.guide import anchors, rows
+from tests.fresh_python import python
+
+
+def supported_names() -> list[str]:
+    """Names of Determined that the table says are there, one for each module that leads there."""
+    modules = {module: target for module, target in alias.modules().items() if target}
+    return [
+        *alias.modules(),
+        *alias.single_names(),
+        *(f"{m}.{name}" for m, target in modules.items() for name in EXPORTS.get(target, {})),
+    ]
+
+
+REFUSED = [
+    *ADVICE,
+    "determined.EnvContext",
+    "determined.ExperimentConfig",
+    "determined._core",
+    "determined.cli",
+    "determined.common.api",
+    "determined.common.check",
+    "determined.core.Searcher",
+    "determined.core.init",
+    "determined.deploy",
+    "determined.estimator.EstimatorTrial",
+    "determined.experimental.Determined",
+    "determined.experimental.client",
+    "determined.gpu",
+    "determined.horovod.require_horovod_type",
+    "determined.keras.TFKerasTrial",
+    "determined.launch.torch_distributed",
+    "determined.layers",
+    "determined.pytorch._metric_utils",
+    "determined.pytorch._reduce_metrics",
+    "determined.pytorch.deepspeed.DeepSpeedTrial",
+    "determined.pytorch.dsat",
+    "determined.pytorch.experimental.torch_batch_process",
+    "determined.pytorch.lightning.LightningAdapter",
+    "determined.tensorboard.metric_writers.tensorflow",
+    "determined.transformers.DetCallback",
+    "determined.util.force_create_symlink",
+    "determined_common.check",
+    "pedl.Categorical",
+    "pedl.frameworks.keras",
+    "pedl.frameworks.pytorch.Nothing",
+]
+
+LOOK_UP = f"""
+import importlib, json, sys
+import det_compat
+det_compat.alias_determined()
+
+def error_of(name):
+    parts = name.split(".")
+    for end in range(len(parts), 0, -1):
+        try:
+            value = importlib.import_module(".".join(parts[:end]))
+            for part in parts[end:]:
+                value = getattr(value, part)
+            return ""
+        except (ImportError, AttributeError) as error:
+            message = str(error)
+            if end == 1 or "det_compat has no" not in message:
+                return message
+    return message
+
+supported, refused = {supported_names()!r}, {REFUSED!r}
+print(json.dumps([{{name: error_of(name) for name in supported}},
+                  {{name: error_of(name) for name in refused}}]))
+"""
+
+
+@pytest.fixture(scope="module")
+def looked_up(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    done = python("-c", LOOK_UP, cwd=tmp_path_factory.mktemp("cwd"))
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_what_the_table_supports_is_there(looked_up: Any) -> None:
+    supported, _ = looked_up
+    assert {name: error for name, error in supported.items() if error} == {}
+    assert {name for name in supported if of_name(name).status is Status.REFUSED} == set()
+
+
+def test_what_the_table_refuses_raises(looked_up: Any) -> None:
+    _, refused = looked_up
+    assert [name for name, error in refused.items() if "det_compat has no" not in error] == []
+    assert {name: of_name(name).status for name in REFUSED} == dict.fromkeys(
+        REFUSED, Status.REFUSED
+    )
+
+
+@pytest.mark.parametrize("module", sorted(EXPORTS))
+def test_what_is_there_is_in_the_table(module: str) -> None:
+    """But for what det_compat has and Determined has not."""
+    there = importlib.import_module(module)
+    assert [name for name in EXPORTS[module] if not hasattr(there, name)] == []
+    for name in [name for name, target in alias.modules().items() if target == module]:
+        if not importlib.util.find_spec(name.partition(".")[0]):
+            continue
+        real = vars(importlib.import_module(name))
+        public = {n for n in alias._names_of(name) if not n.startswith("_") and n in real}
+        submodules = {m.rpartition(".")[2] for m in alias.modules() if m.startswith(f"{name}.")}
+        assert public - submodules <= set(EXPORTS[module])
+
+
+@pytest.mark.parametrize("module", [m for m, target in alias.modules().items() if target])
+def test_no_name_of_0_38_1_is_unknown(module: str) -> None:
+    pytest.importorskip("determined")
+    try:
+        real = importlib.import_module(module)
+    except ImportError:
+        pytest.skip(f"determined 0.38.1 has no {module}")
+    names = [n for n, v in vars(real).items() if not n.startswith("_") and not inspect.ismodule(v)]
+    for name in names:
+        assert of_name(f"{module}.{name}").status is not Status.UNKNOWN
+
+
+def test_statuses_of_the_guide() -> None:
+    for row in rows():
+        if "." in row.name or "see [its table]" in row.reason:
+            continue
+        assert of_name(f"determined.pytorch.{row.name}").status.value == row.status, row
+
+
+def test_links_lead_to_headings() -> None:
+    supports = [*ADVICE.values(), *(s for names in EXPORTS.values() for s in names.values())]
+    links = {support.link for support in supports} - {""}
+    assert {link for link in links if link.partition("#")[2] not in anchors()} == set()
+    for name in REFUSED:
+        assert of_name(name).link.partition("#")[2] in anchors(), name
+
+
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [
+        ("determined.pytorch.PyTorchTrial", "det_compat.pytorch.PyTorchTrial"),
+        ("determined.pytorch._pytorch_trial.PyTorchTrial", "det_compat.pytorch.PyTorchTrial"),
+        ("determined.TrialContext", "det_compat.pytorch.PyTorchTrialContext"),
+        ("determined.pytorch.LRScheduler.StepMode", "det_compat.pytorch.LRScheduler.StepMode"),
+        ("determined.pytorch", "det_compat.pytorch"),
+        ("pedl.frameworks", "pedl.frameworks"),
+        ("determined.core.init", None),
+        ("model_hub.huggingface", None),
+    ],
+)
+def test_home(name: str, where: str | None) -> None:
+    assert home(name) == where
+
+
+def test_what_instead_is_said() -> None:
+    support = of_name("determined.pytorch.DistributedBatchSampler")
+    assert "determined.pytorch.samplers.DistributedBatchSampler" in support.note

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+
+from det_compat.adapters.verify.recording import load_file
+from tests.migrate.rewriting import HEADER, method, rewritten, trial
+
+MEAN = """\
+from determined.pytorch import MetricReducer
+
+class Mean(MetricReducer):
+    \"\"\"The mean.\"\"\"
+
+    def __init__(self):
+        self.reset()
+
+    def reset(self):
+        self.values = []
+
+    def update(self, value):
+        self.values.append(value)
+
+    def per_slot_reduce(self):
+        return self.values
+
+    def cross_slot_reduce(self, per_slot_metrics):
+        values = [v for values in per_slot_metrics for v in values]
+        return sum(values) / len(values)
+
+
+"""
+WRAPPED = (
+    "lr=0.1))\n        self.mean = context.wrap_reducer(Mean(), name='mean', for_training=False)\n"
+)
+
+
+def test_a_reducer_is_a_torchmetric(tmp_path):
+    source = rewritten(tmp_path, MEAN + HEADER)
+    (tmp_path / "made.py").write_text(source)
+    try:
+        mean = load_file(tmp_path / "made.py").Mean()
+    finally:
+        sys.path.remove(str(tmp_path))
+        del sys.modules["made"]
+    for value in (1.0, 2.0, 6.0):
+        mean.update(value)
+    assert mean.compute() == 3.0
+    mean.reset()
+    mean.update(5.0)
+    assert mean.compute() == pytest.approx(5.0)
+    assert isinstance(mean, torch.nn.Module)
+
+
+def test_it_is_logged_after_a_validation(tmp_path):
+    made = rewritten(tmp_path, MEAN + trial(("lr=0.1))\n", WRAPPED)))
+    assert "self.mean = Mean()\n" in made
+    assert method(made, "on_validation_start").endswith("    self.mean.reset()")
+    assert method(made, "on_validation_epoch_end").endswith(
+        "    self.log('mean', self.mean.compute())"
+    )
+
+
+def test_without_a_name_it_has_several_metrics(tmp_path):
+    change = ("lr=0.1))\n", WRAPPED.replace("name='mean', ", ""))
+    assert "self.log_dict(self.mean.compute())" in rewritten(tmp_path, MEAN + trial(change))
+
+
+def test_a_function_of_all_values(tmp_path):
+    change = (
+        "lr=0.1))\n",
+        "lr=0.1))\n        self.n = context.wrap_reducer(len, name='n', for_training=False)\n",
+    )
+    made = rewritten(tmp_path, trial(change))
+    assert "self.n = FunctionMetric(len)\n" in made
+    assert made.count("class FunctionMetric(torchmetrics.Metric):") == 1
+    assert "self.log('n', self.n.compute())" in made
+
+
+def test_update_under_another_name(tmp_path):
+    made = rewritten(tmp_path, MEAN.replace("def update(", "def add(") + HEADER)
+    assert "    update = add\n" in made
+    assert "MIGRATE" not in made
+    two = MEAN.replace("def update(", "def more(self):\n        pass\n\n    def add(")
+    assert "# MIGRATE: a torchmetrics.Metric needs the method update()" in rewritten(
+        tmp_path, two + HEADER
+    )
+
+
+def test_methods_of_the_trial_reduce(tmp_path):
+    changes = (
+        ("lr=0.1))\n", "lr=0.1))\n        self.all = context.wrap_reducer(self.reduce)\n"),
+        (
+            "    def evaluate_batch",
+            "    def reduce(self, values):\n        return {}\n\n    def evaluate_batch",
+        ),
+    )
+    made = rewritten(tmp_path, trial(*changes))
+    assert "self.all = FunctionMetric(self.reduce)" in made
+    assert method(made, "on_validation_start").endswith("    self.all.reset()")

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from det_compat.migrate.tree.marks import count
+from tests.migrate.rewriting import rewritten, trial
+
+
+def test_what_is_not_known_stays_below_a_comment(tmp_path):
+    change = ('return {"error"', 'x = self.context.get_experiment_id()\n        return {"error"')
+    made = rewritten(tmp_path, trial(change))
+    assert (
+        "        # MIGRATE: the context's get_experiment_id has no counterpart; see MIGRATION.md#"
+        in made
+    )
+    assert "        x = self.context.get_experiment_id()\n" in made
+    assert count(made) == 1
+
+
+def test_its_import_stays(tmp_path):
+    change = ('return {"error"', 'data_length(batch)\n        return {"error"')
+    made = rewritten(tmp_path, "from determined.pytorch import data_length\n" + trial(change))
+    assert "from determined.pytorch import data_length\n" in made
+    assert "PyTorchTrial" not in made
+
+
+def test_a_second_run_changes_nothing(tmp_path):
+    change = ('return {"error"', 'x = self.context.get_experiment_id()\n        return {"error"')
+    first = rewritten(tmp_path, trial(change))
+    assert rewritten(tmp_path, first) == first
+    whole = rewritten(tmp_path, trial())
+    assert rewritten(tmp_path, whole) == whole
+
+
+def test_functions_import_what_they_still_need(tmp_path):
+    script = (
+        "import determined as det\nfrom determined import pytorch\n\n\n"
+        "def run() -> det.core.Context:\n"
+        '    """Train."""\n'
+        "    with pytorch.init() as context:\n"
+        "        pytorch.Trainer(Trial(context), context).fit(max_length=pytorch.Batch(1))\n\n\n"
+        "if __name__ == '__main__':\n"
+        "    print(det.get_cluster_info())\n"
+        "    run()\n"
+    )
+    made = rewritten(tmp_path, trial() + "\n\n" + script)
+    assert made.count("    from determined import pytorch\n") == 1
+    assert "def run() -> Any:\n" in made
+    assert '    """Train."""\n    from determined import pytorch\n' in made
+    assert "if __name__ == '__main__':\n    import determined as det\n" in made
+    top = [line for line in made.splitlines() if line.startswith(("import", "from"))]
+    assert not any("determined" in line for line in top)

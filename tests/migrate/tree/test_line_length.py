@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import libcst as cst
+import pytest
+
+from det_compat.migrate.tree.line_length import apply
+
+LONG = "a" * 50
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (f"f({LONG}, {LONG})", f"f(\n    {LONG},\n    {LONG},\n)"),
+        (f"x = f({LONG}, {LONG[:40]})", f"x = f(\n    {LONG}, {LONG[:40]}\n)"),
+        (
+            f"f(g({LONG}, {LONG}), 1)",
+            f"f(\n    g(\n        {LONG},\n        {LONG},\n    ),\n    1,\n)",
+        ),
+        (f"x = [{LONG}, {LONG}]", f"x = [\n    {LONG},\n    {LONG},\n]"),
+        (f'x = {{"a": {LONG}, "b": {LONG}}}', f'x = {{\n    "a": {LONG},\n    "b": {LONG},\n}}'),
+        ("f(1)", "f(1)"),
+    ],
+)
+def test_long_lines(line, expected):
+    made = apply(cst.parse_module(f"if x:\n    {line}\n"), b"").code
+    assert made == "if x:\n    " + expected.replace("\n", "\n    ") + "\n"
+
+
+def test_lines_that_were_there_stay():
+    source = f"f({LONG}, {LONG})\n"
+    assert apply(cst.parse_module(source), source.encode()).code == source
