@@ -86,12 +86,12 @@ def verify_all(pairs: Sequence[Pair], *, batches: int = 100, seed: int = 0) -> l
         for home, pair in zip(homes, pairs, strict=True):
             home.mkdir()
             _write(home / "original.json", _spec(home, pair, pair.old, batches, seed))
-        recorded = _run("verify_original", homes)
+        recorded = _run("original", homes)
         for home, pair, result in zip(homes, pairs, recorded, strict=True):
             if not result["error"]:
                 spec = _spec(home, pair, pair.new, batches, seed)
                 _write(home / "migrated.json", {**spec, "module": result["module"]})
-        compared = _run("verify_migrated", homes)
+        compared = _run("migrated", homes)
     return [_verdict(*results) for results in zip(recorded, compared, strict=True)]
 
 
@@ -119,7 +119,7 @@ def _run(side: str, homes: list[Path]) -> list[dict[str, Any]]:
     specifications = [str(home / f"{name}.json") for home in homes]
     given = [path for path in specifications if Path(path).exists()]
     # its own output goes where errors go: the verdict is what this command prints
-    command = [sys.executable, "-m", f"det_compat.adapters.{side}", *given]
+    command = [sys.executable, "-m", f"det_compat.adapters.verify.{side}", *given]
     environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(command, stdout=_STDERR, env=environment, check=False)
     results = []

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING
 
+import det_compat
 from det_compat.alias import alias_determined
 from det_compat.script import rerun
 from det_compat.script.program import Program, load_module, load_path
@@ -17,7 +18,7 @@ from det_compat.script.program import Program, load_module, load_path
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-_CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(det_compat.__file__)))
 
 
 def add_parser(commands: _Commands) -> None:

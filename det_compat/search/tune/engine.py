@@ -26,7 +26,7 @@ from det_compat.search.tune.trial import run_trial
 if TYPE_CHECKING:
     from ray.tune import ResultGrid
 
-_CHECKOUT = str(Path(__file__).resolve().parents[2])
+_CHECKOUT = str(Path(__file__).resolve().parents[3])
 _ENVIRONMENT = {
     # a trial that never validates has none
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
