@@ -13,16 +13,15 @@ from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from pytorch_lightning.strategies import DDPStrategy
 
 from det_compat.adapters.checkpoints.checkpoint_keeper import checkpoint_keeper
-from det_compat.adapters.checkpoints.resumption import state_of
 from det_compat.adapters.generations.generation import adapted
+from det_compat.adapters.lightning.determined_pace import TRAINER_FLAGS, DeterminedPace, Plan
 from det_compat.adapters.lightning.environment import TrialEnvironment
+from det_compat.adapters.lightning.pace import OnValidated
 from det_compat.adapters.lightning.preemption import set_handler
-from det_compat.adapters.lightning.scheduled import ScheduledHooks
-from det_compat.adapters.lightning.strategy import log_often_enough, prepare_trainer
+from det_compat.adapters.lightning.run_module import RunModule
+from det_compat.adapters.lightning.sources import BuiltTrial
 from det_compat.adapters.run.schedule import Schedule
 from det_compat.adapters.run.trial_run import TrialRun
-from det_compat.checkpoint.reader import read_checkpoint
-from det_compat.checkpoint.trust import trusts_checkpoints
 from det_compat.fit.checkpoints import RunCheckpoints
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.train_unit import TrainUnit
@@ -48,12 +47,15 @@ def fit(
 
     ``owns_start`` says that the run that wrote ``latest_checkpoint`` is this one.
     """
-    module = TrainerModule(TrialRun(adapted(trial, context), context), latest_checkpoint)
-    module.follow(
+    plan = Plan(
         Schedule(max_length, validation_period, checkpoint_period, reporting_period, test_mode),
         checkpoint_keeper(context, checkpoint_policy, owns_start=owns_start),
         validates_first=step_zero_validation,
     )
+    pace = DeterminedPace(lambda run: plan)
+    pace.on_validation_saved.extend(_search_listeners(context, pace))
+    run = TrialRun(adapted(trial, context), context)
+    module = RunModule(BuiltTrial(run, latest_checkpoint), pace)
     on_interrupt = signal.getsignal(signal.SIGINT)
     try:
         with preserved_random_state():
@@ -73,7 +75,7 @@ def fit(
 def _trainer(context: PyTorchTrialContext, test_mode: bool) -> pl.Trainer:
     return pl.Trainer(
         **_devices(context),
-        **TrainerModule.trainer_flags,
+        **TRAINER_FLAGS,
         limit_val_batches=1 if test_mode else None,
         logger=_logger(context),
         enable_progress_bar=_shows_progress(),
@@ -124,31 +126,14 @@ def _back_to_device(context: PyTorchTrialContext) -> None:
         optimizer.load_state_dict(optimizer.state_dict())
 
 
-class TrainerModule(ScheduledHooks):
-    """Runs a trial that the script has built."""
+def _search_listeners(context: PyTorchTrialContext, pace: DeterminedPace) -> list[OnValidated]:
+    """Who waits for validations of a script that a search runs."""
+    train, checkpoints = context._core.train, context._core.checkpoint
+    if not (isinstance(train, SearchedTrainContext) and isinstance(checkpoints, RunCheckpoints)):
+        return []
 
-    def __init__(self, run: TrialRun, latest_checkpoint: str | None) -> None:
-        super().__init__()
-        self.attach_run(run)
-        self._latest_checkpoint = latest_checkpoint
+    def tell(batches: int, metrics: dict[str, Any]) -> None:
+        latest = pace.keeper.latest
+        train.validated(batches, metrics, None if latest is None else checkpoints.location(latest))
 
-    def setup(self, stage: str) -> None:
-        prepare_trainer(self.trainer)
-
-    def on_fit_start(self) -> None:
-        if self._latest_checkpoint is not None:
-            directory = self.context._core.checkpoint.find(self._latest_checkpoint)
-            self._restored = state_of(read_checkpoint(directory, trust=trusts_checkpoints()))
-        super().on_fit_start()
-        log_often_enough(self.trainer, self.run.epoch_len)
-
-    def started_from(self) -> str | None:
-        return self._latest_checkpoint
-
-    def after_validation(self, metrics: dict[str, Any]) -> None:
-        super().after_validation(metrics)
-        train, checkpoints = self.context._core.train, self.context._core.checkpoint
-        if isinstance(train, SearchedTrainContext) and isinstance(checkpoints, RunCheckpoints):
-            latest = self._keeper.latest
-            location = None if latest is None else checkpoints.location(latest)
-            train.validated(self.run.state.batches_trained, metrics, location)
+    return [tell]

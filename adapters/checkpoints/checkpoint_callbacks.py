@@ -14,7 +14,7 @@ import torch
 from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.trainer.states import TrainerFn
 
-from det_compat.adapters.lightning.hooks import TrialHooks
+from det_compat.adapters.lightning.run_module import RunModule
 from det_compat.core.checkpoint_policy import CheckpointPolicy
 from det_compat.core.retained_checkpoints import RetainedCheckpoints
 from det_compat.core.retention import RetentionPolicy
@@ -109,7 +109,7 @@ class DeterminedCheckpoint(ModelCheckpoint):
         return f"{type(self).__qualname__}{{'searcher_metric': {self.searcher_metric!r}}}"
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        if not isinstance(pl_module, TrialHooks):
+        if not isinstance(pl_module, RunModule):
             raise TypeError(
                 f"{type(self).__name__} saves checkpoints of trials, got a "
                 f"{type(pl_module).__name__}; use Lightning's ModelCheckpoint"
@@ -151,7 +151,7 @@ class DeterminedCheckpoint(ModelCheckpoint):
         """Nothing: what a failed run has saved stays as it is."""
 
     def _metric(self, trainer: pl.Trainer, module: Any) -> float:
-        names = module._publisher.validation_names
+        names = module.publisher.validation_names
         if self.searcher_metric not in names:
             raise ValueError(
                 f"the searcher metric {self.searcher_metric!r} is not among the numbers that this "

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import random
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
 
 from det_compat.adapters.run.trial_run import TrialRun
+from det_compat.checkpoint.weights import under_names
 from det_compat.pytorch.checkpoint_file import load_weights
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.shared.plain_types import NotPlainError, from_plain, to_plain
@@ -35,6 +37,19 @@ def run_state(run: TrialRun, callbacks: dict[str, Any] | None = None) -> dict[st
     if context._scaler is not None:
         state["scaler_state_dict"] = context._scaler.state_dict()
     return state
+
+
+def under_names_of(models: torch.nn.ModuleList, state_dict: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A Lightning state dict, whether its models were in DistributedDataParallel or not."""
+    named = dict(state_dict)
+    for index, model in enumerate(models):
+        prefix = f"models.{index}."
+        state = {name: named.pop(name) for name in list(named) if name.startswith(prefix)}
+        own = {name.removeprefix(prefix): value for name, value in state.items()}
+        found = under_names(model.state_dict().keys(), own)
+        named.update({prefix + name: value for name, value in found.items()})
+    # Where nothing is renamed the mapping itself is kept: it knows versions of modules, too.
+    return state_dict if named.keys() == state_dict.keys() else named
 
 
 def kept_by_lightning(context: PyTorchTrialContext) -> set[str]:

@@ -24,8 +24,11 @@ logger = logging.getLogger("determined.pytorch")
 class BatchStream:
     """The one iterator over the training loader that lasts for the whole run.
 
+    Lightning takes it for its training data: it asks for a new iterator each epoch, and gets this.
+
     Args:
         loader: the loader, which is iterated over again where it ends.
+        length: batches in an epoch.
         skipped: how many batches the loader was told to leave out at its start.
         position: where to begin, as ``position`` of an earlier run's stream has it.
         skips_by_itself: whether the loader leaves out by itself what was delivered before.
@@ -34,12 +37,16 @@ class BatchStream:
     def __init__(
         self,
         loader: Any,
+        length: int,
         skipped: int = 0,
         position: dict[str, Any] | None = None,
         *,
         skips_by_itself: bool = False,
     ) -> None:
+        #: Whether the epoch has had all its batches before the run was resumed.
+        self.epoch_is_over = False
         self._loader, self._order = with_known_order(loader)
+        self._length = length
         self._skipped = skipped
         self._round = -1
         self._delivered = 0
@@ -77,7 +84,15 @@ class BatchStream:
         if (generator := getattr(self._loader, "generator", None)) is not None:
             generator.manual_seed(seed)
 
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
     def __next__(self) -> Any:
+        if self.epoch_is_over:
+            raise StopIteration
         try:
             batch = next(self._iterator)
         except StopIteration:
@@ -115,3 +130,10 @@ class BatchStream:
     def close(self) -> None:
         """Let the loader's workers end."""
         self._iterator = iter(())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing: Lightning asks every loader, and the state of the run has the position."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Nothing: the stream began where it has to."""

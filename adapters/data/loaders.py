@@ -9,7 +9,6 @@ from typing import Any
 
 from torch.utils.data import IterableDataset
 
-from det_compat.adapters.data.batch_stream import BatchStream
 from det_compat.adapters.data.loader_workers import with_lasting_workers
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.data import dataset_reproducibility_message
@@ -50,34 +49,6 @@ def length_of(loader: Any) -> int:
         return len(loader)
     except TypeError:
         return UNSIZED
-
-
-class TrainingBatches:
-    """An epoch's worth of a stream: Lightning asks for a new iterator each epoch, and gets this."""
-
-    def __init__(self, stream: BatchStream, length: int) -> None:
-        #: Whether the epoch has had all its batches before the run was resumed.
-        self.is_over = False
-        self._stream = stream
-        self._length = length
-
-    def __len__(self) -> int:
-        return self._length
-
-    def __iter__(self) -> Iterator[Any]:
-        return self
-
-    def __next__(self) -> Any:
-        if self.is_over:
-            raise StopIteration
-        return next(self._stream)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Nothing, but Lightning asks resumable loaders; the module's state has the position."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Nothing: the stream is there already."""
 
 
 class ValidationBatches:

@@ -14,10 +14,9 @@ from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning.cli import ArgsType, LightningArgumentParser, LightningCLI
 
 from det_compat import LOG_FORMAT
-from det_compat.adapters.experiment.module import ExperimentModule
 from det_compat.adapters.experiment.option_paths import make_paths_absolute
 from det_compat.adapters.experiment.report import ExperimentReport
-from det_compat.adapters.experiment.run import experiment_module, with_changes
+from det_compat.adapters.experiment.run import experiment_run, with_changes
 from det_compat.adapters.experiment.trainer import (
     check_devices,
     default_logger,
@@ -155,13 +154,13 @@ class ExperimentCLI(TrialCLI):
         )
         check_devices(self.experiment, options.trainer.devices, self.request.again())
         _set_up_logging(self.experiment)
-        self._module = experiment_module(self.experiment, self.request.model_dir, None)
+        self._run = experiment_run(self.experiment, self.request.model_dir, None)
         if self.request.command == "validate":
             self.place = place_to_validate(self.request, self.experiment)
         elif is_chief():
             self.place = begin(self.request, self.experiment)
             self._save_options()
-        self._module.place = self.place
+        self._run.place = self.place
 
     def _save_options(self) -> None:
         assert self.place is not None
@@ -171,7 +170,7 @@ class ExperimentCLI(TrialCLI):
 
     def instantiate_classes(self) -> None:
         super().instantiate_classes()
-        self.model = self._module
+        self.model = self._run.module
 
     def instantiate_trainer(self, **kwargs: Any) -> pl.Trainer:
         given = self._get(self.config_init, "trainer")
@@ -185,10 +184,10 @@ class ExperimentCLI(TrialCLI):
         except (MisconfigurationException, TypeError, ValueError) as error:
             raise FitError(f"the Trainer does not take its options: {error}") from error
 
-    def fit(self, model: ExperimentModule, **kwargs: Any) -> None:
+    def fit(self, model: pl.LightningModule, **kwargs: Any) -> None:
         """Train, and report."""
         resuming = None if self.place is None else self.request.resuming(self.place.folder.path)
-        report = ExperimentReport(model, resuming)
+        report = ExperimentReport(self._run, resuming)
         callbacks_of(self.trainer).append(report)
         try:
             self.trainer.fit(model, **kwargs)
@@ -201,7 +200,7 @@ class ExperimentCLI(TrialCLI):
         if self.trainer.is_global_zero:
             report.print_result()
 
-    def validate(self, model: ExperimentModule, **kwargs: Any) -> None:
+    def validate(self, model: pl.LightningModule, **kwargs: Any) -> None:
         """Validate; Lightning prints the metrics."""
         assert self.place is not None
         latest = self.place.latest_checkpoint

@@ -1,45 +1,50 @@
-"""A trial that is trained as an experiment config says."""
+"""A run of an experiment config: where its trial comes from, and what its pace is."""
 
 from __future__ import annotations
 
 import os
-import random
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
+import pytorch_lightning as pl
 from pytorch_lightning.strategies import DDPStrategy
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
 from torch.nn.parallel import DistributedDataParallel
 
-from det_compat import core
 from det_compat.adapters.checkpoints.checkpoint_keeper import checkpoint_keeper
-from det_compat.adapters.checkpoints.resumption import state_of
-from det_compat.adapters.data.loaders import TrainingBatches
+from det_compat.adapters.checkpoints.resume import Resume
+from det_compat.adapters.checkpoints.saved_arguments import saved_arguments
 from det_compat.adapters.experiment.schedule import (
     Overrides,
     as_train_units,
     planned,
     take_over_schedule,
 )
+from det_compat.adapters.generations.trial_class import full_name
+from det_compat.adapters.lightning.determined_pace import DeterminedPace, Plan
 from det_compat.adapters.lightning.precision import asked_by_trial
-from det_compat.adapters.lightning.scheduled import ScheduledHooks
-from det_compat.adapters.lightning.strategy import log_often_enough
-from det_compat.adapters.module import TrialModule
-from det_compat.checkpoint.reader import read_checkpoint
-from det_compat.checkpoint.trust import trusts_checkpoints
+from det_compat.adapters.lightning.run_module import RunModule
+from det_compat.adapters.lightning.sources import (
+    LoaderFunctions,
+    Source,
+    TrialArguments,
+    TrialClass,
+)
+from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.config.experiment import ExperimentConfig
+from det_compat.config.hyperparameters import batch_size
+from det_compat.config.lengths import Length
 from det_compat.config.schedule import Schedule
 from det_compat.fit.checkpoints import RunCheckpoints, checkpoints_of
 from det_compat.fit.errors import FitError
 from det_compat.fit.place import Place
+from det_compat.pytorch.train_unit import Batch
+from det_compat.search.searchers.validations import RungsToo
 
-Functions = tuple[Callable[..., Any] | None, Callable[..., Any] | None]
 
-
-class ExperimentModule(ScheduledHooks, TrialModule):
+class ExperimentRun(Source):
     """Trains a trial on the schedule of its experiment config, in a run directory.
 
     Checkpoints are written in Determined's layout, and kept, as the config says. The trial is
@@ -52,6 +57,14 @@ class ExperimentModule(ScheduledHooks, TrialModule):
         model_dir: where the trial finds its files.
         place: the run's directory, seed and checkpoint; on rank 0, which tells the others.
         functions: the functions of PEDL's ``entrypoints`` that load and download data.
+        rungs: lengths at which a search wants a validation beside the config's; None where no
+            search runs the trial.
+
+    Attributes:
+        module: what a Trainer fits.
+        pace: when it reports, validates and writes checkpoints.
+        plan: the lengths and periods in batches, when training has started.
+        validations: of this run: batches trained, and the metrics.
     """
 
     def __init__(
@@ -60,24 +73,38 @@ class ExperimentModule(ScheduledHooks, TrialModule):
         trial_cls: type,
         model_dir: Path,
         place: Place | None,
-        functions: Functions = (None, None),
+        functions: LoaderFunctions = (None, None),
+        rungs: Sequence[Length] | None = None,
     ) -> None:
         self.experiment = experiment
         self.place = place
+        self.plan: Schedule | None = None
+        self.validations: list[tuple[int, dict[str, Any]]] = []
         self._model_dir = model_dir.resolve()
         self._started_in: str | None = None
-        self._loader_functions = functions
-        #: Each validation of this run: batches trained, and the metrics.
-        self.validations: list[tuple[int, dict[str, Any]]] = []
-        self.plan: Schedule | None = None
+        self._rungs = rungs
         self._overrides = Overrides()
-        super().__init__(
-            trial_cls,
-            experiment.hyperparameters.constants(),
-            experiment.raw,
+        self._trial = TrialClass(
+            TrialArguments(
+                trial_cls,
+                experiment.hyperparameters.constants(),
+                experiment.raw,
+                experiment.optimizations.aggregation_frequency,
+                functions=functions,
+            )
         )
-        # the report logs what there is of it to see
-        self._log_hyperparams = False
+        self.pace = DeterminedPace(self._planned, self._take_over)
+        self.pace.on_validated.append(self._note_validation)
+        self.module = RunModule(self, self.pace)
+        arguments = self._trial.arguments
+        saved = {
+            "trial_cls": full_name(trial_cls),
+            "hparams": arguments.hparams,
+            "exp_conf": arguments.exp_conf,
+            "aggregation_frequency": arguments.aggregation_frequency,
+        }
+        # The report logs what there is of it to see.
+        self.module.save_hyperparameters(saved_arguments(saved), logger=False)
 
     def run_place(self) -> Place:
         """Where the run is.
@@ -92,101 +119,104 @@ class ExperimentModule(ScheduledHooks, TrialModule):
     @property
     def checkpoints(self) -> RunCheckpoints:
         """The run's checkpoints."""
-        found = self.context._core.checkpoint
+        found = self._trial.arguments.checkpoints
         assert isinstance(found, RunCheckpoints)
         return found
 
-    # Before and after
+    def best_checkpoint(self) -> str | None:
+        """The path or URL of the best checkpoint that is kept, on rank 0."""
+        best = self.pace.keeper.best()
+        return None if best is None else self.checkpoints.location(best)
 
-    def setup(self, stage: str) -> None:
-        self.place = self.trainer.strategy.broadcast(self.place)
-        self._arguments["exp_conf"] = self._exp_conf()
+    def latest_checkpoint(self) -> str | None:
+        """The path or URL of the last checkpoint that was written."""
+        latest = self.pace.keeper.latest
+        return None if latest is None else self.checkpoints.location(latest)
+
+    # Where the trial comes from
+
+    def provide(self, trainer: pl.Trainer | None, built: TrialRun | None) -> TrialRun:
+        if trainer is None:
+            return self._trial.provide(None, built)
+        self.place = trainer.strategy.broadcast(self.place)
+        place = self.run_place()
         self._started_in = os.getcwd()
         os.chdir(self._model_dir)
-        super().setup(stage)
-        if self.experiment.optimizations.gradient_compression:
-            self._compress_gradients()
+        given = self._trial.arguments
+        given.exp_conf = self._exp_conf(trainer, place.seed)
+        given.seed = place.seed
+        given.checkpoints = checkpoints_of(self.experiment.checkpoint_storage, place.folder)
+        given.tensorboard = place.folder.tensorboard
+        run = self._trial.provide(trainer, built)
+        if run is not built:
+            self._set_up_precision(trainer, run)
+            self._compress_gradients(trainer, run)
+        return run
 
-    def _exp_conf(self) -> dict[str, Any]:
-        config = _seeded(self.experiment.raw, self.run_place().seed)
-        if self.trainer.precision != "32-true":
+    def _exp_conf(self, trainer: pl.Trainer, seed: int) -> dict[str, Any]:
+        given = self.experiment.raw
+        reproducibility = given.get("reproducibility") or {}
+        config = {**given, "reproducibility": {**reproducibility, "experiment_seed": seed}}
+        if trainer.precision != "32-true":
             # --trainer.precision goes before the config
             config["optimizations"] = {**config["optimizations"], "mixed_precision": "O0"}
         return config
 
-    def end_run(self, exception: BaseException | None = None) -> None:
-        try:
-            super().end_run(exception)
-        finally:
-            if self._started_in is not None:
-                os.chdir(self._started_in)
+    def _set_up_precision(self, trainer: pl.Trainer, run: TrialRun) -> None:
+        level, context = self.experiment.optimizations.mixed_precision, run.context
+        has_none = trainer.precision == "32-true" and asked_by_trial(context) is None
+        if level != "O0" and has_none and context.optimizers:
+            context.configure_apex_amp(context.models, context.optimizers, opt_level=level)
 
-    def _build(
-        self, distributed: core.DistributedContext, device: torch.device, ddp: dict[str, Any]
-    ) -> None:
-        seed_trial(self.run_place().seed)
-        super()._build(distributed, device, ddp)
-        level = self.experiment.optimizations.mixed_precision
-        if level != "O0" and asked_by_trial(self.context) is None and self._has_no_precision():
-            self.context.configure_apex_amp(
-                self.context.models, self.context.optimizers, opt_level=level
-            )
-
-    def _has_no_precision(self) -> bool:
-        return self.trainer.precision == "32-true" and bool(self.context.optimizers)
-
-    def _checkpoints(self) -> core.CheckpointContext:
-        return checkpoints_of(self.experiment.checkpoint_storage, self.run_place().folder)
-
-    def _tensorboard_path(self) -> Path:
-        if self.trainer.loggers and self.trainer.log_dir:
-            return Path(self.trainer.log_dir)
-        return self.run_place().folder.tensorboard
-
-    def _compress_gradients(self) -> None:
-        strategy = self.trainer.strategy
-        if isinstance(strategy, DDPStrategy) and strategy._ddp_comm_hook is not None:
+    def _compress_gradients(self, trainer: pl.Trainer, run: TrialRun) -> None:
+        strategy = trainer.strategy
+        has_hook = isinstance(strategy, DDPStrategy) and strategy._ddp_comm_hook is not None
+        if has_hook or not self.experiment.optimizations.gradient_compression:
             return
-        for model in self.context.models:
+        for model in run.context.models:
             if isinstance(model, DistributedDataParallel):
                 model.register_comm_hook(None, fp16_compress_hook)
 
-    # Schedule
-
-    def on_fit_start(self) -> None:
-        self._overrides = take_over_schedule(self.trainer)
-        if (latest := self.run_place().latest_checkpoint) is not None:
-            directory = self.checkpoints.find(latest)
-            self._restored = state_of(read_checkpoint(directory, trust=trusts_checkpoints()))
-        super().on_fit_start()
-        log_often_enough(self.trainer, self.run.epoch_len)
-
     def started_from(self) -> str | None:
-        return self.run_place().latest_checkpoint or super().started_from()
+        return self.run_place().latest_checkpoint
 
-    def train_dataloader(self) -> TrainingBatches:
-        batches = super().train_dataloader()
+    def fit_starts(self, run: TrialRun) -> Resume | None:
+        self._trial.fit_starts(run)
+        if (started_from := self.started_from()) is None:
+            return None
+        return Resume.of_directory(run, self.checkpoints.find(started_from))
+
+    def release(self) -> None:
+        if self._started_in is not None:
+            os.chdir(self._started_in)
+
+    # What the pace is
+
+    def _take_over(self, trainer: pl.Trainer) -> None:
+        self._overrides = take_over_schedule(trainer)
+
+    def _planned(self, run: TrialRun) -> Plan:
+        slots = run.context.distributed.size
         self.plan = planned(
-            self.experiment,
-            self._overrides,
-            epoch_batches=self.run.epoch_len,
-            slots=self.context.distributed.size,
+            self.experiment, self._overrides, epoch_batches=run.epoch_len, slots=slots
         )
-        self.follow(
-            as_train_units(self.plan),
-            checkpoint_keeper(
-                self.context, self.plan.checkpoint_policy, owns_start=self.run_place().resumes
-            ),
+        schedule = as_train_units(self.plan)
+        if self._rungs is not None:
+            size = batch_size(self.experiment.hyperparameters.constants(), slots)
+            validations = RungsToo(schedule.validation, self._rungs, size, lambda: run.epoch_len)
+            schedule = replace(schedule, validation=Batch(validations))
+        keeper = checkpoint_keeper(
+            run.context, self.plan.checkpoint_policy, owns_start=self.run_place().resumes
+        )
+        return Plan(
+            schedule,
+            keeper,
             validates_first=self.plan.initial_validation,
+            is_searched=self._rungs is not None,
         )
-        return batches
 
-    def after_validation(self, metrics: dict[str, Any]) -> None:
-        self.validations.append((self.run.state.batches_trained, metrics))
-        self._check_metric(metrics)
-        super().after_validation(metrics)
-
-    def _check_metric(self, metrics: dict[str, Any]) -> None:
+    def _note_validation(self, batches: int, metrics: dict[str, Any]) -> None:
+        self.validations.append((batches, metrics))
         metric = self.experiment.searcher.metric
         if metric is not None and metric not in metrics:
             names = ", ".join(sorted(set(map(str, metrics)) - {"batches", "epochs"}))
@@ -194,31 +224,3 @@ class ExperimentModule(ScheduledHooks, TrialModule):
                 f"searcher.metric is {metric!r}, and the trial's validation metrics are "
                 f"{names or 'none'}: set searcher.metric to one of them"
             )
-
-    def on_train_end(self) -> None:
-        # a callback of Lightning's may have stopped the run before its end
-        if not self.run.is_stopping and not self._checkpoint_is_current():
-            self._checkpoint(stopping=True)
-        super().on_train_end()
-
-    def best_checkpoint(self) -> str | None:
-        """The path or URL of the best checkpoint that is kept, on rank 0."""
-        best = self._keeper.best()
-        return None if best is None else self.checkpoints.location(best)
-
-    def latest_checkpoint(self) -> str | None:
-        """The path or URL of the last checkpoint that was written."""
-        latest = self._keeper.latest
-        return None if latest is None else self.checkpoints.location(latest)
-
-
-def seed_trial(seed: int) -> None:
-    """Seed all random number generators, alike on all ranks, as Determined 0.38.1 does."""
-    random.seed(seed)
-    np.random.seed(seed)
-    torch.manual_seed(seed)
-
-
-def _seeded(config: dict[str, Any], seed: int) -> dict[str, Any]:
-    given = config.get("reproducibility") or {}
-    return {**config, "reproducibility": {**given, "experiment_seed": seed}}

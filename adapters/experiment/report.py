@@ -18,7 +18,7 @@ from det_compat.shared.masking import without_secrets
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from det_compat.adapters.experiment.module import ExperimentModule
+    from det_compat.adapters.experiment.module import ExperimentRun
 
 _WIDTH = 120
 
@@ -50,22 +50,22 @@ class ExperimentReport(pl.Callback):
     """Prints on rank 0, and logs the hyperparameters.
 
     Args:
-        module: the run's.
+        run: the run.
         resuming: the command that goes on with it.
         quiet: print nothing.
     """
 
     def __init__(
-        self, module: ExperimentModule, resuming: str | None = None, *, quiet: bool = False
+        self, run: ExperimentRun, resuming: str | None = None, *, quiet: bool = False
     ) -> None:
-        self._module = module
+        self._experiment_run = run
         self._resuming = resuming
         self._quiet = quiet
         self._started = self._seconds = 0.0
         self._batches_before = 0
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self._batches_before = self._module.run.state.batches_trained
+        self._batches_before = self._experiment_run.module.run.state.batches_trained
         if trainer.is_global_zero:
             self._log_hyperparameters(trainer)
             if not self._quiet:
@@ -76,20 +76,20 @@ class ExperimentReport(pl.Callback):
         self._seconds = time.monotonic() - self._started
 
     def _log_hyperparameters(self, trainer: pl.Trainer) -> None:
-        config = self._module.experiment
+        config = self._experiment_run.experiment
         described = {
             "name": config.name,
             "description": config.description,
             "labels": ", ".join(config.labels),
             "integrations": config.integrations,
-            "seed": self._module.run_place().seed,
+            "seed": self._experiment_run.run_place().seed,
         }
         logged = {**config.hyperparameters.constants(), **{k: v for k, v in described.items() if v}}
         for logger in trainer.loggers:
             logger.log_hyperparams(without_secrets(logged))
 
     def _print_plan(self, trainer: pl.Trainer) -> None:
-        module, plan = self._module, self._module.plan
+        module, plan = self._experiment_run, self._experiment_run.plan
         assert plan is not None
         place = module.run_place()
         rows = {
@@ -114,10 +114,10 @@ class ExperimentReport(pl.Callback):
 
     def result(self) -> ExperimentResult:
         """The results, when the run is over; checkpoints on rank 0 only."""
-        module = self._module
-        batches = module.run.state.batches_trained
+        module = self._experiment_run
+        batches = module.module.run.state.batches_trained
         size = batch_size(
-            module.experiment.hyperparameters.constants(), module.context.distributed.size
+            module.experiment.hyperparameters.constants(), module.module.context.distributed.size
         )
         records = None if size is None else (batches - self._batches_before) * size
         return ExperimentResult(
@@ -131,16 +131,18 @@ class ExperimentReport(pl.Callback):
         )
 
     def _best(self) -> tuple[int, dict[str, Any]] | None:
-        searcher = self._module.experiment.searcher
+        searcher = self._experiment_run.experiment.searcher
         known = [
-            one for one in self._module.validations if _number(one, searcher.metric) is not None
+            one
+            for one in self._experiment_run.validations
+            if _number(one, searcher.metric) is not None
         ]
         sign = 1 if searcher.smaller_is_better else -1
         return min(known, key=lambda one: sign * (_number(one, searcher.metric) or 0), default=None)
 
     def print_result(self) -> None:
         """Print the table of results."""
-        result, module = self.result(), self._module
+        result, module = self.result(), self._experiment_run
         rows = {
             f"best {module.experiment.searcher.metric}": _validation(result.best),
             "last validation": _validation(result.validations[-1] if result.validations else None),
@@ -227,9 +229,9 @@ def _devices(trainer: pl.Trainer) -> str:
     return f"{trainer.world_size} {kind}{nodes}"
 
 
-def _precision(module: ExperimentModule, trainer: pl.Trainer) -> str:
-    level = module.context._apex_opt_level
-    is_scaled = level is not None and module.context._scaler is not None
+def _precision(run: ExperimentRun, trainer: pl.Trainer) -> str:
+    level = module.module.context._apex_opt_level
+    is_scaled = level is not None and module.module.context._scaler is not None
     return f"float16 autocast (Apex {level})" if is_scaled else str(trainer.precision)
 
 

@@ -9,21 +9,21 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytorch_lightning as pl
 
-from det_compat.adapters.experiment.module import ExperimentModule, Functions
+from det_compat.adapters.experiment.module import ExperimentRun
 from det_compat.adapters.experiment.report import ExperimentReport, ExperimentResult
 from det_compat.adapters.experiment.trainer import default_logger, profiler_of, trainer_flags
+from det_compat.adapters.lightning.sources import LoaderFunctions
 from det_compat.adapters.run.checks import check_trial_class
 from det_compat.alias import alias_determined
 from det_compat.config.experiment import ExperimentConfig, parse_config
+from det_compat.config.lengths import Length
 from det_compat.fit.errors import FitError
 from det_compat.fit.place import Place, begin_in
 from det_compat.fit.run_folder import RunFolder
-
-Module = TypeVar("Module", bound=ExperimentModule)
 
 
 def run_experiment(
@@ -53,8 +53,8 @@ def run_experiment(
     place = begin_in(folder, config, resume=resume_from == "latest")
     if resume_from not in (None, "latest"):
         place = replace(place, latest_checkpoint=resume_from)
-    module = experiment_module(config, Path(model_dir or Path(config.file or ".").parent), place)
-    report = ExperimentReport(module)
+    run = experiment_run(config, Path(model_dir or Path(config.file or ".").parent), place)
+    report = ExperimentReport(run)
     chosen = {
         "logger": default_logger(folder),
         "profiler": profiler_of(config.profiling, folder),
@@ -62,25 +62,21 @@ def run_experiment(
         **flags,
     }
     trainer = pl.Trainer(**chosen, callbacks=[*callbacks, report])
-    trainer.fit(module)
+    trainer.fit(run.module)
     return report.result()
 
 
-def experiment_module(
-    config: ExperimentConfig, model_dir: Path, place: Place | None
-) -> ExperimentModule:
-    """The module for the trial class of ``config``, which is imported from ``model_dir``.
+def experiment_run(
+    config: ExperimentConfig,
+    model_dir: Path,
+    place: Place | None,
+    rungs: Sequence[Length] | None = None,
+) -> ExperimentRun:
+    """The run of the trial class of ``config``, which is imported from ``model_dir``.
 
     Raises:
         FitError: there is no such module or class.
     """
-    return module_of_type(ExperimentModule, config, model_dir, place)
-
-
-def module_of_type(
-    module_type: type[Module], config: ExperimentConfig, model_dir: Path, place: Place | None
-) -> Module:
-    """``experiment_module``, as a class of one's own."""
     entrypoint = config.entrypoint
     if entrypoint is None or entrypoint.trial is None:
         raise FitError("the config's entrypoint is no trial class, module:TrialClass")
@@ -95,7 +91,7 @@ def module_of_type(
         check_trial_class(trial_cls)
     except TypeError as error:
         raise FitError(f"entrypoint {entrypoint.trial}: {error}") from error
-    return module_type(config, trial_cls, model_dir, place, functions)
+    return ExperimentRun(config, trial_cls, model_dir, place, functions, rungs)
 
 
 @contextlib.contextmanager
@@ -126,7 +122,7 @@ def _imported(path: str, model_dir: Path) -> Any:
     return found
 
 
-def _functions(functions: dict[str, str], model_dir: Path) -> Functions:
+def _functions(functions: dict[str, str], model_dir: Path) -> LoaderFunctions:
     def named(*names: str) -> Any:
         path = next((functions[name] for name in names if name in functions), None)
         return None if path is None else _imported(path, model_dir)

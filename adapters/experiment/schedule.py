@@ -7,7 +7,7 @@ from typing import Any
 
 import pytorch_lightning as pl
 
-from det_compat.adapters.lightning.scheduled import NEVER
+from det_compat.adapters.lightning.determined_pace import NEVER
 from det_compat.adapters.run.schedule import Schedule as TrainerSchedule
 from det_compat.config.experiment import ExperimentConfig
 from det_compat.config.hyperparameters import batch_size

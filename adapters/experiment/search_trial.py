@@ -13,21 +13,18 @@ import torch
 from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from pytorch_lightning.strategies import DDPStrategy
 
-from det_compat.adapters.data.loaders import TrainingBatches
-from det_compat.adapters.experiment.module import ExperimentModule
+from det_compat.adapters.experiment.module import ExperimentRun
 from det_compat.adapters.experiment.report import ExperimentReport
-from det_compat.adapters.experiment.run import module_of_type
+from det_compat.adapters.experiment.run import experiment_run
 from det_compat.adapters.experiment.trainer import default_logger, trainer_flags
 from det_compat.adapters.lightning.environment import TrialEnvironment
+from det_compat.adapters.lightning.pace import OnValidated
 from det_compat.config.experiment import ExperimentConfig, parse_config
-from det_compat.config.hyperparameters import batch_size
 from det_compat.config.lengths import Length
 from det_compat.core.distributed import DistributedContext
 from det_compat.fit.environment import set_environment
 from det_compat.fit.place import Place, begin_in
 from det_compat.fit.run_folder import RunFolder
-from det_compat.pytorch.train_unit import Batch
-from det_compat.search.searchers.validations import RungsToo
 from det_compat.search.tune.attempt import ReportFunction
 
 
@@ -56,15 +53,16 @@ def train_one(
     is_chief = ranks is None or ranks.rank == 0
     folder = RunFolder(run_dir) if is_chief else None
     place = None if folder is None else _place(folder, experiment, resume_from)
-    module = module_of_type(SearchedModule, experiment, model_dir, place)
-    module.report_to(report, validate_at)
+    run = experiment_run(experiment, model_dir, place, validate_at)
+    if is_chief:
+        run.pace.on_validation_saved.append(_reporting(report, run))
     trainer = pl.Trainer(
         **{**trainer_flags(experiment), **_process_flags(ranks)},
         logger=default_logger(folder),
         enable_progress_bar=False,
-        callbacks=[ExperimentReport(module, quiet=True)],
+        callbacks=[ExperimentReport(run, quiet=True)],
     )
-    trainer.fit(module)
+    trainer.fit(run.module)
 
 
 def _place(folder: RunFolder, experiment: ExperimentConfig, resume_from: str | None) -> Place:
@@ -103,38 +101,12 @@ def _process_flags(ranks: DistributedContext | None) -> dict[str, Any]:
     }
 
 
-class SearchedModule(ExperimentModule):
-    """Validates at the rungs of the search too, and reports each validation to it."""
+def _reporting(report: ReportFunction, run: ExperimentRun) -> OnValidated:
+    def tell(batches: int, metrics: dict[str, Any]) -> None:
+        plain = {name: _plain(value) for name, value in metrics.items()}
+        report(batches, plain, run.latest_checkpoint())
 
-    _report: ReportFunction
-    _rungs: Sequence[Length]
-
-    def report_to(self, report: ReportFunction, rungs: Sequence[Length]) -> None:
-        """Set whom to report to, on rank 0, and where to validate beside the config's periods."""
-        self._report = report
-        self._rungs = rungs
-
-    def train_dataloader(self) -> TrainingBatches:
-        batches = super().train_dataloader()
-        self._schedule = replace(self._schedule, validation=Batch(self._validations()))
-        return batches
-
-    def _validations(self) -> RungsToo:
-        size = batch_size(
-            self.experiment.hyperparameters.constants(), self.context.distributed.size
-        )
-        period = self._schedule.validation
-        return RungsToo(period, self._rungs, size, lambda: self.run.epoch_len)
-
-    def after_validation(self, metrics: dict[str, Any]) -> None:
-        super().after_validation(metrics)
-        if self.trainer.is_global_zero:
-            plain = {name: _plain(value) for name, value in metrics.items()}
-            self._report(self.run.state.batches_trained, plain, self.latest_checkpoint())
-
-    def _checkpoint(self, *, stopping: bool = False) -> None:
-        # InvalidHP that is raised here ends the trial for the search
-        super()._checkpoint(stopping=True)
+    return tell
 
 
 def _plain(value: Any) -> Any:

@@ -9,7 +9,7 @@ import torch
 from pytorch_lightning.loggers import Logger, TensorBoardLogger
 from pytorch_lightning.profilers import Profiler, PyTorchProfiler, SimpleProfiler
 
-from det_compat.adapters.lightning.scheduled import ScheduledHooks
+from det_compat.adapters.lightning.determined_pace import TRAINER_FLAGS
 from det_compat.config.experiment import ExperimentConfig
 from det_compat.config.settings import Profiling
 from det_compat.fit.errors import FitError
@@ -26,7 +26,7 @@ _TO_THE_END = 2**31
 def trainer_flags(experiment: ExperimentConfig) -> dict[str, Any]:
     """The flags of ``pl.Trainer`` that the config sets."""
     return {
-        **ScheduledHooks.trainer_flags,
+        **TRAINER_FLAGS,
         **_device_flags(experiment.slots_per_trial),
         "enable_model_summary": False,
     }

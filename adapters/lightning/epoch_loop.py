@@ -16,7 +16,7 @@ from pytorch_lightning.profilers import PassThroughProfiler
 from pytorch_lightning.strategies import Strategy
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 
-from det_compat.adapters.data.loaders import TrainingBatches
+from det_compat.adapters.data.batch_stream import BatchStream
 from det_compat.adapters.lightning.listeners import Listeners, is_overridden
 from det_compat.adapters.lightning.overhead import NoProfiler
 
@@ -33,7 +33,7 @@ def shorten_training(trainer: pl.Trainer, known: type) -> None:
     restore_loops(trainer)
     hooks = (*_TRAINING, "training_step", "on_validation_model_zero_grad")
     if (
-        isinstance(trainer.train_dataloader, TrainingBatches)
+        isinstance(trainer.train_dataloader, BatchStream)
         and not is_overridden(trainer.strategy, Strategy, _TRAINING[0])
         and _is_plain(trainer, known, hooks)
     ):
@@ -119,6 +119,9 @@ class _Training:
         strategy.post_training_step()
         progress.increment_processed()
         told.tell(_TRAINING[1], {}, batch, batch_idx)
+        module._current_fx_name = _TRAINING[1]
+        module.on_train_batch_end({}, batch, batch_idx)
+        module._current_fx_name = before
         if loop._results:
             trainer._logger_connector.on_batch_end()
         progress.increment_completed()

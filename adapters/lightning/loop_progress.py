@@ -79,9 +79,14 @@ def validation_was_due(trainer: pl.Trainer) -> bool:
 
 def validate_now(trainer: pl.Trainer) -> None:
     """Validate in the middle of fitting."""
+    connector = trainer._logger_connector
+    # What the training loop collects goes on where it was, as after a validation that Lightning
+    # 2.6.6 runs inside of an epoch.
+    first_loop_iter = connector._first_loop_iter
     trainer.validating = True
     trainer.fit_loop.epoch_loop.val_loop.run()
     trainer.training = True
+    connector._first_loop_iter = first_loop_iter
 
 
 def note_validation_done(trainer: pl.Trainer) -> None:

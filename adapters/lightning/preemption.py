@@ -45,13 +45,15 @@ class TerminationSignal:
 
     def __init__(self, distributed: core.DistributedContext, disposition: Any) -> None:
         self._received = False
+        #: Whether there is a reason to ask; on several ranks always, since they have to agree.
+        self.may_have_come = distributed.size > 1
         self._disposition = disposition
         self._is_ours = disposition in (signal.SIG_DFL, None)
         self._ranks = _Agreement(distributed) if distributed.size > 1 else None
         set_handler(signal.SIGTERM, self._note if self._is_ours else disposition)
 
     def _note(self, number: int, frame: Any) -> None:
-        self._received = True
+        self._received = self.may_have_come = True
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def is_noticed(self) -> bool:

@@ -94,6 +94,16 @@ class TrialRun:
         """Whether this is the process of rank 0."""
         return self.context.distributed.rank == 0
 
+    @property
+    def is_validated(self) -> bool:
+        """Whether the last validation was after the last batch."""
+        return self.state.last_val == self.state.batches_trained
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether the last checkpoint of Determined's layout was written after the last batch."""
+        return self.state.last_ckpt == self.state.batches_trained
+
     # Start and end
 
     def begin(
@@ -124,7 +134,9 @@ class TrialRun:
         skips_by_itself = self.context._told_initial_batch
         self._build_validation_loader()
         if loader is not None:
-            self.stream = BatchStream(loader, skip, position, skips_by_itself=skips_by_itself)
+            self.stream = BatchStream(
+                loader, self.epoch_len, skip, position, skips_by_itself=skips_by_itself
+            )
         if self.state.batches_trained:
             self.show_progress(self.state.batches_trained)
 

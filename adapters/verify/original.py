@@ -75,6 +75,9 @@ def record(
     """Train a trial for a number of batches; an error ends the recording, and is part of it."""
     recording = Recording()
     module = _recorded(to_lightning(_given_hparams(trial_cls)), recording)(**arguments)
+    module.pace.on_validated.append(
+        lambda batches, metrics: recording.metrics.append(numbers_in(metrics))
+    )
     runner = trainer(_Recorder(recording), batches, logs)
     seed_everything(seed)
     try:
@@ -105,11 +108,7 @@ def _recorded(module_cls: Any, recording: Recording) -> Any:
         recording.at_iter = self.run.stream.position()["began"]
         return _RecordedBatches(batches, recording)
 
-    def after_validation(self: Any, metrics: dict[str, Any]) -> None:
-        module_cls.after_validation(self, metrics)
-        recording.metrics.append(numbers_in(metrics))
-
-    methods = {"train_dataloader": train_dataloader, "after_validation": after_validation}
+    methods = {"train_dataloader": train_dataloader}
     return type(module_cls)(module_cls.__name__, (module_cls,), methods)
 
 

@@ -42,3 +42,13 @@ def preserved_random_state() -> Iterator[None]:
         yield
     finally:
         set_random_state(state)
+
+
+def seed_all(seed: int) -> None:
+    """Seed Python's, NumPy's and torch's generators, as Determined 0.38.1 seeded every rank."""
+    import numpy
+    import torch
+
+    random.seed(seed)
+    numpy.random.seed(seed)
+    torch.manual_seed(seed)

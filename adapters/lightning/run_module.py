@@ -1,11 +1,10 @@
-"""Lightning's hooks, in terms of a trial's run."""
+"""The one LightningModule: Lightning's hooks, in terms of a trial's run."""
 
 from __future__ import annotations
 
 import contextlib
-import logging
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,16 @@ from pytorch_lightning.utilities.types import OptimizerLRScheduler
 
 from det_compat.adapters.checkpoints.checkpoint_io import DeterminedCheckpointIO
 from det_compat.adapters.checkpoints.continuation import continuation
-from det_compat.adapters.checkpoints.resumption import Resumption
+from det_compat.adapters.checkpoints.resume import Resume
 from det_compat.adapters.checkpoints.run_state import (
     kept_by_lightning,
     plain_or_as_it_is,
     plain_state,
     run_state,
+    under_names_of,
 )
-from det_compat.adapters.data.loaders import TrainingBatches, ValidationBatches, WholeDataset
+from det_compat.adapters.data.batch_stream import BatchStream
+from det_compat.adapters.data.loaders import ValidationBatches, WholeDataset
 from det_compat.adapters.generations.adapted import user_trial
 from det_compat.adapters.lightning.epoch_loop import (
     restore_loops,
@@ -31,22 +32,18 @@ from det_compat.adapters.lightning.epoch_loop import (
     shorten_validation,
 )
 from det_compat.adapters.lightning.host_memory import freed_memory_kept
-from det_compat.adapters.lightning.loop_progress import (
-    begin_next_epoch,
-    ended_epoch,
-    note_validation_done,
-    place,
-    validate_now,
-    validation_was_due,
-)
+from det_compat.adapters.lightning.loop_progress import begin_next_epoch
 from det_compat.adapters.lightning.overhead import PlainAttributes
+from det_compat.adapters.lightning.pace import Pace
+from det_compat.adapters.lightning.precision import reconcile_precision
 from det_compat.adapters.lightning.preemption import Preempted, TerminationSignal
 from det_compat.adapters.lightning.publish import MetricsPublisher
+from det_compat.adapters.lightning.sources import Source
 from det_compat.adapters.lightning.strategy import (
     callbacks_of,
     check_flags,
     count_step,
-    preemption_path,
+    prepare_trainer,
     release_trainer,
 )
 from det_compat.adapters.run.trial_run import TrialRun
@@ -55,34 +52,33 @@ from det_compat.checkpoint.content import check_lightning_content
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.shared.plain_types import from_plain
 
-logger = logging.getLogger("det_compat")
-
-# What Lightning saves of optimizers and schedulers, which may hold numbers of NumPy.
+# What Lightning saves of optimizers and schedulers may hold numbers of NumPy.
 _OF_LIGHTNING = {"optimizer_states", "lr_schedulers"}
 
 
-class TrialHooks(PlainAttributes, pl.LightningModule):
-    """A LightningModule whose hooks run a trial; subclasses say where the trial comes from.
+class RunModule(PlainAttributes, pl.LightningModule):
+    """Runs a trial on Lightning's loops.
+
+    What makes one run different from another is passed in: ``source`` says where the trial comes
+    from, ``pace`` what is due when.
 
     The models of the trial are the submodules of ``models``, without DistributedDataParallel, so
     that checkpoints have the same names on any number of ranks.
     """
 
-    #: Batches over which training metrics are averaged before they are reported.
-    reporting_period = 100
-
-    def __init__(self) -> None:
+    def __init__(self, source: Source, pace: Pace) -> None:
         super().__init__()
         self.automatic_optimization = False
+        self.source = source
+        self.pace = pace
+        self.publisher = MetricsPublisher()
         self.models = torch.nn.ModuleList()
         self._run: TrialRun | None = None
-        self._restored: dict[str, Any] | None = None
-        self._resumption: Resumption | None = None
-        self._batches: TrainingBatches | None = None
+        self._resume: Resume | None = None
+        self._nothing_due_before = 0  # batches
         self._termination: TerminationSignal | None = None
-        self._memory = contextlib.ExitStack()
         self._sigterm_did: Any = None
-        self._publisher = MetricsPublisher()
+        self._memory = contextlib.ExitStack()
 
     @property
     def run(self) -> TrialRun:
@@ -108,25 +104,53 @@ class TrialHooks(PlainAttributes, pl.LightningModule):
         """The trial's context."""
         return self.run.context
 
-    def attach_run(self, run: TrialRun) -> None:
-        """Run ``run``, and make its models submodules."""
-        self._run = run
-        self.models = torch.nn.ModuleList(run.context._inner_models)
-
     def __getstate__(self) -> dict[str, Any]:
         # A run holds workers and process groups. The weights stay, in `models`.
-        of_the_run = ("_run", "_resumption", "_batches", "_termination", "_sigterm_did")
-        without = dict.fromkeys(of_the_run)
+        without = dict.fromkeys(("_run", "_resume", "_termination", "_sigterm_did"))
         return {**super().__getstate__(), **without, "_memory": contextlib.ExitStack()}
 
-    # Before and after
+    # The trial and its models
+
+    def setup(self, stage: str) -> None:
+        prepare_trainer(self.trainer)
+        self._take(self.source.provide(self.trainer, self._run))
+        reconcile_precision(self.trainer, self.context)
+
+    def configure_model(self) -> None:
+        # Without a Trainer, as in load_from_checkpoint, the weights still need a place to go.
+        if self._run is None:
+            self._take(self.source.provide(None, None))
+
+    def _take(self, run: TrialRun) -> None:
+        """Run ``run``, and make its models submodules, with the weights that there were before."""
+        if run is self._run:
+            return
+        weights = self.models.state_dict()
+        self._run = run
+        self.models = torch.nn.ModuleList(run.context._inner_models)
+        if weights:
+            self.models.load_state_dict(weights)
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> Any:
+        """As in ``nn.Module``; builds the trial first, if nothing has yet.
+
+        The ``module.`` that DistributedDataParallel puts into names may be there or not.
+        """
+        self.configure_model()
+        state_dict = under_names_of(self.models, state_dict)
+        return super().load_state_dict(state_dict, strict=strict, assign=assign)
 
     def configure_callbacks(self) -> Sequence[pl.Callback]:
         """What ends the run if an exception does not let ``teardown`` do it."""
         check_flags(self.trainer)  # here, before Lightning gives advice that a trial cannot follow
-        callbacks = callbacks_of(self.trainer)
-        found = any(isinstance(callback, EndRunOnException) for callback in callbacks)
-        return [] if found else [EndRunOnException()]
+        return [] if any(map(_is_ours, callbacks_of(self.trainer))) else [EndRunOnException()]
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether the Trainer has callbacks beside the module's own."""
+        return not all(map(_is_ours, callbacks_of(self.trainer)))
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """The trial's own, for Lightning's checkpoints and monitors; the trial steps them."""
@@ -143,13 +167,16 @@ class TrialHooks(PlainAttributes, pl.LightningModule):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Nothing: when to clear gradients is the trial's business, not Lightning's."""
 
+    # Before and after
+
     def on_fit_start(self) -> None:
         self._sigterm_did = signal.getsignal(signal.SIGTERM)
+        self.pace.fit_starts(self.trainer)
         run = self.run
-        if self._restored is not None:
-            self._resumption = Resumption(run, self._restored)
-            self._publisher.load_state_dict(_published(self._restored))
-            self._resumption.begin(self.started_from())
+        self._resume = self.source.fit_starts(run) or self._resume
+        if self._resume is not None:
+            self.publisher.load_state_dict(self._resume.continuation.get("published") or {})
+            self._resume.begin(self.started_from())
             return
         if self.trainer.current_epoch == 0:
             run.state = TrialState()
@@ -157,28 +184,18 @@ class TrialHooks(PlainAttributes, pl.LightningModule):
 
     def started_from(self) -> str | None:
         """The checkpoint that the run starts from."""
-        ckpt_path = self.trainer.ckpt_path
-        return None if ckpt_path is None else str(ckpt_path)
+        given = self.source.started_from() or self.trainer.ckpt_path
+        return None if given is None else str(given)
 
-    def train_dataloader(self) -> TrainingBatches:
+    def train_dataloader(self) -> BatchStream:
         run = self.run
         assert run.stream is not None
-        whole_epoch = run.epoch_len
-        run.set_epoch_len(_limited(whole_epoch, self.trainer.limit_train_batches))
-        self._batches = TrainingBatches(run.stream, whole_epoch)
-        if self._resumption is not None:
-            self._resumption.restore()
-            if run.epoch_len > 0:
-                self._place_loops()
-        return self._batches
-
-    def _place_loops(self) -> None:
-        assert self._restored is not None and self._batches is not None
-        run = self.run
-        batches, epoch_len = run.state.batches_trained, run.epoch_len
-        is_over = ended_epoch(self._restored.get("loops"))
-        place(self.trainer, batches, epoch_len, epoch_is_over=is_over)
-        self._batches.is_over = batches > 0 and batches % epoch_len == 0 and not is_over
+        run.set_epoch_len(_limited(len(run.stream), self.trainer.limit_train_batches))
+        if self._resume is not None:
+            self._resume.restore()
+            self._resume.enter_loops(self.trainer)
+        self.pace.epoch_is_known(self)
+        return run.stream
 
     def val_dataloader(self) -> ValidationBatches | WholeDataset:
         if self.run.validation is None:
@@ -197,9 +214,16 @@ class TrialHooks(PlainAttributes, pl.LightningModule):
     def teardown(self, stage: str) -> None:
         self.end_run()
 
-    def end_run(self, exception: BaseException | None = None) -> None:
-        """Shut the run down, which an exception may have ended."""
-        self._restored = self._resumption = None
+    def end_run(self, error: BaseException | None = None) -> None:
+        """Shut the run down, which ``error`` may have ended."""
+        self._resume = None
+        with contextlib.ExitStack() as at_last:
+            at_last.callback(self.source.release)
+            at_last.callback(self._end_run)
+            if error is not None and self._run is not None:
+                self.pace.has_failed(self, error)
+
+    def _end_run(self) -> None:
         release_trainer(self.trainer)
         restore_loops(self.trainer)
         self._memory.close()
@@ -209,90 +233,56 @@ class TrialHooks(PlainAttributes, pl.LightningModule):
     # Training
 
     def on_train_start(self) -> None:
-        resumption, self._resumption = self._resumption, None
+        run, resume, self._resume = self.run, self._resume, None
+        self._nothing_due_before = 0
+        self.pace.training_starts(self, resume)
         self._termination = TerminationSignal(self.context.distributed, self._sigterm_did)
-        self.run.callbacks.call("on_training_start")
-        if resumption is not None:
-            self._publisher.show_again(self.trainer)
-            if self._resumes_after_an_epoch():
-                self.show_training_so_far()
-            resumption.restore_random_states()
-            self.do_what_was_due()
-        self._restored = None
-        shorten_training(self.trainer, TrialHooks)
+        run.callbacks.call("on_training_start")
+        if resume is not None:
+            self.publisher.show_again(self.trainer)
+            if resume.is_after_an_epoch():
+                self.pace.epoch_has_ended(self)
+            resume.restore_random_states()
+            self.pace.go_on(self)
+        shorten_training(self.trainer, RunModule)
         if self.trainer.strategy.root_device.type == "cpu":
             self._memory.enter_context(freed_memory_kept())
-
-    def _resumes_after_an_epoch(self) -> bool:
-        assert self._batches is not None
-        at_its_end = self.run.state.batches_trained % self.run.epoch_len == 0
-        return at_its_end and not self._batches.is_over
-
-    def do_what_was_due(self) -> None:
-        """Do what was due after the last batch before the checkpoint, and not done yet."""
-        if not validation_was_due(self.trainer):
-            return
-        if self.run.state.last_val != self.run.state.batches_trained:
-            validate_now(self.trainer)
-            if self._batches is not None and self._batches.is_over:
-                return
-        note_validation_done(self.trainer)
+        self.pace.first_batch_is_next(self)
 
     def training_step(self, batch: Any, batch_idx: int = 0) -> None:
         self.run.train_batch(batch)
         count_step(self.trainer)
-        self.after_batch()
-        if self._termination is not None and self._termination.is_noticed():
-            self.save_before_the_end()
+        if self.run.state.batches_trained >= self._nothing_due_before:
+            self.pace.batch_is_trained(self)
+
+    def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
+        if self.run.state.batches_trained >= self._nothing_due_before:
+            self.pace.batch_has_ended(self)
+            self._nothing_due_before = self.pace.nothing_due_before(self)
+        assert self._termination is not None
+        if self._termination.may_have_come and self._termination.is_noticed():
+            self.pace.save_before_the_end(self)
             raise Preempted
-
-    def save_before_the_end(self) -> None:
-        """Write a checkpoint of a run that SIGTERM ends."""
-        path = preemption_path(self.trainer, self.run.state.batches_trained)
-        self.trainer.save_checkpoint(path)
-        if self.run.is_chief:
-            logger.warning(
-                f"SIGTERM: stopped after batch {self.run.state.batches_trained}; go on with "
-                f'trainer.fit(module, ckpt_path="{path}")'
-            )
-
-    def after_batch(self) -> None:
-        """Do what is due after a batch and its epoch."""
-        if self.run.state.batches_trained % self.reporting_period == 0:
-            self.report_training()
-            self._stop_if_requested()
-
-    def _stop_if_requested(self) -> None:
-        if self.context.get_stop_requested():
-            self.run.is_stopping = self.trainer.should_stop = True
 
     def report_training(self) -> None:
         """End the period in which training metrics are averaged."""
         averages = self.run.end_period()
-        self._publisher.training(self.trainer, averages, self.run.state.batches_trained)
+        self.publisher.training(self.trainer, averages, self.run.state.batches_trained)
 
     def on_train_epoch_end(self) -> None:
-        if self._batches is not None and self._batches.is_over:
-            self._batches.is_over = False
+        stream = self.run.stream
+        if stream is not None and stream.epoch_is_over:
+            stream.epoch_is_over = False
             begin_next_epoch(self.trainer)
-        self.show_training_so_far()
-
-    def show_training_so_far(self) -> None:
-        """Publish the averages of a reporting period that is not over."""
-        # Callbacks may monitor a training metric in an epoch that is shorter than a period.
-        callbacks = callbacks_of(self.trainer)
-        is_seen = any(not isinstance(callback, EndRunOnException) for callback in callbacks)
-        if is_seen and len(self.run.training_metrics):
-            self._publisher.training_so_far(self.trainer, self.run.averages_so_far())
+        self.pace.epoch_has_ended(self)
 
     def on_fit_end(self) -> None:
-        if self._resumption is not None:
+        if self._resume is not None:
             # Nothing was left to train, so Lightning has left out the hooks of training.
             self.on_train_end()
 
     def on_train_end(self) -> None:
-        if len(self.run.training_metrics):
-            self.report_training()
+        self.pace.training_has_ended(self)
 
     # Validation
 
@@ -306,7 +296,7 @@ class TrialHooks(PlainAttributes, pl.LightningModule):
         """Nothing: the next training period puts the models into train mode."""
 
     def on_validation_start(self) -> None:
-        shorten_validation(self.trainer, TrialHooks)
+        shorten_validation(self.trainer, RunModule)
         self.run.start_validation()
 
     def validation_step(self, batch: Any, batch_idx: int) -> None:
@@ -314,15 +304,12 @@ class TrialHooks(PlainAttributes, pl.LightningModule):
 
     def on_validation_epoch_end(self) -> None:
         metrics = self.run.end_validation()
-        self._publisher.validation(self, metrics, self.run.state.batches_trained)
+        self.publisher.validation(self, metrics, self.run.state.batches_trained)
         if self.trainer.state.fn == TrainerFn.FITTING:
-            self.after_validation(metrics)
-
-    def after_validation(self, metrics: dict[str, Any]) -> None:
-        """Do what is due after a validation that is part of training."""
+            self.pace.validated(self, metrics)
 
     def on_validation_end(self) -> None:
-        self._stop_if_requested()
+        self.pace.validation_has_ended(self)
 
     # Checkpoints
 
@@ -353,7 +340,11 @@ class TrialHooks(PlainAttributes, pl.LightningModule):
 
         ``callbacks`` is the state of the trial's callbacks on this rank.
         """
-        return {**continuation(self.run, callbacks), "published": self._publisher.state_dict()}
+        return {
+            **continuation(self.run, callbacks),
+            "published": self.publisher.state_dict(),
+            **self.pace.state_dict(),
+        }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         for key in _OF_LIGHTNING & checkpoint.keys():
@@ -366,14 +357,10 @@ class TrialHooks(PlainAttributes, pl.LightningModule):
             return
         check_lightning_content(self.started_from(), state)
         if stage == TrainerFn.FITTING:
-            self._restored = {**state, "loops": checkpoint.get("loops")}
+            self._resume = Resume(self.run, {**state, "loops": checkpoint.get("loops")})
         elif batches := state.get("trial_state", {}).get("batches_trained"):
             self.run.show_progress(batches)
-        self._publisher.load_state_dict(_published(state))
-
-
-def _published(state: dict[str, Any]) -> dict[str, Any]:
-    return (state.get("continuation") or {}).get("published") or {}
+        self.publisher.load_state_dict((state.get("continuation") or {}).get("published") or {})
 
 
 def _limited(batches: int, limit: int | float) -> int:
@@ -389,5 +376,9 @@ class EndRunOnException(pl.Callback):
     def on_exception(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
     ) -> None:
-        if isinstance(pl_module, TrialHooks):
+        if isinstance(pl_module, RunModule):
             pl_module.end_run(exception)
+
+
+def _is_ours(callback: pl.Callback) -> bool:
+    return isinstance(callback, EndRunOnException)

@@ -12,7 +12,7 @@ from torch.utils.data import Dataset
 
 from det_compat import pytorch, to_lightning
 from det_compat.adapters.checkpoints.continuation import continuation
-from det_compat.adapters.checkpoints.resumption import Resumption
+from det_compat.adapters.checkpoints.resume import Resume
 from det_compat.adapters.checkpoints.run_state import run_state
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.errors import InvalidCheckpointException
@@ -40,7 +40,7 @@ def state(batches: int | None, **changes: Any) -> dict[str, Any]:
 def resumed(saved: dict[str, Any]) -> TrialRun:
     trial = built(Linear)
     run = TrialRun(trial, trial.context)
-    Resumption(run, saved).begin("a checkpoint")
+    Resume(run, saved).begin("a checkpoint")
     return run
 
 
@@ -74,9 +74,9 @@ def test_a_loader_of_another_length(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_stop_that_was_asked_for_is_not_forgotten() -> None:
     saved = state(2, stop_requested=True)
     trial = built(Linear)
-    resumption = Resumption(TrialRun(trial, trial.context), saved)
-    resumption.begin("a checkpoint")
-    resumption.restore()
+    resume = Resume(TrialRun(trial, trial.context), saved)
+    resume.begin("a checkpoint")
+    resume.restore()
     assert trial.context.get_stop_requested()
 
 

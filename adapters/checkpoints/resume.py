@@ -1,0 +1,145 @@
+"""Going on from a checkpoint: all phases of it, in their order."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+
+from det_compat.adapters.checkpoints.continuation import (
+    of_this_rank,
+    restore_collected,
+    restore_random_states,
+)
+from det_compat.adapters.checkpoints.run_state import restore_run
+from det_compat.adapters.lightning.loop_progress import ended_epoch, place
+from det_compat.adapters.run.trial_run import TrialRun
+from det_compat.adapters.run.trial_state import TrialState
+from det_compat.checkpoint.content import check_content
+from det_compat.checkpoint.reader import read_checkpoint
+from det_compat.checkpoint.trust import trusts_checkpoints
+
+logger = logging.getLogger("det_compat")
+
+_COUNTERS = {field.name for field in dataclasses.fields(TrialState)}
+
+
+class Resume:
+    """A run that goes on from the state of a checkpoint, in four phases::
+
+        begin                    callbacks start and loaders are built, where the checkpoint was
+        restore                  models, optimizers and all that a batch changes come back
+        enter_loops              Lightning's loops go on after the batches that were trained
+        restore_random_states    the last of all, since what comes before may draw
+
+    With a ``continuation`` for as many ranks as there are now, the run goes on exactly. Without
+    one, as in checkpoints of Determined, it goes on as Determined did: the batches that were
+    trained on are left out of the training data, whose order may be another.
+
+    Args:
+        run: the run.
+        state: the keys of ``state_dict.pth``, and ``trial_state``, the counters; beside them
+            ``continuation``, and ``loops`` where Lightning wrote the checkpoint.
+    """
+
+    def __init__(self, run: TrialRun, state: dict[str, Any]) -> None:
+        self._run = run
+        self._state = state
+        self._own: dict[str, Any] | None = None
+        self._counters = state.get("trial_state") or {}
+
+    @classmethod
+    def of_directory(cls, run: TrialRun, directory: str | Path) -> Resume:
+        """From a checkpoint directory of Determined or det_compat.
+
+        Raises:
+            InvalidCheckpointException: something in it is missing or of another type.
+        """
+        found = read_checkpoint(directory, trust=trusts_checkpoints())
+        check_content(found.path, found.state, found.counters, found.continuation)
+        more = {"trial_state": found.counters, "continuation": found.continuation}
+        return cls(run, {**found.state, **more})
+
+    @property
+    def continuation(self) -> dict[str, Any]:
+        """What the checkpoint has for all ranks; empty where Determined wrote it."""
+        return self._state.get("continuation") or {}
+
+    def begin(self, started_from: str | None) -> None:
+        """Start the run where the checkpoint is; ``started_from`` is its name."""
+        run = self._run
+        known = {name: self._counters.get(name) or 0 for name in _COUNTERS}
+        run.state = TrialState(**known)
+        self._own = of_this_rank(run, self.continuation or None)
+        if self._counters.get("batches_trained") is None:
+            logger.warning(
+                "the checkpoint does not say how many batches were trained: weights, optimizers "
+                "and callbacks go on, batches and data start from 0"
+            )
+        run.begin(started_from, skip=self._batches_to_skip(), continues=self._own)
+        if self._counters.get("epochs_trained") is None:
+            run.state.epochs_trained = run.state.batches_trained // run.epoch_len
+        self._say_what_changed()
+
+    def _batches_to_skip(self) -> int:
+        batches = self._run.state.batches_trained
+        if not self.continuation:
+            return batches
+        return batches * len(self.continuation["ranks"]) // self._run.context.distributed.size
+
+    def _say_what_changed(self) -> None:
+        then, run = self.continuation, self._run
+        if not then or not run.is_chief:
+            return
+        before, now = len(then["ranks"]), run.context.distributed.size
+        if before != now:
+            logger.warning(
+                f"the checkpoint was written by {before} ranks, and {now} go on. Weights, "
+                "optimizers, schedulers and callbacks go on. What changes: "
+                f"a step takes {now} batches instead of {before}; an epoch is {run.epoch_len} "
+                f"steps instead of {then['epoch_len']}; the data go on after the "
+                f"{run.state.batches_trained * before} batches that all ranks together were "
+                "trained on, in an order drawn anew where it is random; random states are those "
+                "of the chief; metrics and gradients that were half collected are dropped"
+            )
+        elif then["epoch_len"] != run.epoch_len:
+            logger.warning(
+                f"the training loader has {run.epoch_len} batches, and had {then['epoch_len']} "
+                "when the checkpoint was written: epochs and the order of the data change"
+            )
+
+    def restore(self) -> None:
+        """Put back models, optimizers and all that a batch changes."""
+        state = self._state
+        if self._own is not None and self._own.get("callbacks") is not None:
+            state = {**state, "callbacks": {**state.get("callbacks", {}), **self._own["callbacks"]}}
+        restore_run(self._run, state)
+        if self._own is not None:
+            restore_collected(self._run, self._own)
+        if self.continuation.get("stop_requested"):
+            self._run.context.set_stop_requested(True)
+
+    def enter_loops(self, trainer: pl.Trainer) -> None:
+        """Have Lightning's loops go on after the batches that were trained."""
+        run = self._run
+        batches, epoch_len = run.state.batches_trained, run.epoch_len
+        if epoch_len == 0:  # limit_train_batches leaves nothing to train
+            return
+        is_over = ended_epoch(self._state.get("loops"))
+        place(trainer, batches, epoch_len, epoch_is_over=is_over)
+        assert run.stream is not None
+        run.stream.epoch_is_over = batches > 0 and batches % epoch_len == 0 and not is_over
+
+    def is_after_an_epoch(self) -> bool:
+        """Whether Lightning had ended an epoch, and not begun another, at the checkpoint."""
+        run = self._run
+        assert run.stream is not None
+        return run.state.batches_trained % run.epoch_len == 0 and not run.stream.epoch_is_over
+
+    def restore_random_states(self) -> None:
+        """Put back the random states; last, since what comes before may draw."""
+        if self._own is not None:
+            restore_random_states(self._run, self._own)

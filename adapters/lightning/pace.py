@@ -1,0 +1,144 @@
+"""Who sets the pace of a run: what is due when, beside the batches themselves."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytorch_lightning as pl
+
+from det_compat.adapters.checkpoints.resume import Resume
+from det_compat.adapters.lightning.loop_progress import (
+    note_validation_done,
+    validate_now,
+    validation_was_due,
+)
+from det_compat.adapters.lightning.strategy import preemption_path
+
+if TYPE_CHECKING:
+    from det_compat.adapters.lightning.run_module import RunModule
+
+logger = logging.getLogger("det_compat")
+
+#: What is told of a validation that is part of training: batches trained, and the metrics.
+OnValidated = Callable[[int, dict[str, Any]], None]
+
+
+class Pace:
+    """Says what is due when; a module asks it at the moments that its methods are named after.
+
+    A pace that has nothing to do at a moment leaves the method as it is here.
+    """
+
+    def __init__(self) -> None:
+        #: They are told of each validation, in order, before a checkpoint may follow it.
+        self.on_validated: list[OnValidated] = []
+
+    def fit_starts(self, trainer: pl.Trainer) -> None:
+        """Before a checkpoint is read and loaders are built."""
+
+    def epoch_is_known(self, module: RunModule) -> None:
+        """When the length of an epoch is known, and the run is where a checkpoint left it."""
+
+    def training_starts(self, module: RunModule, resume: Resume | None) -> None:
+        """Before the trial's callbacks hear that training starts."""
+
+    def go_on(self, module: RunModule) -> None:
+        """Do what was due after the last batch before the checkpoint, and was not done then."""
+
+    def first_batch_is_next(self, module: RunModule) -> None:
+        """When all is set up for the first batch of this fit."""
+
+    def nothing_due_before(self, module: RunModule) -> int:
+        """The number of batches before which neither of the two next methods has anything to do."""
+        raise NotImplementedError
+
+    def batch_is_trained(self, module: RunModule) -> None:
+        """Right after a batch, before Lightning's callbacks hear that it has ended."""
+
+    def batch_has_ended(self, module: RunModule) -> None:
+        """When Lightning's callbacks have heard that the batch has ended."""
+
+    def epoch_has_ended(self, module: RunModule) -> None:
+        """At Lightning's end of an epoch, after a validation that is due there."""
+
+    def validated(self, module: RunModule, metrics: dict[str, Any]) -> None:
+        """After a validation that is part of training."""
+        for tell in self.on_validated:
+            tell(module.run.state.batches_trained, metrics)
+
+    def validation_has_ended(self, module: RunModule) -> None:
+        """When Lightning's callbacks have heard that a validation has ended."""
+
+    def training_has_ended(self, module: RunModule) -> None:
+        """After the last batch of the fit, or where there was none left to train."""
+
+    def save_before_the_end(self, module: RunModule) -> None:
+        """Write a checkpoint of a run that SIGTERM ends, and say how to go on."""
+        raise NotImplementedError
+
+    def has_failed(self, module: RunModule, error: BaseException) -> None:
+        """An exception has ended the run, which is built."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps for the pace, in plain types, beside the state of the run."""
+        return {}
+
+
+class LightningPace(Pace):
+    """The Trainer's flags say when to validate, to checkpoint and to end.
+
+    Args:
+        reporting_period: batches over which training metrics are averaged before they are reported.
+    """
+
+    def __init__(self, reporting_period: int) -> None:
+        super().__init__()
+        self.reporting_period = reporting_period
+
+    def go_on(self, module: RunModule) -> None:
+        run = module.run
+        if not validation_was_due(module.trainer):
+            return
+        if run.state.last_val != run.state.batches_trained:
+            validate_now(module.trainer)
+            if run.stream.epoch_is_over:
+                return
+        note_validation_done(module.trainer)
+
+    def nothing_due_before(self, module: RunModule) -> int:
+        periods = module.run.state.batches_trained // self.reporting_period
+        return (periods + 1) * self.reporting_period
+
+    def batch_is_trained(self, module: RunModule) -> None:
+        # Callbacks that monitor a metric at the end of this batch see its report.
+        if module.run.state.batches_trained % self.reporting_period == 0:
+            module.report_training()
+            self._stop_if_requested(module)
+
+    def epoch_has_ended(self, module: RunModule) -> None:
+        # Callbacks may monitor a training metric in an epoch that is shorter than a period.
+        if len(module.run.training_metrics) and module.is_observed:
+            module.publisher.training_so_far(module.trainer, module.run.averages_so_far())
+
+    def validation_has_ended(self, module: RunModule) -> None:
+        self._stop_if_requested(module)
+
+    def _stop_if_requested(self, module: RunModule) -> None:
+        if module.context.get_stop_requested():
+            module.run.is_stopping = module.trainer.should_stop = True
+
+    def training_has_ended(self, module: RunModule) -> None:
+        if len(module.run.training_metrics):
+            module.report_training()
+
+    def save_before_the_end(self, module: RunModule) -> None:
+        batches = module.run.state.batches_trained
+        path = preemption_path(module.trainer, batches)
+        module.trainer.save_checkpoint(path)
+        if module.run.is_chief:
+            logger.warning(
+                f"SIGTERM: stopped after batch {batches}; go on with "
+                f'trainer.fit(module, ckpt_path="{path}")'
+            )

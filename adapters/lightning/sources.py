@@ -1,0 +1,181 @@
+"""Where the trial of a run comes from: a trial class, or a script that has built it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+
+from det_compat import core
+from det_compat.adapters.checkpoints.resume import Resume
+from det_compat.adapters.generations.generation import in_context_api
+from det_compat.adapters.lightning.strategy import (
+    ddp_kwargs,
+    distributed_context,
+    register_comm_hook,
+)
+from det_compat.adapters.run.trial_run import TrialRun
+from det_compat.core.tensorboard_path import new_tensorboard_path, tensorboard_path_is
+from det_compat.pytorch.context.settings import experiment_seed
+from det_compat.pytorch.context.trial_context import PyTorchTrialContext
+from det_compat.shared.random_state import seed_all
+
+#: PEDL's functions ``make_data_loaders`` and ``download_data``, where they are given.
+LoaderFunctions = tuple[Callable[..., Any] | None, Callable[..., Any] | None]
+
+
+class Source:
+    """Gives a module its run; a variant replaces what is different about it."""
+
+    def provide(self, trainer: pl.Trainer | None, built: TrialRun | None) -> TrialRun:
+        """The run for ``trainer``; ``built`` is the one that was provided before.
+
+        Without a Trainer it is one on the CPU of this process, for weights to be loaded into.
+        """
+        raise NotImplementedError
+
+    def started_from(self) -> str | None:
+        """The checkpoint that the run goes on from; None leaves that to the Trainer."""
+        return None
+
+    def fit_starts(self, run: TrialRun) -> Resume | None:
+        """Get the run ready for a fit; that checkpoint, read."""
+        return None
+
+    def release(self) -> None:
+        """The run is over."""
+
+
+class BuiltTrial(Source):
+    """A trial that a script has built with the context of ``pytorch.init()``.
+
+    Args:
+        run: its run.
+        latest_checkpoint: the directory or UUID of the checkpoint that it goes on from.
+    """
+
+    def __init__(self, run: TrialRun, latest_checkpoint: str | None = None) -> None:
+        self._run = run
+        self._latest_checkpoint = latest_checkpoint
+
+    def provide(self, trainer: pl.Trainer | None, built: TrialRun | None) -> TrialRun:
+        return self._run
+
+    def started_from(self) -> str | None:
+        return self._latest_checkpoint
+
+    def fit_starts(self, run: TrialRun) -> Resume | None:
+        if self._latest_checkpoint is None:
+            return None
+        return Resume.of_directory(run, run.context._core.checkpoint.find(self._latest_checkpoint))
+
+
+@dataclass
+class TrialArguments:
+    """A trial class, and what its trials are built with.
+
+    Attributes:
+        trial_cls: the class, of any generation.
+        hparams: the hyperparameters.
+        exp_conf: the experiment config.
+        aggregation_frequency: batches over which gradients are accumulated.
+        trial_kwargs: arguments of the class beside the context.
+        functions: for trials without loader methods.
+        seed: seeds all random number generators before the trial is built; None leaves them.
+        checkpoints: where checkpoints of Determined's layout go; None for nowhere.
+        tensorboard: the directory of TensorBoard files where the Trainer has no logger; None for a
+            new one.
+    """
+
+    trial_cls: type
+    hparams: dict[str, Any] | None = None
+    exp_conf: dict[str, Any] | None = None
+    aggregation_frequency: int = 1
+    trial_kwargs: dict[str, Any] = field(default_factory=dict)
+    functions: LoaderFunctions = (None, None)
+    seed: int | None = None
+    checkpoints: core.CheckpointContext | None = None
+    tensorboard: Path | None = None
+
+
+class TrialClass(Source):
+    """A trial class, of which a trial is built when ranks and device are known."""
+
+    def __init__(self, arguments: TrialArguments) -> None:
+        self.arguments = arguments
+
+    def provide(self, trainer: pl.Trainer | None, built: TrialRun | None) -> TrialRun:
+        if trainer is None:
+            return self._build(core.DummyDistributedContext(), torch.device("cpu"), {}, None)
+        distributed = distributed_context(trainer)
+        device = trainer.strategy.root_device
+        path = self._tensorboard_path(trainer)
+        if built is not None and _is_for(built, distributed, device):
+            built.context.set_tensorboard_path(path)
+            return built
+        run = self._build(distributed, device, ddp_kwargs(trainer), path)
+        register_comm_hook(trainer, run.context.models)
+        return run
+
+    def fit_starts(self, run: TrialRun) -> Resume | None:
+        # A validation before this fit has left them in eval mode, which Lightning would warn of.
+        for model in run.context.models:
+            model.train()
+        return None
+
+    def _build(
+        self,
+        distributed: core.DistributedContext,
+        device: torch.device,
+        ddp: dict[str, Any],
+        tensorboard_path: Path | None,
+    ) -> TrialRun:
+        given = self.arguments
+        if given.seed is not None:
+            seed_all(given.seed)
+        core_context = core.Context(
+            checkpoint=given.checkpoints,
+            distributed=distributed,
+            tensorboard_path=tensorboard_path,
+        )
+        context = PyTorchTrialContext(
+            core_context=core_context,
+            trial_seed=experiment_seed(given.exp_conf),
+            hparams=copy.deepcopy(given.hparams),
+            slots_per_trial=distributed.size,
+            num_gpus=0,
+            exp_conf=copy.deepcopy(given.exp_conf),
+            aggregation_frequency=given.aggregation_frequency,
+            steps_completed=0,
+            managed_training=True,
+            debug_enabled=bool((given.exp_conf or {}).get("debug")),
+        )
+        context.device = device
+        context.ddp_kwargs.update(ddp)
+        optimizations = (given.exp_conf or {}).get("optimizations") or {}
+        context.average_aggregated_gradients = bool(
+            optimizations.get("average_aggregated_gradients", True)
+        )
+        with tensorboard_path_is(core_context.train.tensorboard_path):
+            adapted_cls = in_context_api(given.trial_cls, *given.functions)
+            return TrialRun(adapted_cls(context, **given.trial_kwargs), context)
+
+    def _tensorboard_path(self, trainer: pl.Trainer) -> Path:
+        if trainer.loggers and trainer.log_dir:
+            return Path(trainer.log_dir)
+        if self.arguments.tensorboard is not None:
+            return self.arguments.tensorboard
+        path: Path = trainer.strategy.broadcast(new_tensorboard_path())
+        return path
+
+
+def _is_for(run: TrialRun, distributed: core.DistributedContext, device: torch.device) -> bool:
+    """Whether a run was built for these ranks and this device."""
+    built = run.context.distributed
+    same_ranks = (built.rank, built.size) == (distributed.rank, distributed.size)
+    return same_ranks and run.context.device == device
