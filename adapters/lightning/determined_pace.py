@@ -75,7 +75,7 @@ class DeterminedPace(Pace):
         self._make_plan = plan
         self._take_over = take_over
         self._plan: Plan | None = None
-        #: They are told of each validation when the checkpoint that may be due after it is complete.
+        #: They are told of each validation when the checkpoint that may follow it is complete.
         self.on_validation_saved: list[OnValidated] = []
 
     @property

@@ -103,7 +103,7 @@ class LightningPace(Pace):
             return
         if run.state.last_val != run.state.batches_trained:
             validate_now(module.trainer)
-            if run.stream.epoch_is_over:
+            if run.stream is not None and run.stream.epoch_is_over:
                 return
         note_validation_done(module.trainer)
 

@@ -13,14 +13,14 @@ from det_compat.adapters.data.batch_stream import BatchStream
 
 
 def test_a_stream_over_a_loader_that_ends(caplog: pytest.LogCaptureFixture) -> None:
-    stream = BatchStream([1, 2])
+    stream = BatchStream([1, 2], 2)
     with caplog.at_level(logging.WARNING):
         assert [next(stream) for _ in range(5)] == [1, 2, 1, 2, 1]
     assert "RepeatBatchSampler" in caplog.records[0].getMessage()
 
 
 def test_an_iterator_that_is_over_after_one_round() -> None:
-    stream = BatchStream(iter([1]))
+    stream = BatchStream(iter([1]), 1)
     assert next(stream) == 1
     with pytest.raises(RuntimeError, match="can be iterated only once"):
         next(stream)
@@ -28,12 +28,12 @@ def test_an_iterator_that_is_over_after_one_round() -> None:
 
 def test_an_empty_stream() -> None:
     with pytest.raises(RuntimeError, match="the training loader gave no batch"):
-        next(BatchStream([]))
+        next(BatchStream([], 0))
 
 
 def test_closing_a_stream_ends_the_workers() -> None:
     loader = DataLoader([1, 2, 3, 4], num_workers=1)  # type: ignore[arg-type]
-    stream = BatchStream(loader)
+    stream = BatchStream(loader, 2)
     next(stream)
     [worker] = stream._iterator._workers
     stream.close()
@@ -51,7 +51,7 @@ class Shuffled:
 @pytest.mark.parametrize("count", [0, 1, 5, 6, 8])
 @pytest.mark.filterwarnings("ignore")
 def test_any_iterable_is_taken_up_where_it_was(count: int) -> None:
-    stream = BatchStream(Shuffled())
+    stream = BatchStream(Shuffled(), 2)
     for _ in range(count):
         next(stream)
     position, state = stream.position(), torch.get_rng_state()
@@ -59,7 +59,7 @@ def test_any_iterable_is_taken_up_where_it_was(count: int) -> None:
 
     torch.manual_seed(55)
     before = torch.get_rng_state()
-    stream = BatchStream(Shuffled(), position=position)
+    stream = BatchStream(Shuffled(), 2, position=position)
     assert torch.equal(torch.get_rng_state(), before)
     torch.set_rng_state(state)
     assert [next(stream) for _ in range(8)] == expected
@@ -76,7 +76,7 @@ class Noisy(Dataset[Any]):
 
 
 def noisy(position: dict[str, Any] | None = None) -> tuple[list[Any], dict[str, Any]]:
-    stream = BatchStream(DataLoader(Noisy(), num_workers=1), position=position)
+    stream = BatchStream(DataLoader(Noisy(), num_workers=1), 2, position=position)
     found = [next(stream) for _ in range(4)]
     return [(float(torch_), float(numpy_)) for _, torch_, numpy_ in found], stream.position()
 

@@ -11,7 +11,6 @@ from det_compat import core
 from det_compat.adapters.data.batch_stream import BatchStream
 from det_compat.adapters.data.loaders import (
     UNSIZED,
-    TrainingBatches,
     ValidationBatches,
     WholeDataset,
     length_of,
@@ -75,11 +74,10 @@ def test_length() -> None:
 
 
 def test_a_stream_goes_on_where_it_was() -> None:
-    stream = BatchStream(torch_loader(context(), "build", data(3), repeat=True))
-    first, second = TrainingBatches(stream, 2), TrainingBatches(stream, 2)
-    assert len(first) == 2
-    assert [int(next(iter(first))) for _ in range(2)] == [0, 1]
-    assert [int(next(iter(second))) for _ in range(2)] == [2, 0]
+    stream = BatchStream(torch_loader(context(), "build", data(3), repeat=True), 2)
+    assert len(stream) == 2
+    assert [int(next(iter(stream))) for _ in range(2)] == [0, 1]
+    assert [int(next(iter(stream))) for _ in range(2)] == [2, 0]
 
 
 def test_validation_batches_start_with_the_first_batch_asked_for() -> None:
