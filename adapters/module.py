@@ -30,8 +30,7 @@ from det_compat.adapters.run.checks import check_trial_class
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.checkpoint.weights import under_names
 from det_compat.core.tensorboard_path import new_tensorboard_path, tensorboard_path_is
-from det_compat.pytorch.context.batch_size import checked_hparams
-from det_compat.pytorch.context.settings import experiment_seed
+from det_compat.pytorch.context.settings import checked_hparams, experiment_seed
 from det_compat.pytorch.context.transitional import batches_per_step
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 
@@ -133,7 +132,7 @@ class TrialModule(TrialHooks, metaclass=_TrialModuleType):
             register_comm_hook(self.trainer, self.context.models)
         else:
             self.context.set_tensorboard_path(self._tensorboard_path() or new_tensorboard_path())
-        reconcile_precision(self.trainer, self.context)
+        reconcile_precision(self.trainer, self.run.steering)
 
     def on_fit_start(self) -> None:
         # A validation before this fit has left them in eval mode, which Lightning would warn of.

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytorch_lightning as pl
@@ -23,41 +24,43 @@ from det_compat.adapters.run.schedule import Schedule
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.checkpoint.reader import read_checkpoint
 from det_compat.checkpoint.trust import trusts_checkpoints
-from det_compat.fit.checkpoints import RunCheckpoints
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
-from det_compat.pytorch.train_unit import TrainUnit
-from det_compat.search.script_reports import SearchedTrainContext
+from det_compat.pytorch.engine import FitArguments
 from det_compat.shared.random_state import preserved_random_state
+
+#: Is given the batches trained, the metrics, and the UUID of the latest checkpoint if there is one.
+OnValidated = Callable[[int, dict[str, Any], str | None], None]
 
 
 def fit(
     trial: Any,
     context: PyTorchTrialContext,
-    *,
-    max_length: TrainUnit,
-    validation_period: TrainUnit,
-    checkpoint_period: TrainUnit,
-    reporting_period: TrainUnit,
-    checkpoint_policy: str,
-    latest_checkpoint: str | None,
-    step_zero_validation: bool,
-    test_mode: bool,
-    owns_start: bool = False,
+    arguments: FitArguments,
+    on_validated: OnValidated | None = None,
 ) -> None:
     """Train ``trial`` as ``pytorch.Trainer.fit`` says.
 
-    ``owns_start`` says that the run that wrote ``latest_checkpoint`` is this one.
+    ``on_validated`` is called after each validation, and after the checkpoint that comes with it.
     """
-    module = TrainerModule(TrialRun(adapted(trial, context), context), latest_checkpoint)
+    run = TrialRun(adapted(trial, context), context)
+    module = TrainerModule(run, arguments.latest_checkpoint, on_validated)
+    schedule = Schedule(
+        arguments.max_length,
+        arguments.validation_period,
+        arguments.checkpoint_period,
+        arguments.reporting_period,
+        arguments.test_mode,
+    )
+    policy, owns_start = arguments.checkpoint_policy, arguments.owns_start
     module.follow(
-        Schedule(max_length, validation_period, checkpoint_period, reporting_period, test_mode),
-        checkpoint_keeper(context, checkpoint_policy, owns_start=owns_start),
-        validates_first=step_zero_validation,
+        schedule,
+        checkpoint_keeper(context, policy, owns_start=owns_start),
+        validates_first=arguments.step_zero_validation,
     )
     on_interrupt = signal.getsignal(signal.SIGINT)
     try:
         with preserved_random_state():
-            trainer = _trainer(context, test_mode)
+            trainer = _trainer(context, arguments.test_mode)
         trainer.fit(module)
     except BaseException as error:
         with contextlib.suppress(Exception):  # the device may be what failed
@@ -127,17 +130,20 @@ def _back_to_device(context: PyTorchTrialContext) -> None:
 class TrainerModule(ScheduledHooks):
     """Runs a trial that the script has built."""
 
-    def __init__(self, run: TrialRun, latest_checkpoint: str | None) -> None:
+    def __init__(
+        self, run: TrialRun, latest_checkpoint: str | None, on_validated: OnValidated | None
+    ) -> None:
         super().__init__()
         self.attach_run(run)
         self._latest_checkpoint = latest_checkpoint
+        self._on_validated = on_validated
 
     def setup(self, stage: str) -> None:
         prepare_trainer(self.trainer)
 
     def on_fit_start(self) -> None:
         if self._latest_checkpoint is not None:
-            directory = self.context._core.checkpoint.find(self._latest_checkpoint)
+            directory = self.run.steering.core.checkpoint.find(self._latest_checkpoint)
             self._restored = state_of(read_checkpoint(directory, trust=trusts_checkpoints()))
         super().on_fit_start()
         log_often_enough(self.trainer, self.run.epoch_len)
@@ -147,8 +153,5 @@ class TrainerModule(ScheduledHooks):
 
     def after_validation(self, metrics: dict[str, Any]) -> None:
         super().after_validation(metrics)
-        train, checkpoints = self.context._core.train, self.context._core.checkpoint
-        if isinstance(train, SearchedTrainContext) and isinstance(checkpoints, RunCheckpoints):
-            latest = self._keeper.latest
-            location = None if latest is None else checkpoints.location(latest)
-            train.validated(self.run.state.batches_trained, metrics, location)
+        if self._on_validated is not None:
+            self._on_validated(self.run.state.batches_trained, metrics, self._keeper.latest)

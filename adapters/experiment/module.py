@@ -24,7 +24,6 @@ from det_compat.adapters.experiment.schedule import (
     planned,
     take_over_schedule,
 )
-from det_compat.adapters.lightning.precision import asked_by_trial
 from det_compat.adapters.lightning.scheduled import ScheduledHooks
 from det_compat.adapters.lightning.strategy import log_often_enough
 from det_compat.adapters.module import TrialModule
@@ -92,7 +91,7 @@ class ExperimentModule(ScheduledHooks, TrialModule):
     @property
     def checkpoints(self) -> RunCheckpoints:
         """The run's checkpoints."""
-        found = self.context._core.checkpoint
+        found = self.run.steering.core.checkpoint
         assert isinstance(found, RunCheckpoints)
         return found
 
@@ -127,7 +126,11 @@ class ExperimentModule(ScheduledHooks, TrialModule):
         seed_trial(self.run_place().seed)
         super()._build(distributed, device, ddp)
         level = self.experiment.optimizations.mixed_precision
-        if level != "O0" and asked_by_trial(self.context) is None and self._has_no_precision():
+        if (
+            level != "O0"
+            and self.run.steering.mixed_precision_call is None
+            and self._has_no_precision()
+        ):
             self.context.configure_apex_amp(
                 self.context.models, self.context.optimizers, opt_level=level
             )

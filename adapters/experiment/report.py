@@ -228,8 +228,8 @@ def _devices(trainer: pl.Trainer) -> str:
 
 
 def _precision(module: ExperimentModule, trainer: pl.Trainer) -> str:
-    level = module.context._apex_opt_level
-    is_scaled = level is not None and module.context._scaler is not None
+    level = module.run.steering.apex_opt_level
+    is_scaled = level is not None and module.run.steering.scaler is not None
     return f"float16 autocast (Apex {level})" if is_scaled else str(trainer.precision)
 
 

@@ -53,6 +53,7 @@ from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.adapters.run.trial_state import TrialState
 from det_compat.checkpoint.content import check_lightning_content
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
+from det_compat.pytorch.lr_scheduler import stepping_of
 from det_compat.shared.plain_types import from_plain
 
 logger = logging.getLogger("det_compat")
@@ -111,7 +112,7 @@ class TrialHooks(PlainAttributes, pl.LightningModule):
     def attach_run(self, run: TrialRun) -> None:
         """Run ``run``, and make its models submodules."""
         self._run = run
-        self.models = torch.nn.ModuleList(run.context._inner_models)
+        self.models = torch.nn.ModuleList(run.steering.inner_models)
 
     def __getstate__(self) -> dict[str, Any]:
         # A run holds workers and process groups. The weights stay, in `models`.
@@ -131,7 +132,7 @@ class TrialHooks(PlainAttributes, pl.LightningModule):
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """The trial's own, for Lightning's checkpoints and monitors; the trial steps them."""
         optimizers = [o for o in self.context.optimizers if isinstance(o, torch.optim.Optimizer)]
-        schedulers = [wrapped._scheduler for wrapped in self.context.lr_schedulers]
+        schedulers = [stepping_of(wrapper).scheduler for wrapper in self.context.lr_schedulers]
         known = [
             scheduler
             for scheduler in schedulers
@@ -189,10 +190,10 @@ class TrialHooks(PlainAttributes, pl.LightningModule):
     def transfer_batch_to_device(
         self, batch: Any, device: torch.device, dataloader_idx: int
     ) -> Any:
-        context = self.run.context
-        if isinstance(batch, WholeDataset) or not context.experimental._auto_to_device:
+        run = self.run
+        if isinstance(batch, WholeDataset) or not run.steering.moves_batches:
             return batch
-        return context.to_device(batch)
+        return run.context.to_device(batch)
 
     def teardown(self, stage: str) -> None:
         self.end_run()

@@ -169,7 +169,7 @@ class ScheduledHooks(TrialHooks):
         except InvalidHP:
             if stopping:
                 raise
-            self.run.context._core.train.report_early_exit(core.EarlyExitReason.INVALID_HP)
+            self.run.steering.core.train.report_early_exit(core.EarlyExitReason.INVALID_HP)
             self._stop(checkpoint=False)
 
     def _write_checkpoint(self) -> None:
@@ -193,7 +193,7 @@ class ScheduledHooks(TrialHooks):
         if self.run.is_chief:
             state = self.run.state
             progress = self._schedule.progress(state.batches_trained, state.epochs_trained)
-            self.run.context._core.train.report_progress(progress=progress)
+            self.run.steering.core.train.report_progress(progress=progress)
 
     def end_run(self, exception: BaseException | None = None) -> None:
         try:

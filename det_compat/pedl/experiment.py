@@ -67,12 +67,12 @@ class Experiment:
         """
         with preserved_random_state():
             from det_compat import pytorch
-            from det_compat.adapters.generations.generation import in_context_api
             from det_compat.pedl.lengths import lengths_of
+            from det_compat.pytorch.engine import engine
         _log_to_stderr()
         conf = self._configuration
         hparams = {**_constants, **_only_constants(conf.get("hyperparameters") or {})}
-        trial_cls = in_context_api(self._trial_def, *self._functions)
+        trial_cls = engine().in_context_api(self._trial_def, *self._functions)
         aggregation = (conf.get("optimizations") or {}).get("aggregation_frequency", 1)
         with pytorch.init(
             hparams=hparams, exp_conf=conf, aggregation_frequency=aggregation

@@ -131,13 +131,13 @@ class SkipSampler(torch.utils.data.BatchSampler):
 
     def __init__(self, sampler: torch.utils.data.BatchSampler, skip: int) -> None:
         self._sampler = sampler
-        self._skip = skip
+        self.skip = skip
 
     def __len__(self) -> int:
         return _length(self._sampler)
 
     def __iter__(self) -> Iterator[Any]:
-        return _skip(self._sampler, self._skip)
+        return _skip(self._sampler, self.skip)
 
 
 class SkipBatchSampler(torch.utils.data.BatchSampler):

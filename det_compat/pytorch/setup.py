@@ -21,9 +21,9 @@ from det_compat.core.tensorboard_path import (
     tensorboard_path_is,
 )
 from det_compat.errors import InvalidHP
-from det_compat.fit.checkpoints import task_checkpoints
 from det_compat.pytorch.context.settings import experiment_seed
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
+from det_compat.pytorch.engine import engine
 from det_compat.script.task import Task, current_task
 
 logger = logging.getLogger("determined.pytorch")
@@ -67,9 +67,9 @@ def init(
         path = _tensorboard_path(distributed, task)
         context = PyTorchTrialContext(
             core_context=core.Context(
-                checkpoint=None if task is None else task_checkpoints(task),
+                checkpoint=None if task is None else engine().checkpoints(task),
                 distributed=distributed,
-                train=_searched_train_context(distributed, task, path),
+                train=_train_context(distributed, task, path),
                 tensorboard_path=path,
             ),
             trial_seed=experiment_seed(exp_conf) if task is None else task.trial_seed,
@@ -96,14 +96,12 @@ def _tensorboard_path(distributed: core.DistributedContext, task: Task | None) -
     return new_tensorboard_path() if distributed.size == 1 else shared_tensorboard_path()
 
 
-def _searched_train_context(
+def _train_context(
     distributed: core.DistributedContext, task: Task | None, path: Path
 ) -> core.TrainContext | None:
-    if task is None or task.search is None or distributed.rank != 0:
+    if task is None or distributed.rank != 0:
         return None
-    from det_compat.search.script_reports import SearchedTrainContext
-
-    return SearchedTrainContext(path, task.search)
+    return engine().train_context(task, path)
 
 
 def _set_random_seeds(seed: int) -> None:
