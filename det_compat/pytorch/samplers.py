@@ -131,13 +131,22 @@ class SkipSampler(torch.utils.data.BatchSampler):
 
     def __init__(self, sampler: torch.utils.data.BatchSampler, skip: int) -> None:
         self._sampler = sampler
-        self.skip = skip
+        self._skip = skip
+
+    @property
+    def skip(self) -> int:
+        """The number of samples to leave out, under the name that SkipBatchSampler has for it."""
+        return self._skip
+
+    @skip.setter
+    def skip(self, samples: int) -> None:
+        self._skip = samples
 
     def __len__(self) -> int:
         return _length(self._sampler)
 
     def __iter__(self) -> Iterator[Any]:
-        return _skip(self._sampler, self.skip)
+        return _skip(self._sampler, self._skip)
 
 
 class SkipBatchSampler(torch.utils.data.BatchSampler):

@@ -5,13 +5,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import random
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from det_compat import core
@@ -25,6 +23,7 @@ from det_compat.pytorch.context.settings import experiment_seed
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.engine import engine
 from det_compat.script.task import Task, current_task
+from det_compat.shared.random_state import set_seed
 
 logger = logging.getLogger("determined.pytorch")
 
@@ -62,7 +61,7 @@ def init(
     task = current_task()
     if task is not None:
         exp_conf = task.config
-        _set_random_seeds(task.trial_seed)
+        set_seed(task.trial_seed)
     with contextlib.closing(distributed):
         path = _tensorboard_path(distributed, task)
         context = PyTorchTrialContext(
@@ -102,12 +101,6 @@ def _train_context(
     if task is None or distributed.rank != 0:
         return None
     return engine().train_context(task, path)
-
-
-def _set_random_seeds(seed: int) -> None:
-    random.seed(seed)
-    np.random.seed(seed)
-    torch.manual_seed(seed)
 
 
 @contextlib.contextmanager
