@@ -18,7 +18,7 @@ from det_compat.adapters.lightning.pace import LightningPace
 from det_compat.adapters.lightning.run_module import RunModule
 from det_compat.adapters.lightning.sources import LoaderFunctions, TrialArguments, TrialClass
 from det_compat.adapters.run.checks import check_trial_class
-from det_compat.pytorch.context.batch_size import checked_hparams
+from det_compat.pytorch.context.settings import checked_hparams
 from det_compat.pytorch.context.transitional import batches_per_step
 
 logger = logging.getLogger("det_compat")

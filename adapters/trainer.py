@@ -14,52 +14,52 @@ from pytorch_lightning.strategies import DDPStrategy
 
 from det_compat.adapters.checkpoints.checkpoint_keeper import checkpoint_keeper
 from det_compat.adapters.generations.generation import adapted
-from det_compat.adapters.lightning.determined_pace import TRAINER_FLAGS, DeterminedPace, Plan
+from det_compat.adapters.lightning.determined_pace import (
+    TRAINER_FLAGS,
+    DeterminedPace,
+    OnValidationSaved,
+    Plan,
+)
 from det_compat.adapters.lightning.environment import TrialEnvironment
-from det_compat.adapters.lightning.pace import OnValidated
 from det_compat.adapters.lightning.preemption import set_handler
 from det_compat.adapters.lightning.run_module import RunModule
 from det_compat.adapters.lightning.sources import BuiltTrial
 from det_compat.adapters.run.schedule import Schedule
 from det_compat.adapters.run.trial_run import TrialRun
-from det_compat.fit.checkpoints import RunCheckpoints
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
-from det_compat.pytorch.train_unit import TrainUnit
-from det_compat.search.script_reports import SearchedTrainContext
+from det_compat.pytorch.engine import FitArguments
 from det_compat.shared.random_state import preserved_random_state
 
 
 def fit(
     trial: Any,
     context: PyTorchTrialContext,
-    *,
-    max_length: TrainUnit,
-    validation_period: TrainUnit,
-    checkpoint_period: TrainUnit,
-    reporting_period: TrainUnit,
-    checkpoint_policy: str,
-    latest_checkpoint: str | None,
-    step_zero_validation: bool,
-    test_mode: bool,
-    owns_start: bool = False,
+    arguments: FitArguments,
+    on_validated: OnValidationSaved | None = None,
 ) -> None:
     """Train ``trial`` as ``pytorch.Trainer.fit`` says.
 
-    ``owns_start`` says that the run that wrote ``latest_checkpoint`` is this one.
+    ``on_validated`` is called after each validation, and after the checkpoint that comes with it.
     """
-    plan = Plan(
-        Schedule(max_length, validation_period, checkpoint_period, reporting_period, test_mode),
-        checkpoint_keeper(context, checkpoint_policy, owns_start=owns_start),
-        validates_first=step_zero_validation,
+    schedule = Schedule(
+        arguments.max_length,
+        arguments.validation_period,
+        arguments.checkpoint_period,
+        arguments.reporting_period,
+        arguments.test_mode,
     )
+    policy, owns_start = arguments.checkpoint_policy, arguments.owns_start
+    keeper = checkpoint_keeper(context, policy, owns_start=owns_start)
+    plan = Plan(schedule, keeper, validates_first=arguments.step_zero_validation)
     pace = DeterminedPace(lambda run: plan)
-    pace.on_validation_saved.extend(_search_listeners(context, pace))
+    if on_validated is not None:
+        pace.on_validation_saved.append(on_validated)
     run = TrialRun(adapted(trial, context), context)
-    module = RunModule(BuiltTrial(run, latest_checkpoint), pace)
+    module = RunModule(BuiltTrial(run, arguments.latest_checkpoint), pace)
     on_interrupt = signal.getsignal(signal.SIGINT)
     try:
         with preserved_random_state():
-            trainer = _trainer(context, test_mode)
+            trainer = _trainer(context, arguments.test_mode)
         trainer.fit(module)
     except BaseException as error:
         with contextlib.suppress(Exception):  # the device may be what failed
@@ -124,16 +124,3 @@ def _back_to_device(context: PyTorchTrialContext) -> None:
         model.to(context.device)
     for optimizer in context.optimizers:
         optimizer.load_state_dict(optimizer.state_dict())
-
-
-def _search_listeners(context: PyTorchTrialContext, pace: DeterminedPace) -> list[OnValidated]:
-    """Who waits for validations of a script that a search runs."""
-    train, checkpoints = context._core.train, context._core.checkpoint
-    if not (isinstance(train, SearchedTrainContext) and isinstance(checkpoints, RunCheckpoints)):
-        return []
-
-    def tell(batches: int, metrics: dict[str, Any]) -> None:
-        latest = pace.keeper.latest
-        train.validated(batches, metrics, None if latest is None else checkpoints.location(latest))
-
-    return [tell]

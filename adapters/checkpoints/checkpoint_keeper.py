@@ -9,6 +9,7 @@ from typing import Any
 from det_compat.core.checkpoint_policy import CheckpointPolicy
 from det_compat.core.retained_checkpoints import RetainedCheckpoints
 from det_compat.core.retention import RetentionPolicy
+from det_compat.pytorch.context.steering import Steering
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 
 logger = logging.getLogger("det_compat")
@@ -95,13 +96,14 @@ def checkpoint_keeper(
     and ``save_trial_latest``, ``searcher.metric`` and ``searcher.smaller_is_better``. Without
     ``checkpoint_storage`` in the config, all is kept.
     """
-    conf = context._exp_conf or {}
+    steering = Steering(context)
+    conf = steering.exp_conf or {}
     storage, searcher = conf.get("checkpoint_storage"), conf.get("searcher") or {}
     metric, smaller_is_better = searcher.get("metric"), searcher.get("smaller_is_better", True)
     retained = None
     if storage is not None and metric is not None and context.distributed.rank == 0:
         retained = RetainedCheckpoints(
-            context._core.checkpoint.delete,
+            steering.core.checkpoint.delete,
             RetentionPolicy.from_config(conf),
         )
     return CheckpointKeeper(

@@ -77,10 +77,10 @@ def _period_state(run: TrialRun) -> dict[str, Any]:
     """What has been collected since the last report of training metrics."""
     return {
         "metrics": [_kept(metrics) for metrics in run.training_metrics.peek()],
-        "reducers": reducer_states(run.context),
+        "reducers": reducer_states(run.steering),
         "in_eval_mode": [
             [name for name, module in model.named_modules() if not module.training]
-            for model in run.context._inner_models
+            for model in run.steering.inner_models
         ],
     }
 
@@ -99,9 +99,8 @@ def _gradients(run: TrialRun) -> list[Any]:
 
 
 def _parameters(run: TrialRun) -> list[torch.Tensor]:
-    context = run.context
-    of_models = [p for model in context._inner_models for p in model.parameters()]
-    groups = [group for optimizer in context.optimizers for group in optimizer.param_groups]
+    of_models = [p for model in run.steering.inner_models for p in model.parameters()]
+    groups = [group for optimizer in run.context.optimizers for group in optimizer.param_groups]
     of_optimizers = [p for group in groups for p in group.get("params", [])]
     return list({id(p): p for p in [*of_models, *of_optimizers]}.values())
 
@@ -119,8 +118,8 @@ def restore_collected(run: TrialRun, own: dict[str, Any]) -> None:
     """Put back half-collected metrics and gradients."""
     if (period := own["period"]) is not None:
         run.resume_period(period["metrics"])
-        restore_reducers(run.context, period["reducers"])
-        for model, names in zip(run.context._inner_models, period["in_eval_mode"], strict=False):
+        restore_reducers(run.steering, period["reducers"])
+        for model, names in zip(run.steering.inner_models, period["in_eval_mode"], strict=False):
             for name in names:
                 model.get_submodule(name).training = False
     for parameter, grad in zip(_parameters(run), own["gradients"], strict=False):

@@ -41,7 +41,7 @@ def write_checkpoint(
     run.state.last_ckpt = run.state.batches_trained
     uuid = ""
     if run.is_chief:
-        run.context._core.train.set_status("checkpointing")
+        run.steering.core.train.set_status("checkpointing")
         metadata = {
             "determined_version": "0.38.1",
             "det_compat_version": det_compat.__version__,
@@ -49,7 +49,7 @@ def write_checkpoint(
             "framework": f"torch-{torch.__version__}",
             "format": "pickle",
         }
-        with run.context._core.checkpoint.store_path(metadata) as (path, uuid):
+        with run.steering.core.checkpoint.store_path(metadata) as (path, uuid):
             _write(run, path, to_go_on, callbacks)
     uuid = run.context.distributed.broadcast(uuid)
     run.callbacks.call("on_checkpoint_upload_end", uuid=uuid)
@@ -92,12 +92,13 @@ def _readable_by_determined(checkpoint: dict[str, Any]) -> dict[str, Any]:
 
 
 def _load_data(run: TrialRun) -> dict[str, Any]:
-    context, trial_cls = run.context, type(user_trial(run.trial))
-    complete = context._exp_conf is not None and context._hparams is not None
+    trial_cls = type(user_trial(run.trial))
+    exp_conf, hparams = run.steering.exp_conf, run.steering.hparams
+    complete = exp_conf is not None and hparams is not None
     return {
         "trial_type": "PyTorchTrial",
-        "experiment_config": without_secrets(context._exp_conf) if complete else None,
-        "hparams": context._hparams if complete else None,
+        "experiment_config": without_secrets(exp_conf) if complete else None,
+        "hparams": hparams if complete else None,
         "trial_cls_spec": f"{trial_cls.__module__}:{trial_cls.__qualname__}",
         "is_trainer": True,
     }

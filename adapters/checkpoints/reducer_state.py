@@ -7,15 +7,15 @@ from typing import Any
 
 from torch import nn
 
-from det_compat.pytorch.context.trial_context import PyTorchTrialContext
+from det_compat.pytorch.context.steering import Steering
 from det_compat.shared.plain_types import NotPlainError, from_plain, to_plain
 
 logger = logging.getLogger("det_compat")
 
 
-def reducer_states(context: PyTorchTrialContext) -> list[dict[str, Any]]:
+def reducer_states(steering: Steering) -> list[dict[str, Any]]:
     """The attributes of every reducer that are data, in the order of ``wrap_reducer``."""
-    return [_state(wrapped.reducer) for wrapped in context._wrapped_reducers]
+    return [_state(reducer) for reducer in steering.reducers]
 
 
 def _state(reducer: Any) -> dict[str, Any]:
@@ -40,11 +40,11 @@ def _note_left_out(reducer: Any, error: NotPlainError) -> None:
     logger.debug(f"reducer {type(reducer).__name__}: {error} is no data that a checkpoint keeps")
 
 
-def restore_reducers(context: PyTorchTrialContext, states: list[dict[str, Any]]) -> None:
+def restore_reducers(steering: Steering, states: list[dict[str, Any]]) -> None:
     """Put back what ``reducer_states`` returned."""
-    for wrapped, state in zip(context._wrapped_reducers, states, strict=False):
+    for reducer, state in zip(steering.reducers, states, strict=False):
         for name, value in state.items():
-            _restore_attribute(wrapped.reducer, name, value)
+            _restore_attribute(reducer, name, value)
 
 
 def _restore_attribute(reducer: Any, name: str, value: Any) -> None:

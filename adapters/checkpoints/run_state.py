@@ -12,8 +12,8 @@ import torch
 
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.checkpoint.weights import under_names
-from det_compat.pytorch.checkpoint_file import load_weights
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
+from det_compat.pytorch.load import load_weights
 from det_compat.shared.plain_types import NotPlainError, from_plain, to_plain
 
 logger = logging.getLogger("determined.pytorch")
@@ -34,8 +34,8 @@ def run_state(run: TrialRun, callbacks: dict[str, Any] | None = None) -> dict[st
         "callbacks": run.callbacks.state_dict() if callbacks is None else callbacks,
         "rng_state": _rng_state(context.device),
     }
-    if context._scaler is not None:
-        state["scaler_state_dict"] = context._scaler.state_dict()
+    if run.steering.scaler is not None:
+        state["scaler_state_dict"] = run.steering.scaler.state_dict()
     return state
 
 
@@ -72,9 +72,10 @@ def restore_run(run: TrialRun, state: dict[str, Any]) -> None:
     _load_all(context.optimizers, state.get("optimizers_state_dict"), "optimizers")
     _load_all(context.lr_schedulers, state.get("lr_schedulers_state_dict"), "LR schedulers")
     scaler_state = state.get("scaler_state_dict") or _of_apex(state.get("amp_state"))
-    if context._scaler is not None and scaler_state is not None:
-        context._scaler.load_state_dict(scaler_state)
-    elif (context._scaler is not None) != (scaler_state is not None):
+    scaler = run.steering.scaler
+    if scaler is not None and scaler_state is not None:
+        scaler.load_state_dict(scaler_state)
+    elif (scaler is not None) != (scaler_state is not None):
         logger.warning("only one of checkpoint and trial has a gradient scaler; it is not restored")
     if "rng_state" in state:
         _set_rng_state(state["rng_state"], context.device)

@@ -12,7 +12,12 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, IterableDataset, Sampler
 
-from det_compat.pytorch.samplers import SkipBatchSampler, SkipSampler, _Passes
+from det_compat.pytorch.samplers import (
+    RepeatBatchSampler,
+    RepeatSampler,
+    SkipBatchSampler,
+    SkipSampler,
+)
 from det_compat.shared.random_state import (
     RandomState,
     preserved_random_state,
@@ -21,9 +26,6 @@ from det_compat.shared.random_state import (
 )
 
 _Generator = (torch.Generator, np.random.RandomState, np.random.Generator, random.Random)
-
-# The samplers that leave out the first items, and where they keep how many.
-_SKIP: dict[type, str] = {SkipSampler: "_skip", SkipBatchSampler: "skip"}
 
 
 class IndexOrder:
@@ -38,8 +40,10 @@ class IndexOrder:
         self._sampler = sampler
         self._generators = generators
         parts = _parts(sampler)
-        self._passes = [part for part in parts if isinstance(part, _Passes)]
-        self._skips = [part for part in parts if type(part) in _SKIP]
+        self._passes = [
+            part for part in parts if isinstance(part, (RepeatSampler, RepeatBatchSampler))
+        ]
+        self._skips = [part for part in parts if type(part) in (SkipSampler, SkipBatchSampler)]
         self._round = -1
         self._handed = 0
         self._is_at_end = False
@@ -89,7 +93,7 @@ class IndexOrder:
             "is_at_end": self._is_at_end,
             "ahead": list(self._ahead),
             "passes": [part.last_pass for part in self._passes],
-            "skips": [vars(part)[_SKIP[type(part)]] for part in self._skips],
+            "skips": [part.skip for part in self._skips],
             "generators": [generator_state(found) for found in self._generators],
         }
 
@@ -102,7 +106,7 @@ class IndexOrder:
         if skips_by_itself and not self._skips:
             position = {**position, "handed": len(position["ahead"])}
         for part, skip in zip(self._skips, position["skips"], strict=False):
-            vars(part)[_SKIP[type(part)]] = skip
+            part.skip = skip
         self._position = position
 
     def _taken_up(self) -> Iterator[Any]:

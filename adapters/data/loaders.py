@@ -10,6 +10,7 @@ from typing import Any
 from torch.utils.data import IterableDataset
 
 from det_compat.adapters.data.loader_workers import with_lasting_workers
+from det_compat.pytorch.context.steering import Steering
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.data import dataset_reproducibility_message
 
@@ -38,7 +39,7 @@ def torch_loader(
         )
         data = data.get_data_loader(repeat=repeat, skip=skip, num_replicas=replicas, rank=rank)
         return with_lasting_workers(data)
-    if not context.experimental._data_repro_checks_disabled:
+    if not Steering(context).takes_any_loader:
         raise RuntimeError(dataset_reproducibility_message(method, data))
     return with_lasting_workers(data)
 

@@ -24,7 +24,6 @@ from det_compat.adapters.experiment.schedule import (
 )
 from det_compat.adapters.generations.trial_class import full_name
 from det_compat.adapters.lightning.determined_pace import DeterminedPace, Plan
-from det_compat.adapters.lightning.precision import asked_by_trial
 from det_compat.adapters.lightning.run_module import RunModule
 from det_compat.adapters.lightning.sources import (
     LoaderFunctions,
@@ -164,7 +163,7 @@ class ExperimentRun(Source):
 
     def _set_up_precision(self, trainer: pl.Trainer, run: TrialRun) -> None:
         level, context = self.experiment.optimizations.mixed_precision, run.context
-        has_none = trainer.precision == "32-true" and asked_by_trial(context) is None
+        has_none = trainer.precision == "32-true" and run.steering.mixed_precision_call is None
         if level != "O0" and has_none and context.optimizers:
             context.configure_apex_amp(context.models, context.optimizers, opt_level=level)
 

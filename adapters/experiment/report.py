@@ -230,8 +230,8 @@ def _devices(trainer: pl.Trainer) -> str:
 
 
 def _precision(run: ExperimentRun, trainer: pl.Trainer) -> str:
-    level = run.module.context._apex_opt_level
-    is_scaled = level is not None and run.module.context._scaler is not None
+    level = run.module.run.steering.apex_opt_level
+    is_scaled = level is not None and run.module.run.steering.scaler is not None
     return f"float16 autocast (Apex {level})" if is_scaled else str(trainer.precision)
 
 

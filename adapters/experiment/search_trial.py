@@ -17,8 +17,8 @@ from det_compat.adapters.experiment.module import ExperimentRun
 from det_compat.adapters.experiment.report import ExperimentReport
 from det_compat.adapters.experiment.run import experiment_run
 from det_compat.adapters.experiment.trainer import default_logger, trainer_flags
+from det_compat.adapters.lightning.determined_pace import OnValidationSaved
 from det_compat.adapters.lightning.environment import TrialEnvironment
-from det_compat.adapters.lightning.pace import OnValidated
 from det_compat.config.experiment import ExperimentConfig, parse_config
 from det_compat.config.lengths import Length
 from det_compat.core.distributed import DistributedContext
@@ -101,8 +101,8 @@ def _process_flags(ranks: DistributedContext | None) -> dict[str, Any]:
     }
 
 
-def _reporting(report: ReportFunction, run: ExperimentRun) -> OnValidated:
-    def tell(batches: int, metrics: dict[str, Any]) -> None:
+def _reporting(report: ReportFunction, run: ExperimentRun) -> OnValidationSaved:
+    def tell(batches: int, metrics: dict[str, Any], checkpoint: str | None) -> None:
         plain = {name: _plain(value) for name, value in metrics.items()}
         report(batches, plain, run.latest_checkpoint())
 

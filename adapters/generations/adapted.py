@@ -14,8 +14,10 @@ from det_compat.adapters.generations.clip_hparams import clip_by_hparams
 from det_compat.adapters.generations.old_callbacks import OldCallback
 from det_compat.adapters.generations.trial_class import full_name
 from det_compat.errors import InvalidExperimentException
+from det_compat.pytorch.context.steering import Steering
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
-from det_compat.pytorch.overrides import is_overridden
+from det_compat.pytorch.lr_scheduler import stepping_of
+from det_compat.pytorch.overrides import is_user_code
 from det_compat.pytorch.reducer import Reducer
 
 _ADAPTERS = "det_compat.adapters"
@@ -46,6 +48,7 @@ class AdaptedTrial:
 
     def __init__(self, context: PyTorchTrialContext, **kwargs: Any) -> None:
         self.context = context
+        self.steering = Steering(context)
         self.inner = self.make_trial(**kwargs)
         self.model: Any = None
         self.optimizer: Any = None
@@ -63,7 +66,7 @@ class AdaptedTrial:
     @property
     def hparams(self) -> dict[str, Any]:
         """The hyperparameters, ``{}`` if none were given."""
-        return self.context._hparams or {}
+        return self.steering.hparams or {}
 
     # For subclasses
 
@@ -101,7 +104,7 @@ class AdaptedTrial:
         """Build and wrap model, optimizer and scheduler."""
         self._clip_by_hparams = clip_by_hparams(self.hparams)
         model, context = self._built_model(), self.context
-        if context._managed_training:
+        if self.steering.is_trained:
             model = model.to(context.device)
         optimizer = self._built_optimizer(model)
         self.model = context.wrap_model(model)
@@ -142,7 +145,7 @@ class AdaptedTrial:
         return optimizer
 
     def _set_up_mixed_precision(self) -> None:
-        level = ((self.context._exp_conf or {}).get("optimizations") or {}).get("mixed_precision")
+        level = ((self.steering.exp_conf or {}).get("optimizations") or {}).get("mixed_precision")
         if level not in (None, "O0"):
             self.context.configure_apex_amp(
                 models=self.model, optimizers=self.optimizer, opt_level=level
@@ -153,13 +156,14 @@ class AdaptedTrial:
         wrapper = None if create is None else with_hparams(create, self.hparams, self.optimizer)
         if wrapper is None:
             return
-        if not hasattr(wrapper, "_step_mode"):
+        try:
+            stepping = stepping_of(wrapper)
+        except TypeError as error:
             raise TypeError(
                 f"{full_name(self.trial_cls)}.create_lr_scheduler() must return an "
                 f"LRScheduler(scheduler, step_mode=...) or None, got {type(wrapper).__name__}"
-            )
-        frequency = getattr(wrapper, "_frequency", 1)
-        self.context.wrap_lr_scheduler(wrapper._scheduler, wrapper._step_mode, frequency)
+            ) from error
+        self.context.wrap_lr_scheduler(*stepping)
         self.context.lr_schedulers[-1] = wrapper
         vars(self.context).update(lr_scheduler=wrapper)
 
@@ -222,7 +226,7 @@ class AdaptedTrial:
 
     def defines(self, name: str) -> bool:
         """Whether the user's trial has a method ``name`` of its own."""
-        return is_overridden(getattr(self.inner, name, None), "PyTorchTrial")
+        return is_user_code(getattr(self.inner, name, None), "PyTorchTrial")
 
 
 def user_trial(trial: Any) -> Any:

@@ -16,6 +16,7 @@ from det_compat.adapters.generations.trial_class import (
     own_init,
     takes_model,
 )
+from det_compat.pytorch.context.steering import Steering
 
 logger = logging.getLogger("determined.pytorch")
 
@@ -103,7 +104,7 @@ def adapted(trial: Any, context: Any) -> Any:
     trial_cls = type(trial)
     if not _is_given_the_model(trial_cls):
         return trial
-    known = vars(context).setdefault("_adapted_trials", [])
+    known = Steering(context).adapted_trials
     for adapter in known:
         if adapter.inner is trial:
             return adapter

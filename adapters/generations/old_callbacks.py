@@ -6,6 +6,7 @@ import contextlib
 from typing import Any
 
 from det_compat.pytorch.callback import PyTorchCallback
+from det_compat.pytorch.context.steering import Steering
 from det_compat.pytorch.context.transitional import batches_per_step
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.data import data_length
@@ -23,7 +24,7 @@ class OldCallback:
     def __init__(self, callback: Any, context: PyTorchTrialContext) -> None:
         self._callback = callback
         self._ranks = context.distributed.size
-        self._batches_per_step = batches_per_step(context._exp_conf)
+        self._batches_per_step = batches_per_step(Steering(context).exp_conf)
         self._step_id = 1
         self._in_step = False
         self._num_inputs = 0

@@ -19,8 +19,9 @@ from det_compat.adapters.generations.trial_class import (
     own_init,
 )
 from det_compat.errors import InvalidExperimentException
-from det_compat.pedl import run as _run
+from det_compat.pedl.run import Run, begin, end, going_on, tell_processes
 from det_compat.pytorch import PyTorchCallback, PyTorchTrialContext
+from det_compat.pytorch.context.steering import Steering
 
 
 class PedlRun(AdaptedTrial):
@@ -33,9 +34,10 @@ class PedlRun(AdaptedTrial):
     contract: ClassVar[str] = f"PEDL's contract is {CONTRACT} in the trial's module"
 
     def __init__(self, context: PyTorchTrialContext, **kwargs: Any) -> None:
-        self.pedl = _run.Run(context._hparams or {}, context._exp_conf or {})
+        steering = Steering(context)
+        self.pedl = Run(steering.hparams or {}, steering.exp_conf or {})
         self._made: tuple[Any, Any] | None = None
-        with _run.going_on(self.pedl):
+        with going_on(self.pedl):
             self._find_data(context)
             super().__init__(context, **kwargs)
 
@@ -53,7 +55,7 @@ class PedlRun(AdaptedTrial):
         self._make_data_loaders = found["make_data_loaders"]
         if found["download_data"] is not None:
             self.pedl.data_dir = download(found["download_data"], self.pedl, context.distributed)
-            _run.tell_processes()
+            tell_processes()
 
     def make_trial(self, **kwargs: Any) -> Any:
         trial_cls = concrete(self.trial_cls)
@@ -64,7 +66,7 @@ class PedlRun(AdaptedTrial):
         return with_hparams(trial_cls, self.hparams, **kwargs)
 
     def build_callbacks(self) -> Any:
-        with _run.going_on(self.pedl):
+        with going_on(self.pedl):
             callbacks = super().build_callbacks()
         # First to start up and last to shut down: the others may ask for hyperparameters.
         own = {"det_compat.pedl": GoingOn(self.pedl)}
@@ -81,21 +83,21 @@ class PedlRun(AdaptedTrial):
         return validation
 
     def _make_loaders(self) -> tuple[Any, Any]:
-        with _run.going_on(self.pedl):
+        with going_on(self.pedl):
             return make_loaders(self._make_data_loaders, self.pedl)
 
 
 class GoingOn(PyTorchCallback):
     """Says from when to when the run is the one that ``pedl`` tells of."""
 
-    def __init__(self, run: _run.Run) -> None:
+    def __init__(self, run: Run) -> None:
         self._run = run
 
     def on_trial_startup(self, first_batch_idx: int, checkpoint_uuid: str | None) -> None:
-        _run.begin(self._run)
+        begin(self._run)
 
     def on_trial_shutdown(self) -> None:
-        _run.end(self._run)
+        end(self._run)
 
 
 def adapter(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
-from det_compat.pytorch.overrides import is_overridden
+from det_compat.pytorch.overrides import is_user_code
 
 _LIBRARIES = ("det_compat", "determined")
 
@@ -19,7 +19,7 @@ def full_name(trial_cls: type) -> str:
 
 def defines(trial_cls: type, name: str) -> bool:
     """Whether method ``name`` is user code, the class's own or inherited."""
-    return is_overridden(getattr(trial_cls, name, None), "PyTorchTrial")
+    return is_user_code(getattr(trial_cls, name, None), "PyTorchTrial")
 
 
 def own_init(trial_cls: type) -> FunctionType | None:

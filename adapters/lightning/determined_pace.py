@@ -15,7 +15,7 @@ from det_compat.adapters.checkpoints.checkpoint_keeper import CheckpointKeeper
 from det_compat.adapters.checkpoints.determined_checkpoint import write_checkpoint
 from det_compat.adapters.checkpoints.resume import Resume
 from det_compat.adapters.lightning.loop_progress import validate_now
-from det_compat.adapters.lightning.pace import OnValidated, Pace
+from det_compat.adapters.lightning.pace import Pace
 from det_compat.adapters.lightning.strategy import log_often_enough
 from det_compat.adapters.run.schedule import Due, Schedule
 from det_compat.adapters.run.trial_run import TrialRun
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("det_compat")
 
 NEVER = sys.maxsize
+
+#: Is told of a validation: batches trained, the metrics, and the UUID of the latest checkpoint if
+#: there is one.
+OnValidationSaved = Callable[[int, dict[str, Any], str | None], None]
 
 #: The flags by which a Trainer leaves the schedule to DeterminedPace.
 TRAINER_FLAGS: dict[str, Any] = {
@@ -76,7 +80,7 @@ class DeterminedPace(Pace):
         self._take_over = take_over
         self._plan: Plan | None = None
         #: They are told of each validation when the checkpoint that may follow it is complete.
-        self.on_validation_saved: list[OnValidated] = []
+        self.on_validation_saved: list[OnValidationSaved] = []
 
     @property
     def keeper(self) -> CheckpointKeeper:
@@ -185,7 +189,7 @@ class DeterminedPace(Pace):
         if self.keeper.validated(batches, metrics):
             self._checkpoint(module)
         for tell in self.on_validation_saved:
-            tell(batches, metrics)
+            tell(batches, metrics, self.keeper.latest)
 
     def _checkpoint(self, module: RunModule, *, stopping: bool = False) -> None:
         """Write a checkpoint, unless there is one of this moment."""
@@ -196,8 +200,8 @@ class DeterminedPace(Pace):
         except InvalidHP:
             if stopping or self._planned.is_searched:
                 raise
-            core_context = module.run.context._core
-            core_context.train.report_early_exit(core.EarlyExitReason.INVALID_HP)
+            train = module.run.steering.core.train
+            train.report_early_exit(core.EarlyExitReason.INVALID_HP)
             self._stop(module, checkpoint=False)
 
     def _write_checkpoint(self, module: RunModule) -> None:
@@ -209,7 +213,7 @@ class DeterminedPace(Pace):
         if run.is_chief:
             state = run.state
             progress = self._planned.schedule.progress(state.batches_trained, state.epochs_trained)
-            run.context._core.train.report_progress(progress=progress)
+            run.steering.core.train.report_progress(progress=progress)
 
     def training_has_ended(self, module: RunModule) -> None:
         # A callback of Lightning's may have stopped the run before its end.

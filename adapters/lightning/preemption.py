@@ -76,7 +76,7 @@ class _Agreement:
     BATCHES = 50
 
     def __init__(self, distributed: core.DistributedContext) -> None:
-        self._group = distributed._world()
+        self._group = distributed.cpu_group()
         self._message: torch.Tensor  # whether to stop, and the seconds since the last message
         self._exchange: Any = None
         self._sent = time.monotonic()

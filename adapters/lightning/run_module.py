@@ -50,6 +50,7 @@ from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.adapters.run.trial_state import TrialState
 from det_compat.checkpoint.content import check_lightning_content
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
+from det_compat.pytorch.lr_scheduler import stepping_of
 from det_compat.shared.plain_types import from_plain
 
 # What Lightning saves of optimizers and schedulers may hold numbers of NumPy.
@@ -114,7 +115,7 @@ class RunModule(PlainAttributes, pl.LightningModule):
     def setup(self, stage: str) -> None:
         prepare_trainer(self.trainer)
         self._take(self.source.provide(self.trainer, self._run))
-        reconcile_precision(self.trainer, self.context)
+        reconcile_precision(self.trainer, self.run.steering)
 
     def configure_model(self) -> None:
         # Without a Trainer, as in load_from_checkpoint, the weights still need a place to go.
@@ -127,7 +128,7 @@ class RunModule(PlainAttributes, pl.LightningModule):
             return
         weights = self.models.state_dict()
         self._run = run
-        self.models = torch.nn.ModuleList(run.context._inner_models)
+        self.models = torch.nn.ModuleList(run.steering.inner_models)
         if weights:
             self.models.load_state_dict(weights)
 
@@ -155,7 +156,7 @@ class RunModule(PlainAttributes, pl.LightningModule):
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """The trial's own, for Lightning's checkpoints and monitors; the trial steps them."""
         optimizers = [o for o in self.context.optimizers if isinstance(o, torch.optim.Optimizer)]
-        schedulers = [wrapped._scheduler for wrapped in self.context.lr_schedulers]
+        schedulers = [stepping_of(wrapper).scheduler for wrapper in self.context.lr_schedulers]
         known = [
             scheduler
             for scheduler in schedulers
@@ -206,10 +207,10 @@ class RunModule(PlainAttributes, pl.LightningModule):
     def transfer_batch_to_device(
         self, batch: Any, device: torch.device, dataloader_idx: int
     ) -> Any:
-        context = self.run.context
-        if isinstance(batch, WholeDataset) or not context.experimental._auto_to_device:
+        run = self.run
+        if isinstance(batch, WholeDataset) or not run.steering.moves_batches:
             return batch
-        return context.to_device(batch)
+        return run.context.to_device(batch)
 
     def teardown(self, stage: str) -> None:
         self.end_run()

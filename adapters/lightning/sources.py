@@ -72,7 +72,7 @@ class BuiltTrial(Source):
     def fit_starts(self, run: TrialRun) -> Resume | None:
         if self._latest_checkpoint is None:
             return None
-        return Resume.of_directory(run, run.context._core.checkpoint.find(self._latest_checkpoint))
+        return Resume.of_directory(run, run.steering.core.checkpoint.find(self._latest_checkpoint))
 
 
 @dataclass

@@ -8,7 +8,7 @@ import logging
 from typing import Any
 
 from det_compat.adapters.generations.old_callbacks import OldCallback
-from det_compat.pytorch.overrides import is_overridden
+from det_compat.pytorch.overrides import is_user_code
 
 logger = logging.getLogger("determined.pytorch")
 
@@ -30,7 +30,7 @@ class TrialCallbacks:
                     f"build_callbacks() must return objects of subclasses of PyTorchCallback, got "
                     f"{callback!r} ({type(callback).__name__}) for {name!r}"
                 )
-            if is_overridden(callback.on_checkpoint_end, "PyTorchCallback"):
+            if is_user_code(callback.on_checkpoint_end, "PyTorchCallback"):
                 logger.warning(
                     f"callback {name!r} defines on_checkpoint_end(), which is deprecated: rename "
                     "it to on_checkpoint_write_end()"
@@ -78,7 +78,7 @@ class TrialCallbacks:
         for name, callback in self._callbacks.items():
             if name in states:
                 callback.load_state_dict(states[name])
-            elif is_overridden(callback.load_state_dict, "PyTorchCallback"):
+            elif is_user_code(callback.load_state_dict, "PyTorchCallback"):
                 logger.warning(
                     f"the checkpoint has no state for callback {name!r}, which starts from scratch"
                 )
@@ -87,4 +87,4 @@ class TrialCallbacks:
 def _clips_in_vain(callback: Any) -> bool:
     if isinstance(callback, OldCallback):
         return False
-    return is_overridden(getattr(callback, "on_before_optimizer_step", None), "PyTorchCallback")
+    return is_user_code(getattr(callback, "on_before_optimizer_step", None), "PyTorchCallback")

@@ -9,7 +9,7 @@ from det_compat.adapters.generations.generation import Generation, generation_of
 from det_compat.adapters.generations.trial_class import full_name
 from det_compat.errors import InvalidExperimentException
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
-from det_compat.pytorch.overrides import is_overridden
+from det_compat.pytorch.overrides import is_user_code
 
 
 def check_trial_class(trial_cls: Any) -> None:
@@ -45,9 +45,9 @@ def check_trial(trial: Any, context: PyTorchTrialContext) -> None:
 
 def evaluates_batches(trial: Any) -> bool:
     """Whether the trial defines ``evaluate_batch``."""
-    return is_overridden(getattr(trial, "evaluate_batch", None), "PyTorchTrial")
+    return is_user_code(getattr(trial, "evaluate_batch", None), "PyTorchTrial")
 
 
 def evaluates_full_dataset(trial: Any) -> bool:
     """Whether the trial defines ``evaluate_full_dataset``."""
-    return is_overridden(getattr(trial, "evaluate_full_dataset", None), "PyTorchTrial")
+    return is_user_code(getattr(trial, "evaluate_full_dataset", None), "PyTorchTrial")

@@ -25,6 +25,7 @@ from det_compat.adapters.run.lr_schedule import step_lr_schedulers
 from det_compat.adapters.run.metrics_window import MetricsWindow
 from det_compat.adapters.run.trial_state import TrialState
 from det_compat.pytorch.context.ddp import TrialDDP
+from det_compat.pytorch.context.steering import Steering
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.metrics import (
     average_over_ranks,
@@ -34,7 +35,7 @@ from det_compat.pytorch.metrics import (
     reduce_validation_metrics,
     to_numpy,
 )
-from det_compat.pytorch.overrides import is_overridden, takes_parameter
+from det_compat.pytorch.overrides import is_user_code, takes_parameter
 from det_compat.shared.random_state import RandomState, random_state, set_random_state
 
 # Lightning would take a StopIteration for the end of its own data.
@@ -69,6 +70,7 @@ class TrialRun:
         check_trial(trial, context)
         self.trial = trial
         self.context = context
+        self.steering = Steering(context)
         self.callbacks = TrialCallbacks(trial.build_callbacks())
         self.state = TrialState()
         self.evaluates_batches = evaluates_batches(trial)
@@ -86,7 +88,7 @@ class TrialRun:
         #: The random state in which the loaders were built.
         self.random_state_of_loaders: RandomState = {}
         measure = getattr(trial, "get_batch_length", None)
-        self._measures_batches = is_overridden(measure, "PyTorchTrial")
+        self._measures_batches = is_user_code(measure, "PyTorchTrial")
         self._passes_batch_idx = False
 
     @property
@@ -131,7 +133,7 @@ class TrialRun:
         position = None if continues is None else continues["data"]
         skip = skip if position is None else position["skipped"]
         loader = self._training_loader(skip) if training else None
-        skips_by_itself = self.context._told_initial_batch
+        skips_by_itself = self.steering.told_initial_batch
         self._build_validation_loader()
         if loader is not None:
             self.stream = BatchStream(
@@ -148,9 +150,9 @@ class TrialRun:
 
     def show_progress(self, batches_trained: int) -> None:
         """Let the trial know the progress of a checkpoint, in a validation before any training."""
-        self.context._current_batch_idx = batches_trained - 1
+        self.steering.at_batch(batches_trained - 1)
         # the training data, which a validation needs for nothing else, may not be there
-        self.context._count_epoch = self._count_epoch
+        self.steering.count_epoch_by(self._count_epoch)
 
     def _count_epoch(self) -> int:
         data = self.trial.build_training_data_loader()
@@ -159,7 +161,7 @@ class TrialRun:
 
     def _training_loader(self, skip: int) -> Any:
         method = "build_training_data_loader"
-        self.context._start_at(self.state.batches_trained)
+        self.steering.start_at(self.state.batches_trained)
         loader = torch_loader(
             self.context,
             method,
@@ -199,7 +201,8 @@ class TrialRun:
 
     def set_epoch_len(self, batches: int) -> None:
         """Set the number of batches after which an epoch ends."""
-        self.epoch_len = self.context._epoch_len = batches
+        self.epoch_len = batches
+        self.steering.set_epoch_length(batches)
 
     def end(self) -> None:
         """Release the loader's workers and shut the callbacks down; once."""
@@ -224,18 +227,18 @@ class TrialRun:
 
     def train_batch(self, batch: Any) -> None:
         """Train on a batch and do what is due after it, up to the end of the epoch."""
-        context, state = self.context, self.state
+        steering, state = self.steering, self.state
         batch_idx = state.batches_trained
         epoch_idx, idx_in_epoch = divmod(batch_idx, self.epoch_len)
         if not self.in_period:
             self._start_period()
-        context._current_batch_idx = batch_idx
+        steering.at_batch(batch_idx)
         if idx_in_epoch == 0:
             self.callbacks.epoch_start(epoch_idx)
-        with context.gradient_sync(), self._profiled():
+        with self.context.gradient_sync(), self._profiled():
             metrics = self._trained(batch, epoch_idx, batch_idx)
-        self._update_scaler()
-        step_lr_schedulers(context, batch_idx, self.epoch_len)
+        steering.update_scaler()
+        step_lr_schedulers(steering, batch_idx, self.epoch_len)
         if isinstance(metrics, torch.Tensor):
             metrics = {"loss": metrics}
         self.training_metrics.append(metrics)
@@ -267,16 +270,6 @@ class TrialRun:
         profiler = self.context.profiler
         return contextlib.nullcontext() if profiler is None else _step_of(profiler)
 
-    def _update_scaler(self) -> None:
-        # Once a batch, however many optimizers stepped: torch's rule for one scaler in a loop.
-        context = self.context
-        if (
-            context._scaler is not None
-            and context.experimental._auto_amp
-            and context._should_communicate_and_update()
-        ):
-            context._scaler.update()
-
     def end_period(self) -> dict[str, Any]:
         """Average, reduce and report the training metrics; returns the averages, on every rank."""
         self.in_period = False
@@ -285,7 +278,7 @@ class TrialRun:
         averages.update(to_numpy(self.context.reduce_metrics(for_training=True)))
         if self.is_chief:
             self._add_progress(averages)
-            self.context._core.train.report_training_metrics(
+            self.steering.core.train.report_training_metrics(
                 steps_completed=self.state.batches_trained, metrics=averages, batch_metrics=batches
             )
         averages, batches = self.context.distributed.broadcast((averages, batches))
@@ -346,7 +339,7 @@ class TrialRun:
         self.state.last_val = self.state.batches_trained
         if self.is_chief:
             self._add_progress(metrics)
-            self.context._core.train.report_validation_metrics(
+            self.steering.core.train.report_validation_metrics(
                 steps_completed=self.state.batches_trained, metrics=metrics
             )
         self.context.flush_tensorboard_writer()
@@ -372,7 +365,7 @@ class TrialRun:
 
     def _set_status(self, status: str) -> None:
         if self.is_chief:
-            self.context._core.train.set_status(status)
+            self.steering.core.train.set_status(status)
 
 
 @contextlib.contextmanager

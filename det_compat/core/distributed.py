@@ -133,7 +133,7 @@ class DistributedContext:
         if self.size < 2:
             return [stuff]
         everything: list[Any] = [None] * self.size
-        dist.all_gather_object(everything, stuff, group=self._world())
+        dist.all_gather_object(everything, stuff, group=self.cpu_group())
         everything[self.rank] = stuff
         return everything
 
@@ -151,7 +151,7 @@ class DistributedContext:
         if self.size < 2:
             return stuff
         box = [stuff]
-        dist.broadcast_object_list(box, src=0, group=self._world())
+        dist.broadcast_object_list(box, src=0, group=self.cpu_group())
         return stuff if self.rank == 0 else box[0]
 
     def broadcast_local(self, stuff: Any = None) -> Any:
@@ -176,8 +176,8 @@ class DistributedContext:
             _make_process_group()
             self._made_process_group = True
 
-    def _world(self) -> Any:
-        # Objects travel over gloo: over NCCL each would be copied to the GPU and back.
+    def cpu_group(self) -> Any:
+        """The gloo process group of all ranks: over NCCL, objects would go by way of the GPU."""
         if "world" not in self._groups:
             self.init_process_group()
             is_gloo = dist.get_backend() == "gloo"

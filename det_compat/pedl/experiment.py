@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from det_compat import LOG_FORMAT
 from det_compat.errors import InvalidExperimentException
-from det_compat.shared.random_state import preserved_random_state
+from det_compat.shared.random_state import preserved_random_state, set_seed
 
 if TYPE_CHECKING:
     from det_compat.pedl.lengths import Lengths
@@ -67,19 +66,21 @@ class Experiment:
         """
         with preserved_random_state():
             from det_compat import pytorch
-            from det_compat.adapters.generations.generation import in_context_api
             from det_compat.pedl.lengths import lengths_of
+            from det_compat.pytorch.context.settings import experiment_seed
+            from det_compat.pytorch.engine import engine
         _log_to_stderr()
         conf = self._configuration
         hparams = {**_constants, **_only_constants(conf.get("hyperparameters") or {})}
-        trial_cls = in_context_api(self._trial_def, *self._functions)
+        trial_cls = engine().in_context_api(self._trial_def, *self._functions)
         aggregation = (conf.get("optimizations") or {}).get("aggregation_frequency", 1)
         with pytorch.init(
             hparams=hparams, exp_conf=conf, aggregation_frequency=aggregation
         ) as context:
             lengths = lengths_of(conf, hparams, context.distributed.size)
             _warn_of_fewer_slots(conf, context)
-            _seed(conf)
+            if (seed := experiment_seed(conf)) is not None:
+                set_seed(seed)
             _fit(trial_cls, context, lengths)
 
 
@@ -124,15 +125,3 @@ def _warn_of_fewer_slots(conf: dict[str, Any], context: PyTorchTrialContext) -> 
             f"resources.slots_per_trial is {slots}, and {size} process(es) train: start the script "
             f"with `torchrun --nproc_per_node={slots} --no-python det-compat run SCRIPT`"
         )
-
-
-def _seed(conf: dict[str, Any]) -> None:
-    seed = (conf.get("reproducibility") or {}).get("experiment_seed")
-    if seed is None:
-        return
-    import numpy as np
-    import torch
-
-    random.seed(seed)
-    np.random.seed(seed)
-    torch.manual_seed(seed)

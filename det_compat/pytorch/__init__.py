@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from det_compat.pytorch import samplers
-from det_compat.pytorch.callback import PyTorchCallback
-from det_compat.pytorch.clip_grads import ClipGradsL2Norm, ClipGradsL2Value
+from det_compat.pytorch.callback import ClipGradsL2Norm, ClipGradsL2Value, PyTorchCallback
 from det_compat.pytorch.context.experimental import PyTorchExperimentalContext
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.data import (

@@ -1,8 +1,11 @@
-"""Callbacks of a trial."""
+"""Callbacks of a trial, and the two with which Determined 0.12 clipped gradients."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+
+import torch
 
 
 class PyTorchCallback:
@@ -73,3 +76,25 @@ class PyTorchCallback:
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take back what ``state_dict`` returned."""
+
+
+class ClipGradsL2Norm(PyTorchCallback):
+    """Clips the L2 norm of all gradients together to ``clip_value`` before each optimizer step."""
+
+    def __init__(self, clip_value: float) -> None:
+        self._clip_value = clip_value
+
+    def on_before_optimizer_step(self, parameters: Iterable[torch.Tensor]) -> None:
+        """Clip, when gradients are synchronized between ranks."""
+        torch.nn.utils.clip_grad_norm_(parameters, self._clip_value)
+
+
+class ClipGradsL2Value(PyTorchCallback):
+    """Clips each element of the gradients to ``clip_value`` before each optimizer step."""
+
+    def __init__(self, clip_value: float) -> None:
+        self._clip_value = clip_value
+
+    def on_before_optimizer_step(self, parameters: Iterable[torch.Tensor]) -> None:
+        """Clip, when gradients are synchronized between ranks."""
+        torch.nn.utils.clip_grad_value_(parameters, self._clip_value)

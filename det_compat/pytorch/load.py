@@ -8,14 +8,15 @@ import warnings
 from typing import Any
 
 import torch
+from torch import nn
 
 from det_compat import core
 from det_compat.checkpoint.reader import Checkpoint, read_checkpoint
+from det_compat.checkpoint.weights import under_names
 from det_compat.errors import InvalidCheckpointException
-from det_compat.pytorch.checkpoint_file import load_weights
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
+from det_compat.pytorch.engine import engine
 from det_compat.pytorch.trial import PyTorchTrial
-from det_compat.shared.random_state import preserved_random_state
 
 logger = logging.getLogger("determined.pytorch")
 
@@ -88,38 +89,31 @@ def load_trial_from_checkpoint_path(
     if trial_class is None:
         trial_class = _import_trial_class(checkpoint)
     context = CheckpointLoadContext(checkpoint.hparams, checkpoint.experiment_config)
-    trial, is_adapted = _built(trial_class, context, trial_kwargs or {})
+    trial: Any
+    if hasattr(trial_class, "build_model"):
+        trial, is_older = engine().build_without_data(trial_class, context, trial_kwargs or {})
+    else:
+        trial, is_older = trial_class(context, **trial_kwargs or {}), False
     load_weights(context.models, checkpoint.state)
-    loaded: Any = trial
-    if is_adapted and not (checkpoint.path / "load_data.json").exists():
-        loaded = context.models[0]
-    built: PyTorchTrial = loaded
-    return built
+    if is_older and not (checkpoint.path / "load_data.json").exists():
+        trial = context.models[0]
+    loaded: PyTorchTrial = trial
+    return loaded
 
 
-def _built(
-    trial_class: Any, context: CheckpointLoadContext, kwargs: dict[str, Any]
-) -> tuple[Any, bool]:
-    """The trial, and whether it is of an older generation, which builds nothing by itself."""
-    if not hasattr(trial_class, "build_model"):
-        return trial_class(context, **kwargs), False
-    with preserved_random_state():
-        from det_compat.adapters.generations.adapted import user_trial
-        from det_compat.adapters.generations.generation import (
-            Generation,
-            generation_of,
-            in_context_api,
-        )
+def load_weights(models: list[nn.Module], checkpoint: dict[str, Any]) -> None:
+    """Load each model's weights, whether they were saved from a distributed model or not.
 
-    if generation_of(trial_class) is Generation.CONTEXT:
-        return trial_class(context, **kwargs), False
-    adapted = in_context_api(trial_class, _no_data, _no_data)(context, **kwargs)
-    return user_trial(adapted), True
+    ``checkpoint`` has ``models_state_dict``, one state dict a model, or ``model_state_dict``.
 
-
-def _no_data(*_: Any) -> str:
-    """In place of the functions that download and make data, which a loaded trial does not need."""
-    return ""
+    Raises:
+        ValueError: there are more or fewer models than in the checkpoint.
+    """
+    states = checkpoint.get("models_state_dict") or [checkpoint["model_state_dict"]]
+    if len(states) != len(models):
+        raise ValueError(f"the checkpoint has {len(states)} models, the trial has {len(models)}")
+    for model, state in zip(models, states, strict=True):
+        model.load_state_dict(under_names(model.state_dict().keys(), state))
 
 
 def _import_trial_class(checkpoint: Checkpoint) -> type[PyTorchTrial]:

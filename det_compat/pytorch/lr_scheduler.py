@@ -3,10 +3,49 @@
 from __future__ import annotations
 
 import enum
+import functools
 import numbers
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple, ParamSpec
 
-from det_compat.pytorch.early_step_mode import takes_early_keywords
+P = ParamSpec("P")
+
+
+def _takes_early_keywords(init: Callable[P, None]) -> Callable[P, None]:
+    """Let ``LRScheduler.__init__`` take the keywords that PEDL and early 0.12 had.
+
+    Neither of them true is MANUAL_STEP: the trial steps the scheduler itself.
+    """
+
+    @functools.wraps(init)
+    def with_early_keywords(*args: Any, **kwargs: Any) -> None:
+        given = {
+            key: kwargs.pop(key)
+            for key in ("step_every_batch", "step_every_epoch")
+            if key in kwargs
+        }
+        if given:
+            step_mode = _early_step_mode(type(args[0]).StepMode, **given)
+            if len(args) > 2 or "step_mode" in kwargs:
+                raise TypeError(
+                    f"LRScheduler got a step_mode and also {', '.join(given)}: give step_mode alone"
+                )
+            kwargs["step_mode"] = step_mode
+        init(*args, **kwargs)
+
+    return with_early_keywords
+
+
+def _early_step_mode(
+    modes: Any, step_every_batch: bool = False, step_every_epoch: bool = False
+) -> Any:
+    if step_every_batch and step_every_epoch:
+        raise TypeError(
+            "LRScheduler got step_every_batch=True and step_every_epoch=True: choose one"
+        )
+    if step_every_batch:
+        return modes.STEP_EVERY_BATCH
+    return modes.STEP_EVERY_EPOCH if step_every_epoch else modes.MANUAL_STEP
 
 
 class LRScheduler:
@@ -28,7 +67,7 @@ class LRScheduler:
         MANUAL_STEP = 3
         STEP_EVERY_OPTIMIZER_STEP = 4
 
-    @takes_early_keywords
+    @_takes_early_keywords
     def __init__(self, scheduler: Any, step_mode: StepMode, frequency: int = 1) -> None:
         self._scheduler = scheduler
         self._step_mode = as_step_mode(step_mode)
@@ -53,6 +92,27 @@ class LRScheduler:
     def load_state_dict(self, state_dict: dict[Any, Any]) -> None:
         """Take back what ``state_dict`` returned."""
         self._scheduler.load_state_dict(state_dict)
+
+
+class Stepping(NamedTuple):
+    """What a wrapper wraps; ``step_mode`` is a StepMode of det_compat or of the real determined."""
+
+    scheduler: Any
+    step_mode: Any
+    frequency: int
+
+
+def stepping_of(wrapper: Any) -> Stepping:
+    """What an LRScheduler wraps, one of the real determined's or of early releases, too.
+
+    Raises:
+        TypeError: ``wrapper`` is no LRScheduler.
+    """
+    if not hasattr(wrapper, "_step_mode"):
+        raise TypeError(
+            f"expected an LRScheduler(scheduler, step_mode=...), got {type(wrapper).__name__}"
+        )
+    return Stepping(wrapper._scheduler, wrapper._step_mode, getattr(wrapper, "_frequency", 1))
 
 
 def as_step_mode(value: Any) -> LRScheduler.StepMode:

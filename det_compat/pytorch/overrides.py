@@ -9,7 +9,7 @@ from typing import Any
 _LIBRARIES = ("det_compat", "determined")
 
 
-def is_overridden(method: Any, base_name: str) -> bool:
+def is_user_code(method: Any, base_name: str) -> bool:
     """Whether ``method`` is user code, not one of class ``base_name`` in det_compat or determined.
 
     The class is told by name and module, so that trials and callbacks of either library work and

@@ -133,6 +133,15 @@ class SkipSampler(torch.utils.data.BatchSampler):
         self._sampler = sampler
         self._skip = skip
 
+    @property
+    def skip(self) -> int:
+        """The number of samples to leave out, under the name that SkipBatchSampler has for it."""
+        return self._skip
+
+    @skip.setter
+    def skip(self, samples: int) -> None:
+        self._skip = samples
+
     def __len__(self) -> int:
         return _length(self._sampler)
 

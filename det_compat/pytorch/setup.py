@@ -5,13 +5,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import random
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from det_compat import core
@@ -21,10 +19,11 @@ from det_compat.core.tensorboard_path import (
     tensorboard_path_is,
 )
 from det_compat.errors import InvalidHP
-from det_compat.fit.checkpoints import task_checkpoints
 from det_compat.pytorch.context.settings import experiment_seed
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
+from det_compat.pytorch.engine import engine
 from det_compat.script.task import Task, current_task
+from det_compat.shared.random_state import set_seed
 
 logger = logging.getLogger("determined.pytorch")
 
@@ -62,14 +61,14 @@ def init(
     task = current_task()
     if task is not None:
         exp_conf = task.config
-        _set_random_seeds(task.trial_seed)
+        set_seed(task.trial_seed)
     with contextlib.closing(distributed):
         path = _tensorboard_path(distributed, task)
         context = PyTorchTrialContext(
             core_context=core.Context(
-                checkpoint=None if task is None else task_checkpoints(task),
+                checkpoint=None if task is None else engine().checkpoints(task),
                 distributed=distributed,
-                train=_searched_train_context(distributed, task, path),
+                train=_train_context(distributed, task, path),
                 tensorboard_path=path,
             ),
             trial_seed=experiment_seed(exp_conf) if task is None else task.trial_seed,
@@ -96,20 +95,12 @@ def _tensorboard_path(distributed: core.DistributedContext, task: Task | None) -
     return new_tensorboard_path() if distributed.size == 1 else shared_tensorboard_path()
 
 
-def _searched_train_context(
+def _train_context(
     distributed: core.DistributedContext, task: Task | None, path: Path
 ) -> core.TrainContext | None:
-    if task is None or task.search is None or distributed.rank != 0:
+    if task is None or distributed.rank != 0:
         return None
-    from det_compat.search.script_reports import SearchedTrainContext
-
-    return SearchedTrainContext(path, task.search)
-
-
-def _set_random_seeds(seed: int) -> None:
-    random.seed(seed)
-    np.random.seed(seed)
-    torch.manual_seed(seed)
+    return engine().train_context(task, path)
 
 
 @contextlib.contextmanager

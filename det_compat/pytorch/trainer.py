@@ -6,12 +6,13 @@ import logging
 import sys
 
 from det_compat.config.hyperparameters import batch_size
+from det_compat.config.lengths import Unit, parse_length
 from det_compat.core.checkpoint_policy import CHECKPOINT_POLICIES
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
+from det_compat.pytorch.engine import FitArguments, engine
 from det_compat.pytorch.train_unit import Batch, Epoch, TrainUnit
 from det_compat.pytorch.trial import PyTorchTrial
 from det_compat.script.task import Task, current_task
-from det_compat.shared.random_state import preserved_random_state
 
 logger = logging.getLogger("determined.pytorch")
 
@@ -98,35 +99,23 @@ class Trainer:
                 "context.set_profiler(...) in the trial's __init__"
             )
         if task is not None and task.search is not None:
-            periods["validation_period"] = self._rungs_too(periods["validation_period"], task)
+            periods["validation_period"] = engine().validation_period(
+                task, periods["validation_period"], self._context
+            )
             checkpoint_policy = "all"
-        with preserved_random_state():
-            from det_compat.adapters.trainer import fit
-
-        fit(
-            self._trial,
-            self._context,
+        arguments = FitArguments(
             max_length=length,
             **periods,
             checkpoint_policy=checkpoint_policy,
-            owns_start=task is not None,
             latest_checkpoint=latest_checkpoint,
             step_zero_validation=step_zero_validation,
             test_mode=test_mode,
+            owns_start=task is not None,
         )
-
-    def _rungs_too(self, period: TrainUnit, task: Task) -> TrainUnit:
-        from det_compat.config.lengths import parse_length
-        from det_compat.search.searchers.validations import RungsToo
-
-        rungs = [parse_length(length) for length in task.validate_at]
-        size = batch_size(task.hparams, self._context.distributed.size)
-        return Batch(RungsToo(period, rungs, size, self._context._epoch_length))
+        engine().fit(self._trial, self._context, arguments)
 
 
 def _length_in_config(task: Task) -> TrainUnit | None:
-    from det_compat.config.lengths import Unit, parse_length
-
     searcher = task.config["searcher"]
     length = searcher.get("max_length")
     if searcher.get("time_metric") in ("batches", "epochs", "records"):

@@ -34,6 +34,16 @@ def set_random_state(state: RandomState) -> None:
         sys.modules["torch"].random.set_rng_state(state["torch"])
 
 
+def set_seed(seed: int) -> None:
+    """Seed all of them, and torch's on every GPU."""
+    import numpy as np
+    import torch
+
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
 @contextlib.contextmanager
 def preserved_random_state() -> Iterator[None]:
     """Put the states back at the end."""

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from det_compat.pytorch.lr_scheduler import LRScheduler, as_step_mode
+from det_compat.pytorch.lr_scheduler import LRScheduler, as_step_mode, stepping_of
+from tests.pytorch.libraries import Library
 
 StepMode = LRScheduler.StepMode
 
@@ -82,3 +83,61 @@ def test_refuses_a_frequency_that_can_never_be_reached() -> None:
     with pytest.raises(TypeError, match="str '2'"):
         LRScheduler(step_lr(), StepMode.STEP_EVERY_BATCH, frequency="2")
     LRScheduler(step_lr(), StepMode.MANUAL_STEP, frequency=0)
+
+
+# the keywords of early releases
+
+
+@pytest.mark.parametrize(
+    ("keywords", "mode"),
+    [
+        ({"step_every_batch": True}, StepMode.STEP_EVERY_BATCH),
+        ({"step_every_epoch": True}, StepMode.STEP_EVERY_EPOCH),
+        ({"step_every_batch": False, "step_every_epoch": True}, StepMode.STEP_EVERY_EPOCH),
+        ({"step_every_batch": False, "step_every_epoch": False}, StepMode.MANUAL_STEP),
+    ],
+)
+def test_keywords_of_early_releases(keywords: Any, mode: StepMode) -> None:
+    wrapper = LRScheduler(step_lr(), **keywords)
+    assert (wrapper._step_mode, wrapper._frequency) == (mode, 1)
+
+
+@pytest.mark.parametrize(
+    ("args", "keywords"),
+    [
+        ((), {"step_every_batch": True, "step_every_epoch": True}),
+        ((StepMode.MANUAL_STEP,), {"step_every_batch": True}),
+        ((), {"step_mode": StepMode.MANUAL_STEP, "step_every_epoch": False}),
+    ],
+)
+def test_contradictions(args: Any, keywords: Any) -> None:
+    with pytest.raises(TypeError, match=r"LRScheduler got .*step_every_"):
+        LRScheduler(step_lr(), *args, **keywords)
+
+
+def test_one_of_today_needs_a_step_mode() -> None:
+    with pytest.raises(TypeError, match="step_mode"):
+        LRScheduler(step_lr())  # type: ignore[call-arg]
+
+
+def test_a_subclass_may_pass_them_on() -> None:
+    class Own(LRScheduler):
+        def __init__(self, scheduler: Any) -> None:
+            super().__init__(scheduler, step_every_epoch=True)  # type: ignore[call-arg]
+
+    assert Own(step_lr())._step_mode is StepMode.STEP_EVERY_EPOCH
+
+
+# what a wrapper wraps
+
+
+def test_the_parts_of_a_wrapper(lib: Library) -> None:
+    scheduler = step_lr()
+    mode = lib.pytorch.LRScheduler.StepMode.STEP_EVERY_BATCH
+    wrapper = lib.pytorch.LRScheduler(scheduler, mode, 3)
+    assert stepping_of(wrapper) == (scheduler, mode, 3)
+
+
+def test_a_scheduler_that_is_not_wrapped() -> None:
+    with pytest.raises(TypeError, match=r"expected an LRScheduler\(.*got StepLR"):
+        stepping_of(step_lr())

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from det_compat.pytorch.callback import PyTorchCallback
-from det_compat.pytorch.overrides import is_overridden, takes_parameter
+from det_compat.pytorch.overrides import is_user_code, takes_parameter
 
 
 @pytest.fixture(params=["det_compat.pytorch.callback", "determined.pytorch"])
@@ -18,7 +18,7 @@ def base(request: pytest.FixtureRequest) -> Any:
 
 
 def overridden(method: Any) -> bool:
-    return is_overridden(method, "PyTorchCallback")
+    return is_user_code(method, "PyTorchCallback")
 
 
 def test_inherited_methods_are_not_overridden(base: Any) -> None:
@@ -76,7 +76,7 @@ def test_the_user_module_may_be_named_like_a_library(base: Any) -> None:
 
 
 def test_another_class_of_the_library_counts_as_overriding() -> None:
-    assert is_overridden(PyTorchCallback.on_checkpoint_end, "PyTorchTrial")
+    assert is_user_code(PyTorchCallback.on_checkpoint_end, "PyTorchTrial")
 
 
 def test_what_is_not_callable_overrides_nothing() -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from det_compat.errors import InternalException
-from det_compat.pytorch.context.batch_size import split_global_batch_size
+from det_compat.errors import InternalException, InvalidExperimentException
 
 logger = logging.getLogger("determined.pytorch")
 
@@ -15,6 +14,45 @@ def experiment_seed(exp_conf: dict[str, Any] | None) -> int | None:
     """``reproducibility.experiment_seed`` of an experiment config, None if it has none."""
     seed: int | None = ((exp_conf or {}).get("reproducibility") or {}).get("experiment_seed")
     return seed
+
+
+def checked_hparams(hparams: Any) -> dict[str, Any]:
+    """``hparams``, or an empty dict for None.
+
+    Raises:
+        TypeError: they are no dict.
+    """
+    if hparams is not None and not isinstance(hparams, dict):
+        raise TypeError(
+            f"hparams must be a dict of values by name, got {hparams!r} ({type(hparams).__name__})"
+        )
+    return hparams or {}
+
+
+def split_global_batch_size(
+    hparams: dict[str, Any] | None, slots: int
+) -> tuple[int | None, int | None]:
+    """``(per slot, global)`` batch size in records, or two Nones if hparams have no global one.
+
+    Raises:
+        InvalidExperimentException: ``global_batch_size`` is no positive integer, or does not divide
+            by the number of slots (where Determined 0.38.1 warned and trained on fewer records).
+    """
+    size = checked_hparams(hparams).get("global_batch_size")
+    if not size:
+        return None, None
+    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+        raise InvalidExperimentException(
+            "the hyperparameter global_batch_size must be an integer of at least 1, got "
+            f"{size!r} ({type(size).__name__})"
+        )
+    if size < slots or size % slots:
+        raise InvalidExperimentException(
+            f"the hyperparameter global_batch_size={size} does not divide by the number of slots "
+            f"(ranks), {slots}. Set it to a multiple of {slots}, for example "
+            f"{max(size - size % slots, slots)}."
+        )
+    return size // slots, size
 
 
 class TrialSettings:
@@ -130,11 +168,6 @@ class TrialSettings:
         """Batches that were trained before this run began."""
         self._told_initial_batch = self._told_initial_batch or self._steps_completed > 0
         return self._steps_completed
-
-    def _start_at(self, batches: int) -> None:
-        """Have ``get_initial_batch`` say ``batches``."""
-        self._steps_completed = batches
-        self._told_initial_batch = False
 
     def get_experiment_id(self) -> int:
         """0: only a Determined cluster numbers experiments."""

@@ -85,6 +85,7 @@ class PyTorchTrialContext(
         self.sync_when_accumulating = bool(optimizations.get("sync_when_accumulating", True))
 
         self._inner_models: list[nn.Module] = []
+        self._adapted_trials: list[Any] = []
         self._average_gradients_of: dict[torch.optim.Optimizer, bool] = {}
         self._scaler: Any = None
         self._scaler_is_adopted = False
@@ -253,14 +254,6 @@ class PyTorchTrialContext(
             for model in models if isinstance(models, list) else [models]:
                 autocast_forward(model, self.device)
         return models, optimizers
-
-    def adopt_scaler(self, scaler: Any | None) -> None:
-        """Scale and step with a scaler that somebody else made; the trial knows nothing of it.
-
-        None gives up a scaler that was adopted before.
-        """
-        self._scaler = scaler
-        self._scaler_is_adopted = self.experimental._auto_amp = scaler is not None
 
     # Training
 

@@ -9,6 +9,7 @@ import torchmetrics
 
 from det_compat.adapters.checkpoints.reducer_state import reducer_states, restore_reducers
 from det_compat.pytorch import MetricReducer
+from det_compat.pytorch.context.steering import Steering
 from tests.adapters.trials import Linear, built
 
 
@@ -50,14 +51,14 @@ def test_what_was_collected_comes_back() -> None:
     for value in (1.0, 2.5):
         trial.keeps.update(value)
         trial.total.update(value)
-    states = reducer_states(trial.context)
+    states = reducer_states(Steering(trial.context))
     file = io.BytesIO()
     torch.save(states, file)
     file.seek(0)
     states = torch.load(file, weights_only=True)
 
     again = built(Reduces)
-    restore_reducers(again.context, states)
+    restore_reducers(Steering(again.context), states)
     assert again.context.reduce_metrics(for_training=True) == {
         "keeps": 3.5 + 2 + 1.75,
         "total": 3.5,
@@ -67,6 +68,6 @@ def test_what_was_collected_comes_back() -> None:
 
 
 def test_no_attribute_that_is_no_data_is_kept() -> None:
-    [keeps, total] = reducer_states(built(Reduces).context)
+    [keeps, total] = reducer_states(Steering(built(Reduces).context))
     assert keeps.keys() == {"values", "confusion", "metric"}
     assert total.keys() == {"values"}

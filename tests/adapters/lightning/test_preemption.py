@@ -182,7 +182,9 @@ class Messages:
         return SimpleNamespace(wait=lambda: None)
 
     def agreement(self) -> preemption._Agreement:
-        return preemption._Agreement(cast("core.DistributedContext", SimpleNamespace(_world=list)))
+        return preemption._Agreement(
+            cast("core.DistributedContext", SimpleNamespace(cpu_group=list))
+        )
 
     def train(self, agreement: Any, batches: int, seconds: float) -> int:
         """Messages in that many batches."""

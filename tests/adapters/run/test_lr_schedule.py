@@ -6,6 +6,7 @@ import pytest
 
 from det_compat.adapters.run.lr_schedule import step_lr_schedulers
 from det_compat.pytorch import LRScheduler
+from det_compat.pytorch.context.steering import Steering
 
 Mode = LRScheduler.StepMode
 EPOCH_LEN = 4
@@ -40,7 +41,7 @@ def steps(mode: Mode, frequency: int, aggregation: int, batches: int = 12) -> li
     counts = []
     for context.batch in range(batches):
         before = scheduler.steps
-        step_lr_schedulers(context, context.batch, EPOCH_LEN)
+        step_lr_schedulers(Steering(context), context.batch, EPOCH_LEN)
         counts.append(scheduler.steps - before)
     return counts
 

@@ -202,16 +202,6 @@ def test_a_scaler_is_wrapped_once_and_before_models(lib: Library) -> None:
             context.wrap_scaler(scaler)
 
 
-def test_an_adopted_scaler_scales_and_steps(context: PyTorchTrialContext) -> None:
-    context.adopt_scaler(torch.amp.GradScaler("cpu", init_scale=4.0))
-    model, optimizer = wrapped(context)
-    context.backward(model(torch.tensor([[2.0]])).sum())
-    assert model.weight.grad.item() == 8
-    optimizer.zero_grad()
-    train(context, model, optimizer, 2.0)
-    assert next(model.parameters()).item() == 1 - 2
-
-
 # wrapping
 
 
