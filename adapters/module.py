@@ -18,10 +18,10 @@ from det_compat import core
 from det_compat.adapters.checkpoints.checkpoint_io import DeterminedCheckpointIO
 from det_compat.adapters.checkpoints.saved_arguments import saved_arguments
 from det_compat.adapters.generations.generation import in_context_api
+from det_compat.adapters.lightning.door import ddp_kwargs
 from det_compat.adapters.lightning.hooks import TrialHooks
 from det_compat.adapters.lightning.precision import reconcile_precision
 from det_compat.adapters.lightning.strategy import (
-    ddp_kwargs,
     distributed_context,
     prepare_trainer,
     register_comm_hook,

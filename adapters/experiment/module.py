@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from pytorch_lightning.strategies import DDPStrategy
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
 from torch.nn.parallel import DistributedDataParallel
 
@@ -24,6 +23,7 @@ from det_compat.adapters.experiment.schedule import (
     planned,
     take_over_schedule,
 )
+from det_compat.adapters.lightning.door import comm_hook
 from det_compat.adapters.lightning.precision import asked_by_trial
 from det_compat.adapters.lightning.scheduled import ScheduledHooks
 from det_compat.adapters.lightning.strategy import log_often_enough
@@ -144,8 +144,7 @@ class ExperimentModule(ScheduledHooks, TrialModule):
         return self.run_place().folder.tensorboard
 
     def _compress_gradients(self) -> None:
-        strategy = self.trainer.strategy
-        if isinstance(strategy, DDPStrategy) and strategy._ddp_comm_hook is not None:
+        if comm_hook(self.trainer) is not None:
             return
         for model in self.context.models:
             if isinstance(model, DistributedDataParallel):

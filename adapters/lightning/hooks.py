@@ -25,6 +25,13 @@ from det_compat.adapters.checkpoints.run_state import (
 )
 from det_compat.adapters.data.loaders import TrainingBatches, ValidationBatches, WholeDataset
 from det_compat.adapters.generations.adapted import user_trial
+from det_compat.adapters.lightning.door import (
+    PlainAttributes,
+    begin_next_epoch,
+    count_step,
+    release_trainer,
+    validate_now,
+)
 from det_compat.adapters.lightning.epoch_loop import (
     restore_loops,
     shorten_training,
@@ -32,22 +39,17 @@ from det_compat.adapters.lightning.epoch_loop import (
 )
 from det_compat.adapters.lightning.host_memory import freed_memory_kept
 from det_compat.adapters.lightning.loop_progress import (
-    begin_next_epoch,
     ended_epoch,
+    go_on_after,
     note_validation_done,
-    place,
-    validate_now,
     validation_was_due,
 )
-from det_compat.adapters.lightning.overhead import PlainAttributes
 from det_compat.adapters.lightning.preemption import Preempted, TerminationSignal
 from det_compat.adapters.lightning.publish import MetricsPublisher
 from det_compat.adapters.lightning.strategy import (
     callbacks_of,
     check_flags,
-    count_step,
     preemption_path,
-    release_trainer,
 )
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.adapters.run.trial_state import TrialState
@@ -177,7 +179,7 @@ class TrialHooks(PlainAttributes, pl.LightningModule):
         run = self.run
         batches, epoch_len = run.state.batches_trained, run.epoch_len
         is_over = ended_epoch(self._restored.get("loops"))
-        place(self.trainer, batches, epoch_len, epoch_is_over=is_over)
+        go_on_after(self.trainer, batches, epoch_len, epoch_is_over=is_over)
         self._batches.is_over = batches > 0 and batches % epoch_len == 0 and not is_over
 
     def val_dataloader(self) -> ValidationBatches | WholeDataset:

@@ -12,8 +12,13 @@ import torch
 from det_compat import core
 from det_compat.adapters.checkpoints.checkpoint_keeper import CheckpointKeeper
 from det_compat.adapters.checkpoints.determined_checkpoint import write_checkpoint
+from det_compat.adapters.lightning.door import (
+    ask_to_validate,
+    show_epochs,
+    validate_now,
+    withhold_validation,
+)
 from det_compat.adapters.lightning.hooks import TrialHooks
-from det_compat.adapters.lightning.loop_progress import validate_now
 from det_compat.adapters.run.schedule import Due, Schedule
 from det_compat.errors import InvalidHP
 from det_compat.pytorch.train_unit import Epoch
@@ -61,7 +66,7 @@ class ScheduledHooks(TrialHooks):
                 self.started_from(),
                 self.run.state.batches_trained,
             )
-        self.trainer.fit_loop.max_epochs = self._epochs()
+        show_epochs(self.trainer, self._epochs())
         super().on_train_start()
         if self._validates_first and self.run.state.batches_trained == 0:
             validate_now(self.trainer)
@@ -88,7 +93,7 @@ class ScheduledHooks(TrialHooks):
         if batches < self._nothing_before:
             return
         self._nothing_before = batches + 1
-        self.trainer.val_check_batch = NEVER
+        withhold_validation(self.trainer)
         if due := self._due():
             self.report_training()
             self._still_due = self._do(due)
@@ -104,8 +109,7 @@ class ScheduledHooks(TrialHooks):
     def _go_on(self) -> None:
         """Do what is still due, up to the next validation, which Lightning runs next."""
         for _ in self._still_due:
-            # Lightning validates where the count of batches divides by this.
-            self.trainer.val_check_batch = 1
+            ask_to_validate(self.trainer)
             return
 
     def _do(self, due: list[Due]) -> Iterator[None]:
