@@ -164,21 +164,17 @@ def next_batch(data_fetcher: Any) -> tuple[Any, bool]:
     return batch, data_fetcher.done
 
 
-# What is the trial's, and not Lightning's
-
-
 def leave_to_trial(trainer: pl.Trainer) -> None:
     """Set what flags of the Trainer say in general, and a trial needs in particular.
 
     ``check_training`` and ``check_validation`` look whether Lightning has taken it.
     """
-    loops: Any = trainer
     _try_to_set(trainer, "num_sanity_val_steps", 0)
     for loop in validation_loops(trainer):
         _try_to_set(loop, "inference_mode", False)
-    if isinstance(loops.strategy, DDPStrategy):
+    if isinstance(trainer.strategy, DDPStrategy):
         # Each model of the trial is in its own DistributedDataParallel already.
-        loops.strategy.configure_ddp = _no_outer_ddp
+        _try_to_set(trainer.strategy, "configure_ddp", _no_outer_ddp)
 
 
 def _try_to_set(owner: Any, name: str, value: Any) -> None:
@@ -197,8 +193,8 @@ def release_trainer(trainer: pl.Trainer) -> None:
         InvalidExperimentException: the run has ended without a validation that was asked for.
     """
     vars(trainer.strategy).pop("configure_ddp", None)
-    if trainer in _asked_to_validate and not trainer.interrupted:
-        _check_that_it_validates(trainer)
+    if not trainer.interrupted:
+        _check_that_it_validated(trainer)
 
 
 def check_training(trainer: pl.Trainer) -> None:
@@ -289,7 +285,7 @@ def count_step(trainer: pl.Trainer) -> None:
         progress.increment_ready()
         progress.increment_completed()
         return
-    _check_that_it_validates(trainer)
+    _check_that_it_validated(trainer)
     before = trainer.global_step
     with needed("the count of steps"):
         progress = trainer.fit_loop.epoch_loop.manual_optimization.optim_step_progress
@@ -326,9 +322,10 @@ def _set_val_check_batch(trainer: pl.Trainer, batches: int) -> None:
         trainer.val_check_batch = batches
 
 
-def _check_that_it_validates(trainer: pl.Trainer) -> None:
-    if trainer in _asked_to_validate:
-        _asked_to_validate.discard(trainer)
+def _check_that_it_validated(trainer: pl.Trainer) -> None:
+    was_asked = trainer in _asked_to_validate
+    _asked_to_validate.discard(trainer)
+    if was_asked and trainer.enable_validation and not is_known():
         raise refusal(f"no validation followed batch {trainer.global_step}, after which one is due")
 
 

@@ -101,7 +101,8 @@ def validation_was_due(trainer: pl.Trainer) -> bool:
     """Whether Lightning would have validated after the batch that the loops go on after."""
     progress = batch_progress(trainer)
     in_epoch = progress.current.ready
-    interval, every = trainer.val_check_batch, trainer.check_val_every_n_epoch
+    with needed("val_check_batch, which says when to validate,"):
+        interval, every = trainer.val_check_batch, trainer.check_val_every_n_epoch
     if in_epoch == 0 or interval is None or not trainer.enable_validation:
         return False
     if every is not None and (trainer.current_epoch + 1) % every != 0:
