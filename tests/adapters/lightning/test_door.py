@@ -236,6 +236,7 @@ def test_a_changed_lightning_trains_the_same_or_is_refused(lightning: Lightning,
     check(found, lightning.unchanged, refused)
 
 
+# In these, one process is all the ranks there are.
 @pytest.mark.parametrize("name", ["configure_ddp", "_ddp_kwargs", "_ddp_comm_hook"])
 def test_ddp_with_another_name_is_refused(lightning: Lightning, name: str) -> None:
     found = lightning.trains("ddp", changes=renamed(name, "_another"))
