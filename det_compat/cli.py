@@ -9,12 +9,15 @@ from collections.abc import Sequence
 from det_compat import __version__
 from det_compat.commands import check, checkpoint, config, fit, migrate, search, verify
 from det_compat.script import run
+from det_compat.shared.own_process import claim_process
 
 _COMMANDS = (run, fit, check, migrate, verify, checkpoint, config, search)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line ``argv``, the process's own by default, and return the exit status."""
+    if argv is None:
+        claim_process()
     words = sys.argv[1:] if argv is None else list(argv)
     split = fit.split if words[:1] in (["fit"], ["validate"]) else run.split
     own, script_args = split(words)

@@ -26,9 +26,9 @@ _PRELOADED = (
 class Preloaded:
     """A process that runs ``python ARGS`` and says how it ended."""
 
-    def __init__(self, environment: dict[str, str]) -> None:
+    def __init__(self, environment: dict[str, str], modules: tuple[str, ...] = _PRELOADED) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__))],
+            [sys.executable, str(Path(__file__)), *modules],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -52,7 +52,7 @@ class Preloaded:
 
 
 def _serve() -> None:
-    for name in _PRELOADED:
+    for name in sys.argv[1:]:
         importlib.import_module(name)
     gc.freeze()
     for line in sys.stdin:

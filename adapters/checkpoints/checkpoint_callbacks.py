@@ -161,7 +161,7 @@ class DeterminedCheckpoint(ModelCheckpoint):
 
     def _save(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         batches = _batches(module)
-        if batches == self._saved_after or vars(trainer)["fast_dev_run"]:
+        if batches == self._saved_after or getattr(trainer, "fast_dev_run", False):
             return
         path = self._new_path(trainer, batches)
         # Both are part of what is saved: a run that goes on from it knows of it.

@@ -11,6 +11,7 @@ import pytorch_lightning as pl
 import torch
 from torch import nn
 
+from det_compat.adapters.lightning.loop_progress import loop_state
 from det_compat.adapters.verify.recording import load_file, module_arguments
 from det_compat.errors import InvalidCheckpointException
 
@@ -53,7 +54,7 @@ def for_module(
         "lr_schedulers": schedulers,
         "hyper_parameters": arguments,
         "hparams_name": "kwargs",
-        "loops": {"fit_loop": _progress(checkpoint["epoch"], checkpoint["global_step"])},
+        "loops": {"fit_loop": _at_start_of_epoch(checkpoint["epoch"], checkpoint["global_step"])},
         "callbacks": {},
     }
 
@@ -130,26 +131,5 @@ def _not_found(index: int, model: Mapping[str, torch.Tensor], module: nn.Module)
     )
 
 
-def _progress(epochs: int, batches: int) -> dict[str, Any]:
-    """Where Lightning goes on: with the epoch that the checkpoint is in, from its start."""
-    epoch = dict.fromkeys(("ready", "started", "processed", "completed"), epochs)
-    step = {"ready": batches, "completed": batches}
-    none = {"ready": 0, "completed": 0}
-    batch = {
-        "total": dict.fromkeys(("ready", "started", "processed", "completed"), batches),
-        "current": dict.fromkeys(("ready", "started", "processed", "completed"), 0),
-        "is_last_batch": False,
-    }
-    steps = {"total": step, "current": none}
-    zeroed = {key: {**value, "started": value["ready"]} for key, value in steps.items()}
-    loop = "epoch_loop."
-    return {
-        "state_dict": {},
-        "epoch_progress": {"total": epoch, "current": dict(epoch)},
-        f"{loop}state_dict": {"_batches_that_stepped": batches},
-        f"{loop}batch_progress": batch,
-        f"{loop}automatic_optimization.optim_progress": {
-            "optimizer": {"step": steps, "zero_grad": zeroed}
-        },
-        f"{loop}manual_optimization.optim_step_progress": steps,
-    }
+def _at_start_of_epoch(epochs: int, batches: int) -> dict[str, Any]:
+    return loop_state(batches=batches, epochs=epochs, begun=epochs, steps_of_lightning=batches)

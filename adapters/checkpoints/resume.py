@@ -15,7 +15,7 @@ from det_compat.adapters.checkpoints.continuation import (
     restore_random_states,
 )
 from det_compat.adapters.checkpoints.run_state import restore_run
-from det_compat.adapters.lightning.loop_progress import ended_epoch, place
+from det_compat.adapters.lightning.loop_progress import ended_epoch, go_on_after
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.adapters.run.trial_state import TrialState
 from det_compat.checkpoint.content import check_content
@@ -129,7 +129,7 @@ class Resume:
         if epoch_len == 0:  # limit_train_batches leaves nothing to train
             return
         is_over = ended_epoch(self._state.get("loops"))
-        place(trainer, batches, epoch_len, epoch_is_over=is_over)
+        go_on_after(trainer, batches, epoch_len, epoch_is_over=is_over)
         assert run.stream is not None
         run.stream.epoch_is_over = batches > 0 and batches % epoch_len == 0 and not is_over
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
-from pytorch_lightning.strategies import DDPStrategy
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
 from torch.nn.parallel import DistributedDataParallel
 
@@ -24,6 +23,7 @@ from det_compat.adapters.experiment.schedule import (
 )
 from det_compat.adapters.generations.trial_class import full_name
 from det_compat.adapters.lightning.determined_pace import DeterminedPace, Plan
+from det_compat.adapters.lightning.door import comm_hook
 from det_compat.adapters.lightning.run_module import RunModule
 from det_compat.adapters.lightning.sources import (
     LoaderFunctions,
@@ -168,9 +168,8 @@ class ExperimentRun(Source):
             context.configure_apex_amp(context.models, context.optimizers, opt_level=level)
 
     def _compress_gradients(self, trainer: pl.Trainer, run: TrialRun) -> None:
-        strategy = trainer.strategy
-        has_hook = isinstance(strategy, DDPStrategy) and strategy._ddp_comm_hook is not None
-        if has_hook or not self.experiment.optimizations.gradient_compression:
+        wanted = self.experiment.optimizations.gradient_compression
+        if not wanted or comm_hook(trainer) is not None:
             return
         for model in run.context.models:
             if isinstance(model, DistributedDataParallel):

@@ -8,6 +8,7 @@ from typing import Any
 import pytorch_lightning as pl
 
 from det_compat.adapters.lightning.determined_pace import NEVER
+from det_compat.adapters.lightning.door import lift_limits
 from det_compat.adapters.run.schedule import Schedule as TrainerSchedule
 from det_compat.config.experiment import ExperimentConfig
 from det_compat.config.hyperparameters import batch_size
@@ -51,14 +52,13 @@ def _batches(count: int) -> Length:
 
 def take_over_schedule(trainer: pl.Trainer) -> Overrides:
     """What the user gave the Trainer, which from now on leaves the schedule to the trial."""
-    loop = trainer.fit_loop
     overrides = Overrides(
-        max_epochs=_given(loop.max_epochs, None, -1),
-        max_steps=_given(loop.epoch_loop.max_steps, None, -1),
+        max_epochs=_given(trainer.max_epochs, None, -1),
+        max_steps=_given(trainer.max_steps, None, -1),
         val_check_interval=_given(trainer.val_check_interval, None, NEVER),
         check_val_every_n_epoch=trainer.check_val_every_n_epoch,
     )
-    loop.max_epochs = loop.epoch_loop.max_steps = -1
+    lift_limits(trainer)
     trainer.val_check_interval = NEVER
     trainer.check_val_every_n_epoch = None
     return overrides

@@ -14,7 +14,7 @@ from det_compat import core
 from det_compat.adapters.checkpoints.checkpoint_keeper import CheckpointKeeper
 from det_compat.adapters.checkpoints.determined_checkpoint import write_checkpoint
 from det_compat.adapters.checkpoints.resume import Resume
-from det_compat.adapters.lightning.loop_progress import validate_now
+from det_compat.adapters.lightning.door import show_epochs, validate_now
 from det_compat.adapters.lightning.pace import Pace
 from det_compat.adapters.lightning.strategy import log_often_enough
 from det_compat.adapters.run.schedule import Due, Schedule
@@ -109,7 +109,7 @@ class DeterminedPace(Pace):
         state = module.run.state
         if resume is not None:
             self.keeper.resume(resume.continuation, module.started_from(), state.batches_trained)
-        module.trainer.fit_loop.max_epochs = self._epochs(module)
+        show_epochs(module.trainer, self._epochs(module))
 
     def _epochs(self, module: RunModule) -> int:
         """Lightning's epochs to the end of the schedule, for the progress bar; -1: no limit."""

@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytorch_lightning as pl
 
 from det_compat.adapters.checkpoints.resume import Resume
-from det_compat.adapters.lightning.loop_progress import (
-    note_validation_done,
-    validate_now,
-    validation_was_due,
-)
+from det_compat.adapters.lightning.door import validate_now
+from det_compat.adapters.lightning.loop_progress import note_validation_done, validation_was_due
 from det_compat.adapters.lightning.strategy import preemption_path
 
 if TYPE_CHECKING:

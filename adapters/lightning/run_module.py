@@ -26,14 +26,18 @@ from det_compat.adapters.checkpoints.run_state import (
 from det_compat.adapters.data.batch_stream import BatchStream
 from det_compat.adapters.data.loaders import ValidationBatches, WholeDataset
 from det_compat.adapters.generations.adapted import user_trial
+from det_compat.adapters.lightning.door import (
+    PlainAttributes,
+    begin_next_epoch,
+    count_step,
+    release_trainer,
+)
 from det_compat.adapters.lightning.epoch_loop import (
     restore_loops,
     shorten_training,
     shorten_validation,
 )
 from det_compat.adapters.lightning.host_memory import freed_memory_kept
-from det_compat.adapters.lightning.loop_progress import begin_next_epoch
-from det_compat.adapters.lightning.overhead import PlainAttributes
 from det_compat.adapters.lightning.pace import Pace
 from det_compat.adapters.lightning.precision import reconcile_precision
 from det_compat.adapters.lightning.preemption import Preempted, TerminationSignal
@@ -42,9 +46,7 @@ from det_compat.adapters.lightning.sources import Source
 from det_compat.adapters.lightning.strategy import (
     callbacks_of,
     check_flags,
-    count_step,
     prepare_trainer,
-    release_trainer,
 )
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.adapters.run.trial_state import TrialState

@@ -14,16 +14,13 @@ import torch
 from det_compat import core
 from det_compat.adapters.checkpoints.resume import Resume
 from det_compat.adapters.generations.generation import in_context_api
-from det_compat.adapters.lightning.strategy import (
-    ddp_kwargs,
-    distributed_context,
-    register_comm_hook,
-)
+from det_compat.adapters.lightning.door import ddp_kwargs
+from det_compat.adapters.lightning.strategy import distributed_context, register_comm_hook
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.core.tensorboard_path import new_tensorboard_path, tensorboard_path_is
 from det_compat.pytorch.context.settings import experiment_seed
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
-from det_compat.shared.random_state import seed_all
+from det_compat.shared.random_state import set_seed
 
 #: PEDL's functions ``make_data_loaders`` and ``download_data``, where they are given.
 LoaderFunctions = tuple[Callable[..., Any] | None, Callable[..., Any] | None]
@@ -137,7 +134,7 @@ class TrialClass(Source):
     ) -> TrialRun:
         given = self.arguments
         if given.seed is not None:
-            seed_all(given.seed)
+            set_seed(given.seed)
         core_context = core.Context(
             checkpoint=given.checkpoints,
             distributed=distributed,

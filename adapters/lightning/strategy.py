@@ -1,8 +1,4 @@
-"""What a trial needs of Lightning's Trainer and strategy, in one place.
-
-Checked with Lightning 2.6.6. The attributes of DDPStrategy that begin with an underscore have no
-public counterpart.
-"""
+"""What a trial needs of Lightning's Trainer and strategy, by public names."""
 
 from __future__ import annotations
 
@@ -17,7 +13,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from det_compat import core
 from det_compat.adapters.checkpoints.checkpoint_io import DeterminedCheckpointIO
-from det_compat.adapters.lightning.overhead import cut_overhead
+from det_compat.adapters.lightning.door import comm_hook, leave_to_trial
+from det_compat.adapters.lightning.epoch_loop import cut_overhead
+from det_compat.adapters.lightning.known import examine
 from det_compat.checkpoint.trust import trusts_checkpoints
 from det_compat.errors import InvalidExperimentException
 
@@ -34,17 +32,11 @@ def prepare_trainer(trainer: pl.Trainer) -> None:
             f"strategy {type(strategy).__name__} does not go with a PyTorchTrial, whose models "
             "are moved and distributed one by one: use strategy='ddp', or one device"
         )
+    examine()
     cut_overhead(trainer)
-    # Lightning's check before training would run callbacks and reducers of the trial.
-    trainer.num_sanity_val_steps = 0
-    # Tensors of inference mode cannot be used in autograd afterwards; Determined's could.
-    trainer.fit_loop.epoch_loop.val_loop.inference_mode = False
-    trainer.validate_loop.inference_mode = False
+    leave_to_trial(trainer)
     if type(strategy.checkpoint_io) is TorchCheckpointIO:
         strategy.checkpoint_io = DeterminedCheckpointIO(trust=trusts_checkpoints())
-    if isinstance(strategy, DDPStrategy):
-        # Each model of the trial is in its own DistributedDataParallel already.
-        strategy.configure_ddp = _no_outer_ddp  # type: ignore[method-assign]
 
 
 def check_flags(trainer: pl.Trainer) -> None:
@@ -79,15 +71,6 @@ def preemption_path(trainer: pl.Trainer, batches: int) -> str:
     return os.path.join(folder, f"{prefix}-preempted-batch={batches}.ckpt")
 
 
-def release_trainer(trainer: pl.Trainer) -> None:
-    """Undo what ``prepare_trainer`` changed in the strategy."""
-    vars(trainer.strategy).pop("configure_ddp", None)
-
-
-def _no_outer_ddp() -> None:
-    pass
-
-
 def distributed_context(trainer: pl.Trainer) -> core.DistributedContext:
     """The ranks of a Trainer."""
     if trainer.world_size == 1:
@@ -102,34 +85,16 @@ def distributed_context(trainer: pl.Trainer) -> core.DistributedContext:
     )
 
 
-def ddp_kwargs(trainer: pl.Trainer) -> dict[str, Any]:
-    """The keyword arguments that the user gave ``DDPStrategy`` for DistributedDataParallel."""
-    if isinstance(trainer.strategy, DDPStrategy):
-        return dict(trainer.strategy._ddp_kwargs)
-    return {}
-
-
 def register_comm_hook(trainer: pl.Trainer, models: list[torch.nn.Module]) -> None:
     """Give every model the communication hook that the user gave ``DDPStrategy``."""
-    strategy = trainer.strategy
-    if not isinstance(strategy, DDPStrategy) or strategy._ddp_comm_hook is None:
+    if (given := comm_hook(trainer)) is None:
         return
-    hook = strategy._ddp_comm_hook
-    if strategy._ddp_comm_wrapper is not None:
-        hook = strategy._ddp_comm_wrapper(hook)
     for model in models:
         if isinstance(model, DistributedDataParallel):
-            model.register_comm_hook(strategy._ddp_comm_state, hook)
+            model.register_comm_hook(*given)
 
 
 def log_often_enough(trainer: pl.Trainer, batches: int) -> None:
     """Let Lightning flush loggers, and not warn, where an epoch has only ``batches`` batches."""
-    flags = vars(trainer)  # which Trainer does not declare
-    flags["log_every_n_steps"] = min(flags["log_every_n_steps"], batches)
-
-
-def count_step(trainer: pl.Trainer) -> None:
-    """Let ``trainer.global_step`` count a batch: checkpoints and loggers go by it."""
-    progress = trainer.fit_loop.epoch_loop.manual_optimization.optim_step_progress
-    progress.increment_ready()
-    progress.increment_completed()
+    flags: Any = trainer  # whose class does not declare it
+    flags.log_every_n_steps = min(flags.log_every_n_steps, batches)

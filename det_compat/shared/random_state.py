@@ -35,7 +35,7 @@ def set_random_state(state: RandomState) -> None:
 
 
 def set_seed(seed: int) -> None:
-    """Seed all of them, and torch's on every GPU."""
+    """Seed all of them, and torch's on every GPU, as Determined 0.38.1 seeded every rank."""
     import numpy as np
     import torch
 
@@ -52,13 +52,3 @@ def preserved_random_state() -> Iterator[None]:
         yield
     finally:
         set_random_state(state)
-
-
-def seed_all(seed: int) -> None:
-    """Seed Python's, NumPy's and torch's generators, as Determined 0.38.1 seeded every rank."""
-    import numpy
-    import torch
-
-    random.seed(seed)
-    numpy.random.seed(seed)
-    torch.manual_seed(seed)

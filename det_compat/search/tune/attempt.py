@@ -21,6 +21,7 @@ from det_compat.search.errors import SearchError
 from det_compat.search.records import Report, SearchFolder, Status, TrialRecord
 from det_compat.search.searchers.plan import SearchPlan, trial_config
 from det_compat.search.searchers.sampling import trial_seed
+from det_compat.shared.own_process import claim_process
 
 #: ``report(batches, metrics, checkpoint)`` after a validation, ``checkpoint`` being the path of one
 #: of that moment or None. It may not return: the search may stop the trial there.
@@ -113,6 +114,7 @@ class Attempt:
             Exception: whatever ended the training. If it was the hyperparameters, or what training
                 again would not change, the record says how the trial ended.
         """
+        claim_process()
         plan, record = self.task.plan, self.record
         try:
             _trainer(self.task.train_one)(

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import pytorch_lightning as pl
@@ -10,8 +11,10 @@ import torch
 from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.profilers import PassThroughProfiler, SimpleProfiler
 from pytorch_lightning.strategies import SingleDeviceStrategy
+from torch import nn
 
 from det_compat import to_lightning
+from det_compat.adapters.lightning.epoch_loop import Listeners, NoProfiler, replaces
 from tests.adapters.trials import Gan, Linear, trainer, weights
 
 BATCHES = 8  # of two epochs
@@ -218,3 +221,95 @@ def test_should_stop_ends_the_run_at_once() -> None:
     module = to_lightning(Stops)(hparams={})
     trainer(max_epochs=5, limit_val_batches=0).fit(module)
     assert len(module.trial.trained) == 2
+
+
+# Who hears of a hook
+
+HOOKS = ("on_train_batch_start", "on_train_batch_end")
+
+
+class Own(pl.Callback):
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, *args: Any) -> None:
+        self.seen.append((pl_module._current_fx_name, *args))
+
+
+def test_a_method_of_the_class_or_the_object_overrides() -> None:
+    plain, own = pl.Callback(), Own()
+    assert not replaces(plain, pl.Callback, "on_train_batch_end")
+    assert replaces(own, pl.Callback, "on_train_batch_end")
+    vars(plain)["on_train_batch_end"] = print
+    assert replaces(plain, pl.Callback, "on_train_batch_end")
+    assert replaces(mock.Mock(spec=pl.Callback()), pl.Callback, "on_train_batch_end")
+
+
+def test_callbacks_are_told_with_the_name_of_the_hook_set() -> None:
+    own, module = Own(), pl.LightningModule()
+    flags = {"callbacks": [own, ModelCheckpoint()], "enable_checkpointing": True}
+    found: Any = trainer(**flags)
+    found.strategy.connect(module)
+    listeners = Listeners(found, HOOKS)
+    module._current_fx_name = "on_train_start"
+    with mock.patch.object(ModelCheckpoint, "on_train_batch_end") as checkpoints:
+        listeners.refresh()
+        listeners.tell("on_train_batch_end", 1, 2)
+        listeners.tell("on_train_batch_start", 1, 2)
+    assert own.seen == [("on_train_batch_end", 1, 2)]
+    assert checkpoints.call_count == 1
+    assert module._current_fx_name == "on_train_start"
+
+
+def test_a_callback_that_comes_later_is_told_too() -> None:
+    found: Any = trainer()
+    found.strategy.connect(pl.LightningModule())
+    listeners, own = Listeners(found, HOOKS), Own()
+    listeners.tell("on_train_batch_end", 1)
+    found.callbacks.append(own)
+    listeners.tell("on_train_batch_end", 2)
+    assert own.seen == [("on_train_batch_end", 2)]
+
+
+# Profilers and attributes
+
+
+def test_the_default_profiler_is_replaced() -> None:
+    profiler = fitted()[0].profiler
+    assert type(profiler) is NoProfiler
+    assert isinstance(profiler, PassThroughProfiler)
+
+
+def test_a_profiler_that_was_asked_for_still_profiles() -> None:
+    profiler = SimpleProfiler()
+    assert fitted(profiler=profiler)[0].profiler is profiler
+    assert any("training_step" in name for name in profiler.recorded_durations)
+
+
+def test_the_profiler_does_not_swallow_exceptions() -> None:
+    try:
+        with NoProfiler().profile("action"):
+            raise KeyError
+    except KeyError:
+        return
+    raise AssertionError
+
+
+def test_other_attributes_of_a_module_are_set_as_ever() -> None:
+    module: Any = to_lightning(Linear)()
+    module.layer = nn.Linear(1, 1)
+    module.weight = nn.Parameter(torch.ones(1))
+    assert {"layer.weight", "weight"} <= {name for name, _ in module.named_parameters()}
+
+
+def test_few_assignments_go_through_the_slow_way(monkeypatch: Any) -> None:
+    names: list[str] = []
+    slow = nn.Module.__setattr__
+
+    def counted(self: nn.Module, name: str, value: Any) -> None:
+        names.append(name)
+        slow(self, name, value)
+
+    monkeypatch.setattr(nn.Module, "__setattr__", counted)
+    fitted(max_epochs=3)
+    assert "_current_fx_name" not in names

@@ -1,4 +1,4 @@
-"""Where Lightning goes on after ``place``, seen from outside."""
+"""Where Lightning goes on after ``go_on_after``, seen from outside."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ import pytest
 import pytorch_lightning as pl
 
 from det_compat import to_lightning
-from det_compat.adapters.lightning.loop_progress import ended_epoch, place, validation_was_due
+from det_compat.adapters.lightning.loop_progress import (
+    ended_epoch,
+    go_on_after,
+    validation_was_due,
+)
 from tests.adapters.trials import Linear, trainer
 
 EPOCH = 4
@@ -41,7 +45,7 @@ def placed(batches: int, *, epoch_is_over: bool = True, **flags: Any) -> Placed:
 
     def train_dataloader() -> Any:
         loader = build()
-        place(used, batches, EPOCH, epoch_is_over=epoch_is_over)
+        go_on_after(used, batches, EPOCH, epoch_is_over=epoch_is_over)
         loader.is_over = batches > 0 and batches % EPOCH == 0 and not epoch_is_over
         return loader
 

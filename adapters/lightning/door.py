@@ -1,0 +1,351 @@
+"""The one door to Lightning's insides.
+
+Every name of Lightning that is private, or that belongs to its loops, which are, stands here and in
+no other module, with the reason why nothing public would do. All were read in Lightning 2.6.6. What
+is done for speed alone is done only in a Lightning that ``known.py`` knows. What a trial cannot do
+without is tried with any, and what came of it is looked at: where a name is gone or does something
+else, the run is refused, since it could train other weights.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.strategies import DDPStrategy
+from torch.nn.parallel import DistributedDataParallel
+
+from det_compat.adapters.lightning.known import is_known, needed, refusal
+
+#: The key in the state of the epoch loop for the batches that loggers have heard of.
+LOGGED_STEPS = "_batches_that_stepped"
+
+
+class PlainAttributes:
+    """Sets the name of the hook that runs, ``_current_fx_name``, as any object sets attributes.
+
+    Lightning sets it 20 times a batch, and ``nn.Module`` looks each time whether it is a parameter,
+    a module or a buffer. In a Lightning without it, nothing is different.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "_current_fx_name":
+            object.__setattr__(self, name, value)
+        else:
+            super().__setattr__(name, value)
+
+
+# Batches: what the shorter loops of epoch_loop.py take the place of
+
+
+class LoopInsides:
+    """What one of Lightning's loops over batches keeps; for a Lightning that is known.
+
+    A subclass has a method to put in the place of the loop's method ``replaces``.
+    """
+
+    replaces = ""
+
+    def __init__(self, trainer: pl.Trainer, loop: Any) -> None:
+        self.trainer: Any = trainer
+        self._loop = loop
+        self.progress = loop.batch_progress
+        self._results = loop._results
+        self._metrics = self.trainer._logger_connector
+
+    @staticmethod
+    def can_stand_in(loop: Any) -> bool:
+        """Whether the class of the loop and all its methods are Lightning's own."""
+        is_lightnings = type(loop).__module__.startswith("pytorch_lightning.")
+        return is_lightnings and not any(hasattr(type(loop), name) for name in vars(loop))
+
+    def put_in_place(self, method: Callable[..., Any]) -> None:
+        """Let the loop call ``method``, of this object, in place of its own."""
+        vars(self._loop)[self.replaces] = method
+
+    @staticmethod
+    def take_out(loop: Any) -> None:
+        """Undo ``put_in_place``."""
+        for name, value in [*vars(loop).items()]:
+            if isinstance(getattr(value, "__self__", None), LoopInsides):
+                del vars(loop)[name]
+
+    def own_method(self, *args: Any) -> None:
+        """Call the method of the loop's that was replaced."""
+        getattr(type(self._loop), self.replaces)(self._loop, *args)
+
+    def begin(self, batch: Any) -> None:
+        """Let ``log`` know of the batch that it is called in."""
+        if self._metrics._first_loop_iter is not False:
+            self._metrics.on_batch_start(batch)
+        else:  # the same, for a batch that is not one of an epoch's first two
+            self._results.batch, self._results.batch_size = batch, None
+
+    def end(self) -> None:
+        """Count the batch as complete, and pass on what was logged in it."""
+        has_logged = bool(self._results)
+        if has_logged:
+            self._metrics.on_batch_end()
+        self.progress.increment_completed()
+        self._log(has_logged)
+        self._results.batch = None
+
+    def _log(self, has_logged: bool) -> None:
+        raise NotImplementedError
+
+    @staticmethod
+    def call(module: Any, hook: str, method: Callable[..., Any], *args: Any) -> Any:
+        """Call a method under the name of a hook, which ``log`` goes by."""
+        before, module._current_fx_name = module._current_fx_name, hook
+        result = method(*args)
+        module._current_fx_name = before
+        return result
+
+
+class TrainingInsides(LoopInsides):
+    """The training epoch loop, whose ``advance`` trains on one batch."""
+
+    replaces = "advance"
+
+    def _log(self, has_logged: bool) -> None:
+        if has_logged:
+            self._metrics.update_train_step_metrics()
+
+    def is_resuming(self) -> bool:
+        """Whether the loop goes on from a state that was loaded."""
+        return bool(self._loop.restarting)
+
+    def count(self) -> None:
+        """Count a batch for loggers, as ``on_advance_end`` does."""
+        self._loop._batches_that_stepped += 1
+
+    def is_over(self) -> bool:
+        """Whether the last batch was the last of the epoch or of all."""
+        loop = self._loop
+        return bool(loop._num_ready_batches_reached()) or -1 < loop.max_steps <= loop.global_step
+
+
+class EvaluationInsides(LoopInsides):
+    """An evaluation loop, whose ``_evaluation_step`` evaluates one batch."""
+
+    replaces = "_evaluation_step"
+
+    def _log(self, has_logged: bool) -> None:
+        self._loop._has_run = True
+        seen = self._loop._seen_batches_per_dataloader
+        if has_logged:
+            self._metrics.update_eval_step_metrics(seen[0])
+        seen[0] += 1
+
+
+def next_batch(data_fetcher: Any) -> tuple[Any, bool]:
+    """The next batch of the only loader, past what would combine it with others, and if it is last.
+
+    Raises:
+        StopIteration: there is none.
+    """
+    if data_fetcher.length is None or data_fetcher.batches or data_fetcher.done:
+        batch = next(data_fetcher)[0]
+    else:
+        [loader] = data_fetcher.combined_loader.flattened
+        batch = next(loader)
+        data_fetcher.fetched += 1
+        data_fetcher.done = data_fetcher.fetched >= data_fetcher.length
+    return batch, data_fetcher.done
+
+
+def leave_to_trial(trainer: pl.Trainer) -> None:
+    """Set what flags of the Trainer say in general, and a trial needs in particular.
+
+    ``check_training`` and ``check_validation`` look whether Lightning has taken it.
+    """
+    _try_to_set(trainer, "num_sanity_val_steps", 0)
+    for loop in validation_loops(trainer):
+        _try_to_set(loop, "inference_mode", False)
+    if isinstance(trainer.strategy, DDPStrategy):
+        # Each model of the trial is in its own DistributedDataParallel already.
+        _try_to_set(trainer.strategy, "configure_ddp", _no_outer_ddp)
+
+
+def _try_to_set(owner: Any, name: str, value: Any) -> None:
+    with contextlib.suppress(AttributeError):
+        setattr(owner, name, value)
+
+
+def _no_outer_ddp(*_: Any, **__: Any) -> None:
+    pass
+
+
+def release_trainer(trainer: pl.Trainer) -> None:
+    """Undo what ``leave_to_trial`` changed in the strategy."""
+    vars(trainer.strategy).pop("configure_ddp", None)
+
+
+def check_training(trainer: pl.Trainer) -> None:
+    """Raise InvalidExperimentException if Lightning has wrapped the trial's models once more."""
+    if isinstance(trainer.strategy.model, DistributedDataParallel):
+        raise refusal(
+            "it puts the module into DistributedDataParallel, in which each of the trial's models "
+            "is already, and gradients would be reduced twice"
+        )
+
+
+def check_validation(trainer: pl.Trainer) -> None:
+    """Raise InvalidExperimentException for a validation before training or in inference mode."""
+    if getattr(trainer, "sanity_checking", False):
+        raise refusal(
+            "it validates before it trains, with callbacks and reducers of the trial",
+            "give the Trainer num_sanity_val_steps=0, ",
+        )
+    # Tensors of inference mode cannot be used in autograd afterwards; Determined's could.
+    if torch.is_inference_mode_enabled() and not is_known():
+        raise refusal("it validates in inference mode", "give the Trainer inference_mode=False, ")
+
+
+def validation_loops(trainer: pl.Trainer) -> list[Any]:
+    """The loops that validate in ``fit`` and in ``validate``, where they are still there."""
+    return _found(trainer, "fit_loop.epoch_loop.val_loop", "validate_loop")
+
+
+def loops_over_batches(trainer: pl.Trainer) -> list[Any]:
+    """The loops that train and validate, where they are still there."""
+    return [*_found(trainer, "fit_loop.epoch_loop"), *validation_loops(trainer)]
+
+
+def _found(trainer: pl.Trainer, *paths: str) -> list[Any]:
+    found = []
+    for path in paths:
+        with contextlib.suppress(AttributeError):
+            found.append(operator.attrgetter(path)(trainer))
+    return found
+
+
+def training_loop(trainer: pl.Trainer) -> Any:
+    """The loop that trains the batches of an epoch."""
+    with needed("the training epoch loop"):
+        return trainer.fit_loop.epoch_loop
+
+
+# DDPStrategy, which has no public way to its arguments
+
+
+def ddp_kwargs(trainer: pl.Trainer) -> dict[str, Any]:
+    """The keyword arguments that the user gave ``DDPStrategy`` for DistributedDataParallel."""
+    strategy = trainer.strategy
+    if not isinstance(strategy, DDPStrategy):
+        return {}
+    with needed("what DDPStrategy keeps for DistributedDataParallel"):
+        return dict(strategy._ddp_kwargs)
+
+
+def comm_hook(trainer: pl.Trainer) -> tuple[Any, Any] | None:
+    """The state and the communication hook that the user gave ``DDPStrategy``; None without."""
+    strategy = trainer.strategy
+    if not isinstance(strategy, DDPStrategy):
+        return None
+    with needed("the communication hook that DDPStrategy keeps"):
+        hook, wrapper = strategy._ddp_comm_hook, strategy._ddp_comm_wrapper
+        state = strategy._ddp_comm_state
+    if hook is None:
+        return None
+    return state, hook if wrapper is None else wrapper(hook)
+
+
+# Steps, validations and limits
+
+
+def count_step(trainer: pl.Trainer) -> None:
+    """Let ``trainer.global_step`` count a batch: checkpoints and loggers go by it.
+
+    Lightning counts steps of optimizers that are its own, and the trial steps others.
+    """
+    if is_known():
+        progress = trainer.fit_loop.epoch_loop.manual_optimization.optim_step_progress
+        progress.increment_ready()
+        progress.increment_completed()
+        return
+    before = trainer.global_step
+    with needed("the count of steps"):
+        progress = trainer.fit_loop.epoch_loop.manual_optimization.optim_step_progress
+        progress.increment_ready()
+        progress.increment_completed()
+    if trainer.global_step != before + 1:
+        raise refusal(f"global_step is {trainer.global_step} one step after {before}")
+
+
+def validate_now(trainer: pl.Trainer) -> None:
+    """Validate in the middle of fitting, for which the Trainer has no public method."""
+    with needed("the validation loop"):
+        run = trainer.fit_loop.epoch_loop.val_loop.run
+        inspect.signature(run).bind()
+    logged: Any = getattr(trainer, "_logger_connector", None)
+    # What the epoch has logged so far stays as it is, as around Lightning's own validations.
+    first_loop_iter = getattr(logged, "_first_loop_iter", None)
+    trainer.validating = True
+    run()
+    trainer.training = True
+    _try_to_set(logged, "_first_loop_iter", first_loop_iter)
+
+
+def show_epochs(trainer: pl.Trainer, epochs: int) -> None:
+    """Let the progress bar show ``epochs`` epochs; -1 for no limit."""
+    _try_to_set(trainer.fit_loop, "max_epochs", epochs)
+
+
+def lift_limits(trainer: pl.Trainer) -> None:
+    """Let the trial say when training is over, whatever ``max_epochs`` and ``max_steps`` were."""
+    _try_to_set(trainer.fit_loop, "max_epochs", -1)
+    _try_to_set(training_loop(trainer), "max_steps", -1)
+    if (trainer.max_epochs, trainer.max_steps) != (-1, -1):
+        raise refusal("max_epochs and max_steps cannot be taken back once the Trainer is made")
+
+
+# Where a run goes on
+
+
+def load_loop_state(trainer: pl.Trainer, state: dict[str, Any]) -> None:
+    """Have the loops go on from ``state``.
+
+    Raises:
+        InvalidExperimentException: Lightning's state is made of something else.
+    """
+    with needed("the state of the loops"):
+        found = {*_paths(trainer.fit_loop.state_dict())} - {"state_dict/combined_loader"}
+        if unknown := found ^ {*_paths(state)}:
+            raise refusal(f"a run cannot be resumed with {min(unknown)} in the state of the loops")
+        trainer.fit_loop.load_state_dict(state)
+        progress = state["epoch_loop.batch_progress"]
+        if progress["current"]["ready"] == 0:
+            # Otherwise Lightning takes a run with max_steps to be inside of an epoch.
+            begin_next_epoch(trainer)
+    loaded = (trainer.current_epoch, trainer.global_step, trainer.fit_loop.total_batch_idx + 1)
+    batches = progress["total"]["ready"]
+    if loaded != (state["epoch_progress"]["current"]["processed"], batches, batches):
+        raise refusal(f"its loops do not go on after batch {batches}, but after {loaded}")
+
+
+def _paths(state: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for key, value in state.items():
+        yield prefix + key
+        if isinstance(value, dict):
+            yield from _paths(value, f"{prefix}{key}/")
+
+
+def begin_next_epoch(trainer: pl.Trainer) -> None:
+    """Have the epoch loop begin an epoch, where it would go on in one that a checkpoint names."""
+    training_loop(trainer).restarting = False
+
+
+def batch_progress(trainer: pl.Trainer) -> Any:
+    """How many batches Lightning has trained, and whether the last was the last of its epoch."""
+    return training_loop(trainer).batch_progress
+
+
+def count_for_loggers(trainer: pl.Trainer, batches: int) -> None:
+    """Have Lightning number what it logs next as after ``batches`` batches."""
+    training_loop(trainer).on_load_checkpoint({LOGGED_STEPS: batches})

@@ -1,0 +1,192 @@
+"""Whether the installed Lightning is one whose insides det_compat knows.
+
+``epoch_loop.py`` runs batches in place of Lightning's own loops, and leaves out what they do for
+nobody. That is right only for the loops that it was written after. The source of the modules that
+have a part in a batch is therefore compared with digests of released versions, and the methods
+of their classes have to come from those files, since a library may have replaced some. Comments,
+docstrings and layout do not count. Whatever differs, Lightning's own loops run instead.
+
+To add a version of Lightning: install it, read what has changed in the modules below, mend
+``epoch_loop.py`` and ``door.py`` if it matters to them, put the lines that
+``python -m det_compat.adapters.lightning.known`` prints into ``_KNOWN``, and run all tests.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import hashlib
+import importlib
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from types import FunctionType, ModuleType
+
+import pytorch_lightning as pl
+
+from det_compat.errors import InvalidExperimentException
+
+logger = logging.getLogger("det_compat")
+
+_PACKAGE = "pytorch_lightning"
+#: The version of the installed Lightning, which its package does not export to type checkers.
+VERSION: str = vars(pl)["__version__"]
+
+# Of each module with a part in a batch: a digest of the file as released, and of its code alone.
+_KNOWN: dict[str, dict[str, tuple[str, str]]] = {
+    "2.6.6": {
+        "callbacks.callback": ("993649adee3a", "1d5abe995cf3"),
+        "core.hooks": ("d0e47324d0b7", "8f8af22c28d9"),
+        "core.module": ("ba5461af7172", "f0059e188f98"),
+        "loops.evaluation_loop": ("7be26d472ed4", "c698b94b4b11"),
+        "loops.fetchers": ("c13c5a42d564", "1e2a0a88effa"),
+        "loops.fit_loop": ("abdd453bf55b", "86efeed9ace6"),
+        "loops.loop": ("fa36f66f7d8c", "9d4c47b9971d"),
+        "loops.optimization.manual": ("3ca07b0ec571", "1111a19c7c94"),
+        "loops.progress": ("bd9064d12d0f", "769e4143cc90"),
+        "loops.training_epoch_loop": ("a423e9322af9", "fa1316b569ad"),
+        "loops.utilities": ("aa253cd83506", "6e95c8b334f9"),
+        "plugins.precision.precision": ("9651372ff903", "c9064627a291"),
+        "profilers.base": ("5a4416717e17", "7a340499e911"),
+        "profilers.profiler": ("5cdf92bf7de5", "cfc4987d42c3"),
+        "strategies.ddp": ("2f109e2bda46", "7c6eeaef27fc"),
+        "strategies.parallel": ("e566c3d47cb2", "592278466b4e"),
+        "strategies.single_device": ("c5448852fb1f", "6752978e72d4"),
+        "strategies.strategy": ("15878959a9d5", "d29e2d22b9c6"),
+        "trainer.call": ("2e2506113cc5", "8e977e0bddcd"),
+        "trainer.connectors.logger_connector.logger_connector": ("eb59acfad2bc", "c2c6c37e3d1b"),
+        "trainer.connectors.logger_connector.result": ("ff3a9450382a", "f26cf70b4c30"),
+        "trainer.connectors.signal_connector": ("8cd1743e3556", "d018dfda72fd"),
+        "trainer.trainer": ("1f3e0b423fb8", "f1c7dacd2662"),
+        "utilities.combined_loader": ("387aaac905bd", "4c9c3f8b8e2f"),
+        "utilities.signature_utils": ("e5fff9badc04", "2c7f90fca520"),
+    },
+}
+_MODULES = tuple(_KNOWN.get(VERSION, [*_KNOWN.values()][-1]))
+
+# What wraps functions of these modules in functions of its own (Lightning 2.6.6, torch 2.13).
+_DECORATORS = ("contextlib", "dataclasses", "torch", _PACKAGE)
+
+_unknown: str | None = "not examined yet"
+
+
+def examine() -> None:
+    """Find out about the Lightning of this process; says once in the log if it is not known.
+
+    The first call takes 3 ms, and half a second where a file differs; any further one, which looks
+    for methods replaced since, takes 1 ms.
+    """
+    global _unknown
+    _unknown = _difference()
+    if _unknown is not None:
+        _log_once(
+            f"Lightning {VERSION} is not one that det_compat knows ({_unknown}): training "
+            "runs on Lightning's own loops, which take longer between batches"
+        )
+
+
+def is_known() -> bool:
+    """Whether Lightning was known when it was last examined."""
+    return _unknown is None
+
+
+def refusal(found: str, advice: str = "") -> InvalidExperimentException:
+    """The error for a Lightning that would not train what Determined did."""
+    return InvalidExperimentException(
+        f"det_compat cannot run a trial on Lightning {VERSION}: {found}; "
+        f"{advice}install pytorch-lightning=={[*_KNOWN][-1]}, or a det_compat made for this one"
+    )
+
+
+@contextlib.contextmanager
+def needed(what: str) -> Iterator[None]:
+    """Refuse the run if ``what`` it needs of Lightning's insides is not where it was.
+
+    Raises:
+        InvalidExperimentException: Python did not find it, or found something else.
+    """
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError) as error:
+        found = f"{type(error).__name__}: {error}"
+        raise refusal(f"{what} is not where it was in {[*_KNOWN][-1]} ({found})") from error
+
+
+@functools.cache
+def _log_once(message: str) -> None:
+    logger.warning(message)
+
+
+def _difference() -> str | None:
+    try:
+        return _source_difference() or _replaced_method()
+    except (ImportError, OSError, SyntaxError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+@functools.cache
+def _modules() -> tuple[ModuleType, ...]:
+    return tuple(importlib.import_module(f"{_PACKAGE}.{name}") for name in _MODULES)
+
+
+@functools.cache
+def _source_difference() -> str | None:
+    if VERSION not in _KNOWN:
+        return f"known are {', '.join(_KNOWN)}"
+    for module, (name, digests) in zip(_modules(), _KNOWN[VERSION].items(), strict=True):
+        source = _source(module)
+        if _digest(source) != digests[0] and _digest(_code_alone(source)) != digests[1]:
+            return f"{_PACKAGE}.{name} differs"
+    return None
+
+
+def _source(module: ModuleType) -> bytes:
+    return Path(str(module.__file__)).read_bytes()
+
+
+def _code_alone(source: bytes) -> bytes:
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            body[:] = [part for part in body if not _is_docstring(part)] or [ast.Pass()]
+    return ast.unparse(tree).encode()
+
+
+def _is_docstring(node: ast.AST) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:12]
+
+
+def _replaced_method() -> str | None:
+    """A method of the classes of Lightning that is not from its files; None if there is none."""
+    files = {module.__file__ for module in _modules()}
+    for module in _modules():
+        for cls in vars(module).values():
+            if isinstance(cls, type) and cls.__module__ == module.__name__:
+                for name, value in vars(cls).items():
+                    method = getattr(value, "fget", None) or getattr(value, "__func__", value)
+                    if isinstance(method, FunctionType) and not _is_from(files, method):
+                        return f"{cls.__name__}.{name} was replaced"
+    return None
+
+
+def _is_from(files: set[str | None], method: FunctionType) -> bool:
+    made_by = str(method.__globals__["__name__"]).partition(".")[0]
+    return method.__code__.co_filename in files or made_by in _DECORATORS
+
+
+def _print_digests() -> None:
+    print(f'    "{VERSION}": {{')
+    for name, module in zip(_MODULES, _modules(), strict=True):
+        source = _source(module)
+        print(f'        "{name}": ("{_digest(source)}", "{_digest(_code_alone(source))}"),')
+    print("    },")
+
+
+if __name__ == "__main__":
+    _print_digests()

@@ -1,0 +1,278 @@
+"""Lightnings whose insides are not those of a release: the same weights, or a clear refusal."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytorch_lightning
+
+from tests.preloaded import Preloaded
+
+ROOT = Path(__file__).parents[3]
+INSTALLED = Path(pytorch_lightning.__file__).parent
+SCRIPT = Path(__file__).with_name("trained.py")
+
+# What Lightning and det_compat import, without Lightning.
+MODULES = (
+    "torch",
+    "torch._dynamo",
+    "torchmetrics",
+    "lightning_fabric",
+    "lightning_utilities",
+    "det_compat.pytorch",
+)
+EPOCH_LOOP = "loops/training_epoch_loop.py"
+RESUMES = {"resumes", "resumes_within_an_epoch"}
+FITS = {"fits", "by_determineds_trainer", *RESUMES}
+
+Change = Callable[[Path], None]
+
+
+class Lightning:
+    """A copy of Lightning to change, and a process to train with it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.package = folder / "copy" / "pytorch_lightning"
+        shutil.copytree(INSTALLED, self.package)
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+        environment["XDG_DATA_HOME"] = str(folder / "share")
+        self._environment = environment
+        self._preloaded = Preloaded(environment, MODULES)
+        self.unchanged: dict[str, Any] = self.trains()
+        self.unchanged.update(self.trains("ddp"))
+
+    def close(self) -> None:
+        self._preloaded.close()
+
+    def trains(self, *options: str, changes: Change | None = None) -> dict[str, Any]:
+        if changes is not None:
+            changes(self.package)
+        results, output = self.folder / "results.json", self.folder / "output.txt"
+        results.unlink(missing_ok=True)
+        argv = [str(SCRIPT), str(self.package.parent), str(results), *options]
+        try:
+            self._preloaded.run(argv, self.folder, output, self._environment)
+        finally:
+            if changes is not None:
+                self._restore()
+        assert results.exists(), output.read_text()[-4000:]
+        found: dict[str, Any] = json.loads(results.read_text())
+        return {**found, "log": output.read_text()}
+
+    def _restore(self) -> None:
+        for path in INSTALLED.rglob("*.py"):
+            copy = self.package / path.relative_to(INSTALLED)
+            if copy.stat().st_mtime != path.stat().st_mtime:
+                shutil.copy2(path, copy)
+
+
+@pytest.fixture(scope="module")
+def lightning(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lightning]:
+    copied = Lightning(tmp_path_factory.mktemp("lightning"))
+    yield copied
+    copied.close()
+
+
+def replaced(file: str, *pairs: tuple[str, str]) -> Change:
+    """A Lightning with other words in a file."""
+
+    def change(package: Path) -> None:
+        path = package / file
+        text = path.read_text()
+        for before, after in pairs:
+            assert before in text, f"Lightning has no {before!r} in {file}"
+            text = text.replace(before, after)
+        path.write_text(text)
+
+    return change
+
+
+def renamed(name: str, new: str) -> Change:
+    """A Lightning in which something has another name, wherever it is used."""
+
+    def change(package: Path) -> None:
+        files = [path for path in package.rglob("*.py") if name in path.read_text()]
+        assert files, f"Lightning has no {name}"
+        for path in files:
+            path.write_text(re.sub(rf"\b{name}\b", new, path.read_text()))
+
+    return change
+
+
+AS_PROPERTY = """
+    @property
+    def {name}(self):
+        return self._kept_{name}
+
+    @{name}.setter
+    def {name}(self, value):
+        self._kept_{name} = value
+"""
+
+
+def into_property(file: str, name: str, before: str) -> Change:
+    """A Lightning with a property in place of an attribute."""
+    return replaced(file, (before, AS_PROPERTY.format(name=name) + before))
+
+
+EXTRA_STEP = replaced(
+    EPOCH_LOOP,
+    (
+        "        self.batch_progress.increment_processed()\n",
+        "        self.batch_progress.increment_processed()\n"
+        '        self.trainer.extra_steps = getattr(self.trainer, "extra_steps", 0) + 1\n',
+    ),
+)
+READ_ONLY_INFERENCE_MODE = replaced(
+    "loops/evaluation_loop.py",
+    (
+        "        self.inference_mode = inference_mode\n",
+        "        self._inference = inference_mode\n",
+    ),
+    (
+        "    @property\n    def num_dataloaders",
+        "    @property\n    def inference_mode(self):\n        return self._inference\n\n"
+        "    @property\n    def num_dataloaders",
+    ),
+)
+
+# What is changed, and the cases that are refused; all others train the same.
+CHANGED: dict[str, tuple[Change, set[str]]] = {
+    "advance is renamed": (
+        replaced(
+            EPOCH_LOOP,
+            ("    def advance(self", "    def advance_batch(self"),
+            ("self.advance(data_fetcher)", "self.advance_batch(data_fetcher)"),
+        ),
+        set(),
+    ),
+    "advance has one more step": (EXTRA_STEP, set()),
+    "_evaluation_step is renamed": (renamed("_evaluation_step", "_evaluate_batch"), set()),
+    "_num_ready_batches_reached is renamed": (
+        renamed("_num_ready_batches_reached", "_ready_reached"),
+        set(),
+    ),
+    "_current_fx_name is renamed": (renamed("_current_fx_name", "_fx_name"), set()),
+    "_results is renamed": (renamed("_results", "_collected"), set()),
+    "_logger_connector is renamed": (renamed("_logger_connector", "_connected"), set()),
+    "_first_loop_iter is renamed": (renamed("_first_loop_iter", "_is_first"), set()),
+    "a default is another one": (
+        replaced(
+            "trainer/connectors/logger_connector/logger_connector.py",
+            ("batch: Any, dataloader_idx: Optional[int] = None)", "batch: Any, dataloader_idx=0)"),
+        ),
+        set(),
+    ),
+    "batch_progress is a property": (
+        into_property(EPOCH_LOOP, "batch_progress", "    @property\n    def total_batch_idx"),
+        RESUMES,
+    ),
+    "the state of the loops has one more key": (
+        replaced(
+            EPOCH_LOOP,
+            (
+                "        return state_dict\n",
+                '        state_dict["_seen"] = 3\n        return state_dict\n',
+            ),
+        ),
+        RESUMES,
+    ),
+    "the state of the loops has another key": (
+        renamed("_batches_that_stepped", "_batches_stepped"),
+        RESUMES,
+    ),
+    "optim_step_progress is renamed": (renamed("optim_step_progress", "steps_of_trial"), FITS),
+    "val_check_batch is renamed": (
+        renamed("val_check_batch", "_check_batch"),
+        {"by_determineds_trainer", *RESUMES},
+    ),
+    "val_check_batch is a property": (
+        into_property("trainer/trainer.py", "val_check_batch", "    @property\n    def max_steps"),
+        set(),
+    ),
+    "inference_mode is a property": (READ_ONLY_INFERENCE_MODE, {"validates"}),
+    "num_sanity_val_steps is renamed": (
+        replaced(
+            "trainer/trainer.py",
+            ("self.num_sanity_val_steps > 0", "self._sanity_steps() > 0"),
+            (
+                "    def _run_sanity_check(self)",
+                "    def _sanity_steps(self):\n        return 2\n\n    def _run_sanity_check(self)",
+            ),
+        ),
+        {"fits", "by_determineds_trainer", "resumes_within_an_epoch"},
+    ),
+}
+
+
+def check(found: dict[str, Any], expected: dict[str, Any], refused: set[str]) -> None:
+    for case in expected.keys() & found.keys() - {"known", "extra_steps", "log"}:
+        if case in refused:
+            assert found[case].startswith("refused: "), case
+            assert f"Lightning {pytorch_lightning.__version__}" in found[case]
+            assert "install pytorch-lightning==" in found[case]
+        else:
+            assert found[case] == expected[case], case
+
+
+def test_the_installed_lightning_is_known(lightning: Lightning) -> None:
+    assert lightning.unchanged["known"]
+    assert "is not one that det_compat knows" not in lightning.unchanged["log"]
+    assert not [value for value in lightning.unchanged.values() if "refused" in str(value)]
+
+
+@pytest.mark.parametrize("what", CHANGED)
+def test_a_changed_lightning_trains_the_same_or_is_refused(lightning: Lightning, what: str) -> None:
+    changes, refused = CHANGED[what]
+    found = lightning.trains(changes=changes)
+    check(found, lightning.unchanged, refused)
+
+
+# In these, one process is all the ranks there are.
+@pytest.mark.parametrize("name", ["configure_ddp", "_ddp_kwargs", "_ddp_comm_hook"])
+def test_ddp_with_another_name_is_refused(lightning: Lightning, name: str) -> None:
+    found = lightning.trains("ddp", changes=renamed(name, "_another"))
+    check(found, lightning.unchanged, {"on_ddp"})
+
+
+def test_lightnings_own_loop_runs_where_it_is_not_known(lightning: Lightning) -> None:
+    found = lightning.trains(changes=EXTRA_STEP)
+    assert not found["known"]
+    assert found["extra_steps"] == 8
+    assert found["log"].count("is not one that det_compat knows") == 1
+    assert "loops.training_epoch_loop differs" in found["log"]
+
+
+def test_without_the_guard_a_step_would_be_left_out(lightning: Lightning) -> None:
+    assert lightning.trains("unguarded", changes=EXTRA_STEP)["extra_steps"] == 0
+
+
+def test_comments_do_not_count(lightning: Lightning) -> None:
+    words = replaced(EPOCH_LOOP, ('"""Runs a single training batch.', '# new\n        """Trains.'))
+    found = lightning.trains(changes=words)
+    assert found["known"]
+    check(found, lightning.unchanged, set())
+
+
+def test_a_function_that_somebody_has_replaced_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pytorch_lightning.loops.training_epoch_loop import _TrainingEpochLoop
+
+    from det_compat.adapters.lightning import known
+
+    known.examine()
+    assert known.is_known()
+    own = _TrainingEpochLoop.advance
+    monkeypatch.setattr(_TrainingEpochLoop, "advance", lambda loop, fetcher: own(loop, fetcher))
+    known.examine()
+    assert not known.is_known()
+    monkeypatch.undo()
+    known.examine()
+    assert known.is_known()
