@@ -20,7 +20,9 @@ class SearchedTrainContext(TrainContext):
 
     def __init__(self, tensorboard_path: Path, port: int) -> None:
         super().__init__(tensorboard_path)
-        self._file = socket.create_connection(("127.0.0.1", port)).makefile("rw", encoding="utf-8")
+        # The file keeps the connection open.
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            self._file = connection.makefile("rw", encoding="utf-8")
 
     def validated(self, batches: int, metrics: dict[str, Any], checkpoint: str | None) -> None:
         """Report a validation, and wait for the search to judge it.
