@@ -200,14 +200,7 @@ CHANGED: dict[str, tuple[Change, set[str]]] = {
     ),
     "inference_mode is a property": (READ_ONLY_INFERENCE_MODE, {"validates"}),
     "num_sanity_val_steps is renamed": (
-        replaced(
-            "trainer/trainer.py",
-            ("self.num_sanity_val_steps > 0", "self._sanity_steps() > 0"),
-            (
-                "    def _run_sanity_check(self)",
-                "    def _sanity_steps(self):\n        return 2\n\n    def _run_sanity_check(self)",
-            ),
-        ),
+        renamed("num_sanity_val_steps", "sanity_steps"),
         {"fits", "by_determineds_trainer", "resumes_within_an_epoch"},
     ),
 }
