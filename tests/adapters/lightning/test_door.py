@@ -207,13 +207,14 @@ CHANGED: dict[str, tuple[Change, set[str]]] = {
 
 
 def check(found: dict[str, Any], expected: dict[str, Any], refused: set[str]) -> None:
-    for case in expected.keys() & found.keys() - {"known", "extra_steps", "log"}:
-        if case in refused:
-            assert found[case].startswith("refused: "), case
-            assert f"Lightning {pytorch_lightning.__version__}" in found[case]
-            assert "install pytorch-lightning==" in found[case]
-        else:
-            assert found[case] == expected[case], case
+    cases = expected.keys() & found.keys() - {"known", "extra_steps", "log"}
+    seen = {case for case in cases if found[case].startswith("refused: ")}
+    assert seen == refused & cases, [found[case] for case in seen]
+    for case in seen:
+        assert f"Lightning {pytorch_lightning.__version__}" in found[case]
+        assert "install pytorch-lightning==" in found[case]
+    same = cases - seen
+    assert {case: found[case] for case in same} == {case: expected[case] for case in same}
 
 
 def test_the_installed_lightning_is_known(lightning: Lightning) -> None:
