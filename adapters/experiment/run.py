@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytorch_lightning as pl
 
@@ -20,10 +20,8 @@ from det_compat.adapters.run.checks import check_trial_class
 from det_compat.alias import alias_determined
 from det_compat.config.experiment import ExperimentConfig, parse_config
 from det_compat.fit.errors import FitError
-from det_compat.fit.place import Place, begin_in
+from det_compat.fit.place import begin_in
 from det_compat.fit.run_folder import RunFolder
-
-Module = TypeVar("Module", bound=ExperimentModule)
 
 
 def run_experiment(
@@ -53,7 +51,9 @@ def run_experiment(
     place = begin_in(folder, config, resume=resume_from == "latest")
     if resume_from not in (None, "latest"):
         place = replace(place, latest_checkpoint=resume_from)
-    module = experiment_module(config, Path(model_dir or Path(config.file or ".").parent), place)
+    home = Path(model_dir or Path(config.file or ".").parent)
+    trial_cls, functions = imported_trial(config, home)
+    module = ExperimentModule(config, trial_cls, home, place, functions)
     report = ExperimentReport(module)
     chosen = {
         "logger": default_logger(folder),
@@ -66,21 +66,12 @@ def run_experiment(
     return report.result()
 
 
-def experiment_module(
-    config: ExperimentConfig, model_dir: Path, place: Place | None
-) -> ExperimentModule:
-    """The module for the trial class of ``config``, which is imported from ``model_dir``.
+def imported_trial(config: ExperimentConfig, model_dir: Path) -> tuple[type, Functions]:
+    """The trial class of ``config`` and PEDL's loader functions, imported from ``model_dir``.
 
     Raises:
         FitError: there is no such module or class.
     """
-    return module_of_type(ExperimentModule, config, model_dir, place)
-
-
-def module_of_type(
-    module_type: type[Module], config: ExperimentConfig, model_dir: Path, place: Place | None
-) -> Module:
-    """``experiment_module``, as a class of one's own."""
     entrypoint = config.entrypoint
     if entrypoint is None or entrypoint.trial is None:
         raise FitError("the config's entrypoint is no trial class, module:TrialClass")
@@ -95,7 +86,7 @@ def module_of_type(
         check_trial_class(trial_cls)
     except TypeError as error:
         raise FitError(f"entrypoint {entrypoint.trial}: {error}") from error
-    return module_type(config, trial_cls, model_dir, place, functions)
+    return trial_cls, functions
 
 
 @contextlib.contextmanager
@@ -139,20 +130,30 @@ def _functions(functions: dict[str, str], model_dir: Path) -> Functions:
 
 def with_changes(
     config: ExperimentConfig,
-    *,
-    trial: str | None = None,
+    trial_cls: str | None = None,
     hparams: dict[str, Any] | None = None,
     aggregation_frequency: int | None = None,
     seed: int | None = None,
 ) -> ExperimentConfig:
-    """``config`` with what was given in its place.
+    """What of an experiment config can be given as an option.
+
+    Args:
+        config: the config, which stays as it is.
+        trial_cls: the trial class, ``module:Class``.
+        hparams: the trial's hyperparameters.
+        aggregation_frequency: batches over which gradients are accumulated.
+        seed: the seed of the experiment.
+
+    Returns:
+        The config with what was given in place of its own.
 
     Raises:
         ConfigError: it would not be valid.
     """
     given = dict(config.given)
-    if trial is not None and config.entrypoint is not None and trial != config.entrypoint.trial:
-        given["entrypoint"] = trial
+    entrypoint = config.entrypoint
+    if trial_cls is not None and entrypoint is not None and trial_cls != entrypoint.trial:
+        given["entrypoint"] = trial_cls
         given.pop("entrypoints", None)
     if hparams is not None and hparams != config.hyperparameters.constants():
         given["hyperparameters"] = {name: _constant(value) for name, value in hparams.items()}

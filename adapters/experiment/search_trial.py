@@ -16,7 +16,7 @@ from pytorch_lightning.strategies import DDPStrategy
 from det_compat.adapters.data.loaders import TrainingBatches
 from det_compat.adapters.experiment.module import ExperimentModule
 from det_compat.adapters.experiment.report import ExperimentReport
-from det_compat.adapters.experiment.run import module_of_type
+from det_compat.adapters.experiment.run import imported_trial
 from det_compat.adapters.experiment.trainer import default_logger, trainer_flags
 from det_compat.adapters.lightning.environment import TrialEnvironment
 from det_compat.config.experiment import ExperimentConfig, parse_config
@@ -56,7 +56,8 @@ def train_one(
     is_chief = ranks is None or ranks.rank == 0
     folder = RunFolder(run_dir) if is_chief else None
     place = None if folder is None else _place(folder, experiment, resume_from)
-    module = module_of_type(SearchedModule, experiment, model_dir, place)
+    trial_cls, functions = imported_trial(experiment, model_dir)
+    module = SearchedModule(experiment, trial_cls, model_dir, place, functions)
     module.report_to(report, validate_at)
     trainer = pl.Trainer(
         **{**trainer_flags(experiment), **_process_flags(ranks)},
