@@ -11,13 +11,17 @@ import logging
 import os
 import signal
 import traceback
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
 import torch
 import yaml
-from jsonargparse import ActionConfigFile, Namespace
+from jsonargparse import (  # type: ignore[attr-defined]  # it fills __all__ while it is imported
+    ActionConfigFile,
+    Namespace,
+)
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning.cli import LightningArgumentParser
 
@@ -87,7 +91,7 @@ def _parser(request: Request, experiment: ExperimentConfig | None) -> LightningA
         prog=f"det-compat {command}",
         usage=USAGE.format(command=command),
         description=f"{ABOUT[command]}\n\n{OWN}",
-        dump_header=[f"pytorch_lightning=={pl.__version__}"],
+        dump_header=[f"pytorch_lightning=={version('pytorch-lightning')}"],
     )
     about = "Path to a configuration file in json or yaml format."
     parser.add_argument("-c", "--config", action=ActionConfigFile, help=about)
