@@ -1,4 +1,4 @@
-"""The rooms of the code: how many modules each has, which may import which, and what stays private."""
+"""The rooms of the code: their sizes, which may import which, and what stays private."""
 
 from __future__ import annotations
 
