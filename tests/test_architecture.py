@@ -1,0 +1,28 @@
+"""The map of the code names what is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+NAMED = re.compile(r"`((?:det_compat|adapters|tests|docs|examples|benchmarks)/[\w./-]+)`")
+
+
+@pytest.mark.parametrize("document", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_files_that_are_named_are_there(document: str) -> None:
+    names = set(NAMED.findall((ROOT / document).read_text()))
+    assert len(names) > 5
+    assert sorted(name for name in names if not (ROOT / name).exists()) == []
+
+
+def test_every_room_is_on_the_map() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    rooms = {
+        path.parent.relative_to(ROOT).as_posix()
+        for pattern in ("det_compat/*/__init__.py", "adapters/*/__init__.py")
+        for path in ROOT.glob(pattern)
+    } - {"det_compat/adapters"}
+    assert sorted(room for room in rooms if f"`{room}`" not in text) == []
