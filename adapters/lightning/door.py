@@ -291,13 +291,14 @@ def validate_now(trainer: pl.Trainer) -> None:
     with needed("the validation loop"):
         run = trainer.fit_loop.epoch_loop.val_loop.run
         inspect.signature(run).bind()
-    logged: Any = getattr(trainer, "_logger_connector", None)
-    # What the epoch has logged so far stays as it is, as around Lightning's own validations.
-    first_loop_iter = getattr(logged, "_first_loop_iter", None)
+    with needed("what says whether a batch is logged,"):
+        logged = trainer._logger_connector
+        first_loop_iter = logged._first_loop_iter
     trainer.validating = True
     run()
     trainer.training = True
-    _try_to_set(logged, "_first_loop_iter", first_loop_iter)
+    # Lightning, too, puts it back when it has validated inside of an epoch.
+    logged._first_loop_iter = first_loop_iter
 
 
 def show_epochs(trainer: pl.Trainer, epochs: int) -> None:

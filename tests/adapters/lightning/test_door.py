@@ -161,8 +161,14 @@ CHANGED: dict[str, tuple[Change, set[str]]] = {
     ),
     "_current_fx_name is renamed": (renamed("_current_fx_name", "_fx_name"), set()),
     "_results is renamed": (renamed("_results", "_collected"), set()),
-    "_logger_connector is renamed": (renamed("_logger_connector", "_connected"), set()),
-    "_first_loop_iter is renamed": (renamed("_first_loop_iter", "_is_first"), set()),
+    "_logger_connector is renamed": (
+        renamed("_logger_connector", "_connected"),
+        {"by_determineds_trainer"},
+    ),
+    "_first_loop_iter is renamed": (
+        renamed("_first_loop_iter", "_is_first"),
+        {"by_determineds_trainer"},
+    ),
     "a default is another one": (
         replaced(
             "trainer/connectors/logger_connector/logger_connector.py",
@@ -189,10 +195,7 @@ CHANGED: dict[str, tuple[Change, set[str]]] = {
         RESUMES,
     ),
     "optim_step_progress is renamed": (renamed("optim_step_progress", "steps_of_trial"), FITS),
-    "val_check_batch is renamed": (
-        renamed("val_check_batch", "_check_batch"),
-        {"by_determineds_trainer", *RESUMES},
-    ),
+    "val_check_batch is renamed": (renamed("val_check_batch", "_check_batch"), RESUMES),
     "val_check_batch is a property": (
         into_property("trainer/trainer.py", "val_check_batch", "    @property\n    def max_steps"),
         set(),
