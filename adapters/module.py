@@ -7,7 +7,6 @@ import copyreg
 import functools
 import io
 import logging
-import pkgutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,7 @@ from det_compat.pytorch.context.batch_size import checked_hparams
 from det_compat.pytorch.context.settings import experiment_seed
 from det_compat.pytorch.context.transitional import batches_per_step
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
+from det_compat.shared.importing import imported_class
 
 logger = logging.getLogger("det_compat")
 
@@ -78,7 +78,7 @@ class TrialModule(TrialHooks, metaclass=_TrialModuleType):
         **trial_kwargs: Any,
     ) -> None:
         super().__init__()
-        self.trial_cls = _import_class(trial_cls) if isinstance(trial_cls, str) else trial_cls
+        self.trial_cls = imported_class(trial_cls) if isinstance(trial_cls, str) else trial_cls
         check_trial_class(self.trial_cls)
         checked_hparams(hparams)
         optimizations = (exp_conf or {}).get("optimizations") or {}
@@ -289,14 +289,3 @@ def _reduce_class(cls: type) -> str | tuple[Any, ...]:
 
 
 copyreg.pickle(_TrialModuleType, _reduce_class)
-
-
-def _import_class(path: str) -> type:
-    try:
-        found: type = pkgutil.resolve_name(path)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise TypeError(
-            f"cannot import the trial class {path!r} ({error}); expected 'package.module.MyTrial', "
-            "importable from here"
-        ) from error
-    return found

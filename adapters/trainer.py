@@ -21,8 +21,7 @@ from det_compat.adapters.lightning.scheduled import ScheduledHooks
 from det_compat.adapters.lightning.strategy import log_often_enough, prepare_trainer
 from det_compat.adapters.run.schedule import Schedule
 from det_compat.adapters.run.trial_run import TrialRun
-from det_compat.checkpoint.reader import read_checkpoint
-from det_compat.checkpoint.trust import trusts_checkpoints
+from det_compat.checkpoint.reader import read_checkpoint, trusts_checkpoints
 from det_compat.fit.checkpoints import RunCheckpoints
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.train_unit import TrainUnit

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from pytorch_lightning.strategies import DDPStrategy
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
@@ -28,13 +26,13 @@ from det_compat.adapters.lightning.precision import asked_by_trial
 from det_compat.adapters.lightning.scheduled import ScheduledHooks
 from det_compat.adapters.lightning.strategy import log_often_enough
 from det_compat.adapters.module import TrialModule
-from det_compat.checkpoint.reader import read_checkpoint
-from det_compat.checkpoint.trust import trusts_checkpoints
+from det_compat.checkpoint.reader import read_checkpoint, trusts_checkpoints
 from det_compat.config.experiment import ExperimentConfig
 from det_compat.config.schedule import Schedule
 from det_compat.fit.checkpoints import RunCheckpoints, checkpoints_of
 from det_compat.fit.errors import FitError
 from det_compat.fit.place import Place
+from det_compat.shared.random_state import seed_all
 
 Functions = tuple[Callable[..., Any] | None, Callable[..., Any] | None]
 
@@ -124,7 +122,7 @@ class ExperimentModule(ScheduledHooks, TrialModule):
     def _build(
         self, distributed: core.DistributedContext, device: torch.device, ddp: dict[str, Any]
     ) -> None:
-        seed_trial(self.run_place().seed)
+        seed_all(self.run_place().seed)
         super()._build(distributed, device, ddp)
         level = self.experiment.optimizations.mixed_precision
         if level != "O0" and asked_by_trial(self.context) is None and self._has_no_precision():
@@ -210,13 +208,6 @@ class ExperimentModule(ScheduledHooks, TrialModule):
         """The path or URL of the last checkpoint that was written."""
         latest = self._keeper.latest
         return None if latest is None else self.checkpoints.location(latest)
-
-
-def seed_trial(seed: int) -> None:
-    """Seed all random number generators, alike on all ranks, as Determined 0.38.1 does."""
-    random.seed(seed)
-    np.random.seed(seed)
-    torch.manual_seed(seed)
 
 
 def _seeded(config: dict[str, Any], seed: int) -> dict[str, Any]:

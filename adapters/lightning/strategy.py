@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from det_compat import core
 from det_compat.adapters.checkpoints.checkpoint_io import DeterminedCheckpointIO
 from det_compat.adapters.lightning.overhead import cut_overhead
-from det_compat.checkpoint.trust import trusts_checkpoints
+from det_compat.checkpoint.reader import trusts_checkpoints
 from det_compat.errors import InvalidExperimentException
 
 

@@ -20,12 +20,11 @@ from det_compat.adapters.verify.recording import (
     HPARAMS,
     Recording,
     checksums,
-    load_file,
     path_of,
-    seed_everything,
     trainer,
 )
-from det_compat.shared.random_state import random_state
+from det_compat.shared.importing import load_file
+from det_compat.shared.random_state import random_state, seed_all
 
 
 class _RecordedBatches:
@@ -76,7 +75,7 @@ def record(
     recording = Recording()
     module = _recorded(to_lightning(_given_hparams(trial_cls)), recording)(**arguments)
     runner = trainer(_Recorder(recording), batches, logs)
-    seed_everything(seed)
+    seed_all(seed)
     try:
         runner.fit(module)
     # whatever the user's code raises is what the comparison has to say

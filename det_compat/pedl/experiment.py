@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from det_compat import LOG_FORMAT
 from det_compat.errors import InvalidExperimentException
-from det_compat.shared.random_state import preserved_random_state
+from det_compat.shared.random_state import preserved_random_state, seed_all
 
 if TYPE_CHECKING:
     from det_compat.pedl.lengths import Lengths
@@ -128,11 +127,5 @@ def _warn_of_fewer_slots(conf: dict[str, Any], context: PyTorchTrialContext) -> 
 
 def _seed(conf: dict[str, Any]) -> None:
     seed = (conf.get("reproducibility") or {}).get("experiment_seed")
-    if seed is None:
-        return
-    import numpy as np
-    import torch
-
-    random.seed(seed)
-    np.random.seed(seed)
-    torch.manual_seed(seed)
+    if seed is not None:
+        seed_all(seed)

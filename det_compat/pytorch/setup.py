@@ -5,13 +5,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import random
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from det_compat import core
@@ -25,6 +23,7 @@ from det_compat.fit.checkpoints import task_checkpoints
 from det_compat.pytorch.context.settings import experiment_seed
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.script.task import Task, current_task
+from det_compat.shared.random_state import seed_all
 
 logger = logging.getLogger("determined.pytorch")
 
@@ -62,7 +61,7 @@ def init(
     task = current_task()
     if task is not None:
         exp_conf = task.config
-        _set_random_seeds(task.trial_seed)
+        seed_all(task.trial_seed)
     with contextlib.closing(distributed):
         path = _tensorboard_path(distributed, task)
         context = PyTorchTrialContext(
@@ -104,12 +103,6 @@ def _searched_train_context(
     from det_compat.search.script_reports import SearchedTrainContext
 
     return SearchedTrainContext(path, task.search)
-
-
-def _set_random_seeds(seed: int) -> None:
-    random.seed(seed)
-    np.random.seed(seed)
-    torch.manual_seed(seed)
 
 
 @contextlib.contextmanager

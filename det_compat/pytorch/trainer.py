@@ -6,7 +6,7 @@ import logging
 import sys
 
 from det_compat.config.hyperparameters import batch_size
-from det_compat.core.checkpoint_policy import CHECKPOINT_POLICIES
+from det_compat.core.retention import CHECKPOINT_POLICIES
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.train_unit import Batch, Epoch, TrainUnit
 from det_compat.pytorch.trial import PyTorchTrial

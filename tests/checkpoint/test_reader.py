@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from det_compat.checkpoint import Checkpoint, read_checkpoint, read_metadata
-from det_compat.checkpoint.reader import state_file
+from det_compat.checkpoint.reader import state_reader
 from det_compat.errors import (
     CorruptCheckpointError,
     InvalidCheckpointException,
@@ -68,7 +68,7 @@ def test_older_places(tmp_path: Path, file: str, legacy: bool) -> None:
     save(singular(3.0), tmp_path / file, legacy=legacy)
     found = read_checkpoint(tmp_path)
     assert weight(found) == 3 and file in found.layout
-    assert state_file(tmp_path) == tmp_path / file
+    assert state_reader(tmp_path).file == file
 
 
 def test_the_newest_place_counts(tmp_path: Path) -> None:

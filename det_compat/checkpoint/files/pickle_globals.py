@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
 import pickletools
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
+#: Scanning garbage as a pickle raises these.
 UNREADABLE = (ValueError, OverflowError, MemoryError)
-"""What reading garbage as a pickle raises."""
+#: Loading garbage as a pickle of plain values raises these.
+UNLOADABLE = (pickle.PickleError, EOFError, LookupError, TypeError, AttributeError, *UNREADABLE)
 
 _STRINGS = {"UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"}
 _STRINGS |= {"STRING", "BINSTRING", "SHORT_BINSTRING"}

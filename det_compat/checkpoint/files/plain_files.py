@@ -8,14 +8,12 @@ import pickle
 from pathlib import Path
 from typing import Any
 
-from det_compat.checkpoint.files.pickle_globals import UNREADABLE, globals_in_pickle
+from det_compat.checkpoint.files.pickle_globals import UNLOADABLE, UNREADABLE, globals_in_pickle
 from det_compat.errors import (
     CorruptCheckpointError,
     InvalidCheckpointException,
     UnsafeCheckpointError,
 )
-
-_GARBAGE = (pickle.PickleError, EOFError, LookupError, TypeError, AttributeError, *UNREADABLE)
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -57,7 +55,7 @@ def read_pickle(path: Path, *, trust: bool = False) -> Any:
         raise UnsafeCheckpointError(path, map(str, asked))
     try:
         return pickle.loads(data) if trust else _PlainUnpickler(io.BytesIO(data)).load()
-    except _GARBAGE as error:
+    except UNLOADABLE as error:
         if isinstance(error, AttributeError) and trust:
             raise _missing(path, error) from error
         raise _corrupt(path, error) from error

@@ -7,11 +7,11 @@ import os
 import shutil
 from pathlib import Path
 
-from det_compat.core.durable import replace_durably, sync_directory, sync_tree, write_durably
+from det_compat.shared.durable_files import replace_durably, sync, sync_tree, write_durably
 
 METADATA = "metadata.json"
 
-#: In a checkpoint that is being written or deleted. It becomes ``metadata.json``, or was it.
+#: A checkpoint has this file while it is written or deleted. It becomes ``metadata.json``, or was.
 UNFINISHED = "metadata.json.partial"
 
 
@@ -34,8 +34,8 @@ class LocalStorage:
         path = self.base / storage_id
         path.mkdir(parents=True)
         (path / UNFINISHED).touch()
-        sync_directory(path)
-        sync_directory(self.base)
+        sync(path)
+        sync(self.base)
         return path
 
     def commit(self, storage_id: str, metadata: str) -> None:
