@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import pickletools
+import warnings
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
@@ -38,7 +39,10 @@ def globals_in_pickle(file: BinaryIO) -> set[Global]:
     Raises:
         ValueError, OverflowError, MemoryError: it is no pickle, or is cut off.
     """
-    return set(_globals(pickletools.genops(file)))
+    with warnings.catch_warnings():
+        # Strings of garbage may have escapes that Python deprecates.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return set(_globals(pickletools.genops(file)))
 
 
 def _globals(operations: Iterator[Any]) -> Iterator[Global]:
