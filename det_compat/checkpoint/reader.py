@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from det_compat.checkpoint.files.plain_files import read_json, read_pickle
+from det_compat.checkpoint.files.pickles import read_pickle
 from det_compat.checkpoint.layouts import COUNTERS, READERS, Reader, other_framework
-from det_compat.errors import InvalidCheckpointException
+from det_compat.errors import CorruptCheckpointError, InvalidCheckpointException
 
 #: What det_compat writes beside the files of Determined, to go on exactly where it stopped.
 CONTINUATION = "det_compat_state.pth"
@@ -213,3 +214,22 @@ def _content(file: Path, trust: bool, load: Callable[[Path], Any] | None) -> Any
         return read_pickle(file, trust=trust)
     assert load is not None
     return load(file)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file.
+
+    Raises:
+        CorruptCheckpointError: it is no JSON, is cut off, or holds something else.
+    """
+    try:
+        content = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise CorruptCheckpointError(
+            f"{path} is corrupt or cut off: it is no JSON ({error})"
+        ) from error
+    if not isinstance(content, dict):
+        raise CorruptCheckpointError(
+            f"{path} holds {type(content).__name__} where a JSON object is expected"
+        )
+    return content

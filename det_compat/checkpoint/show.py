@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from det_compat.checkpoint.files.outline import Shape, outline
-from det_compat.checkpoint.files.plain_files import read_pickle
+from det_compat.checkpoint.files.pickles import read_pickle
 from det_compat.checkpoint.files.torch_file import load_torch_file
 from det_compat.checkpoint.layouts import READERS
 from det_compat.checkpoint.lightning import lightning_content

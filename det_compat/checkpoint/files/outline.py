@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from det_compat.checkpoint.files.pickle_globals import UNLOADABLE
+from det_compat.checkpoint.files.pickles import UNLOADABLE
 from det_compat.errors import CorruptCheckpointError
 
 # Before it come the magic number, the protocol and the system.

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 import torch
 
-from det_compat.checkpoint.files.pickle_globals import UNREADABLE, Global, globals_in_pickle
+from det_compat.checkpoint.files.pickles import UNREADABLE, Global, globals_in_pickle
 from det_compat.checkpoint.files.safe_globals import allowed, without_substitutes
 from det_compat.errors import (
     CorruptCheckpointError,
@@ -71,9 +71,8 @@ def load_torch_file(
     """
     if file is None:
         with open(path, "rb") as opened:
-            return load_torch_file(
-                path, trust=trust, map_location=map_location, file=opened, **torch_load_kwargs
-            )
+            given = {"trust": trust, "map_location": map_location, **torch_load_kwargs}
+            return load_torch_file(path, file=opened, **given)
     trust |= torch_load_kwargs.pop("weights_only", True) is False
     if torch_load_kwargs.get("mmap") and not zipfile.is_zipfile(file):
         del torch_load_kwargs["mmap"]  # older files cannot be mapped

@@ -1,12 +1,20 @@
-"""Which functions and classes a pickle asks for, found without loading it."""
+"""Pickles without code: which functions and classes one asks for, and what a plain one holds."""
 
 from __future__ import annotations
 
+import io
 import pickle
 import pickletools
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
+
+from det_compat.errors import (
+    CorruptCheckpointError,
+    InvalidCheckpointException,
+    UnsafeCheckpointError,
+)
 
 #: Scanning garbage as a pickle raises these.
 UNREADABLE = (ValueError, OverflowError, MemoryError)
@@ -71,3 +79,46 @@ def _remember(
     elif name not in _WITHOUT_EFFECT:
         value = memo.get(argument) if name in _MEMO_READS else None
         pushed[:] = [pushed[-1], argument if name in _STRINGS else value]
+
+
+def read_pickle(path: Path, *, trust: bool = False) -> Any:
+    """The plain value in a pickle file; nothing in it is run.
+
+    Args:
+        path: the file.
+        trust: load whatever is in it, which may run code.
+
+    Raises:
+        CorruptCheckpointError: it is no pickle, or is cut off.
+        UnsafeCheckpointError: it asks for functions or classes.
+    """
+    data = path.read_bytes()
+    try:
+        asked = globals_in_pickle(io.BytesIO(data))
+    except UNREADABLE as error:
+        raise _corrupt(path, error) from error
+    if asked and not trust:
+        raise UnsafeCheckpointError(path, map(str, asked))
+    try:
+        return pickle.loads(data) if trust else _PlainUnpickler(io.BytesIO(data)).load()
+    except UNLOADABLE as error:
+        if isinstance(error, AttributeError) and trust:
+            raise _missing(path, error) from error
+        raise _corrupt(path, error) from error
+    except ImportError as error:
+        raise _missing(path, error) from error
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Reads plain values, whatever the scan may have missed."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+
+
+def _corrupt(path: Path, error: Exception) -> CorruptCheckpointError:
+    return CorruptCheckpointError(f"{path} is corrupt or cut off: {error}")
+
+
+def _missing(path: Path, error: Exception) -> InvalidCheckpointException:
+    return InvalidCheckpointException(f"{path} needs code that cannot be imported here: {error}")
