@@ -42,7 +42,7 @@ def download_gcs_blob_with_backoff(blob: Any, n_retries: int = 32, max_backoff: 
             f"download_gcs_blob_with_backoff() takes a google.cloud.storage.Blob, "
             f"got {type(blob).__name__}"
         )
-    # google's own retries draw from it as well.
+    # The retries of google's library draw from it as well.
     state = random.getstate()
     try:
         return _download(blob, n_retries, max_backoff)

@@ -101,7 +101,8 @@ class DeterminedCheckpoint(ModelCheckpoint):
         self._retained = RetainedCheckpoints(self._delete, retention)
         self._keeper = CheckpointKeeper(due, searcher_metric, self._retained)
         self._remove: Callable[[str], None] | None = None
-        self._saved_after = 0  # batches
+        # The batches after which the last checkpoint was saved, and one is being saved.
+        self._saved_after = 0
         self._saving_after: int | None = None
 
     @property

@@ -71,7 +71,7 @@ def _write(
 
 
 def _save(state: dict[str, Any], path: Path) -> None:
-    # torch's own writer, which a path would be given to, says nothing about a full disk.
+    # Given a path, torch writes by itself, and its errors say nothing about a full disk.
     with path.open("wb") as file:
         torch.save(state, file)
 

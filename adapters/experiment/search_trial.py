@@ -27,6 +27,7 @@ from det_compat.fit.environment import set_environment
 from det_compat.fit.place import Place, begin_in
 from det_compat.fit.run_folder import RunFolder
 from det_compat.pytorch.train_unit import Batch
+from det_compat.search.script_reports import as_number
 from det_compat.search.searchers.validations import RungsToo
 from det_compat.search.tune.attempt import ReportFunction
 
@@ -129,14 +130,9 @@ class SearchedModule(ExperimentModule):
     def after_validation(self, metrics: dict[str, Any]) -> None:
         super().after_validation(metrics)
         if self.trainer.is_global_zero:
-            plain = {name: _plain(value) for name, value in metrics.items()}
+            plain = {name: as_number(value) for name, value in metrics.items()}
             self._report(self.run.state.batches_trained, plain, self.latest_checkpoint())
 
     def _checkpoint(self, *, stopping: bool = False) -> None:
         # InvalidHP that is raised here ends the trial for the search
         super()._checkpoint(stopping=True)
-
-
-def _plain(value: Any) -> Any:
-    """A NumPy scalar or array of one number as a number."""
-    return value.item() if getattr(value, "size", None) == 1 else value

@@ -75,7 +75,7 @@ def load_torch_file(
             return load_torch_file(path, file=opened, **given)
     trust |= torch_load_kwargs.pop("weights_only", True) is False
     if torch_load_kwargs.get("mmap") and not zipfile.is_zipfile(file):
-        del torch_load_kwargs["mmap"]  # older files cannot be mapped
+        del torch_load_kwargs["mmap"]  # Files of the older form cannot be mapped.
     if not trust:
         _refuse_other_archives(path, file)
     _refuse_changed_entries(path, file)
@@ -83,10 +83,10 @@ def load_torch_file(
         return _load(path, file, map_location, trust, torch_load_kwargs)
     except (*_GARBAGE, OSError) as error:
         if isinstance(error, OSError) and error.errno != errno.EINVAL:
-            raise  # but a seek to before the start, in a file that is cut off
+            raise  # EINVAL is a seek to before the start, in a file that is cut off.
         changed = map_location != "cpu" or bool(torch_load_kwargs)
         if not trust and changed and _loads(path, file):
-            raise  # the arguments are what it does not load with
+            raise  # It loads without the arguments, so they are wrong.
         raise _explained(path, file, error, trust) from error
 
 
@@ -97,7 +97,7 @@ def _load(path: _Path, file: BinaryIO, map_location: Any, trust: bool, more: Any
     if trust:
         return torch.load(source, **kwargs)
     with allowed(), warnings.catch_warnings():
-        # a file of another protocol is read or refused; neither needs a warning
+        # A file of another protocol is read or refused; neither needs a warning.
         warnings.filterwarnings("ignore", "Detected pickle protocol", UserWarning)
         return without_substitutes(torch.load(source, **kwargs))
 
@@ -133,7 +133,7 @@ def _refuse_changed_entries(path: _Path, file: BinaryIO) -> None:
             entries = [info for info in archive.infolist() if info.file_size]
             changed = [info.filename for info in entries if not _is_intact(archive, info)]
     except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError):
-        return  # an older form, or garbage, which is told below
+        return  # It is of the older form, or garbage, which is told below.
     if changed and len(changed) < len(entries):
         raise CorruptCheckpointError(
             f"{path} is damaged: the checksum of {changed[0]} in it is that of other content"

@@ -16,7 +16,7 @@ from det_compat.core.storage.local import METADATA
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)")
 _LOCAL_URL = re.compile(r"(file|local)://")
 
-# protocol of fsspec -> extra of this package that brings the implementation
+# The extra of this package that brings the implementation of each protocol of fsspec.
 _EXTRAS = {
     **dict.fromkeys(("s3", "s3a"), "s3"),
     **dict.fromkeys(("gs", "gcs"), "gs"),
