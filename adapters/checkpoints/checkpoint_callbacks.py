@@ -16,7 +16,12 @@ from pytorch_lightning.trainer.states import TrainerFn
 
 from det_compat.adapters.checkpoints.checkpoint_keeper import CheckpointKeeper
 from det_compat.adapters.lightning.hooks import TrialHooks
-from det_compat.core.retention import CheckpointPolicy, RetainedCheckpoints, RetentionPolicy
+from det_compat.core.retention import (
+    CheckpointPolicy,
+    RetainedCheckpoints,
+    RetentionPolicy,
+    check_count,
+)
 from det_compat.core.storage.write_failures import named_write_failures
 
 
@@ -49,11 +54,7 @@ def checkpoint_callbacks(
     Raises:
         ValueError: a number is negative or no integer, or there is no such policy.
     """
-    is_number = isinstance(checkpoint_period, int) and not isinstance(checkpoint_period, bool)
-    if not is_number or checkpoint_period < 0:
-        raise ValueError(
-            f"checkpoint_period is a number of batches, 0 or more, got {checkpoint_period!r}"
-        )
+    check_count("checkpoint_period", checkpoint_period)
     retention = RetentionPolicy(0, save_trial_best, save_trial_latest, smaller_is_better)
     due = CheckpointPolicy(checkpoint_policy, smaller_is_better)
     return [DeterminedCheckpoint(searcher_metric, due, retention, dirpath, checkpoint_period)]
