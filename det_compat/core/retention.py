@@ -62,17 +62,13 @@ class CheckpointPolicy:
                 "checkpoint_policy 'best' goes by the searcher metric, which this validation did "
                 "not return as a number; return it from evaluate_batch, or use 'all'"
             )
-        is_best = metric is not None and self._is_best(metric)
+        is_best = metric is not None and (
+            self.best is None
+            or _rank(metric, self.smaller_is_better) < _rank(self.best, self.smaller_is_better)
+        )
         if is_best:
             self.best = metric
         return is_best if self.policy == "best" else self.policy == "all"
-
-    def _is_best(self, metric: float) -> bool:
-        if self.best is None:
-            return True
-        if math.isnan(self.best) or math.isnan(metric):
-            return not math.isnan(metric)
-        return metric < self.best if self.smaller_is_better else metric > self.best
 
     def state_dict(self) -> dict[str, Any]:
         """The best metric so far, in types that JSON has."""
@@ -182,15 +178,20 @@ def _ranking_keys(
     saved: list[SavedCheckpoint], policy: RetentionPolicy
 ) -> dict[str, tuple[bool, float, int]]:
     """What the checkpoints that have a metric are ranked by, best first."""
-    sign = 1 if policy.smaller_is_better else -1
     validations: dict[tuple[Hashable, int], int] = {}
     keys = {}
     for one in saved:
         if one.metric is not None:
             validation = validations.setdefault((one.trial, one.steps_completed), len(validations))
-            is_nan = math.isnan(one.metric)
-            keys[one.uuid] = (is_nan, 0.0 if is_nan else sign * one.metric, validation)
+            keys[one.uuid] = (*_rank(one.metric, policy.smaller_is_better), validation)
     return keys
+
+
+def _rank(metric: float, smaller_is_better: bool) -> tuple[bool, float]:
+    """What metrics are ordered by, best first; NaN is worse than every number."""
+    if math.isnan(metric):
+        return (True, 0.0)
+    return (False, metric if smaller_is_better else -metric)
 
 
 def _of(trial: Hashable, saved: list[SavedCheckpoint], keys: Mapping[str, Any]) -> list[Any]:
