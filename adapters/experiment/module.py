@@ -32,7 +32,7 @@ from det_compat.config.schedule import Schedule
 from det_compat.fit.checkpoints import RunCheckpoints, checkpoints_of
 from det_compat.fit.errors import FitError
 from det_compat.fit.place import Place
-from det_compat.shared.random_state import seed_all
+from det_compat.shared.random_state import set_seed
 
 Functions = tuple[Callable[..., Any] | None, Callable[..., Any] | None]
 
@@ -122,7 +122,7 @@ class ExperimentModule(ScheduledHooks, TrialModule):
     def _build(
         self, distributed: core.DistributedContext, device: torch.device, ddp: dict[str, Any]
     ) -> None:
-        seed_all(self.run_place().seed)
+        set_seed(self.run_place().seed)
         super()._build(distributed, device, ddp)
         level = self.experiment.optimizations.mixed_precision
         if level != "O0" and asked_by_trial(self.context) is None and self._has_no_precision():

@@ -24,7 +24,7 @@ from det_compat.adapters.verify.recording import (
     trainer,
 )
 from det_compat.shared.importing import load_file
-from det_compat.shared.random_state import random_state, seed_all
+from det_compat.shared.random_state import random_state, set_seed
 
 
 class _RecordedBatches:
@@ -75,7 +75,7 @@ def record(
     recording = Recording()
     module = _recorded(to_lightning(_given_hparams(trial_cls)), recording)(**arguments)
     runner = trainer(_Recorder(recording), batches, logs)
-    seed_all(seed)
+    set_seed(seed)
     try:
         runner.fit(module)
     # whatever the user's code raises is what the comparison has to say

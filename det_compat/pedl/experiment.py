@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from det_compat import LOG_FORMAT
 from det_compat.errors import InvalidExperimentException
-from det_compat.shared.random_state import preserved_random_state, seed_all
+from det_compat.shared.random_state import preserved_random_state, set_seed
 
 if TYPE_CHECKING:
     from det_compat.pedl.lengths import Lengths
@@ -128,4 +128,4 @@ def _warn_of_fewer_slots(conf: dict[str, Any], context: PyTorchTrialContext) -> 
 def _seed(conf: dict[str, Any]) -> None:
     seed = (conf.get("reproducibility") or {}).get("experiment_seed")
     if seed is not None:
-        seed_all(seed)
+        set_seed(seed)

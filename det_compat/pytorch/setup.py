@@ -23,7 +23,7 @@ from det_compat.fit.checkpoints import task_checkpoints
 from det_compat.pytorch.context.settings import experiment_seed
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.script.task import Task, current_task
-from det_compat.shared.random_state import seed_all
+from det_compat.shared.random_state import set_seed
 
 logger = logging.getLogger("determined.pytorch")
 
@@ -61,7 +61,7 @@ def init(
     task = current_task()
     if task is not None:
         exp_conf = task.config
-        seed_all(task.trial_seed)
+        set_seed(task.trial_seed)
     with contextlib.closing(distributed):
         path = _tensorboard_path(distributed, task)
         context = PyTorchTrialContext(

@@ -15,8 +15,11 @@ from typing import Any
 RandomState = dict[str, Any]
 
 
-def seed_all(seed: int) -> None:
-    """Seed the generators, as Determined 0.38.1 does on every rank; NumPy takes 32 bits of it."""
+def set_seed(seed: int) -> None:
+    """Seed all of them, and torch's on every GPU, as Determined 0.38.1 seeded every rank.
+
+    NumPy takes 32 bits of the seed.
+    """
     import numpy as np
     import torch
 

@@ -10,8 +10,8 @@ import torch
 from det_compat.shared.random_state import (
     preserved_random_state,
     random_state,
-    seed_all,
     set_random_state,
+    set_seed,
     without_array,
 )
 
@@ -21,14 +21,14 @@ def draws() -> list[float]:
 
 
 def test_seeds_and_states() -> None:
-    seed_all(3)
+    set_seed(3)
     with preserved_random_state():
         first = draws()
     state = random_state()
     assert draws() == first
     set_random_state(state)
     assert draws() == first
-    seed_all(3 + 2**32)
+    set_seed(3 + 2**32)
     np.testing.assert_array_equal(np.random.get_state()[1], state["numpy"][1])
 
 
