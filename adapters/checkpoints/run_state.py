@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
 
 from det_compat.adapters.run.trial_run import TrialRun
@@ -15,11 +13,15 @@ from det_compat.checkpoint.weights import under_names
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.load import load_weights
 from det_compat.shared.plain_types import NotPlainError, from_plain, to_plain
+from det_compat.shared.random_state import random_state, set_random_state, without_array
 
 logger = logging.getLogger("determined.pytorch")
 
-# Of what is restored, these are no part of Determined's checkpoints.
+# These keys of what is restored are no part of Determined's checkpoints.
 _NOT_SEEN = ("continuation", "trial_state", "loops")
+
+# The library whose random state is under each key of Determined's ``rng_state``.
+_GENERATORS = {"cpu_rng_state": "torch", "np_rng_state": "numpy", "random_rng_state": "python"}
 
 
 def run_state(run: TrialRun, callbacks: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -102,16 +104,12 @@ def _kept_by_lightning(context: PyTorchTrialContext) -> dict[str, Any]:
     }
 
 
-def without_numpy(state: dict[str, Any]) -> dict[str, Any]:
-    """``state`` with a random state that ``torch.load(weights_only=True)`` takes as it is."""
-    kind, keys, *rest = state["rng_state"]["np_rng_state"]
-    keys = torch.from_numpy(np.asarray(keys, dtype=np.int64))
-    return {**state, "rng_state": {**state["rng_state"], "np_rng_state": (kind, keys, *rest)}}
-
-
 def plain_state(state: dict[str, Any]) -> dict[str, Any]:
     """``state`` in plain types, but for what has none, which is named in a warning."""
-    return {key: plain_or_as_it_is(value, key) for key, value in without_numpy(state).items()}
+    return {
+        key: plain_or_as_it_is(without_array(value) if key == "rng_state" else value, key)
+        for key, value in state.items()
+    }
 
 
 def plain_or_as_it_is(value: Any, key: str) -> Any:
@@ -137,21 +135,14 @@ def _load_all(targets: list[Any], states: list[Any] | None, what: str) -> None:
 
 
 def _rng_state(device: torch.device) -> dict[str, Any]:
-    state = {
-        "cpu_rng_state": torch.random.get_rng_state(),
-        "np_rng_state": np.random.get_state(),
-        "random_rng_state": random.getstate(),
-    }
+    found = random_state()
+    state = {key: found[library] for key, library in _GENERATORS.items()}
     if device.type == "cuda":
         state["gpu_rng_state"] = torch.cuda.get_rng_state(device)
     return state
 
 
 def _set_rng_state(state: dict[str, Any], device: torch.device) -> None:
-    torch.random.set_rng_state(state["cpu_rng_state"])
-    kind, keys, *rest = state["np_rng_state"]
-    np.random.set_state((kind, np.asarray(keys).astype(np.uint32), *rest))
-    version, internal, gauss = state["random_rng_state"]
-    random.setstate((version, tuple(internal), gauss))
+    set_random_state({library: state[key] for key, library in _GENERATORS.items()})
     if device.type == "cuda" and "gpu_rng_state" in state:
         torch.cuda.set_rng_state(state["gpu_rng_state"], device)

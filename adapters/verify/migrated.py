@@ -26,12 +26,11 @@ from det_compat.adapters.verify.recording import (
     Recording,
     checksum,
     checksums,
-    load_file,
     module_arguments,
-    seed_everything,
     trainer,
 )
-from det_compat.shared.random_state import set_random_state
+from det_compat.shared.importing import load_file
+from det_compat.shared.random_state import set_random_state, set_seed
 
 _FORBIDDEN = ("determined", "pedl", "det_compat")
 
@@ -173,7 +172,7 @@ def compare(
     module_cls: Any, arguments: dict[str, Any], recording: Recording, seed: int, logs: str
 ) -> str:
     """What is different; ``""`` if nothing is."""
-    seed_everything(seed)
+    set_seed(seed)
     module = module_cls(**module_arguments(module_cls, arguments))
     if not isinstance(module, pl.LightningModule):
         return f"{module_cls.__name__} is no LightningModule"

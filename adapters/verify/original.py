@@ -20,12 +20,11 @@ from det_compat.adapters.verify.recording import (
     HPARAMS,
     Recording,
     checksums,
-    load_file,
     path_of,
-    seed_everything,
     trainer,
 )
-from det_compat.shared.random_state import random_state
+from det_compat.shared.importing import load_file
+from det_compat.shared.random_state import random_state, set_seed
 
 
 class _RecordedBatches:
@@ -79,7 +78,7 @@ def record(
         lambda batches, metrics: recording.metrics.append(numbers_in(metrics))
     )
     runner = trainer(_Recorder(recording), batches, logs)
-    seed_everything(seed)
+    set_seed(seed)
     try:
         runner.fit(module)
     # whatever the user's code raises is what the comparison has to say
