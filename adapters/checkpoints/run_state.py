@@ -31,7 +31,7 @@ def run_state(run: TrialRun, callbacks: dict[str, Any] | None = None) -> dict[st
     """
     context = run.context
     state: dict[str, Any] = {
-        **_kept_by_lightning(context),
+        **_models_and_optimizers(context),
         "lr_schedulers_state_dict": [wrapped.state_dict() for wrapped in context.lr_schedulers],
         "callbacks": run.callbacks.state_dict() if callbacks is None else callbacks,
         "rng_state": _rng_state(context.device),
@@ -67,7 +67,7 @@ def restore_run(run: TrialRun, state: dict[str, Any]) -> None:
     """
     context = run.context
     own = {key: from_plain(value) for key, value in state.items() if key not in _NOT_SEEN}
-    state = {**_kept_by_lightning(context), **own}
+    state = {**_models_and_optimizers(context), **own}
     run.callbacks.call("on_checkpoint_load_start", state)
     if "models_state_dict" in state:
         load_weights(context.models, state)
@@ -97,7 +97,7 @@ def _of_apex(amp_state: dict[str, Any] | None) -> dict[str, Any] | None:
     }
 
 
-def _kept_by_lightning(context: PyTorchTrialContext) -> dict[str, Any]:
+def _models_and_optimizers(context: PyTorchTrialContext) -> dict[str, Any]:
     return {
         "models_state_dict": [model.state_dict() for model in context.models],
         "optimizers_state_dict": [optimizer.state_dict() for optimizer in context.optimizers],

@@ -77,7 +77,9 @@ class DistributedContext:
                 f"but {', '.join(missing)} is not set. Start the script with "
                 "`torchrun --nproc_per_node=N --no-python det-compat run SCRIPT`."
             )
-        ranks = {name: int(os.environ[variable]) for name, variable in _TORCHRUN.items()}
+        ranks: dict[str, Any] = {
+            name: int(os.environ[variable]) for name, variable in _TORCHRUN.items()
+        }
         return cls(**ranks, chief_ip=chief_ip)
 
     @classmethod
