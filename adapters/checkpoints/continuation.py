@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from det_compat.adapters.data.index_order import generator_state, generators_of, set_generator_state
+from det_compat.adapters.data.generators import generator_state, generators_of, set_generator_state
 from det_compat.adapters.data.loaders import ValidationBatches, WholeDataset
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.pytorch.context.steering import Steering
@@ -46,7 +46,7 @@ def _rank_state(run: TrialRun) -> dict[str, Any]:
         "loaders_built": run.random_state_of_loaders,
         "data": None if run.stream is None else run.stream.position(),
         "validation_generators": [generator_state(found) for found in _of_validation(run)],
-        "period": _period_state(run) if run.in_period else None,
+        "period": _period_state(run) if run.training.in_period else None,
         "gradients": _gradients(run),
     }
 
@@ -68,7 +68,7 @@ def _cuda_state(device: torch.device) -> torch.Tensor | None:
 
 
 def _of_validation(run: TrialRun) -> list[Any]:
-    validation = run.validation
+    validation = run.validation.data
     if isinstance(validation, (ValidationBatches, WholeDataset)):
         return generators_of(validation.loader)
     return []
@@ -77,7 +77,7 @@ def _of_validation(run: TrialRun) -> list[Any]:
 def _period_state(run: TrialRun) -> dict[str, Any]:
     """What has been collected since the last report of training metrics."""
     return {
-        "metrics": [_kept(metrics) for metrics in run.training_metrics.peek()],
+        "metrics": [_kept(metrics) for metrics in run.training.metrics.peek()],
         "reducers": reducer_states(run.steering),
         "in_eval_mode": [
             [name for name, module in model.named_modules() if not module.training]
@@ -141,7 +141,7 @@ def of_this_rank(run: TrialRun, state: dict[str, Any] | None) -> dict[str, Any] 
 def restore_collected(run: TrialRun, own: dict[str, Any]) -> None:
     """Put back half-collected metrics and gradients."""
     if (period := own["period"]) is not None:
-        run.resume_period(period["metrics"])
+        run.training.resume_period(period["metrics"])
         restore_reducers(run.steering, period["reducers"])
         for model, names in zip(run.steering.inner_models, period["in_eval_mode"], strict=False):
             for name in names:

@@ -1,22 +1,34 @@
-"""``det-compat fit`` and ``validate``: LightningCLI, with the experiment config as defaults."""
+"""``det-compat fit`` and ``validate``: Lightning's options, with the experiment config as defaults.
+
+The options are those of LightningCLI (of Lightning 2.6.6) without optimizers and schedulers, which
+are the trial's own. LightningCLI itself seeds, builds the module and chooses the Trainer's logger
+before an experiment has its run directory, so it is jsonargparse that parses here.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import traceback
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
+import torch
 import yaml
+from jsonargparse import (  # type: ignore[attr-defined]  # it fills __all__ while it is imported
+    ActionConfigFile,
+    Namespace,
+)
 from lightning_fabric.utilities.exceptions import MisconfigurationException
-from pytorch_lightning.cli import ArgsType, LightningArgumentParser, LightningCLI
+from pytorch_lightning.cli import LightningArgumentParser
 
 from det_compat import LOG_FORMAT
-from det_compat.adapters.experiment.option_paths import make_paths_absolute
+from det_compat.adapters.experiment.module import ExperimentRun
 from det_compat.adapters.experiment.report import ExperimentReport
-from det_compat.adapters.experiment.run import experiment_run, with_changes
+from det_compat.adapters.experiment.run import imported_trial, with_changes
 from det_compat.adapters.experiment.trainer import (
     check_devices,
     default_logger,
@@ -34,12 +46,14 @@ from det_compat.errors import (
 )
 from det_compat.fit.checkpoints import checkpoints_of
 from det_compat.fit.errors import FitError
-from det_compat.fit.place import Place, begin, place_to_validate
+from det_compat.fit.place import begin, place_to_validate
 from det_compat.fit.ranks import is_chief
 from det_compat.fit.request import ABOUT, OWN, USAGE, Request
 from det_compat.shared.masking import without_secrets
 
-_COMMANDS = ("fit", "validate")
+_NOT_OF_METHOD = {"config", "seed_everything", "trainer", "model", "data"}
+_DATA = {"train_dataloaders", "val_dataloaders", "dataloaders", "datamodule"}
+_PATHS = ("ckpt_path", "default_root_dir", "dirpath", "root_dir", "save_dir")
 
 
 def run_cli(request: Request, experiment: ExperimentConfig | None) -> None:
@@ -51,9 +65,9 @@ def run_cli(request: Request, experiment: ExperimentConfig | None) -> None:
     """
     try:
         if experiment is None:
-            TrialCLI(request)
+            _run_trial_class(request)
         else:
-            ExperimentCLI(request, experiment)
+            _run_experiment(request, experiment)
     except (InvalidExperimentException, InvalidCheckpointException) as error:
         if _is_from(request.model_dir, error):
             raise
@@ -70,151 +84,166 @@ def _is_from(folder: Path, error: BaseException) -> bool:
     return any(folder.resolve() in Path(frame.filename).resolve().parents for frame in frames)
 
 
-class TrialCLI(LightningCLI):
-    """LightningCLI for a trial class, without an experiment config."""
-
-    def __init__(self, request: Request, model_class: Any = TrialModule) -> None:
-        self.request = request
-        name = request.command
-        about = {
-            "usage": USAGE.format(command=name),
-            "description": f"{ABOUT[name]}\n\n{OWN}",
-        }
-        super().__init__(
-            model_class,
-            save_config_callback=None,
-            seed_everything_default=False,
-            parser_kwargs={"prog": "det-compat", name: about},
-            auto_configure_optimizers=False,
-            load_from_checkpoint_support=False,
+def _parser(request: Request, experiment: ExperimentConfig | None) -> LightningArgumentParser:
+    """The options of Trainer, module and data, and of the Trainer's method, without defaults."""
+    command = request.command
+    parser = LightningArgumentParser(
+        prog=f"det-compat {command}",
+        usage=USAGE.format(command=command),
+        description=f"{ABOUT[command]}\n\n{OWN}",
+        dump_header=[f"pytorch_lightning=={version('pytorch-lightning')}"],
+    )
+    about = "Path to a configuration file in json or yaml format."
+    parser.add_argument("-c", "--config", action=ActionConfigFile, help=about)
+    about = (
+        "Set to an int to seed everything with it before classes are instantiated; True draws one."
+    )
+    parser.add_argument("--seed_everything", type=bool | int, default=False, help=about)
+    parser.add_lightning_class_args(pl.Trainer, "trainer")
+    if experiment is None:
+        parser.add_lightning_class_args(TrialModule, "model")
+    else:
+        parser.add_function_arguments(
+            with_changes, "model", skip={"config", "seed"}, fail_untyped=False, sub_configs=True
         )
-
-    @staticmethod
-    def subcommands() -> dict[str, set[str]]:
-        return {name: LightningCLI.subcommands()[name] for name in _COMMANDS}
-
-    def parse_arguments(self, parser: LightningArgumentParser, args: ArgsType) -> None:
-        # the process's own arguments, which Lightning would warn of, are the same
-        self.config = parser.parse_args([self.request.command, *self.request.options])
+    data = pl.LightningDataModule
+    parser.add_lightning_class_args(data, "data", subclass_mode=True, required=False)
+    parser.add_method_arguments(pl.Trainer, command, skip={"model", *_DATA})
+    return parser
 
 
-class ExperimentOptions(pl.LightningModule):
-    """What of an experiment config can be given as an option.
+def _defaults(experiment: ExperimentConfig) -> dict[str, Any]:
+    assert experiment.entrypoint is not None
+    return {
+        "model.trial_cls": experiment.entrypoint.trial,
+        "model.hparams": experiment.hyperparameters.constants(),
+        "model.aggregation_frequency": experiment.optimizations.aggregation_frequency,
+        "seed_everything": False if experiment.seed is None else experiment.seed,
+        **{f"trainer.{name}": value for name, value in trainer_flags(experiment).items()},
+    }
 
-    Args:
-        trial_cls: the trial class, ``module:Class``.
-        hparams: the trial's hyperparameters.
-        aggregation_frequency: batches over which gradients are accumulated.
+
+def _trainer(flags: Namespace) -> pl.Trainer:
+    try:
+        return pl.Trainer(**vars(flags))
+    except (MisconfigurationException, TypeError, ValueError) as error:
+        raise FitError(f"the Trainer does not take its options: {error}") from error
+
+
+def _method_arguments(options: Namespace) -> dict[str, Any]:
+    """The arguments of ``Trainer.fit`` or ``Trainer.validate`` beside the module."""
+    others = {name: value for name, value in vars(options).items() if name not in _NOT_OF_METHOD}
+    return {**others, "datamodule": options.data}
+
+
+def _run_trial_class(request: Request) -> None:
+    parser = _parser(request, None)
+    options = _as_saved(parser, parser.parse_args(request.options))
+    seed = options.seed_everything
+    if seed is not False:
+        pl.seed_everything(None if seed is True else seed, workers=True)
+    found = parser.instantiate_classes(options)
+    run = getattr(_trainer(found.trainer), request.command)
+    run(found.model, **_method_arguments(found))
+
+
+def _as_saved(parser: LightningArgumentParser, options: Namespace) -> Namespace:
+    """The options, with the module's arguments as the file at ``ckpt_path`` has them.
+
+    LightningCLI of Lightning 2.6.6 does the same.
     """
-
-    def __init__(
-        self,
-        trial_cls: str,
-        hparams: dict[str, Any] | None = None,
-        aggregation_frequency: int = 1,
-    ) -> None:
-        super().__init__()
+    path = options.ckpt_path
+    if path is None or not Path(path).is_file():
+        return options
+    saved = torch.load(path, weights_only=True, map_location="cpu").get("hyper_parameters")
+    return parser.parse_object({"model": saved}, options) if saved else options
 
 
-class ExperimentCLI(TrialCLI):
-    """LightningCLI whose defaults are those of an experiment config."""
+def _run_experiment(request: Request, experiment: ExperimentConfig) -> None:
+    parser = _parser(request, experiment)
+    parser.set_defaults(_defaults(experiment))
+    options = parser.parse_args(request.options)
+    make_paths_absolute(options)
+    # the trial is seeded when it is built
+    seed = None if isinstance(options.seed_everything, bool) else options.seed_everything
+    experiment = with_changes(experiment, **vars(options.model), seed=seed)
+    check_devices(experiment, options.trainer.devices, request.again())
+    _set_up_logging(experiment)
+    trial_cls, functions = imported_trial(experiment, request.model_dir)
+    fits, place = request.command == "fit", None
+    if not fits:
+        place = place_to_validate(request, experiment)
+    elif is_chief():
+        place = begin(request, experiment)
+        shown = without_secrets(yaml.safe_load(parser.dump(options, skip_none=False)))
+        file = place.folder.path / "lightning.yaml"
+        file.write_text(yaml.safe_dump(shown, sort_keys=False), "utf-8")
+    run = ExperimentRun(experiment, trial_cls, request.model_dir, place, functions)
+    found = parser.instantiate_classes(options)
+    flags, folder = found.trainer, None if place is None else place.folder
+    if flags.logger is None or flags.logger is True:
+        flags.logger = default_logger(folder) if fits else False
+    if flags.profiler is None:
+        flags.profiler = profiler_of(experiment.profiling, folder)
+    trainer, arguments = _trainer(flags), _method_arguments(found)
+    if fits:
+        _fit(trainer, run, None if folder is None else request.resuming(folder.path), arguments)
+    else:
+        _validate(trainer, run, arguments)
 
-    def __init__(self, request: Request, experiment: ExperimentConfig) -> None:
-        self.experiment = experiment
-        self.place: Place | None = None
-        super().__init__(request, ExperimentOptions)
 
-    def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
-        config = self.experiment
-        assert config.entrypoint is not None
-        flags = trainer_flags(config)
-        parser.set_defaults(
-            {
-                "model.trial_cls": config.entrypoint.trial,
-                "model.hparams": config.hyperparameters.constants(),
-                "model.aggregation_frequency": config.optimizations.aggregation_frequency,
-                "seed_everything": False if config.seed is None else config.seed,
-                **{f"trainer.{name}": value for name, value in flags.items()},
-            }
-        )
+def _fit(
+    trainer: pl.Trainer, run: ExperimentRun, resuming: str | None, arguments: dict[str, Any]
+) -> None:
+    report = ExperimentReport(run, resuming)
+    callbacks_of(trainer).append(report)
+    try:
+        trainer.fit(run.module, **arguments)
+    except SystemExit as error:
+        if resuming:
+            print(f"resume it by: {resuming}", flush=True)
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise SystemExit(128 + signal.SIGINT) from None
+        raise
+    if trainer.is_global_zero:
+        report.print_result()
 
-    def _set_seed(self) -> None:
-        """Nothing: the trial is seeded when it is built."""
 
-    def before_instantiate_classes(self) -> None:
-        options = self.config[self.request.command]
-        make_paths_absolute(options)
-        seed = options.seed_everything
-        self.experiment = with_changes(
-            self.experiment,
-            trial=options.model.trial_cls,
-            hparams=options.model.hparams,
-            aggregation_frequency=options.model.aggregation_frequency,
-            seed=None if isinstance(seed, bool) else seed,
-        )
-        check_devices(self.experiment, options.trainer.devices, self.request.again())
-        _set_up_logging(self.experiment)
-        self._run = experiment_run(self.experiment, self.request.model_dir, None)
-        if self.request.command == "validate":
-            self.place = place_to_validate(self.request, self.experiment)
-        elif is_chief():
-            self.place = begin(self.request, self.experiment)
-            self._save_options()
-        self._run.place = self.place
-
-    def _save_options(self) -> None:
-        assert self.place is not None
-        options = self._parser("fit").dump(self.config["fit"], skip_none=False)
-        shown = yaml.safe_dump(without_secrets(yaml.safe_load(options)), sort_keys=False)
-        (self.place.folder.path / "lightning.yaml").write_text(shown, "utf-8")
-
-    def instantiate_classes(self) -> None:
-        super().instantiate_classes()
-        self.model = self._run.module
-
-    def instantiate_trainer(self, **kwargs: Any) -> pl.Trainer:
-        given = self._get(self.config_init, "trainer")
-        folder = None if self.place is None else self.place.folder
-        if given.logger is None or given.logger is True:
-            kwargs["logger"] = default_logger(folder) if self.request.command == "fit" else False
-        if given.profiler is None:
-            kwargs["profiler"] = profiler_of(self.experiment.profiling, folder)
-        try:
-            return super().instantiate_trainer(**kwargs)
-        except (MisconfigurationException, TypeError, ValueError) as error:
-            raise FitError(f"the Trainer does not take its options: {error}") from error
-
-    def fit(self, model: pl.LightningModule, **kwargs: Any) -> None:
-        """Train, and report."""
-        resuming = None if self.place is None else self.request.resuming(self.place.folder.path)
-        report = ExperimentReport(self._run, resuming)
-        callbacks_of(self.trainer).append(report)
-        try:
-            self.trainer.fit(model, **kwargs)
-        except SystemExit as error:
-            if resuming:
-                print(f"resume it by: {resuming}", flush=True)
-            if isinstance(error.__context__, KeyboardInterrupt):
-                raise SystemExit(128 + signal.SIGINT) from None
-            raise
-        if self.trainer.is_global_zero:
-            report.print_result()
-
-    def validate(self, model: pl.LightningModule, **kwargs: Any) -> None:
-        """Validate; Lightning prints the metrics."""
-        assert self.place is not None
-        latest = self.place.latest_checkpoint
-        if latest is not None and kwargs.get("ckpt_path") is None:
-            found = checkpoints_of(self.experiment.checkpoint_storage, self.place.folder).find(
-                latest
-            )
-            print(f"validating checkpoint {latest}, after batch {self.place.steps_completed}")
-            kwargs["ckpt_path"] = str(found)
-        self.trainer.validate(model, **kwargs)
+def _validate(trainer: pl.Trainer, run: ExperimentRun, arguments: dict[str, Any]) -> None:
+    place = run.run_place()
+    latest = place.latest_checkpoint
+    if latest is not None and arguments["ckpt_path"] is None:
+        checkpoints = checkpoints_of(run.experiment.checkpoint_storage, place.folder)
+        arguments["ckpt_path"] = str(checkpoints.find(latest))
+        print(f"validating checkpoint {latest}, after batch {place.steps_completed}")
+    trainer.validate(run.module, **arguments)
 
 
 def _set_up_logging(config: ExperimentConfig) -> None:
-    """As on a cluster, but for the reports of metrics, which the progress bar shows."""
+    """Log as a cluster did, but for the reports of metrics, which the progress bar shows."""
     logging.basicConfig(format=LOG_FORMAT, level=logging.DEBUG if config.debug else logging.INFO)
     if not config.debug:
         logging.getLogger("determined").setLevel(logging.WARNING)
+
+
+def make_paths_absolute(options: Any) -> None:
+    """Make the directories and checkpoints that ``options`` name independent of where we are.
+
+    The trial is trained in its MODEL_DIR, and relative paths mean the folder that the command was
+    started in. Checkpoints that are no file or directory here, such as ``last``, and URLs stay as
+    they are.
+    """
+    if isinstance(options, list):
+        for item in options:
+            make_paths_absolute(item)
+    elif isinstance(options, (Namespace, dict)):
+        names = vars(options) if isinstance(options, Namespace) else options
+        for name, value in names.items():
+            if name in _PATHS and isinstance(value, str):
+                names[name] = os.path.abspath(value) if _is_path(name, value) else value
+            else:
+                make_paths_absolute(value)
+
+
+def _is_path(name: str, value: str) -> bool:
+    return os.path.exists(value) if name == "ckpt_path" else "://" not in value

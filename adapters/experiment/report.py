@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytorch_lightning as pl
 
+from det_compat.adapters.experiment.module import ExperimentRun
 from det_compat.config.hyperparameters import batch_size
-from det_compat.config.lengths import Period, Unit
+from det_compat.config.lengths import Length, Period, Unit
 from det_compat.config.schedule import Schedule
 from det_compat.shared.masking import without_secrets
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from det_compat.adapters.experiment.module import ExperimentRun
+Validation = tuple[int, dict[str, Any]]
 
 _WIDTH = 120
 
@@ -28,44 +27,44 @@ class ExperimentResult:
     """What a run has come to.
 
     Attributes:
-        batches: trained, earlier runs that it went on from included.
-        seconds: from the first batch of this run to its end, validations included.
-        records_per_second: over all processes; None without a global batch size.
-        validations: batches trained and metrics, of this run.
-        best: that with the best searcher metric; None without any.
-        best_checkpoint: path or URL of the best that is kept.
-        latest_checkpoint: path or URL of the last that was written.
+        batches: how many were trained; those of earlier runs that it went on from count, too.
+        seconds: the time from the first batch of this run to its end, validations included.
+        records_per_second: the speed over all processes; None without a global batch size.
+        validations: the batches trained and the metrics, for each validation of this run.
+        best: the validation with the best searcher metric; None without any.
+        best_checkpoint: the path or URL of the best checkpoint that is kept.
+        latest_checkpoint: the path or URL of the last checkpoint that was written.
     """
 
     batches: int
     seconds: float
     records_per_second: float | None
-    validations: list[tuple[int, dict[str, Any]]]
-    best: tuple[int, dict[str, Any]] | None
+    validations: list[Validation]
+    best: Validation | None
     best_checkpoint: str | None
     latest_checkpoint: str | None
 
 
 class ExperimentReport(pl.Callback):
-    """Prints on rank 0, and logs the hyperparameters.
+    """The report prints on rank 0, and logs the hyperparameters.
 
     Args:
         run: the run.
-        resuming: the command that goes on with it.
-        quiet: print nothing.
+        resuming: the command that goes on with the run.
+        quiet: whether nothing is printed.
     """
 
     def __init__(
         self, run: ExperimentRun, resuming: str | None = None, *, quiet: bool = False
     ) -> None:
-        self._experiment_run = run
+        self._run = run
         self._resuming = resuming
         self._quiet = quiet
         self._started = self._seconds = 0.0
         self._batches_before = 0
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self._batches_before = self._experiment_run.module.run.state.batches_trained
+        self._batches_before = self._run.module.run.state.batches_trained
         if trainer.is_global_zero:
             self._log_hyperparameters(trainer)
             if not self._quiet:
@@ -76,22 +75,22 @@ class ExperimentReport(pl.Callback):
         self._seconds = time.monotonic() - self._started
 
     def _log_hyperparameters(self, trainer: pl.Trainer) -> None:
-        config = self._experiment_run.experiment
+        config = self._run.experiment
         described = {
             "name": config.name,
             "description": config.description,
             "labels": ", ".join(config.labels),
             "integrations": config.integrations,
-            "seed": self._experiment_run.run_place().seed,
+            "seed": self._run.run_place().seed,
         }
         logged = {**config.hyperparameters.constants(), **{k: v for k, v in described.items() if v}}
         for logger in trainer.loggers:
             logger.log_hyperparams(without_secrets(logged))
 
     def _print_plan(self, trainer: pl.Trainer) -> None:
-        module, plan = self._experiment_run, self._experiment_run.plan
+        run, plan = self._run, self._run.plan
         assert plan is not None
-        place = module.run_place()
+        place = run.run_place()
         rows = {
             "epoch": f"{plan.epoch_batches} batches",
             "training": _length(plan),
@@ -99,10 +98,10 @@ class ExperimentReport(pl.Callback):
             "checkpoints": _often(plan, plan.checkpoint, _policy(plan)),
             "training metrics": f"reported {_every(plan, plan.report)}",
             "devices": _devices(trainer),
-            "precision": _precision(module, trainer),
+            "precision": _precision(run, trainer),
             "seed": str(place.seed),
             "run directory": str(place.folder.path),
-            "checkpoint storage": str(module.checkpoints.base_path),
+            "checkpoint storage": str(run.checkpoints.base_path),
             "logs": ", ".join(str(log.log_dir or log.save_dir) for log in trainer.loggers)
             or "none",
         }
@@ -110,41 +109,41 @@ class ExperimentReport(pl.Callback):
             rows["resumes"] = (
                 f"after batch {self._batches_before}, from checkpoint {place.latest_checkpoint}"
             )
-        _print(_table(module.experiment.name or "schedule", rows))
+        _print_table(run.experiment.name or "schedule", rows)
 
     def result(self) -> ExperimentResult:
         """The results, when the run is over; checkpoints on rank 0 only."""
-        module = self._experiment_run
-        batches = module.module.run.state.batches_trained
+        run = self._run
+        batches = run.module.run.state.batches_trained
         size = batch_size(
-            module.experiment.hyperparameters.constants(), module.module.context.distributed.size
+            run.experiment.hyperparameters.constants(), run.module.context.distributed.size
         )
         records = None if size is None else (batches - self._batches_before) * size
         return ExperimentResult(
             batches=batches,
             seconds=self._seconds,
             records_per_second=records / self._seconds if records and self._seconds else None,
-            validations=list(module.validations),
+            validations=list(run.validations),
             best=self._best(),
-            best_checkpoint=module.best_checkpoint(),
-            latest_checkpoint=module.latest_checkpoint(),
+            best_checkpoint=run.best_checkpoint(),
+            latest_checkpoint=run.latest_checkpoint(),
         )
 
-    def _best(self) -> tuple[int, dict[str, Any]] | None:
-        searcher = self._experiment_run.experiment.searcher
-        known = [
-            one
-            for one in self._experiment_run.validations
-            if _number(one, searcher.metric) is not None
-        ]
-        sign = 1 if searcher.smaller_is_better else -1
-        return min(known, key=lambda one: sign * (_number(one, searcher.metric) or 0), default=None)
+    def _best(self) -> Validation | None:
+        searcher = self._run.experiment.searcher
+
+        def value(validation: Validation) -> float:
+            return _number(validation[1].get(searcher.metric or ""))
+
+        known = [one for one in self._run.validations if not math.isnan(value(one))]
+        choose = min if searcher.smaller_is_better else max
+        return choose(known, key=value, default=None)
 
     def print_result(self) -> None:
         """Print the table of results."""
-        result, module = self.result(), self._experiment_run
+        result, run = self.result(), self._run
         rows = {
-            f"best {module.experiment.searcher.metric}": _validation(result.best),
+            f"best {run.experiment.searcher.metric}": _validation(result.best),
             "last validation": _validation(result.validations[-1] if result.validations else None),
             "batches": str(result.batches),
             "time": f"{result.seconds:.1f} s",
@@ -153,22 +152,22 @@ class ExperimentReport(pl.Callback):
             rows["records per second"] = f"{result.records_per_second:.0f}"
         rows["best checkpoint"] = result.best_checkpoint or "none"
         rows["latest checkpoint"] = result.latest_checkpoint or "none"
-        rows["run directory"] = str(module.run_place().folder.path)
-        rows["curves"] = f"tensorboard --logdir {shlex.quote(str(module.run_place().folder.path))}"
+        folder = str(run.run_place().folder.path)
+        rows["run directory"] = folder
+        rows["curves"] = f"tensorboard --logdir {shlex.quote(folder)}"
         if self._resuming:
             rows["resume it by"] = self._resuming
-        _print(_table("results", rows))
+        _print_table("results", rows)
 
 
-def _number(validation: tuple[int, dict[str, Any]], metric: str | None) -> float | None:
+def _number(value: Any) -> float:
     try:
-        value = float(validation[1][metric or ""])
-    except (KeyError, TypeError, ValueError):
-        return None
-    return None if value != value else value
+        return float(value)
+    except (TypeError, ValueError):
+        return math.nan
 
 
-def _validation(validation: tuple[int, dict[str, Any]] | None) -> str:
+def _validation(validation: Validation | None) -> str:
     if validation is None:
         return "none"
     batches, metrics = validation
@@ -187,18 +186,18 @@ def _text(value: Any) -> str:
 def _length(plan: Schedule) -> str:
     batches = f"{plan.total_batches} batches"
     if plan.length.unit is Unit.EPOCHS:
-        return f"{_count(plan.length.n, 'epoch')}, {batches}"
+        return f"{Length(plan.length.n, Unit.EPOCHS)}, {batches}"
     return batches
 
 
 def _often(plan: Schedule, period: Period, besides: str) -> str:
-    total = plan.total_batches
-    step = None if period.is_never else period.n * _unit_batches(plan, period)
-    count = 1 if step is None else -(-total // step)
+    """How many times something happens, and when."""
+    count = 1 if period.is_never else -(-plan.total_batches // _batches(plan, period))
     if period is plan.validation and plan.initial_validation:
         count, besides = count + 1, f"before the first batch, {besides}"
-    often = besides.removeprefix("and ") if step is None else f"{_every(plan, period)}, {besides}"
-    return f"{count}: {often}"
+    if period.is_never:
+        return f"{count}: {besides.removeprefix('and ')}"
+    return f"{count}: {_every(plan, period)}, {besides}"
 
 
 def _policy(plan: Schedule) -> str:
@@ -207,20 +206,15 @@ def _policy(plan: Schedule) -> str:
 
 
 def _every(plan: Schedule, period: Period) -> str:
+    batches = str(Length(_batches(plan, period), Unit.BATCHES))
     if period.unit is Unit.BATCHES:
-        return f"every {_count(period.n, 'batch')}"
-    batches = _count(period.n * plan.epoch_batches, "batch")
+        return f"every {batches}"
     epochs = "epoch" if period.n == 1 else f"{period.n} epochs"
     return f"every {epochs} ({batches})"
 
 
-def _count(number: int, unit: str) -> str:
-    plural = "es" if unit == "batch" else "s"
-    return f"{number} {unit}{plural * (number != 1)}"
-
-
-def _unit_batches(plan: Schedule, period: Period) -> int:
-    return plan.epoch_batches if period.unit is Unit.EPOCHS else 1
+def _batches(plan: Schedule, period: Period) -> int:
+    return period.n * (plan.epoch_batches if period.unit is Unit.EPOCHS else 1)
 
 
 def _devices(trainer: pl.Trainer) -> str:
@@ -235,17 +229,12 @@ def _precision(run: ExperimentRun, trainer: pl.Trainer) -> str:
     return f"float16 autocast (Apex {level})" if is_scaled else str(trainer.precision)
 
 
-def _table(title: str, rows: dict[str, str]) -> Table:
+def _print_table(title: str, rows: dict[str, str]) -> None:
+    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(title=title, show_header=False, title_justify="left")
     for name, value in rows.items():
         table.add_row(Text(name), Text(value, overflow="fold"))
-    return table
-
-
-def _print(table: Table) -> None:
-    from rich.console import Console
-
     Console(width=None if sys.stdout.isatty() else _WIDTH).print(table)

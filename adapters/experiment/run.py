@@ -19,9 +19,8 @@ from det_compat.adapters.lightning.sources import LoaderFunctions
 from det_compat.adapters.run.checks import check_trial_class
 from det_compat.alias import alias_determined
 from det_compat.config.experiment import ExperimentConfig, parse_config
-from det_compat.config.lengths import Length
 from det_compat.fit.errors import FitError
-from det_compat.fit.place import Place, begin_in
+from det_compat.fit.place import begin_in
 from det_compat.fit.run_folder import RunFolder
 from det_compat.shared.importing import NoSuchName, imported
 
@@ -53,7 +52,9 @@ def run_experiment(
     place = begin_in(folder, config, resume=resume_from == "latest")
     if resume_from not in (None, "latest"):
         place = replace(place, latest_checkpoint=resume_from)
-    run = experiment_run(config, Path(model_dir or Path(config.file or ".").parent), place)
+    home = Path(model_dir or Path(config.file or ".").parent)
+    trial_cls, functions = imported_trial(config, home)
+    run = ExperimentRun(config, trial_cls, home, place, functions)
     report = ExperimentReport(run)
     chosen = {
         "logger": default_logger(folder),
@@ -66,13 +67,8 @@ def run_experiment(
     return report.result()
 
 
-def experiment_run(
-    config: ExperimentConfig,
-    model_dir: Path,
-    place: Place | None,
-    rungs: Sequence[Length] | None = None,
-) -> ExperimentRun:
-    """The run of the trial class of ``config``, which is imported from ``model_dir``.
+def imported_trial(config: ExperimentConfig, model_dir: Path) -> tuple[type, LoaderFunctions]:
+    """The trial class of ``config`` and PEDL's loader functions, imported from ``model_dir``.
 
     Raises:
         FitError: there is no such module or class.
@@ -91,7 +87,7 @@ def experiment_run(
         check_trial_class(trial_cls)
     except TypeError as error:
         raise FitError(f"entrypoint {entrypoint.trial}: {error}") from error
-    return ExperimentRun(config, trial_cls, model_dir, place, functions, rungs)
+    return trial_cls, functions
 
 
 @contextlib.contextmanager
@@ -127,20 +123,30 @@ def _functions(functions: dict[str, str], model_dir: Path) -> LoaderFunctions:
 
 def with_changes(
     config: ExperimentConfig,
-    *,
-    trial: str | None = None,
+    trial_cls: str | None = None,
     hparams: dict[str, Any] | None = None,
     aggregation_frequency: int | None = None,
     seed: int | None = None,
 ) -> ExperimentConfig:
-    """``config`` with what was given in its place.
+    """What of an experiment config can be given as an option.
+
+    Args:
+        config: the config, which stays as it is.
+        trial_cls: the trial class, ``module:Class``.
+        hparams: the trial's hyperparameters.
+        aggregation_frequency: batches over which gradients are accumulated.
+        seed: the seed of the experiment.
+
+    Returns:
+        The config with what was given in place of its own.
 
     Raises:
         ConfigError: it would not be valid.
     """
     given = dict(config.given)
-    if trial is not None and config.entrypoint is not None and trial != config.entrypoint.trial:
-        given["entrypoint"] = trial
+    entrypoint = config.entrypoint
+    if trial_cls is not None and entrypoint is not None and trial_cls != entrypoint.trial:
+        given["entrypoint"] = trial_cls
         given.pop("entrypoints", None)
     if hparams is not None and hparams != config.hyperparameters.constants():
         given["hyperparameters"] = {name: _constant(value) for name, value in hparams.items()}

@@ -15,7 +15,7 @@ from pytorch_lightning.strategies import DDPStrategy
 
 from det_compat.adapters.experiment.module import ExperimentRun
 from det_compat.adapters.experiment.report import ExperimentReport
-from det_compat.adapters.experiment.run import experiment_run
+from det_compat.adapters.experiment.run import imported_trial
 from det_compat.adapters.experiment.trainer import default_logger, trainer_flags
 from det_compat.adapters.lightning.determined_pace import OnValidationSaved
 from det_compat.adapters.lightning.environment import TrialEnvironment
@@ -54,7 +54,8 @@ def train_one(
     is_chief = ranks is None or ranks.rank == 0
     folder = RunFolder(run_dir) if is_chief else None
     place = None if folder is None else _place(folder, experiment, resume_from)
-    run = experiment_run(experiment, model_dir, place, validate_at)
+    trial_cls, functions = imported_trial(experiment, model_dir)
+    run = ExperimentRun(experiment, trial_cls, model_dir, place, functions, validate_at)
     if is_chief:
         run.pace.on_validation_saved.append(_reporting(report, run))
     trainer = pl.Trainer(

@@ -10,6 +10,7 @@ else, the run is refused, since it could train other weights.
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import operator
 from collections.abc import Callable, Iterator, Mapping
@@ -259,16 +260,23 @@ def comm_hook(trainer: pl.Trainer) -> tuple[Any, Any] | None:
 # Steps, validations and limits
 
 
-def count_step(trainer: pl.Trainer) -> None:
-    """Let ``trainer.global_step`` count a batch: checkpoints and loggers go by it.
+def step_counter(trainer: pl.Trainer) -> Callable[[], None]:
+    """A function that lets ``trainer.global_step`` count a batch: checkpoints and loggers go by it.
 
     Lightning counts steps of optimizers that are its own, and the trial steps others.
     """
-    if is_known():
-        progress = trainer.fit_loop.epoch_loop.manual_optimization.optim_step_progress
+    if not is_known():
+        return functools.partial(_count_step, trainer)
+    progress = trainer.fit_loop.epoch_loop.manual_optimization.optim_step_progress
+
+    def count() -> None:
         progress.increment_ready()
         progress.increment_completed()
-        return
+
+    return count
+
+
+def _count_step(trainer: pl.Trainer) -> None:
     before = trainer.global_step
     with needed("the count of steps"):
         progress = trainer.fit_loop.epoch_loop.manual_optimization.optim_step_progress

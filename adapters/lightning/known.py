@@ -30,8 +30,7 @@ from det_compat.errors import InvalidExperimentException
 logger = logging.getLogger("det_compat")
 
 _PACKAGE = "pytorch_lightning"
-#: The version of the installed Lightning, which its package does not export to type checkers.
-VERSION: str = vars(pl)["__version__"]
+_VERSION: str = vars(pl)["__version__"]  # which Lightning does not export, as mypy sees it
 
 # Of each module with a part in a batch: a digest of the file as released, and of its code alone.
 _KNOWN: dict[str, dict[str, tuple[str, str]]] = {
@@ -63,7 +62,7 @@ _KNOWN: dict[str, dict[str, tuple[str, str]]] = {
         "utilities.signature_utils": ("e5fff9badc04", "2c7f90fca520"),
     },
 }
-_MODULES = tuple(_KNOWN.get(VERSION, [*_KNOWN.values()][-1]))
+_MODULES = tuple(_KNOWN.get(_VERSION, [*_KNOWN.values()][-1]))
 
 # What wraps functions of these modules in functions of its own (Lightning 2.6.6, torch 2.13).
 _DECORATORS = ("contextlib", "dataclasses", "torch", _PACKAGE)
@@ -81,7 +80,7 @@ def examine() -> None:
     _unknown = _difference()
     if _unknown is not None:
         _log_once(
-            f"Lightning {VERSION} is not one that det_compat knows ({_unknown}): training "
+            f"Lightning {_VERSION} is not one that det_compat knows ({_unknown}): training "
             "runs on Lightning's own loops, which take longer between batches"
         )
 
@@ -94,7 +93,7 @@ def is_known() -> bool:
 def refusal(found: str, advice: str = "") -> InvalidExperimentException:
     """The error for a Lightning that would not train what Determined did."""
     return InvalidExperimentException(
-        f"det_compat cannot run a trial on Lightning {VERSION}: {found}; "
+        f"det_compat cannot run a trial on Lightning {_VERSION}: {found}; "
         f"{advice}install pytorch-lightning=={[*_KNOWN][-1]}, or a det_compat made for this one"
     )
 
@@ -132,9 +131,9 @@ def _modules() -> tuple[ModuleType, ...]:
 
 @functools.cache
 def _source_difference() -> str | None:
-    if VERSION not in _KNOWN:
+    if _VERSION not in _KNOWN:
         return f"known are {', '.join(_KNOWN)}"
-    for module, (name, digests) in zip(_modules(), _KNOWN[VERSION].items(), strict=True):
+    for module, (name, digests) in zip(_modules(), _KNOWN[_VERSION].items(), strict=True):
         source = _source(module)
         if _digest(source) != digests[0] and _digest(_code_alone(source)) != digests[1]:
             return f"{_PACKAGE}.{name} differs"
@@ -181,7 +180,7 @@ def _is_from(files: set[str | None], method: FunctionType) -> bool:
 
 
 def _print_digests() -> None:
-    print(f'    "{VERSION}": {{')
+    print(f'    "{_VERSION}": {{')
     for name, module in zip(_MODULES, _modules(), strict=True):
         source = _source(module)
         print(f'        "{name}": ("{_digest(source)}", "{_digest(_code_alone(source))}"),')

@@ -116,8 +116,8 @@ class LightningPace(Pace):
 
     def epoch_has_ended(self, module: RunModule) -> None:
         # Callbacks may monitor a training metric in an epoch that is shorter than a period.
-        if len(module.run.training_metrics) and module.is_observed:
-            module.publisher.training_so_far(module.trainer, module.run.averages_so_far())
+        if len(module.run.training.metrics) and module.is_observed:
+            module.publisher.training_so_far(module.trainer, module.run.training.averages_so_far())
 
     def validation_has_ended(self, module: RunModule) -> None:
         self._stop_if_requested(module)
@@ -127,7 +127,7 @@ class LightningPace(Pace):
             module.run.is_stopping = module.trainer.should_stop = True
 
     def training_has_ended(self, module: RunModule) -> None:
-        if len(module.run.training_metrics):
+        if len(module.run.training.metrics):
             module.report_training()
 
     def save_before_the_end(self, module: RunModule) -> None:

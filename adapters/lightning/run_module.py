@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +29,8 @@ from det_compat.adapters.generations.adapted import user_trial
 from det_compat.adapters.lightning.door import (
     PlainAttributes,
     begin_next_epoch,
-    count_step,
     release_trainer,
+    step_counter,
 )
 from det_compat.adapters.lightning.epoch_loop import (
     restore_loops,
@@ -79,6 +79,7 @@ class RunModule(PlainAttributes, pl.LightningModule):
         self._run: TrialRun | None = None
         self._resume: Resume | None = None
         self._nothing_due_before = 0  # batches
+        self._count_step: Callable[[], None] = _count_nothing
         self._termination: TerminationSignal | None = None
         self._sigterm_did: Any = None
         self._memory = contextlib.ExitStack()
@@ -109,8 +110,9 @@ class RunModule(PlainAttributes, pl.LightningModule):
 
     def __getstate__(self) -> dict[str, Any]:
         # A run holds workers and process groups. The weights stay, in `models`.
-        without = dict.fromkeys(("_run", "_resume", "_termination", "_sigterm_did"))
-        return {**super().__getstate__(), **without, "_memory": contextlib.ExitStack()}
+        own: dict[str, Any] = dict.fromkeys(("_run", "_resume", "_termination", "_sigterm_did"))
+        own.update(_count_step=_count_nothing, _memory=contextlib.ExitStack())
+        return {**super().__getstate__(), **own}
 
     # The trial and its models
 
@@ -201,10 +203,10 @@ class RunModule(PlainAttributes, pl.LightningModule):
         return run.stream
 
     def val_dataloader(self) -> ValidationBatches | WholeDataset:
-        if self.run.validation is None:
+        if self.run.validation.data is None:
             self.run.begin(training=False)
-        assert self.run.validation is not None
-        return self.run.validation
+        assert self.run.validation.data is not None
+        return self.run.validation.data
 
     def transfer_batch_to_device(
         self, batch: Any, device: torch.device, dataloader_idx: int
@@ -238,6 +240,7 @@ class RunModule(PlainAttributes, pl.LightningModule):
     def on_train_start(self) -> None:
         run, resume, self._resume = self.run, self._resume, None
         self._nothing_due_before = 0
+        self._count_step = step_counter(self.trainer)
         self.pace.training_starts(self, resume)
         self._termination = TerminationSignal(self.context.distributed, self._sigterm_did)
         run.callbacks.call("on_training_start")
@@ -253,8 +256,8 @@ class RunModule(PlainAttributes, pl.LightningModule):
         self.pace.first_batch_is_next(self)
 
     def training_step(self, batch: Any, batch_idx: int = 0) -> None:
-        self.run.train_batch(batch)
-        count_step(self.trainer)
+        self.run.training.train_batch(batch)
+        self._count_step()
         if self.run.state.batches_trained >= self._nothing_due_before:
             self.pace.batch_is_trained(self)
 
@@ -269,7 +272,7 @@ class RunModule(PlainAttributes, pl.LightningModule):
 
     def report_training(self) -> None:
         """End the period in which training metrics are averaged."""
-        averages = self.run.end_period()
+        averages = self.run.training.end_period()
         self.publisher.training(self.trainer, averages, self.run.state.batches_trained)
 
     def on_train_epoch_end(self) -> None:
@@ -290,23 +293,23 @@ class RunModule(PlainAttributes, pl.LightningModule):
     # Validation
 
     def on_validation_model_eval(self) -> None:
-        if len(self.run.training_metrics):
+        if len(self.run.training.metrics):
             with torch.enable_grad():
                 self.report_training()
-        self.run.begin_validation()
+        self.run.validation.begin()
 
     def on_validation_model_train(self) -> None:
         """Nothing: the next training period puts the models into train mode."""
 
     def on_validation_start(self) -> None:
         shorten_validation(self.trainer, RunModule)
-        self.run.start_validation()
+        self.run.validation.start()
 
     def validation_step(self, batch: Any, batch_idx: int) -> None:
-        self.run.evaluate(batch, batch_idx)
+        self.run.validation.evaluate(batch, batch_idx)
 
     def on_validation_epoch_end(self) -> None:
-        metrics = self.run.end_validation()
+        metrics = self.run.validation.end()
         self.publisher.validation(self, metrics, self.run.state.batches_trained)
         if self.trainer.state.fn == TrainerFn.FITTING:
             self.pace.validated(self, metrics)
@@ -364,6 +367,10 @@ class RunModule(PlainAttributes, pl.LightningModule):
         elif batches := state.get("trial_state", {}).get("batches_trained"):
             self.run.show_progress(batches)
         self.publisher.load_state_dict((state.get("continuation") or {}).get("published") or {})
+
+
+def _count_nothing() -> None:
+    """Nothing is counted before training starts."""
 
 
 def _limited(batches: int, limit: int | float) -> int:

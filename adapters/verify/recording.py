@@ -1,21 +1,34 @@
-"""What both sides of ``det-compat verify`` share: weights as checksums, arguments."""
+"""The first half of ``det-compat verify``: trains the original and writes down what it did.
+
+Each half is a process of its own, which is given the folders that ``verdict`` has made, one for
+each pair.
+"""
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import importlib.util
 import inspect
+import json
 import logging
+import numbers
+import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.loggers import TensorBoardLogger
 from torch import nn
 
-from det_compat.shared.random_state import RandomState
+from det_compat import alias_determined, to_lightning
+from det_compat.adapters.verify.verdict import PAIR, RECORDING, VERDICT, Verdict
+from det_compat.shared.importing import load_file
+from det_compat.shared.random_state import RandomState, random_state, set_seed
 
 
 @dataclass
@@ -30,8 +43,6 @@ class Recording:
         at_iter: the random state when the loader is iterated over.
         epoch_length: batches in an epoch.
         metrics: the numbers of each validation.
-        error: what stopped it; ``""`` if nothing did.
-        module: the name of the module that the trial is in.
     """
 
     paths: list[tuple[Any, ...] | None] = field(default_factory=list)
@@ -42,8 +53,6 @@ class Recording:
     at_iter: RandomState = field(default_factory=dict)
     epoch_length: int = 0
     metrics: list[dict[str, float]] = field(default_factory=list)
-    error: str = ""
-    module: str = ""
 
 
 def checksum(tensor: torch.Tensor) -> str:
@@ -60,23 +69,26 @@ def checksums(model: nn.Module) -> dict[str, str]:
     return {name: checksum(value) for name, value in state.items() if torch.is_tensor(value)}
 
 
-def path_of(model: Any, owner: Any) -> tuple[Any, ...] | None:
-    """Where ``model`` is among the attributes of ``owner``, lists and dicts among them."""
-    attributes = {**getattr(owner, "_modules", {}), **vars(owner)}
-    for name, value in attributes.items():
-        if value is model:
-            return (name,)
-        for key, item in _items(value):
-            if item is model:
-                return (name, key)
-    return None
+def numbers_in(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """The metrics that are a number, without the counters that the library adds."""
+    found = {}
+    for name, value in metrics.items():
+        is_one = isinstance(value, (np.ndarray, torch.Tensor)) and np.asarray(value).size == 1
+        if (is_one or isinstance(value, numbers.Real)) and name not in ("batches", "epochs"):
+            found[name] = float(value)
+    return found
 
 
-def _items(value: Any) -> Iterator[tuple[Any, Any]]:
-    if isinstance(value, Mapping):
-        yield from value.items()
-    elif isinstance(value, (list, tuple, nn.ModuleList)):
-        yield from enumerate(value)
+def described(error: BaseException) -> str:
+    """An error, and the last line of code outside of the libraries that it passed."""
+    place, traceback = "", error.__traceback__
+    while traceback is not None:
+        file = traceback.tb_frame.f_code.co_filename
+        if not file.startswith("<") and "site-packages" not in file and "adapters" not in file:
+            place = f" ({file}:{traceback.tb_lineno})"
+        traceback = traceback.tb_next
+    first_line = str(error).strip().split("\n")[0]
+    return f"{type(error).__name__}: {first_line}{place}"
 
 
 def module_arguments(module_cls: Any, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -112,7 +124,7 @@ class StopAfter(pl.Callback):
 
 def trainer(callback: pl.Callback, batches: int, logs: str) -> pl.Trainer:
     """A Trainer that trains ``batches`` batches on the CPU and validates after every epoch."""
-    # what it says of devices and the like is not what the user has asked for
+    # the user has not asked for what Lightning says of devices and the like
     logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
     has_tensorboard = importlib.util.find_spec("tensorboard") is not None
     logger = TensorBoardLogger(logs) if has_tensorboard else False
@@ -127,3 +139,123 @@ def trainer(callback: pl.Callback, batches: int, logs: str) -> pl.Trainer:
         enable_progress_bar=False,
         enable_model_summary=False,
     )
+
+
+class _RecordedBatches:
+    """The training batches, each kept as it comes."""
+
+    def __init__(self, batches: Any, recording: Recording) -> None:
+        self._batches = batches
+        self._recording = recording
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        self._recording.at_next.append(random_state())
+        batch = next(self._batches)
+        self._recording.batches.append(copy.deepcopy(batch))
+        return batch
+
+
+class _Recorder(pl.Callback):
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+
+    def on_train_batch_start(
+        self, trainer: pl.Trainer, pl_module: Any, batch: Any, batch_idx: int
+    ) -> None:
+        if not self._recording.weights:
+            models = pl_module.context.models
+            self._recording.paths = [_path_of(model, pl_module.trial) for model in models]
+            self._note_weights(pl_module)
+        self._recording.at_batch.append(random_state())
+
+    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, *_: Any) -> None:
+        self._note_weights(pl_module)
+
+    def _note_weights(self, pl_module: Any) -> None:
+        self._recording.weights.append([checksums(model) for model in pl_module.models])
+
+
+def _path_of(model: Any, owner: Any) -> tuple[Any, ...] | None:
+    """Where ``model`` is among the attributes of ``owner``, lists and dicts among them."""
+    attributes = {**getattr(owner, "_modules", {}), **vars(owner)}
+    for name, value in attributes.items():
+        if value is model:
+            return (name,)
+        for key, item in _items(value):
+            if item is model:
+                return (name, key)
+    return None
+
+
+def _items(value: Any) -> Iterator[tuple[Any, Any]]:
+    if isinstance(value, Mapping):
+        yield from value.items()
+    elif isinstance(value, (list, tuple, nn.ModuleList)):
+        yield from enumerate(value)
+
+
+def record(
+    trial_cls: type, arguments: dict[str, Any], batches: int, seed: int, logs: str
+) -> Recording:
+    """Train a trial for a number of batches."""
+    recording = Recording()
+    module: Any = to_lightning(_given_hparams(trial_cls))(**arguments)
+    load = module.train_dataloader
+
+    def train_dataloader() -> _RecordedBatches:
+        loaded = load()
+        recording.epoch_length = len(loaded)
+        recording.at_iter = module.run.stream.position()["began"]
+        return _RecordedBatches(loaded, recording)
+
+    def note_metrics(batches: int, metrics: dict[str, Any]) -> None:
+        recording.metrics.append(numbers_in(metrics))
+
+    # The method of the object is replaced: a subclass would be another class to super().
+    module.train_dataloader = train_dataloader
+    module.pace.on_validated.append(note_metrics)
+    runner = trainer(_Recorder(recording), batches, logs)
+    set_seed(seed)
+    runner.fit(module)
+    return recording
+
+
+def _given_hparams(trial_cls: Any) -> Any:
+    """The trial class; one that is given the hyperparameters beside the context gets them."""
+    parameters = [*inspect.signature(trial_cls.__init__).parameters.values()][1:]
+    names = [p.name for p in parameters if p.default is p.empty]
+    if HPARAMS not in names[1:]:
+        return trial_cls
+
+    def __init__(self: Any, context: Any, **kwargs: Any) -> None:
+        trial_cls.__init__(self, context, **{HPARAMS: context.get_hparams(), **kwargs})
+
+    return type(trial_cls)(trial_cls.__name__, (trial_cls,), {"__init__": __init__})
+
+
+def main(folders: list[str]) -> None:
+    """Record the original of the pair in each folder; a verdict is written where that fails."""
+    alias_determined()
+    for folder in map(Path, folders):
+        pair = json.loads((folder / PAIR).read_text())
+        file, name = pair["old"]
+        try:
+            module = load_file(Path(file))
+            (folder / PAIR).write_text(json.dumps({**pair, "module": module.__name__}))
+            trial_cls, logs = getattr(module, name), str(folder / "logs")
+            recording = record(trial_cls, pair["arguments"], pair["batches"], pair["seed"], logs)
+            torch.save(vars(recording), folder / RECORDING)
+        # whatever the user's code raises is what the comparison has to say
+        except (Exception, SystemExit) as error:
+            verdict = Verdict(original_error=described(error))
+            (folder / VERDICT).write_text(json.dumps(asdict(verdict)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -12,16 +12,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+#: What is in the folder of a pair: what to train; what the original did; what came out.
+PAIR, RECORDING, VERDICT = "pair.json", "recording.pt", "verdict.json"
+
 _STDERR = 2
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came out.
+    """What came out of a comparison.
 
     Attributes:
-        batches: that both trained.
-        difference: the first that was found; ``""`` if there is none.
+        batches: how many both trained.
+        difference: the first difference that was found; ``""`` if there is none.
         imports: whether the migrated file could be imported without Determined and det_compat.
         original_error, migrated_error: what kept one of them from training.
     """
@@ -85,57 +88,34 @@ def verify_all(pairs: Sequence[Pair], *, batches: int = 100, seed: int = 0) -> l
         homes = [Path(folder, str(number)) for number in range(len(pairs))]
         for home, pair in zip(homes, pairs, strict=True):
             home.mkdir()
-            _write(home / "original.json", _spec(home, pair, pair.old, batches, seed))
-        recorded = _run("original", homes)
-        for home, pair, result in zip(homes, pairs, recorded, strict=True):
-            if not result["error"]:
-                spec = _spec(home, pair, pair.new, batches, seed)
-                _write(home / "migrated.json", {**spec, "module": result["module"]})
-        compared = _run("migrated", homes)
-    return [_verdict(*results) for results in zip(recorded, compared, strict=True)]
+            (home / PAIR).write_text(json.dumps(_specification(pair, batches, seed)))
+        recorded = _run("recording", homes)
+        compared = _run("comparison", [home for home in homes if (home / RECORDING).exists()])
+        return [_verdict(home, recorded, compared) for home in homes]
 
 
-def _spec(
-    home: Path, pair: Pair, side: tuple[Path, str], batches: int, seed: int
-) -> dict[str, Any]:
+def _specification(pair: Pair, batches: int, seed: int) -> dict[str, Any]:
     return {
-        "file": str(side[0].resolve()),
-        "name": side[1],
+        "old": (str(pair.old[0].resolve()), pair.old[1]),
+        "new": (str(pair.new[0].resolve()), pair.new[1]),
         "arguments": {"hparams": pair.hparams, "exp_conf": pair.exp_conf},
         "batches": batches,
         "seed": seed,
-        "recording": str(home / "recording.pt"),
-        "logs": str(home / "logs"),
     }
 
 
-def _write(path: Path, spec: dict[str, Any]) -> None:
-    path.write_text(json.dumps({**spec, "result": str(path.with_suffix(".result.json"))}))
-
-
-def _run(side: str, homes: list[Path]) -> list[dict[str, Any]]:
-    """Run one side in a process of its own; returns what it has written of each pair."""
-    name = side.removeprefix("verify_")
-    specifications = [str(home / f"{name}.json") for home in homes]
-    given = [path for path in specifications if Path(path).exists()]
-    # its own output goes where errors go: the verdict is what this command prints
-    command = [sys.executable, "-m", f"det_compat.adapters.verify.{side}", *given]
+def _run(half: str, homes: Sequence[Path]) -> str:
+    """Run one half in a process of its own; returns how it ended."""
+    command = [sys.executable, "-m", f"det_compat.adapters.verify.{half}", *map(str, homes)]
     environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
+    # its own output goes where errors go: the verdict is what this command prints
     done = subprocess.run(command, stdout=_STDERR, env=environment, check=False)
-    results = []
-    for home in homes:
-        result = home / f"{name}.result.json"
-        failed = {"error": f"the process ended with status {done.returncode}", "module": ""}
-        results.append(json.loads(result.read_text()) if result.exists() else failed)
-    return results
+    return f"the process ended with status {done.returncode}"
 
 
-def _verdict(original: dict[str, Any], migrated: dict[str, Any]) -> Verdict:
-    if original["error"]:
-        return Verdict(original_error=original["error"])
-    return Verdict(
-        batches=migrated.get("batches", 0),
-        difference=migrated.get("difference", ""),
-        imports=migrated.get("imports", False),
-        migrated_error=migrated["error"],
-    )
+def _verdict(home: Path, recorded: str, compared: str) -> Verdict:
+    if (home / VERDICT).exists():
+        return Verdict(**json.loads((home / VERDICT).read_text()))
+    if (home / RECORDING).exists():
+        return Verdict(migrated_error=compared)
+    return Verdict(original_error=recorded)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, ParamSpec
 
 P = ParamSpec("P")
@@ -113,6 +113,46 @@ def stepping_of(wrapper: Any) -> Stepping:
             f"expected an LRScheduler(scheduler, step_mode=...), got {type(wrapper).__name__}"
         )
     return Stepping(wrapper._scheduler, wrapper._step_mode, getattr(wrapper, "_frequency", 1))
+
+
+def step_what_is_due(
+    wrappers: Sequence[Any], batch_idx: int, epoch_len: int, aggregation: int
+) -> None:
+    """Step LR schedulers after a batch, as Determined 0.38.1 does.
+
+    Nothing steps on batches that only accumulate gradients; what became due on them is caught up on
+    the batch that steps the optimizers. ``frequency`` of STEP_EVERY_OPTIMIZER_STEP counts batches.
+
+    Args:
+        wrappers: LRSchedulers, of the real determined's or of early releases, too.
+        batch_idx: the batch, counted from the start of training.
+        epoch_len: batches in an epoch.
+        aggregation: batches over which gradients are accumulated.
+    """
+    if (batch_idx + 1) % aggregation != 0:
+        return
+    for wrapper in wrappers:
+        for _ in range(_steps_due(wrapper, batch_idx, epoch_len, aggregation)):
+            wrapper.step()
+
+
+def _steps_due(wrapper: Any, batch_idx: int, epoch_len: int, aggregation: int) -> int:
+    _, step_mode, frequency = stepping_of(wrapper)
+    mode = step_mode.name
+    if mode == "STEP_EVERY_BATCH":
+        return _multiples(batch_idx + 1 - aggregation, batch_idx + 1, frequency)
+    if mode == "STEP_EVERY_OPTIMIZER_STEP":
+        return _multiples(batch_idx, batch_idx + 1, frequency)
+    if mode == "STEP_EVERY_EPOCH":
+        epochs_done = batch_idx // epoch_len
+        epochs_done_next = (batch_idx + aggregation) // epoch_len
+        return _multiples(epochs_done, epochs_done_next, frequency)
+    return 0
+
+
+def _multiples(above: int, up_to: int, of: int) -> int:
+    """How many multiples of ``of`` are greater than ``above`` and not greater than ``up_to``."""
+    return up_to // of - above // of
 
 
 def as_step_mode(value: Any) -> LRScheduler.StepMode:

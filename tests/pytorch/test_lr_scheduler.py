@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from det_compat.pytorch.lr_scheduler import LRScheduler, as_step_mode, stepping_of
+from det_compat.pytorch.lr_scheduler import LRScheduler, as_step_mode, step_what_is_due, stepping_of
 from tests.pytorch.libraries import Library
 
 StepMode = LRScheduler.StepMode
@@ -141,3 +141,42 @@ def test_the_parts_of_a_wrapper(lib: Library) -> None:
 def test_a_scheduler_that_is_not_wrapped() -> None:
     with pytest.raises(TypeError, match=r"expected an LRScheduler\(.*got StepLR"):
         stepping_of(step_lr())
+
+
+class Counting:
+    """A scheduler that counts its steps."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def step(self) -> None:
+        self.steps += 1
+
+
+@pytest.mark.parametrize(
+    ("mode", "frequency", "aggregation", "expected"),
+    [
+        (StepMode.STEP_EVERY_BATCH, 1, 1, [1] * 12),
+        (StepMode.STEP_EVERY_BATCH, 3, 1, [0, 0, 1] * 4),
+        (StepMode.STEP_EVERY_BATCH, 1, 3, [0, 0, 3] * 4),
+        (StepMode.STEP_EVERY_BATCH, 2, 3, [0, 0, 1, 0, 0, 2] * 2),
+        (StepMode.STEP_EVERY_OPTIMIZER_STEP, 1, 1, [1] * 12),
+        (StepMode.STEP_EVERY_OPTIMIZER_STEP, 1, 3, [0, 0, 1] * 4),
+        # frequency counts batches here, as in Determined 0.38.1
+        (StepMode.STEP_EVERY_OPTIMIZER_STEP, 2, 3, [0, 0, 0, 0, 0, 1] * 2),
+        (StepMode.STEP_EVERY_EPOCH, 1, 1, [0, 0, 0, 1] * 3),
+        (StepMode.STEP_EVERY_EPOCH, 2, 1, [0] * 7 + [1] + [0] * 4),
+        (StepMode.STEP_EVERY_EPOCH, 1, 2, [0, 0, 0, 1] * 3),
+        (StepMode.MANUAL_STEP, 1, 1, [0] * 12),
+    ],
+)
+def test_steps_after_each_batch(
+    mode: StepMode, frequency: int, aggregation: int, expected: list[int]
+) -> None:
+    scheduler, counts = Counting(), []
+    wrapper = LRScheduler(scheduler, mode, frequency)
+    for batch in range(12):
+        before = scheduler.steps
+        step_what_is_due([wrapper], batch, 4, aggregation)
+        counts.append(scheduler.steps - before)
+    assert counts == expected

@@ -332,7 +332,11 @@ class PyTorchTrialContext(
     def _should_communicate_and_update(self) -> bool:
         if not self._managed_training:
             return True
-        return (self.current_train_batch() + 1) % self._aggregation_frequency == 0
+        # Asked several times a batch, so without a call where training has started.
+        batch_idx = self._current_batch_idx
+        if batch_idx is None:
+            batch_idx = self.current_train_batch()
+        return (batch_idx + 1) % self._aggregation_frequency == 0
 
     def gradient_sync(self) -> contextlib.AbstractContextManager[None]:
         """Around a ``train_batch``: no all-reduce of gradients if the batch only accumulates."""

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 import yaml
+from jsonargparse import Namespace
 
+from det_compat.adapters.experiment.cli import make_paths_absolute
 from det_compat.cli import main
 from tests.fit.projects import EPOCH, QUIET, project, recorded
 from tests.fresh_python import environment, python
@@ -198,6 +200,33 @@ def test_no_file_gets_a_secret(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert any(path.name == "state_dict.pth" for path in written)
     assert any(path.name == "model_def.py" and "storage" in path.parts for path in written)
     assert not [path for path in written if b"hush" in path.read_bytes()]
+
+
+def test_paths_are_those_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "one.ckpt").touch()
+    logger = Namespace(init_args=Namespace(save_dir="csv", name="save_dir"))
+    callbacks: list[Any] = [{"init_args": {"dirpath": "saved"}}, {"init_args": {"dirpath": None}}]
+    options = Namespace(
+        trainer=Namespace(logger=[logger], callbacks=callbacks, default_root_dir="s3://b/x"),
+        ckpt_path="one.ckpt",
+    )
+    make_paths_absolute(options)
+    assert logger.init_args.save_dir == str(tmp_path / "csv")
+    assert logger.init_args.name == "save_dir"
+    assert callbacks[0]["init_args"]["dirpath"] == str(tmp_path / "saved")
+    assert options.trainer.default_root_dir == "s3://b/x"
+    assert options.ckpt_path == str(tmp_path / "one.ckpt")
+
+
+@pytest.mark.parametrize("path", ["last", "/abs/one.ckpt", None])
+def test_checkpoints_that_are_not_here(
+    path: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    options = Namespace(ckpt_path=path)
+    make_paths_absolute(options)
+    assert options.ckpt_path == path
 
 
 # In processes of their own

@@ -202,7 +202,7 @@ def test_changes_to_a_config() -> None:
 def test_public_configs(name: str, tmp_path: Path) -> None:
     project(tmp_path)
     config = read_config(ROOT.parent / f"shared/experiment-configs/{name}.yaml")
-    trial = with_changes(config, trial="model_def:Trial", hparams={"global_batch_size": 4})
+    trial = with_changes(config, trial_cls="model_def:Trial", hparams={"global_batch_size": 4})
     flags = {"devices": 1, "strategy": "auto", "max_steps": 3, "accelerator": "cpu"}
     metric = config.searcher.metric
     source = (tmp_path / "model_def.py").read_text().replace("validation_loss", str(metric))

@@ -52,9 +52,10 @@ def fits() -> str:
     used = fit(module, max_epochs=2)
     global extra_steps
     extra_steps = getattr(used, "extra_steps", 0)
+    result = ended(module, used)
     if not Path("half.ckpt").exists():  # so it is always of the first, unchanged Lightning
         used.save_checkpoint("half.ckpt")
-    return ended(module, used)
+    return result
 
 
 def resumes() -> str:

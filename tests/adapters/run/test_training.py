@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from det_compat.adapters.run.metrics_window import MetricsWindow
+from det_compat.adapters.run.training import MetricsWindow
 
 
 def test_metrics_come_back_as_numpy_in_order() -> None:

@@ -8,11 +8,12 @@ Whether the module's own loader gives these batches is compared in the first epo
 from __future__ import annotations
 
 import importlib.abc
-import importlib.util
 import json
 import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,16 @@ import pytorch_lightning as pl
 import torch
 from torch import nn
 
-from det_compat.adapters.verify.original import described, numbers_in
 from det_compat.adapters.verify.recording import (
     Recording,
     checksum,
     checksums,
+    described,
     module_arguments,
+    numbers_in,
     trainer,
 )
+from det_compat.adapters.verify.verdict import PAIR, RECORDING, VERDICT, Verdict
 from det_compat.shared.importing import load_file
 from det_compat.shared.random_state import set_random_state, set_seed
 
@@ -108,8 +111,7 @@ class _Comparison(pl.Callback):
         self._compare(self._batch, f"after batch {self._batch - 1}")
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        found = trainer.callback_metrics.items()
-        self.metrics.append(numbers_in(dict(found)))
+        self.metrics.append(numbers_in(trainer.callback_metrics))
 
     def _compare(self, index: int, when: str) -> None:
         for number, (model, expected) in enumerate(
@@ -139,33 +141,34 @@ def _model_at(module: Any, path: tuple[Any, ...] | None, state: dict[str, str]) 
 
 def difference(expected: Any, found: Any) -> str | None:
     """Where two batches differ, ``""`` at the top; None if they are the same bit for bit."""
-    if type(expected) is not type(found):
-        return ""
-    if isinstance(expected, torch.Tensor):
-        return None if checksum(expected) == checksum(found) else ""
-    if isinstance(expected, np.ndarray):
-        same = expected.dtype == found.dtype and np.array_equal(
-            expected, found, equal_nan=expected.dtype.kind in "fc"
-        )
-        return None if same else ""
-    if isinstance(expected, Mapping):
-        pairs = {key: (expected[key], found.get(key)) for key in expected}
-        return _first_difference(pairs) if expected.keys() == found.keys() else ""
-    if isinstance(expected, Sequence) and not isinstance(expected, (str, bytes)):
-        if len(expected) != len(found):
-            return ""
-        return _first_difference(dict(enumerate(zip(expected, found, strict=True))))
-    if hasattr(expected, "__dict__"):
-        return difference(vars(expected), vars(found))
-    return None if expected == found else ""
-
-
-def _first_difference(pairs: Mapping[Any, tuple[Any, Any]]) -> str | None:
-    for key, (expected, found) in pairs.items():
-        where = difference(expected, found)
-        if where is not None:
-            return f"[{key!r}]{where}"
+    for one, other in zip_longest(_parts(expected), _parts(found)):
+        if one != other:
+            where, _ = one or other
+            return str(where)
     return None
+
+
+def _parts(value: Any, where: str = "") -> Iterator[tuple[str, Any]]:
+    """Everything in a batch that can differ, and where it is."""
+    yield where, type(value)
+    if isinstance(value, torch.Tensor):
+        yield where, checksum(value)
+    elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        yield where, (value.dtype, value.shape, value.tobytes())
+    elif isinstance(value, np.ndarray):
+        yield from _parts(value.tolist(), where)
+    elif isinstance(value, Mapping):
+        yield where, value.keys()
+        for key in sorted(value, key=repr):
+            yield from _parts(value[key], f"{where}[{key!r}]")
+    elif isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        yield where, len(value)
+        for index, item in enumerate(value):
+            yield from _parts(item, f"{where}[{index}]")
+    elif hasattr(value, "__dict__"):
+        yield from _parts(vars(value), where)
+    else:
+        yield where, value
 
 
 def compare(
@@ -186,7 +189,7 @@ def compare(
         replayed.append(_Replayed(own(), recording))
         return replayed[-1]
 
-    # on the object: a subclass would be another class to super() and to callbacks
+    # the method of the object is replaced: a subclass would be another class to super()
     module.train_dataloader = train_dataloader  # type: ignore[method-assign]
     try:
         runner.fit(module)
@@ -213,32 +216,32 @@ def _metrics_difference(expected: list[dict[str, float]], found: list[dict[str, 
     return ""
 
 
-def main(specifications: list[str]) -> None:
-    """Compare what each JSON file describes; the result goes into the file that it names."""
+def main(folders: list[str]) -> None:
+    """Compare the module of the pair in each folder with the recording that is there."""
     for name in [name for name in sys.modules if name.partition(".")[0] in _FORBIDDEN]:
         del sys.modules[name]
     sys.meta_path.insert(0, _NotThere())
-    for path in specifications:
-        spec = json.loads(Path(path).read_text())
-        result = {"difference": "", "error": "", "batches": 0, "imports": False}
+    for folder in map(Path, folders):
+        result = asdict(Verdict())
         try:
-            _compare(spec, result)
+            _compare(folder, result)
         # whatever the migrated code raises is what the comparison has to say
         except (Exception, SystemExit) as error:
-            result["error"] = described(error)
-        Path(spec["result"]).write_text(json.dumps(result))
+            result["migrated_error"] = described(error)
+        (folder / VERDICT).write_text(json.dumps(result))
 
 
-def _compare(spec: dict[str, Any], result: dict[str, Any]) -> None:
-    module = load_file(Path(spec["file"]))
+def _compare(folder: Path, result: dict[str, Any]) -> None:
+    pair = json.loads((folder / PAIR).read_text())
+    file, name = pair["new"]
+    module = load_file(Path(file))
     result["imports"] = True
-    # where batches are of a class of the original's module
-    sys.modules.setdefault(spec["module"], module)
-    recording = Recording(**torch.load(spec["recording"], weights_only=False))
+    # batches may be of a class of the original's module
+    sys.modules.setdefault(pair["module"], module)
+    recording = Recording(**torch.load(folder / RECORDING, weights_only=False))
     result["batches"] = len(recording.weights) - 1
-    module_cls = getattr(module, spec["name"])
     result["difference"] = compare(
-        module_cls, spec["arguments"], recording, spec["seed"], spec["logs"]
+        getattr(module, name), pair["arguments"], recording, pair["seed"], str(folder / "logs")
     )
 
 
