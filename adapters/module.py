@@ -6,7 +6,6 @@ import copyreg
 import functools
 import io
 import logging
-import pkgutil
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +19,7 @@ from det_compat.adapters.lightning.sources import LoaderFunctions, TrialArgument
 from det_compat.adapters.run.checks import check_trial_class
 from det_compat.pytorch.context.settings import checked_hparams
 from det_compat.pytorch.context.transitional import batches_per_step
+from det_compat.shared.importing import imported_class
 
 logger = logging.getLogger("det_compat")
 
@@ -63,7 +63,7 @@ class TrialModule(RunModule, metaclass=_TrialModuleType):
         aggregation_frequency: int = 1,
         **trial_kwargs: Any,
     ) -> None:
-        trial_cls = _import_class(trial_cls) if isinstance(trial_cls, str) else trial_cls
+        trial_cls = imported_class(trial_cls) if isinstance(trial_cls, str) else trial_cls
         check_trial_class(trial_cls)
         checked_hparams(hparams)
         if aggregation_frequency == 1:
@@ -195,14 +195,3 @@ def _reduce_class(cls: type) -> str | tuple[Any, ...]:
 
 
 copyreg.pickle(_TrialModuleType, _reduce_class)
-
-
-def _import_class(path: str) -> type:
-    try:
-        found: type = pkgutil.resolve_name(path)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise TypeError(
-            f"cannot import the trial class {path!r} ({error}); expected 'package.module.MyTrial', "
-            "importable from here"
-        ) from error
-    return found

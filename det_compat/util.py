@@ -14,6 +14,8 @@ import uuid
 from collections.abc import Callable
 from typing import Any, SupportsFloat, SupportsInt, cast
 
+from det_compat.shared.nested import map_nested
+
 __all__ = [
     "download_gcs_blob_with_backoff",
     "get_member_func",
@@ -40,7 +42,7 @@ def download_gcs_blob_with_backoff(blob: Any, n_retries: int = 32, max_backoff: 
             f"download_gcs_blob_with_backoff() takes a google.cloud.storage.Blob, "
             f"got {type(blob).__name__}"
         )
-    # google's own retries draw from it as well
+    # The retries of google's library draw from it as well.
     state = random.getstate()
     try:
         return _download(blob, n_retries, max_backoff)
@@ -110,19 +112,13 @@ def json_encode(obj: Any, indent: int | str | None = None, sort_keys: bool = Fal
     Raises:
         TypeError: ``obj`` holds something else.
     """
-    return json.dumps(_jsonable(obj), indent=indent, sort_keys=sort_keys)
+    return json.dumps(map_nested(obj, _jsonable), indent=indent, sort_keys=sort_keys)
 
 
-def _jsonable(obj: Any) -> Any:
+def _jsonable(obj: Any, _: str) -> Any:
     if obj is None or isinstance(obj, (str, bool)):
         return obj
-    if isinstance(obj, numbers.Number):
-        return _json_number(obj)
-    if isinstance(obj, dict):
-        return {key: _jsonable(value) for key, value in obj.items()}
-    if isinstance(obj, (list, tuple)):
-        return [_jsonable(value) for value in obj]
-    return _json_object(obj)
+    return _json_number(obj) if isinstance(obj, numbers.Number) else _json_object(obj)
 
 
 def _json_number(number: numbers.Number) -> int | float | str:
@@ -140,7 +136,7 @@ def _json_object(obj: Any) -> Any:
     if isinstance(obj, bytes):
         return obj.decode("utf-8")
     if isinstance(obj, np.ndarray):
-        return _jsonable(obj.tolist())
+        return map_nested(obj.tolist(), _jsonable)
     if isinstance(obj, datetime.datetime):
         return obj.isoformat()
     if isinstance(obj, enum.Enum):

@@ -14,11 +14,15 @@ import torch
 from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.trainer.states import TrainerFn
 
+from det_compat.adapters.checkpoints.checkpoint_keeper import CheckpointKeeper
 from det_compat.adapters.lightning.run_module import RunModule
-from det_compat.core.checkpoint_policy import CheckpointPolicy
-from det_compat.core.retained_checkpoints import RetainedCheckpoints
-from det_compat.core.retention import RetentionPolicy
-from det_compat.core.write_failures import named_write_failures
+from det_compat.core.retention import (
+    CheckpointPolicy,
+    RetainedCheckpoints,
+    RetentionPolicy,
+    check_count,
+)
+from det_compat.core.storage.write_failures import named_write_failures
 
 
 def checkpoint_callbacks(
@@ -50,10 +54,7 @@ def checkpoint_callbacks(
     Raises:
         ValueError: a number is negative or no integer, or there is no such policy.
     """
-    if isinstance(checkpoint_period, bool) or not isinstance(checkpoint_period, int):
-        raise ValueError(f"checkpoint_period is a number of batches, got {checkpoint_period!r}")
-    if checkpoint_period < 0:
-        raise ValueError(f"checkpoint_period must be 0 or more, got {checkpoint_period}")
+    check_count("checkpoint_period", checkpoint_period)
     retention = RetentionPolicy(0, save_trial_best, save_trial_latest, smaller_is_better)
     due = CheckpointPolicy(checkpoint_policy, smaller_is_better)
     return [DeterminedCheckpoint(searcher_metric, due, retention, dirpath, checkpoint_period)]
@@ -78,7 +79,7 @@ class DeterminedCheckpoint(ModelCheckpoint):
         period: batches after which one is saved as well; 0 means never.
     """
 
-    # what `ckpt_path="last"` looks for
+    # `ckpt_path="last"` looks for files whose names begin so.
     CHECKPOINT_NAME_LAST = "batches="
 
     def __init__(
@@ -97,11 +98,12 @@ class DeterminedCheckpoint(ModelCheckpoint):
             mode="min" if retention.smaller_is_better else "max",
         )
         self.searcher_metric = searcher_metric
-        self._due = due
         self._period = period
         self._retained = RetainedCheckpoints(self._delete, retention)
+        self._keeper = CheckpointKeeper(due, searcher_metric, self._retained)
         self._remove: Callable[[str], None] | None = None
-        self._saved_after = 0  # batches
+        # The batches after which the last checkpoint was saved, and one is being saved.
+        self._saved_after = 0
         self._saving_after: int | None = None
 
     @property
@@ -134,15 +136,15 @@ class DeterminedCheckpoint(ModelCheckpoint):
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         if trainer.state.fn != TrainerFn.FITTING or trainer.sanity_checking:
             return
-        metric = self._metric(trainer, pl_module)
-        self._retained.validated(_batches(pl_module), metric)
-        if trainer.strategy.broadcast(self._due.is_due(metric)):
+        metrics = {self.searcher_metric: self._metric(trainer, pl_module)}
+        is_due = self._keeper.validated(_batches(pl_module), metrics)
+        if trainer.strategy.broadcast(is_due):
             self._save(trainer, pl_module)
         self._show_best()
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self._save(trainer, pl_module)
-        self._retained.finish()
+        self._keeper.finish()
         self._show_best()
 
     def on_exception(
@@ -164,7 +166,7 @@ class DeterminedCheckpoint(ModelCheckpoint):
         if batches == self._saved_after or getattr(trainer, "fast_dev_run", False):
             return
         path = self._new_path(trainer, batches)
-        # Both are part of what is saved: a run that goes on from it knows of it.
+        # Both are part of the checkpoint, so that a run that goes on from it knows of it.
         self.best_model_path, self._saving_after = path, batches
         self._write(trainer, path)
         self._note(path, batches)
@@ -193,7 +195,7 @@ class DeterminedCheckpoint(ModelCheckpoint):
 
     def _note(self, path: str, batches: int) -> None:
         self._saving_after, self._saved_after, self.last_model_path = None, batches, path
-        self._retained.saved(path, batches)
+        self._keeper.saved(path, batches)
         self._show_best()
 
     def _show_best(self) -> None:
@@ -206,20 +208,22 @@ class DeterminedCheckpoint(ModelCheckpoint):
             self._remove(path)
 
     def state_dict(self) -> dict[str, Any]:
+        kept = self._keeper.state_dict()
         return {
             **super().state_dict(),
-            "retained": self._retained.state_dict(),
-            "due": self._due.state_dict(),
+            "retained": kept["retained"],
+            "due": kept["policy"],
             "saved_after": self._saved_after,
             "saving_after": self._saving_after,
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict(state_dict)
-        self._due.load_state_dict(state_dict["due"])
-        if state_dict["dirpath"] != self.dirpath:
+        kept = {"policy": state_dict["due"], "retained": state_dict["retained"]}
+        is_same_run = state_dict["dirpath"] == self.dirpath
+        self._keeper.load_state_dict(kept, owns_start=is_same_run)
+        if not is_same_run:
             return
-        self._retained.load_state_dict(state_dict["retained"])
         self._saved_after = state_dict["saved_after"]
         if state_dict["saving_after"] is not None:
             self._note(state_dict["best_model_path"], state_dict["saving_after"])

@@ -14,12 +14,11 @@ from fsspec.core import url_to_fs  # type: ignore[import-untyped]
 from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
-from det_compat.checkpoint.atomic import atomic_write
 from det_compat.checkpoint.files.torch_file import load_torch_file
 from det_compat.checkpoint.layouts import READERS
-from det_compat.checkpoint.lightning import to_lightning_checkpoint
+from det_compat.checkpoint.lightning import lightning_content, to_lightning_checkpoint
 from det_compat.checkpoint.reader import CONTINUATION, read_checkpoint
-from det_compat.errors import InvalidCheckpointException
+from det_compat.shared.durable_files import atomic_write
 
 _Path = str | Path
 
@@ -65,7 +64,7 @@ class DeterminedCheckpointIO(TorchCheckpointIO):
             raise FileNotFoundError(f"no checkpoint at {path}: nothing is there")
         if not filesystem.isdir(name):
             with filesystem.open(name, "rb") as file:
-                return _checked(path, load_torch_file(path, file=file, **kwargs))
+                return lightning_content(path, load_torch_file(path, file=file, **kwargs))
         if isinstance(filesystem, LocalFileSystem):
             return to_lightning_checkpoint(read_checkpoint(name, **kwargs))
         with tempfile.TemporaryDirectory() as folder:
@@ -90,15 +89,6 @@ class DeterminedCheckpointIO(TorchCheckpointIO):
         written, self.on_written = self.on_written, None
         if written is not None:
             written(Path(name))
-
-
-def _checked(path: _Path, content: Any) -> dict[str, Any]:
-    if not isinstance(content, dict) or "state_dict" not in content:
-        raise InvalidCheckpointException(
-            f"{path} is no Lightning checkpoint, which has a state_dict; of a Determined "
-            "checkpoint give the directory"
-        )
-    return content
 
 
 def _fetch(filesystem: Any, source: str, folder: Path) -> None:

@@ -6,9 +6,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from det_compat.core.checkpoint_policy import CheckpointPolicy
-from det_compat.core.retained_checkpoints import RetainedCheckpoints
-from det_compat.core.retention import RetentionPolicy
+from det_compat.core.retention import CheckpointPolicy, RetainedCheckpoints, RetentionPolicy
 from det_compat.pytorch.context.steering import Steering
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 
@@ -38,7 +36,7 @@ class CheckpointKeeper:
         self._metric = metric
         self._retained = retained
         self._owns_start = owns_start
-        #: The UUID of the last checkpoint that was written or started from.
+        #: The last checkpoint that was written or started from: a UUID, or a path.
         self.latest: str | None = None
 
     def validated(self, batches: int, metrics: dict[str, Any]) -> bool:
@@ -52,11 +50,11 @@ class CheckpointKeeper:
             self._retained.validated(batches, value)
         return self._policy.is_due(value)
 
-    def saved(self, uuid: str, batches: int) -> None:
-        """Take note of a complete checkpoint."""
-        self.latest = uuid
+    def saved(self, name: str, batches: int) -> None:
+        """Take note of a complete checkpoint, by its UUID or its path."""
+        self.latest = name
         if self._retained is not None:
-            self._retained.saved(uuid, batches)
+            self._retained.saved(name, batches)
 
     def finish(self) -> None:
         """The run is over: keep what the retention policy says."""
@@ -73,18 +71,21 @@ class CheckpointKeeper:
         retained = None if self._retained is None else self._retained.state_dict()
         return {"policy": self._policy.state_dict(), "retained": retained}
 
+    def load_state_dict(self, state: dict[str, Any], *, owns_start: bool) -> None:
+        """Go on from ``state_dict``; with the checkpoints that it names only if ``owns_start``."""
+        self._policy.load_state_dict(state["policy"])
+        if owns_start and self._retained is not None and state["retained"] is not None:
+            self._retained.load_state_dict(state["retained"])
+
     def resume(self, continuation: dict[str, Any], checkpoint: str | None, batches: int) -> None:
         """Go on from what ``continuation`` has of ``state_dict``, written into ``checkpoint``."""
-        self.latest = checkpoint
         state = continuation.get("checkpoints")
-        if state is None:
-            return
-        self._policy.load_state_dict(state["policy"])
-        if self._retained is None or not self._owns_start:
-            return
-        if state["retained"] is not None and checkpoint is not None:
-            self._retained.load_state_dict(state["retained"])
-            self._retained.saved(Path(checkpoint).name, batches)
+        if state is not None:
+            owns_start = self._owns_start and checkpoint is not None
+            self.load_state_dict(state, owns_start=owns_start)
+            if owns_start and state["retained"] is not None:
+                self.saved(Path(str(checkpoint)).name, batches)
+        self.latest = checkpoint
 
 
 def checkpoint_keeper(

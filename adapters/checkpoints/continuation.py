@@ -13,12 +13,13 @@ import logging
 from typing import Any
 
 import torch
+from torch import nn
 
-from det_compat.adapters.checkpoints.reducer_state import reducer_states, restore_reducers
 from det_compat.adapters.data.generators import generator_state, generators_of, set_generator_state
 from det_compat.adapters.data.loaders import ValidationBatches, WholeDataset
 from det_compat.adapters.run.trial_run import TrialRun
-from det_compat.shared.plain_types import from_plain, is_plain, to_plain
+from det_compat.pytorch.context.steering import Steering
+from det_compat.shared.plain_types import NotPlainError, from_plain, is_plain, to_plain
 from det_compat.shared.random_state import random_state, set_random_state
 
 logger = logging.getLogger("det_compat")
@@ -105,6 +106,29 @@ def _parameters(run: TrialRun) -> list[torch.Tensor]:
     return list({id(p): p for p in [*of_models, *of_optimizers]}.values())
 
 
+def reducer_states(steering: Steering) -> list[dict[str, Any]]:
+    """The attributes of every reducer that are data, in the order of ``wrap_reducer``."""
+    return [_reducer_state(reducer) for reducer in steering.reducers]
+
+
+def _reducer_state(reducer: Any) -> dict[str, Any]:
+    found = {}
+    for name, value in vars(reducer).items():
+        try:
+            found[name] = _attribute(value, name)
+        except NotPlainError as error:
+            # A reducer is built again on resume, and with it its model, function or context.
+            logger.debug(f"reducer {type(reducer).__name__}: {error} is no data: not kept")
+    return found
+
+
+def _attribute(value: Any, name: str) -> Any:
+    if isinstance(states := getattr(value, "metric_state", None), dict):
+        # The attribute is a metric of torchmetrics.
+        return {"metric_state": to_plain(states, name), "update_count": value.update_count}
+    return to_plain(value, name)
+
+
 def of_this_rank(run: TrialRun, state: dict[str, Any] | None) -> dict[str, Any] | None:
     """This rank's part of a ``continuation``; None if there is none for as many ranks."""
     distributed = run.context.distributed
@@ -136,3 +160,21 @@ def restore_random_states(run: TrialRun, own: dict[str, Any]) -> None:
     if own["cuda_random"] is not None and device.type == "cuda":
         torch.cuda.set_rng_state(own["cuda_random"], device)
     set_random_state(own["random"])
+
+
+def restore_reducers(steering: Steering, states: list[dict[str, Any]]) -> None:
+    """Put back what ``reducer_states`` returned."""
+    for reducer, state in zip(steering.reducers, states, strict=False):
+        for name, value in state.items():
+            _restore_attribute(reducer, name, value)
+
+
+def _restore_attribute(reducer: Any, name: str, value: Any) -> None:
+    current = getattr(reducer, name, None)
+    if isinstance(current, nn.Module) and isinstance(value, dict) and "metric_state" in value:
+        for state, found in from_plain(value["metric_state"]).items():
+            setattr(current, state, found)
+        # torchmetrics 1.9 has no public way to set it.
+        vars(current)["_update_count"] = value["update_count"]
+        return
+    setattr(reducer, name, from_plain(value))

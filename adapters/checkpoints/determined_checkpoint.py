@@ -20,10 +20,10 @@ from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.checkpoint.reader import CONTINUATION
 from det_compat.fit.run_folder import RECORD
 from det_compat.shared.masking import holds_secrets, without_secrets
+from det_compat.shared.random_state import without_array
 
 _SOURCE_SUFFIXES = (".py", ".ipynb", ".yaml", ".yml", ".json", ".toml", ".txt")
 _CONFIG_SUFFIXES = (".yaml", ".yml", ".json")
-_IN_TORCH_TYPES = ("models_state_dict", "rng_state")
 _LARGEST_SOURCE = 2**20  # bytes
 _MOST_ENTRIES = 10_000
 
@@ -35,8 +35,8 @@ def write_checkpoint(
 ) -> str:
     """Write a checkpoint directory and tell the callbacks; returns its UUID.
 
-    All ranks call it; the chief writes. ``to_go_on`` is what Determined's files have no place for,
-    in plain types.
+    All ranks call it; the chief writes. ``to_go_on`` has, in plain types, what Determined's files
+    do not keep.
     """
     run.state.last_ckpt = run.state.batches_trained
     uuid = ""
@@ -71,7 +71,7 @@ def _write(
 
 
 def _save(state: dict[str, Any], path: Path) -> None:
-    # torch's own writer, which a path would be given to, says nothing about a full disk.
+    # Given a path, torch writes by itself, and its errors say nothing about a full disk.
     with path.open("wb") as file:
         torch.save(state, file)
 
@@ -82,13 +82,13 @@ def _readable_by_determined(checkpoint: dict[str, Any]) -> dict[str, Any]:
     NumPy's random state is in lists: Determined 0.38.1 loads without an allowlist, and torch 2.6
     and later then refuse it its own checkpoints, for the array in them.
     """
-    kind, keys, *rest = checkpoint["rng_state"]["np_rng_state"]
-    rng_state = {**checkpoint["rng_state"], "np_rng_state": (kind, keys.tolist(), *rest)}
-    plain = {
-        key: value if key in _IN_TORCH_TYPES else plain_or_as_it_is(value, key)
-        for key, value in checkpoint.items()
-    }
-    return {**plain, "rng_state": rng_state}
+    plain = {}
+    for key, value in checkpoint.items():
+        if key == "rng_state":
+            plain[key] = without_array(value, as_list=True)
+        else:
+            plain[key] = value if key == "models_state_dict" else plain_or_as_it_is(value, key)
+    return plain
 
 
 def _load_data(run: TrialRun) -> dict[str, Any]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
 
 from det_compat.adapters.run.trial_run import TrialRun
@@ -15,11 +13,15 @@ from det_compat.checkpoint.weights import under_names
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.load import load_weights
 from det_compat.shared.plain_types import NotPlainError, from_plain, to_plain
+from det_compat.shared.random_state import random_state, set_random_state, without_array
 
 logger = logging.getLogger("determined.pytorch")
 
-# Of what is restored, these are no part of Determined's checkpoints.
+# These keys of what is restored are no part of Determined's checkpoints.
 _NOT_SEEN = ("continuation", "trial_state", "loops")
+
+# The library whose random state is under each key of Determined's ``rng_state``.
+_GENERATORS = {"cpu_rng_state": "torch", "np_rng_state": "numpy", "random_rng_state": "python"}
 
 
 def run_state(run: TrialRun, callbacks: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -29,7 +31,7 @@ def run_state(run: TrialRun, callbacks: dict[str, Any] | None = None) -> dict[st
     """
     context = run.context
     state: dict[str, Any] = {
-        **_kept_by_lightning(context),
+        **_models_and_optimizers(context),
         "lr_schedulers_state_dict": [wrapped.state_dict() for wrapped in context.lr_schedulers],
         "callbacks": run.callbacks.state_dict() if callbacks is None else callbacks,
         "rng_state": _rng_state(context.device),
@@ -65,7 +67,7 @@ def restore_run(run: TrialRun, state: dict[str, Any]) -> None:
     """
     context = run.context
     own = {key: from_plain(value) for key, value in state.items() if key not in _NOT_SEEN}
-    state = {**_kept_by_lightning(context), **own}
+    state = {**_models_and_optimizers(context), **own}
     run.callbacks.call("on_checkpoint_load_start", state)
     if "models_state_dict" in state:
         load_weights(context.models, state)
@@ -95,23 +97,19 @@ def _of_apex(amp_state: dict[str, Any] | None) -> dict[str, Any] | None:
     }
 
 
-def _kept_by_lightning(context: PyTorchTrialContext) -> dict[str, Any]:
+def _models_and_optimizers(context: PyTorchTrialContext) -> dict[str, Any]:
     return {
         "models_state_dict": [model.state_dict() for model in context.models],
         "optimizers_state_dict": [optimizer.state_dict() for optimizer in context.optimizers],
     }
 
 
-def without_numpy(state: dict[str, Any]) -> dict[str, Any]:
-    """``state`` with a random state that ``torch.load(weights_only=True)`` takes as it is."""
-    kind, keys, *rest = state["rng_state"]["np_rng_state"]
-    keys = torch.from_numpy(np.asarray(keys, dtype=np.int64))
-    return {**state, "rng_state": {**state["rng_state"], "np_rng_state": (kind, keys, *rest)}}
-
-
 def plain_state(state: dict[str, Any]) -> dict[str, Any]:
     """``state`` in plain types, but for what has none, which is named in a warning."""
-    return {key: plain_or_as_it_is(value, key) for key, value in without_numpy(state).items()}
+    return {
+        key: plain_or_as_it_is(without_array(value) if key == "rng_state" else value, key)
+        for key, value in state.items()
+    }
 
 
 def plain_or_as_it_is(value: Any, key: str) -> Any:
@@ -137,21 +135,14 @@ def _load_all(targets: list[Any], states: list[Any] | None, what: str) -> None:
 
 
 def _rng_state(device: torch.device) -> dict[str, Any]:
-    state = {
-        "cpu_rng_state": torch.random.get_rng_state(),
-        "np_rng_state": np.random.get_state(),
-        "random_rng_state": random.getstate(),
-    }
+    found = random_state()
+    state = {key: found[library] for key, library in _GENERATORS.items()}
     if device.type == "cuda":
         state["gpu_rng_state"] = torch.cuda.get_rng_state(device)
     return state
 
 
 def _set_rng_state(state: dict[str, Any], device: torch.device) -> None:
-    torch.random.set_rng_state(state["cpu_rng_state"])
-    kind, keys, *rest = state["np_rng_state"]
-    np.random.set_state((kind, np.asarray(keys).astype(np.uint32), *rest))
-    version, internal, gauss = state["random_rng_state"]
-    random.setstate((version, tuple(internal), gauss))
+    set_random_state({library: state[key] for key, library in _GENERATORS.items()})
     if device.type == "cuda" and "gpu_rng_state" in state:
         torch.cuda.set_rng_state(state["gpu_rng_state"], device)

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from det_compat.shared.masking import without_secrets
+from det_compat.shared.nested import map_nested
 from det_compat.shared.plain_types import NotPlainError
 
 logger = logging.getLogger("det_compat")
@@ -26,8 +27,9 @@ def saved_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """
     kept = {}
     for name, value in arguments.items():
+        given = without_secrets(value) if name == "exp_conf" else value
         try:
-            kept[name] = _simple(without_secrets(value) if name == "exp_conf" else value, name)
+            kept[name] = map_nested(given, _simple, name, keys=True)
         except NotPlainError as error:
             logger.warning(
                 f"checkpoints do not keep the argument {name!r}: it holds a {error}, which is no "
@@ -49,10 +51,5 @@ def _simple(value: Any, where: str) -> Any:
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, Mapping):
-        return {
-            _simple(key, where): _simple(item, f"{where}[{key!r}]") for key, item in value.items()
-        }
-    if isinstance(value, (list, tuple)):
-        items = [_simple(item, f"{where}[{index}]") for index, item in enumerate(value)]
-        return tuple(items) if isinstance(value, tuple) else items
+        return map_nested(dict(value), _simple, where, keys=True)
     raise NotPlainError(value, where)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -23,6 +22,7 @@ from det_compat.config.experiment import ExperimentConfig, parse_config
 from det_compat.fit.errors import FitError
 from det_compat.fit.place import begin_in
 from det_compat.fit.run_folder import RunFolder
+from det_compat.shared.importing import NoSuchName, imported
 
 
 def run_experiment(
@@ -101,21 +101,13 @@ def _working_in(folder: Path) -> Iterator[None]:
 
 
 def _imported(path: str, model_dir: Path) -> Any:
-    name, _, attribute = path.partition(":")
     try:
-        found: Any = importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise  # from the user's own code
-        raise FitError(
-            f"entrypoint {path}: there is no module {error.name} in {model_dir.resolve()}; "
-            "name its folder after the config, as MODEL_DIR"
-        ) from error
-    for part in attribute.split("."):
-        if not hasattr(found, part):
-            raise FitError(f"entrypoint {path}: {name} has no {attribute}")
-        found = getattr(found, part)
-    return found
+        return imported(path)
+    except NoSuchName as error:
+        remedy = ""
+        if error.name is not None:
+            remedy = f" in {model_dir.resolve()}; name its folder after the config, as MODEL_DIR"
+        raise FitError(f"entrypoint {path}: {error}{remedy}") from error
 
 
 def _functions(functions: dict[str, str], model_dir: Path) -> LoaderFunctions:

@@ -25,6 +25,7 @@ from det_compat.core.distributed import DistributedContext
 from det_compat.fit.environment import set_environment
 from det_compat.fit.place import Place, begin_in
 from det_compat.fit.run_folder import RunFolder
+from det_compat.search.script_reports import as_number
 from det_compat.search.tune.attempt import ReportFunction
 
 
@@ -104,12 +105,7 @@ def _process_flags(ranks: DistributedContext | None) -> dict[str, Any]:
 
 def _reporting(report: ReportFunction, run: ExperimentRun) -> OnValidationSaved:
     def tell(batches: int, metrics: dict[str, Any], checkpoint: str | None) -> None:
-        plain = {name: _plain(value) for name, value in metrics.items()}
+        plain = {name: as_number(value) for name, value in metrics.items()}
         report(batches, plain, run.latest_checkpoint())
 
     return tell
-
-
-def _plain(value: Any) -> Any:
-    """A NumPy scalar or array of one number as a number."""
-    return value.item() if getattr(value, "size", None) == 1 else value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import importlib
 import inspect
 import os
 import sys
@@ -17,6 +16,7 @@ from det_compat.adapters.generations.trial_class import full_name
 from det_compat.errors import InvalidExperimentException
 from det_compat.pedl.run import InWorkers, Run
 from det_compat.pytorch import DataLoader
+from det_compat.shared.importing import imported
 
 CONTRACT = "make_data_loaders(experiment_config, hparams) -> (training, validation)"
 
@@ -49,9 +49,8 @@ def _entrypoint(exp_conf: dict[str, Any], key: str) -> Any:
     path = entrypoints.get(key) if isinstance(entrypoints, dict) else None
     if path is None:
         return None
-    module, _, name = str(path).partition(":")
     try:
-        return getattr(importlib.import_module(module), name)
+        return imported(str(path))
     except (ImportError, AttributeError, ValueError) as error:
         raise InvalidExperimentException(
             f"the experiment config's entrypoints.{key} names {path!r}, which cannot be imported "

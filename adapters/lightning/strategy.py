@@ -16,7 +16,7 @@ from det_compat.adapters.checkpoints.checkpoint_io import DeterminedCheckpointIO
 from det_compat.adapters.lightning.door import comm_hook, leave_to_trial
 from det_compat.adapters.lightning.epoch_loop import cut_overhead
 from det_compat.adapters.lightning.known import examine
-from det_compat.checkpoint.trust import trusts_checkpoints
+from det_compat.checkpoint.reader import trusts_checkpoints
 from det_compat.errors import InvalidExperimentException
 
 

@@ -27,14 +27,13 @@ from det_compat.adapters.verify.recording import (
     checksum,
     checksums,
     described,
-    load_file,
     module_arguments,
     numbers_in,
-    seed_everything,
     trainer,
 )
 from det_compat.adapters.verify.verdict import PAIR, RECORDING, VERDICT, Verdict
-from det_compat.shared.random_state import set_random_state
+from det_compat.shared.importing import load_file
+from det_compat.shared.random_state import set_random_state, set_seed
 
 _FORBIDDEN = ("determined", "pedl", "det_compat")
 
@@ -176,7 +175,7 @@ def compare(
     module_cls: Any, arguments: dict[str, Any], recording: Recording, seed: int, logs: str
 ) -> str:
     """What is different; ``""`` if nothing is."""
-    seed_everything(seed)
+    set_seed(seed)
     module = module_cls(**module_arguments(module_cls, arguments))
     if not isinstance(module, pl.LightningModule):
         return f"{module_cls.__name__} is no LightningModule"

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import importlib
 import importlib.util
 import inspect
 import json
 import logging
 import numbers
-import random
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -30,7 +27,8 @@ from torch import nn
 
 from det_compat import alias_determined, to_lightning
 from det_compat.adapters.verify.verdict import PAIR, RECORDING, VERDICT, Verdict
-from det_compat.shared.random_state import RandomState, random_state
+from det_compat.shared.importing import load_file
+from det_compat.shared.random_state import RandomState, random_state, set_seed
 
 
 @dataclass
@@ -93,36 +91,6 @@ def described(error: BaseException) -> str:
     return f"{type(error).__name__}: {first_line}{place}"
 
 
-def load_file(path: Path) -> ModuleType:
-    """The module in a file, imported under the name that it has in its package.
-
-    Raises:
-        ImportError: it cannot be loaded.
-    """
-    path = path.resolve()
-    root, names = path.parent, [path.stem]
-    while (root / "__init__.py").exists():
-        names.insert(0, root.name)
-        root = root.parent
-    sys.path.insert(0, str(root))
-    name = ".".join(names)
-    if name in sys.modules and getattr(sys.modules[name], "__file__", None) == str(path):
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no Python file")
-    for package in range(1, len(names)):
-        importlib.import_module(".".join(names[:package]))
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
-
-
 def module_arguments(module_cls: Any, arguments: dict[str, Any]) -> dict[str, Any]:
     """The arguments that the module takes: hyperparameters, data and the experiment config."""
     config = arguments.get("exp_conf") or {}
@@ -140,13 +108,6 @@ def module_arguments(module_cls: Any, arguments: dict[str, Any]) -> dict[str, An
 
 HPARAMS = "hparams"
 _EXTRA = ("data_config", "experiment_config")
-
-
-def seed_everything(seed: int) -> None:
-    """Seed the global random number generators."""
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    torch.manual_seed(seed)
 
 
 class StopAfter(pl.Callback):
@@ -260,7 +221,7 @@ def record(
     module.train_dataloader = train_dataloader
     module.pace.on_validated.append(note_metrics)
     runner = trainer(_Recorder(recording), batches, logs)
-    seed_everything(seed)
+    set_seed(seed)
     runner.fit(module)
     return recording
 

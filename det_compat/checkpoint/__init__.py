@@ -6,25 +6,17 @@ Importing this package imports neither torch nor Lightning.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
+
+from det_compat.checkpoint.reader import (
+    Checkpoint,
+    CheckpointMetadata,
+    read_checkpoint,
+    read_metadata,
+)
 
 if TYPE_CHECKING:
     from det_compat.checkpoint.lightning import to_lightning_checkpoint
-    from det_compat.checkpoint.reader import (
-        Checkpoint,
-        CheckpointMetadata,
-        read_checkpoint,
-        read_metadata,
-    )
-
-_HOME = {
-    "Checkpoint": "reader",
-    "CheckpointMetadata": "reader",
-    "read_checkpoint": "reader",
-    "read_metadata": "reader",
-    "to_lightning_checkpoint": "lightning",
-}
 
 __all__ = [
     "Checkpoint",
@@ -36,12 +28,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name != "to_lightning_checkpoint":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
+    from det_compat.checkpoint import lightning
 
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return lightning.to_lightning_checkpoint

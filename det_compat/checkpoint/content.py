@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from det_compat.errors import InvalidCheckpointException
 
-_STATE: dict[str, type | tuple[type, ...]] = {
-    "models_state_dict": (list, tuple),
-    "optimizers_state_dict": (list, tuple),
-    "lr_schedulers_state_dict": (list, tuple),
+_Types = Mapping[str, type | tuple[type, ...]]
+
+_LIST = (list, tuple)
+_STATE: _Types = {
+    "models_state_dict": _LIST,
+    "optimizers_state_dict": _LIST,
+    "lr_schedulers_state_dict": _LIST,
     "callbacks": Mapping,
     "rng_state": Mapping,
     "scaler_state_dict": Mapping,
 }
 _RNG_STATE = ("cpu_rng_state", "np_rng_state", "random_rng_state")
-_CONTINUATION: dict[str, type | tuple[type, ...]] = {
-    "ranks": (list, tuple),
-    "epoch_len": int,
-    "stop_requested": bool,
-}
-_OPTIONAL: dict[str, type | tuple[type, ...]] = {"published": Mapping}
+_CONTINUATION: _Types = {"ranks": _LIST, "epoch_len": int, "stop_requested": bool}
 _RANK = (
     "random",
     "cuda_random",
@@ -34,33 +32,32 @@ _RANK = (
 
 
 def check_content(path: object, state: Any, counters: Any, continuation: Any) -> None:
-    """Check the parts of a checkpoint that ``adapters/checkpoints/resumption.py`` puts back.
+    """Check the parts of a checkpoint that a run that goes on from it puts back.
 
     Args:
         path: the checkpoint, for the message.
-        state: under the keys of Determined's ``state_dict.pth``.
-        counters: under those of its ``trial_state.pkl``.
-        continuation: what det_compat adds, or None.
+        state: has the keys of Determined's ``state_dict.pth``.
+        counters: has those of its ``trial_state.pkl``.
+        continuation: has what det_compat adds, or is None.
 
     Raises:
         InvalidCheckpointException: something is missing or of another type.
     """
-    _check_types(path, "state", state, _STATE, ())
-    rng_state = state.get("rng_state")
-    if rng_state is not None:
-        _check_types(path, "rng_state", rng_state, dict.fromkeys(_RNG_STATE, object), _RNG_STATE)
+    _check(path, "state", state, _STATE)
+    if state.get("rng_state") is not None:
+        _check(path, "rng_state", state["rng_state"], {}, _RNG_STATE)
     names = counters if isinstance(counters, Mapping) else ()
-    _check_types(path, "trial state", counters, dict.fromkeys(names, int), ())
+    _check(path, "trial state", counters, dict.fromkeys(names, int))
     if continuation is None:
         return
-    types = {**_CONTINUATION, **_OPTIONAL}
-    _check_types(path, "continuation", continuation, types, tuple(_CONTINUATION))
+    types = {**_CONTINUATION, "published": Mapping}
+    _check(path, "continuation", continuation, types, _CONTINUATION)
     for number, rank in enumerate(continuation["ranks"]):
-        _check_types(path, f"continuation of rank {number}", rank, {}, _RANK)
+        _check(path, f"continuation of rank {number}", rank, {}, _RANK)
 
 
 def check_lightning_content(path: object, determined: Any) -> None:
-    """Likewise, for what det_compat puts into a checkpoint of Lightning.
+    """Check likewise what det_compat puts into a checkpoint of Lightning.
 
     Raises:
         InvalidCheckpointException: as ``check_content``.
@@ -71,13 +68,7 @@ def check_lightning_content(path: object, determined: Any) -> None:
     check_content(path, determined, counters, determined.get("continuation"))
 
 
-def _check_types(
-    path: object,
-    what: str,
-    found: Any,
-    types: Mapping[str, type | tuple[type, ...]],
-    needs: tuple[str, ...],
-) -> None:
+def _check(path: object, what: str, found: Any, types: _Types, needs: Iterable[str] = ()) -> None:
     if not isinstance(found, Mapping):
         raise _invalid(path, what, "a dict", found)
     if missing := [name for name in needs if name not in found]:
@@ -88,7 +79,9 @@ def _check_types(
     for name, expected in types.items():
         value = found.get(name)
         if value is not None and not isinstance(value, expected):
-            raise _invalid(path, f"{name} ({what})", _named(expected), value)
+            kinds = expected if isinstance(expected, tuple) else (expected,)
+            names = ["dict" if kind is Mapping else kind.__name__ for kind in kinds]
+            raise _invalid(path, f"{name} ({what})", " or ".join(names), value)
 
 
 def _invalid(path: object, what: str, expected: str, found: Any) -> InvalidCheckpointException:
@@ -96,8 +89,3 @@ def _invalid(path: object, what: str, expected: str, found: Any) -> InvalidCheck
         f"{path} cannot be gone on from: its {what} is {type(found).__name__} {found!r:.80}; "
         f"expected {expected}"
     )
-
-
-def _named(expected: type | tuple[type, ...]) -> str:
-    types = expected if isinstance(expected, tuple) else (expected,)
-    return " or ".join("dict" if one is Mapping else one.__name__ for one in types)

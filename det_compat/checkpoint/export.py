@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from det_compat.checkpoint.atomic import atomic_write
 from det_compat.checkpoint.files.torch_file import load_torch_file
-from det_compat.checkpoint.output import refuse_to_overwrite
+from det_compat.checkpoint.lightning import lightning_content
 from det_compat.checkpoint.reader import read_checkpoint
 from det_compat.checkpoint.weights import by_model, without_ddp_prefix
 from det_compat.errors import InvalidCheckpointException
+from det_compat.shared.durable_files import atomic_write, refuse_to_overwrite
 
 SUFFIXES = (".pt", ".safetensors")
 
@@ -76,22 +76,12 @@ def _models(source: Path, trust: bool) -> dict[int, dict[str, Any]]:
         state = read_checkpoint(source, trust=trust).state
         found = dict(enumerate(state["models_state_dict"]))
     else:
-        found = by_model(_lightning_weights(source, trust))
+        content = lightning_content(source, load_torch_file(source, trust=trust))
+        found = by_model(content["state_dict"])
     models = {index: without_ddp_prefix(model) for index, model in found.items() if model}
     if not models:
         raise InvalidCheckpointException(f"{source} has no weights: nothing to export")
     return models
-
-
-def _lightning_weights(source: Path, trust: bool) -> dict[str, Any]:
-    content = load_torch_file(source, trust=trust)
-    weights = content.get("state_dict") if isinstance(content, dict) else None
-    if not isinstance(weights, dict):
-        raise InvalidCheckpointException(
-            f"{source} is no Lightning checkpoint, which has a state_dict; of a Determined "
-            "checkpoint give the directory"
-        )
-    return weights
 
 
 def _plain(source: Path, model: dict[str, Any], save: Any) -> dict[str, Any]:

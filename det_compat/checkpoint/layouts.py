@@ -3,12 +3,14 @@
 ``READERS`` is the index: newest first, each a function from the content of one file to what it
 tells, under the names of ``Checkpoint``'s fields. Of what several files tell, the first counts; of
 the files with a ``state`` only the first that is there is read, as in Determined.
+``other_framework`` tells checkpoints that are of no PyTorchTrial.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from det_compat.errors import InvalidCheckpointException
@@ -24,7 +26,7 @@ class Reader:
     Attributes:
         file: its path in the directory.
         versions: which Determined wrote it.
-        read: what its content tells; empty if it is a file of that name of another version.
+        read: makes of its content what it tells; empty for a file of another version.
     """
 
     file: str
@@ -38,6 +40,18 @@ class Reader:
 
     def __str__(self) -> str:
         return f"{self.file} ({self.versions})"
+
+    def told(self, directory: Path, content: Any) -> dict[str, Any]:
+        """What the file's content tells of the checkpoint in ``directory``.
+
+        Raises:
+            InvalidCheckpointException: the content cannot be used; the message names the file.
+        """
+        try:
+            return self.read(content)
+        except InvalidCheckpointException as error:
+            message = f"{directory / self.file} cannot be used: {error}"
+            raise InvalidCheckpointException(message) from error
 
 
 def _state(content: Any) -> dict[str, Any]:
@@ -56,7 +70,8 @@ def _state(content: Any) -> dict[str, Any]:
     state = dict(content)
     for old, new in _SINGULAR.items():
         if old in state:
-            _refuse_both(state, old, new)
+            if new in state:
+                raise InvalidCheckpointException(f"it has both {old} and {new}: which one counts?")
             value = state.pop(old)
             state[new] = [] if value is None else [value]
         state.setdefault(new, [])
@@ -78,11 +93,6 @@ _SINGULAR = {
     "optimizer_state_dict": "optimizers_state_dict",
     "lr_scheduler": "lr_schedulers_state_dict",
 }
-
-
-def _refuse_both(state: Mapping[str, Any], old: str, new: str) -> None:
-    if new in state:
-        raise InvalidCheckpointException(f"it has both {old} and {new}: which one counts?")
 
 
 def _load_data(content: dict[str, Any]) -> dict[str, Any]:
@@ -177,3 +187,35 @@ READERS = (
     Reader("metadata.json", "downloaded by Determined 0.13 and later", _metadata_of_download),
     Reader("metadata.json", "Determined 0.12", _metadata_of_0_12),
 )
+
+_BY_FILE = {
+    "saved_model.pb": "a TensorFlow estimator or Keras (TensorFlow SavedModel)",
+    "determined-keras-model": "Keras",
+    "determined-keras-model.h5": "Keras",
+    "determined-keras-model-weights": "Keras",
+    "determined-keras-model-weights.index": "Keras",
+    "determined-keras-optimizer-weights.h5": "Keras",
+    "callback_state": "Keras",
+    "MLmodel": "PEDL in MLflow's format, which is a pickled program and no state",
+    "*/saved_model.pb": "a TensorFlow estimator (TensorFlow SavedModel)",
+    "det_state_dict_rank*.pth": "a DeepSpeedTrial",
+    "pytorch_model.bin": "Hugging Face's Trainer",
+    "model.safetensors": "Hugging Face's Trainer",
+}
+
+
+def other_framework(directory: Path, metadata: dict[str, Any] | None) -> str | None:
+    """The framework of a checkpoint without a PyTorchTrial's state, if that can be told.
+
+    Args:
+        directory: the checkpoint.
+        metadata: its ``metadata.json``, if there is one.
+    """
+    for pattern, framework in _BY_FILE.items():
+        if next(directory.glob(pattern), None) is not None:
+            return framework
+    said = metadata or {}
+    framework = str(said.get("framework") or "")
+    if framework.startswith("tensorflow") or "tensorflow_version" in said:
+        return f"TensorFlow or Keras ({framework or said['tensorflow_version']})"
+    return None

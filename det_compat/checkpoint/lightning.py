@@ -12,8 +12,11 @@ import torch
 
 from det_compat.checkpoint.reader import Checkpoint
 from det_compat.checkpoint.weights import without_ddp_prefix
+from det_compat.errors import InvalidCheckpointException
 from det_compat.shared.masking import without_secrets
+from det_compat.shared.nested import map_nested
 from det_compat.shared.plain_types import NotPlainError, to_plain
+from det_compat.shared.random_state import without_array
 
 logger = logging.getLogger("det_compat")
 
@@ -30,7 +33,11 @@ def to_lightning_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
     """
     counters = checkpoint.counters
     state = checkpoint.state
-    kept = {key: value for key, value in state.items() if key not in _KEPT_BY_LIGHTNING}
+    kept = {
+        key: without_array(value) if key == "rng_state" else value
+        for key, value in state.items()
+        if key not in _KEPT_BY_LIGHTNING
+    }
     return {
         "epoch": counters["epochs_trained"] or 0,
         "global_step": counters["batches_trained"] or 0,
@@ -40,7 +47,7 @@ def to_lightning_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
         "lr_schedulers": [],
         "hyper_parameters": _hyper_parameters(checkpoint),
         "determined": {
-            **dict(_plain(_with_plain_random_state(kept))),
+            **dict(_plain(kept)),
             "trial_state": dict(counters),
             "continuation": checkpoint.continuation,
         },
@@ -66,26 +73,29 @@ def _hyper_parameters(checkpoint: Checkpoint) -> dict[str, Any]:
 
 def in_torch_types(value: Any) -> Any:
     """``value`` with tensors and Python's numbers for what is NumPy's."""
-    if isinstance(value, torch.Tensor):
-        return value.detach()
+    return map_nested(value, _in_torch_types, keys=True)
+
+
+def _in_torch_types(value: Any, where: str) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):
         return torch.from_numpy(value.astype(value.dtype.newbyteorder("=")))
-    if isinstance(value, dict):
-        return {in_torch_types(key): in_torch_types(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)(map(in_torch_types, value))
-    return to_plain(value)
+    return to_plain(value, where)
 
 
-def _with_plain_random_state(state: dict[str, Any]) -> dict[str, Any]:
-    match state.get("rng_state"):
-        case {"np_rng_state": (kind, np.ndarray() | list() as keys, *rest)}:
-            numbers = torch.from_numpy(np.asarray(keys, dtype=np.int64))
-            random_state = {**state["rng_state"], "np_rng_state": (kind, numbers, *rest)}
-            return {**state, "rng_state": random_state}
-    return state
+def lightning_content(path: object, content: Any) -> dict[str, Any]:
+    """The content of a checkpoint file, if Lightning can have written it.
+
+    Raises:
+        InvalidCheckpointException: it has no ``state_dict``.
+    """
+    if isinstance(content, dict) and isinstance(content.get("state_dict"), dict):
+        return content
+    raise InvalidCheckpointException(
+        f"{path} is no Lightning checkpoint, which has a state_dict; of a Determined checkpoint "
+        "give the directory"
+    )
 
 
 def _plain(state: dict[Any, Any], where: str = "") -> Iterator[tuple[Any, Any]]:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from det_compat.checkpoint.files.plain_files import read_json, read_pickle
-from det_compat.checkpoint.layouts import COUNTERS, READERS, Reader
-from det_compat.checkpoint.other_frameworks import other_framework
+from det_compat.checkpoint.files.pickles import read_pickle
+from det_compat.checkpoint.layouts import COUNTERS, READERS, Reader, other_framework
 from det_compat.errors import CorruptCheckpointError, InvalidCheckpointException
 
 #: What det_compat writes beside the files of Determined, to go on exactly where it stopped.
 CONTINUATION = "det_compat_state.pth"
+
+
+def trusts_checkpoints() -> bool:
+    """Whether the environment says that checkpoints may run code when they are loaded.
+
+    This is for scripts whose calls have no argument ``trust``.
+    """
+    return os.environ.get("DET_COMPAT_TRUST_CHECKPOINTS") == "1"
 
 
 @dataclass(frozen=True)
@@ -115,14 +123,13 @@ def read_metadata(
     return CheckpointMetadata(**_fields(directory, readers, trust, None))
 
 
-def state_file(path: str | os.PathLike[str]) -> Path:
-    """The file of a checkpoint directory that has the models' weights.
+def state_reader(directory: Path) -> Reader:
+    """The reader of the file of a checkpoint directory that has the models' weights.
 
     Raises:
         InvalidCheckpointException: as ``read_checkpoint``.
     """
-    directory = Path(path)
-    return next(directory / reader.file for reader in _present(directory) if reader.has_state)
+    return next(reader for reader in _present(directory) if reader.has_state)
 
 
 def _present(directory: Path) -> list[Reader]:
@@ -156,34 +163,31 @@ def _fields(
     directory: Path, readers: list[Reader], trust: bool, load: Callable[[Path], Any] | None
 ) -> dict[str, Any]:
     """The fields of a checkpoint; the state only where ``load`` reads it."""
-    contents: dict[str, Any] = {}
     used: list[str] = []
     told: dict[str, Any] = {}
     for reader in readers:
-        found = _told_by(reader, directory, contents, trust, load)
+        found = {}
+        if load is not None or not reader.has_state:
+            content = _content(directory / reader.file, trust, load)
+            found = reader.told(directory, content)
         if found or reader.has_state:
             used.append(str(reader))
-        told = {**found, **_known(told)}
-    _check_types(directory, told)
-    counters = {"trial_id": 0, "last_ckpt": told.get("batches_trained") or 0}
-    counters |= {name: told[name] for name in COUNTERS if told.get(name) is not None}
-    names = ("determined_version", "framework", "format", *_OF_THE_TRIAL)
-    return {
-        "path": directory,
-        "layout": ", ".join(used),
-        **{name: told.get(name) for name in names},
-        "counters": {**_UNKNOWN, **counters},
-        **({"state": told["state"]} if "state" in told else {}),
-    }
-
-
-def _check_types(directory: Path, told: Mapping[str, Any]) -> None:
+        told |= {name: value for name, value in found.items() if told.get(name) is None}
     for name, expected in _TYPES.items():
         value = told.get(name)
         if value is not None and not isinstance(value, expected):
             raise InvalidCheckpointException(
                 f"{directory} has the {name} {value!r}; expected {expected.__name__}"
             )
+    counters = {"trial_id": 0, "last_ckpt": told.get("batches_trained") or 0}
+    counters |= {name: told[name] for name in COUNTERS if told.get(name) is not None}
+    return {
+        "path": directory,
+        "layout": ", ".join(used),
+        **{name: told.get(name) for name in _TYPES if name not in COUNTERS},
+        "counters": {**_UNKNOWN, **counters},
+        **({"state": told["state"]} if "state" in told else {}),
+    }
 
 
 _TYPES = {
@@ -196,36 +200,11 @@ _TYPES = {
     "trial_id": int,
     "batches_trained": int,
 }
-_OF_THE_TRIAL = ("hparams", "experiment_config", "trial_cls_spec")
 _UNKNOWN: dict[str, Any] = {
     **dict.fromkeys(COUNTERS, 0),
     "batches_trained": None,
     "epochs_trained": None,
 }
-
-
-def _known(told: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in told.items() if value is not None}
-
-
-def _told_by(
-    reader: Reader,
-    directory: Path,
-    contents: dict[str, Any],
-    trust: bool,
-    load: Callable[[Path], Any] | None,
-) -> dict[str, Any]:
-    file = directory / reader.file
-    if reader.has_state and load is None:
-        return {}
-    if reader.file not in contents:
-        contents[reader.file] = _content(file, trust, load)
-    try:
-        return reader.read(contents[reader.file])
-    except CorruptCheckpointError:
-        raise
-    except InvalidCheckpointException as error:
-        raise InvalidCheckpointException(f"{file} cannot be used: {error}") from error
 
 
 def _content(file: Path, trust: bool, load: Callable[[Path], Any] | None) -> Any:
@@ -235,3 +214,22 @@ def _content(file: Path, trust: bool, load: Callable[[Path], Any] | None) -> Any
         return read_pickle(file, trust=trust)
     assert load is not None
     return load(file)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file.
+
+    Raises:
+        CorruptCheckpointError: it is no JSON, is cut off, or holds something else.
+    """
+    try:
+        content = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise CorruptCheckpointError(
+            f"{path} is corrupt or cut off: it is no JSON ({error})"
+        ) from error
+    if not isinstance(content, dict):
+        raise CorruptCheckpointError(
+            f"{path} holds {type(content).__name__} where a JSON object is expected"
+        )
+    return content

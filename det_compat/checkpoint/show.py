@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from det_compat.checkpoint.files.outline import Shape, outline
-from det_compat.checkpoint.files.plain_files import read_pickle
+from det_compat.checkpoint.files.pickles import read_pickle
 from det_compat.checkpoint.files.torch_file import load_torch_file
 from det_compat.checkpoint.layouts import READERS
-from det_compat.checkpoint.reader import CONTINUATION, read_metadata, state_file
+from det_compat.checkpoint.lightning import lightning_content
+from det_compat.checkpoint.reader import CONTINUATION, read_metadata, state_reader
 from det_compat.checkpoint.weights import by_model, without_ddp_prefix
-from det_compat.errors import (
-    CorruptCheckpointError,
-    InvalidCheckpointException,
-    UnsafeCheckpointError,
-)
+from det_compat.errors import UnsafeCheckpointError
 from det_compat.shared.masking import without_secrets
 
-# Batch norm's; of a buffer of another name the file does not tell that it is no parameter.
+# These are batch norm's. A file does not tell that a tensor of another name is no parameter.
 _BUFFERS = ("running_mean", "running_var", "num_batches_tracked")
+_PICKLES = [reader.file for reader in READERS if reader.file.endswith(".pkl")]
+_UNKNOWN = "unknown"
 
 
 def describe(path: Path) -> dict[str, Any]:
@@ -39,10 +39,9 @@ def describe(path: Path) -> dict[str, Any]:
 
 
 def _directory(path: Path) -> dict[str, Any]:
-    weights = state_file(path)
-    tensors = [weights, *(path / name for name in [CONTINUATION] if (path / name).is_file())]
-    plain = [path / reader.file for reader in READERS if reader.file.endswith(".pkl")]
-    problems = dict(_problems(tensors, [file for file in plain if file.is_file()]))
+    weights = state_reader(path)
+    files = [path / name for name in (weights.file, CONTINUATION, *_PICKLES)]
+    problems = dict(_problems([file for file in files if file.is_file()]))
     metadata = read_metadata(path, without=set(problems))
     counters = metadata.counters
     return {
@@ -56,19 +55,14 @@ def _directory(path: Path) -> dict[str, Any]:
         "batches_trained": counters["batches_trained"],
         "epochs_trained": counters["epochs_trained"],
         "hparams": without_secrets(metadata.hparams),
-        **_of_state(_normalised(weights)),
+        **_of_state(weights.told(path, outline(path / weights.file))["state"]),
         **_safety(problems),
         "files": dict(_files(path)),
     }
 
 
 def _lightning_file(path: Path) -> dict[str, Any]:
-    content = outline(path)
-    if not isinstance(content, Mapping) or not isinstance(content.get("state_dict"), Mapping):
-        raise InvalidCheckpointException(
-            f"{path} is no Lightning checkpoint, which has a state_dict; of a Determined "
-            "checkpoint give the directory"
-        )
+    content = lightning_content(path, outline(path))
     arguments = _mapping(content.get("hyper_parameters"))
     determined = _mapping(content.get("determined"))
     counters = _mapping(determined.get("trial_state"))
@@ -87,33 +81,22 @@ def _lightning_file(path: Path) -> dict[str, Any]:
         "epochs_trained": _plain(counters.get("epochs_trained", content.get("epoch"))),
         "hparams": without_secrets(_plain(arguments.get("hparams", dict(arguments) or None))),
         **_of_state(state),
-        **_safety(dict(_problems([path], []))),
+        **_safety(dict(_problems([path]))),
         "files": {path.name: path.stat().st_size},
     }
 
 
-def _problems(tensors: list[Path], plain: list[Path]) -> Iterator[tuple[str, list[str]]]:
-    """What keeps each file from being loaded."""
-    for file in [*tensors, *plain]:
+def _problems(files: list[Path]) -> Iterator[tuple[str, list[str]]]:
+    """What keeps each file from being loaded without trust."""
+    for file in files:
         try:
-            load_torch_file(file, mmap=True) if file in tensors else read_pickle(file)
+            read_pickle(file) if file.name in _PICKLES else load_torch_file(file, mmap=True)
         except UnsafeCheckpointError as error:
             yield file.name, error.asked or [error.reason]
 
 
 def _safety(problems: dict[str, list[str]]) -> dict[str, Any]:
     return {"safe": not problems, "asks_for": problems}
-
-
-def _normalised(weights: Path) -> dict[str, Any]:
-    reader = next(reader for reader in READERS if weights.as_posix().endswith(reader.file))
-    try:
-        state: dict[str, Any] = reader.read(outline(weights))["state"]
-    except CorruptCheckpointError:
-        raise
-    except InvalidCheckpointException as error:
-        raise InvalidCheckpointException(f"{weights} cannot be used: {error}") from error
-    return state
 
 
 def _of_state(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,3 +143,52 @@ def _files(directory: Path) -> Iterator[tuple[str, int]]:
     for entry in sorted(directory.rglob("*")):
         if entry.is_file():
             yield entry.relative_to(directory).as_posix(), entry.stat().st_size
+
+
+def as_text(description: dict[str, Any]) -> str:
+    """What ``describe`` tells, a fact a line."""
+    return "\n".join(_lines(description))
+
+
+def _lines(description: dict[str, Any]) -> Iterator[str]:
+    yield str(description["path"])
+    for title, value in _facts(description):
+        yield f"  {title + ':':<18} {value}"
+    yield "  models:"
+    for index, model in enumerate(description["models"]):
+        yield f"    {index}: {model['parameters']:,} parameters in {model['tensors']} tensors"
+    yield "  files:"
+    for name, size in description["files"].items():
+        yield f"    {name} ({size:,} bytes)"
+    yield from _shown_safety(description)
+
+
+def _facts(description: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    yield "layout", description["layout"]
+    if "determined_version" in description:
+        yield "Determined", description["determined_version"] or _UNKNOWN
+        yield "framework", description["framework"] or _UNKNOWN
+    yield "trial", description["trial"] or _UNKNOWN
+    yield "batches trained", _count(description["batches_trained"])
+    yield "epochs trained", _count(description["epochs_trained"])
+    yield "hparams", json.dumps(description["hparams"])
+    yield "optimizers", "; ".join(map(_shown_optimizer, description["optimizers"])) or "none"
+    yield "LR schedulers", description["lr_schedulers"]
+    yield "callbacks", ", ".join(description["callbacks"]) or "none"
+
+
+def _count(value: Any) -> Any:
+    return _UNKNOWN if value is None else value
+
+
+def _shown_optimizer(optimizer: dict[str, Any]) -> str:
+    return f"{optimizer['groups']} groups, lr {', '.join(map(str, optimizer['lr']))}"
+
+
+def _shown_safety(description: dict[str, Any]) -> Iterator[str]:
+    if description["safe"]:
+        yield "  safe to load: yes"
+        return
+    yield "  safe to load: NO, not without --trust (trust=True), which lets these be run:"
+    for name, asked in description["asks_for"].items():
+        yield f"    {name}: {', '.join(asked)}"

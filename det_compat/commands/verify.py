@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from det_compat.shared.importing import class_in_file
 
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -57,20 +58,6 @@ def _command(args: argparse.Namespace) -> int:
     verdict = verify(pair, batches=args.batches, seed=args.seed)
     print(verdict)
     return 0 if verdict.is_identical else 1
-
-
-def class_in_file(text: str) -> tuple[Path, str]:
-    """The file and the class of ``FILE.py:Class``.
-
-    Raises:
-        ValueError: it is written otherwise, or there is no such file.
-    """
-    file, colon, name = text.rpartition(":")
-    if not colon or not name.isidentifier():
-        raise ValueError(f"expected FILE.py:Class, got {text!r}")
-    if not Path(file).is_file():
-        raise ValueError(f"there is no file {file}")
-    return Path(file), name
 
 
 def parsed_hparams(text: str | None) -> dict[str, Any] | None:

@@ -1,8 +1,11 @@
-"""Where checkpoints lie."""
+"""Where checkpoints lie, and which of them are complete."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import datetime
+import json
 import logging
 import os
 import sys
@@ -11,17 +14,43 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from det_compat.core.checkpoint_metadata import (
-    CompleteCheckpoint,
-    metadata_text,
-    read_metadata,
-)
-from det_compat.core.local_storage import LocalStorage, is_unfinished
-from det_compat.core.remote_storage import RemoteStorage, is_url, local_path
-from det_compat.core.write_failures import named_write_failures
+from det_compat.core.storage.local import LocalStorage, is_unfinished
+from det_compat.core.storage.remote import RemoteStorage, is_url, local_path
+from det_compat.core.storage.write_failures import named_write_failures
 from det_compat.errors import CorruptCheckpointError, UnfinishedCheckpointError
 
 logger = logging.getLogger("determined.core")
+
+_Storage = LocalStorage | RemoteStorage
+
+
+@dataclasses.dataclass(frozen=True)
+class CompleteCheckpoint:
+    """A checkpoint that was written to its end.
+
+    Args:
+        uuid: its name.
+        metadata: the content of its ``metadata.json``.
+    """
+
+    uuid: str
+    metadata: dict[str, Any] = dataclasses.field(hash=False)
+
+    @property
+    def steps_completed(self) -> int | None:
+        """The batches trained, None if its metadata does not say."""
+        steps = self.metadata.get("steps_completed")
+        return steps if isinstance(steps, int) and not isinstance(steps, bool) else None
+
+    @property
+    def saved_at(self) -> str:
+        """When it was saved, in ISO 8601 and UTC; empty if its metadata does not say."""
+        saved_at = self.metadata.get("saved_at")
+        return saved_at if isinstance(saved_at, str) else ""
+
+    def age(self) -> tuple[int, str]:
+        """What checkpoints are ordered by, oldest first."""
+        return (-1 if self.steps_completed is None else self.steps_completed, self.saved_at)
 
 
 class CheckpointContext:
@@ -51,7 +80,7 @@ class CheckpointContext:
         self._options = dict(storage_options or {})
         given = os.fspath(base_path) if base_path is not None else str(_default_base_path())
         self.base_path: Path | str
-        self._storage: LocalStorage | RemoteStorage
+        self._storage: _Storage
         if directory := _directory(given):
             if self._options:
                 raise ValueError(f"storage_options are for URLs; {given!r} is a directory")
@@ -80,7 +109,7 @@ class CheckpointContext:
                 possible, and the earlier ones are kept.
         """
         storage_id = str(uuid.uuid4())
-        location = self._storage.location(storage_id)
+        location = self.location(storage_id)
         try:
             with named_write_failures(location, self._previous):
                 path = self._storage.begin(storage_id)
@@ -132,20 +161,25 @@ class CheckpointContext:
 
         Those whose ``metadata.json`` cannot be read are left out, and named in a warning.
         """
-        found = [self._checkpoint(name) for name in self._storage.names() if _is_uuid(name)]
+        found = [self.complete(name) for name in self._storage.names() if _is_uuid(name)]
         return sorted(filter(None, found), key=CompleteCheckpoint.age)
 
     def latest(self) -> CompleteCheckpoint | None:
         """The complete checkpoint after most batches, of these the last saved; None without any."""
         return next(reversed(self.list()), None)
 
-    def _checkpoint(self, storage_id: str) -> CompleteCheckpoint | None:
+    def complete(self, storage_id: str) -> CompleteCheckpoint | None:
+        """The checkpoint of a UUID, None if it is not complete or its metadata cannot be read."""
         try:
             metadata = read_metadata(self._storage, storage_id)
         except (CorruptCheckpointError, IsADirectoryError, PermissionError) as error:
             logger.warning(f"{error}; it is left out")
             return None
         return None if metadata is None else CompleteCheckpoint(storage_id, metadata)
+
+    def location(self, storage_id: str) -> str:
+        """The path or URL at which a checkpoint is or would be."""
+        return self._storage.location(storage_id)
 
     def unfinished(self) -> Sequence[str]:
         """The UUIDs of what interrupted runs have left, and of what is being written right now."""
@@ -165,12 +199,40 @@ class CheckpointContext:
         if not _is_uuid(storage_id):
             raise ValueError(f"checkpoints are deleted by their UUID, got {storage_id!r}")
         if not self._storage.exists(storage_id):
-            raise FileNotFoundError(f"found no checkpoint {self._storage.location(storage_id)}")
+            raise FileNotFoundError(f"found no checkpoint {self.location(storage_id)}")
         self._storage.delete(storage_id)
-        logger.info(f"deleted checkpoint {self._storage.location(storage_id)}")
+        logger.info(f"deleted checkpoint {self.location(storage_id)}")
 
 
-def _complete(storage: LocalStorage | RemoteStorage, storage_id: str, looked_at: str) -> Path:
+def read_metadata(storage: _Storage, storage_id: str) -> dict[str, Any] | None:
+    """The content of a checkpoint's ``metadata.json``, None if there is none.
+
+    Raises:
+        CorruptCheckpointError: it is no JSON object.
+    """
+    content = storage.metadata(storage_id)
+    if content is None:
+        return None
+    try:
+        metadata = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise CorruptCheckpointError(
+            f"{storage.location(storage_id)} is corrupt: its metadata.json is no JSON ({error})"
+        ) from error
+    if not isinstance(metadata, dict):
+        raise CorruptCheckpointError(
+            f"{storage.location(storage_id)} is corrupt: its metadata.json has no JSON object"
+        )
+    return metadata
+
+
+def metadata_text(metadata: dict[str, Any]) -> str:
+    """The content of a ``metadata.json``; ``saved_at`` is added, unless it is there."""
+    now = datetime.datetime.now(datetime.timezone.utc)
+    return json.dumps({"saved_at": now.isoformat(timespec="microseconds"), **metadata}, indent=2)
+
+
+def _complete(storage: _Storage, storage_id: str, looked_at: str) -> Path:
     """The directory of a complete checkpoint; ``looked_at`` begins what is said if none is."""
     if read_metadata(storage, storage_id) is not None:
         return storage.fetch(storage_id)

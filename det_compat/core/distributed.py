@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
@@ -12,6 +13,16 @@ import torch.distributed as dist
 T = TypeVar("T")
 
 _groups_made = itertools.count()
+
+# The variable of torchrun's environment for each number of a DistributedContext.
+_TORCHRUN = {
+    "rank": "RANK",
+    "size": "WORLD_SIZE",
+    "local_rank": "LOCAL_RANK",
+    "local_size": "LOCAL_WORLD_SIZE",
+    "cross_rank": "GROUP_RANK",
+    "cross_size": "GROUP_WORLD_SIZE",
+}
 
 
 class DistributedContext:
@@ -59,33 +70,17 @@ class DistributedContext:
         Raises:
             RuntimeError: a variable of torchrun's is missing.
         """
-        names = (
-            "RANK",
-            "WORLD_SIZE",
-            "LOCAL_RANK",
-            "LOCAL_WORLD_SIZE",
-            "GROUP_RANK",
-            "GROUP_WORLD_SIZE",
-        )
-        missing = [name for name in names if name not in os.environ]
+        missing = [name for name in _TORCHRUN.values() if name not in os.environ]
         if missing:
             raise RuntimeError(
                 f"DistributedContext.from_torch_distributed() needs the environment of torchrun, "
                 f"but {', '.join(missing)} is not set. Start the script with "
                 "`torchrun --nproc_per_node=N --no-python det-compat run SCRIPT`."
             )
-        rank, size, local_rank, local_size, cross_rank, cross_size = (
-            int(os.environ[name]) for name in names
-        )
-        return cls(
-            rank=rank,
-            size=size,
-            local_rank=local_rank,
-            local_size=local_size,
-            cross_rank=cross_rank,
-            cross_size=cross_size,
-            chief_ip=chief_ip,
-        )
+        ranks: dict[str, Any] = {
+            name: int(os.environ[variable]) for name, variable in _TORCHRUN.items()
+        }
+        return cls(**ranks, chief_ip=chief_ip)
 
     @classmethod
     def from_horovod(cls, hvd: Any, chief_ip: str | None = None) -> DistributedContext:
@@ -130,38 +125,19 @@ class DistributedContext:
 
     def allgather(self, stuff: Any) -> list[Any]:
         """A list of every rank's ``stuff``, on every rank."""
-        if self.size < 2:
-            return [stuff]
-        everything: list[Any] = [None] * self.size
-        dist.all_gather_object(everything, stuff, group=self.cpu_group())
-        everything[self.rank] = stuff
-        return everything
+        return _gathered(stuff, self.rank, self.size, self.cpu_group)
 
     def allgather_local(self, stuff: Any) -> list[Any]:
         """As ``allgather``, among the processes of this machine."""
-        if self.local_size < 2:
-            return [stuff]
-        everything: list[Any] = [None] * self.local_size
-        dist.all_gather_object(everything, stuff, group=self._machine())
-        everything[self.local_rank] = stuff
-        return everything
+        return _gathered(stuff, self.local_rank, self.local_size, self._machine)
 
     def broadcast(self, stuff: T) -> T:
         """The chief's ``stuff``, on every rank."""
-        if self.size < 2:
-            return stuff
-        box = [stuff]
-        dist.broadcast_object_list(box, src=0, group=self.cpu_group())
-        return stuff if self.rank == 0 else box[0]
+        return _broadcast(stuff, self.rank, self.rank, self.size, self.cpu_group)
 
     def broadcast_local(self, stuff: Any = None) -> Any:
         """As ``broadcast``, from the first process of this machine to the others on it."""
-        if self.local_size < 2:
-            return stuff
-        box = [stuff]
-        source = self.rank - self.local_rank
-        dist.broadcast_object_list(box, src=source, group=self._machine())
-        return stuff if self.local_rank == 0 else box[0]
+        return _broadcast(stuff, self.rank, self.local_rank, self.local_size, self._machine)
 
     def close(self) -> None:
         """Give up the process groups; the default one only if this context made it."""
@@ -198,8 +174,27 @@ class DistributedContext:
         return list(range(first, first + self.local_size))
 
 
+def _gathered(stuff: Any, rank: int, size: int, group: Callable[[], Any]) -> list[Any]:
+    """The objects of all ``size`` members of a group, of which this one is ``rank``."""
+    if size < 2:
+        return [stuff]
+    everything: list[Any] = [None] * size
+    dist.all_gather_object(everything, stuff, group=group())
+    everything[rank] = stuff
+    return everything
+
+
+def _broadcast(stuff: T, global_rank: int, rank: int, size: int, group: Callable[[], Any]) -> T:
+    """The object of the first member of a group, of which this one is ``rank``."""
+    if size < 2:
+        return stuff
+    box = [stuff]
+    dist.broadcast_object_list(box, src=global_rank - rank, group=group())
+    return stuff if rank == 0 else box[0]
+
+
 def _make_process_group() -> None:
-    # not in every build of torch
+    # These modules are not in every build of torch.
     from torch.distributed.distributed_c10d import PrefixStore
     from torch.distributed.rendezvous import rendezvous
 

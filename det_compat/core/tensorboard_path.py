@@ -16,7 +16,7 @@ _shared_runs = itertools.count()
 
 def new_tensorboard_path() -> Path:
     """A directory under ``./runs`` for a run that starts now; nothing is created yet."""
-    # microseconds, because a script may start several runs in a second
+    # The name has microseconds, because a script may start several runs in a second.
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S-%f")
     return Path("runs") / f"{stamp}-{socket.gethostname()}-{os.getpid()}"
 

@@ -10,8 +10,7 @@ from typing import Any
 from det_compat.config.loading import from_mapping
 from det_compat.config.problems import Problems
 from det_compat.config.storage import CheckpointStorage, parse_storage
-from det_compat.core.checkpoint import CheckpointContext
-from det_compat.core.checkpoint_metadata import CompleteCheckpoint
+from det_compat.core.checkpoint import CheckpointContext, CompleteCheckpoint
 from det_compat.fit.errors import FitError
 from det_compat.fit.run_folder import RunFolder
 from det_compat.script.task import Task
@@ -43,12 +42,8 @@ class RunCheckpoints(CheckpointContext):
     def latest_of_run(self) -> CompleteCheckpoint | None:
         """The run's own complete checkpoint after most batches; None without any."""
         names = self._names.read_text("utf-8").split() if self._names.exists() else []
-        complete = [found for name in names if (found := self._checkpoint(name)) is not None]
+        complete = [found for name in names if (found := self.complete(name)) is not None]
         return max(complete, key=CompleteCheckpoint.age, default=None)
-
-    def location(self, uuid: str) -> str:
-        """The path or URL of a checkpoint."""
-        return self._storage.location(uuid)
 
 
 def checkpoints_of(storage: CheckpointStorage, folder: RunFolder) -> RunCheckpoints:

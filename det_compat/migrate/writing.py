@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from det_compat.checkpoint.atomic import atomic_write
 from det_compat.migrate.results import Migration
+from det_compat.shared.durable_files import atomic_write
 
 
 def refusals(migration: Migration) -> list[tuple[Path, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 import warnings
 from typing import Any
@@ -17,6 +16,7 @@ from det_compat.errors import InvalidCheckpointException
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.engine import engine
 from det_compat.pytorch.trial import PyTorchTrial
+from det_compat.shared.importing import imported
 
 logger = logging.getLogger("determined.pytorch")
 
@@ -127,18 +127,14 @@ def _import_trial_class(checkpoint: Checkpoint) -> type[PyTorchTrial]:
             "the class as trial_class"
         )
     logger.warning(f"importing the trial class {spec} runs code of the checkpoint, from {code}")
-    module_name, _, qualname = spec.partition(":")
     try:
         with import_from_path(code):
-            found: Any = importlib.import_module(module_name)
-            for part in qualname.split("."):
-                found = getattr(found, part)
+            trial_class: type[PyTorchTrial] = imported(spec)
     except Exception as error:
         raise ValueError(
             f"cannot import the trial class {spec} from {code}; pass it as trial_class"
             f"{_hint(error)}"
         ) from error
-    trial_class: type[PyTorchTrial] = found
     return trial_class
 
 

@@ -7,7 +7,7 @@ import sys
 
 from det_compat.config.hyperparameters import batch_size
 from det_compat.config.lengths import Unit, parse_length
-from det_compat.core.checkpoint_policy import CHECKPOINT_POLICIES
+from det_compat.core.retention import CHECKPOINT_POLICIES
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.engine import FitArguments, engine
 from det_compat.pytorch.train_unit import Batch, Epoch, TrainUnit

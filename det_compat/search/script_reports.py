@@ -30,7 +30,7 @@ class SearchedTrainContext(TrainContext):
         Raises:
             SystemExit: the search has stopped the trial, or has ended.
         """
-        plain = {str(name): _plain(value) for name, value in metrics.items()}
+        plain = {str(name): as_number(value) for name, value in metrics.items()}
         self._send({"batches": batches, "metrics": plain, "checkpoint": checkpoint})
         if not self._file.readline():
             raise SystemExit("the search has stopped the trial")
@@ -48,6 +48,6 @@ class SearchedTrainContext(TrainContext):
             raise SystemExit("the search has ended") from None
 
 
-def _plain(value: Any) -> Any:
-    """A NumPy scalar or array of one number as a number."""
+def as_number(value: Any) -> Any:
+    """The number in a NumPy scalar or an array of one number; other values as they are."""
     return value.item() if getattr(value, "size", None) == 1 else value

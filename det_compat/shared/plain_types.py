@@ -16,13 +16,7 @@ import torch
 _TAG = "det_compat.type"
 _ATOMS = (type(None), bool, int, float, complex, str, bytes)
 _DICTS = (collections.OrderedDict, collections.Counter)
-_FACTORIES: dict[str, Callable[[], Any]] = {
-    "int": int,
-    "float": float,
-    "list": list,
-    "dict": dict,
-    "set": set,
-}
+_FACTORIES: dict[str, type[Any]] = {kind.__name__: kind for kind in (int, float, list, dict, set)}
 
 
 class NotPlainError(TypeError):

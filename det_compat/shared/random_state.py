@@ -15,6 +15,19 @@ from typing import Any
 RandomState = dict[str, Any]
 
 
+def set_seed(seed: int) -> None:
+    """Seed all of them, and torch's on every GPU, as Determined 0.38.1 seeded every rank.
+
+    NumPy takes 32 bits of the seed.
+    """
+    import numpy as np
+    import torch
+
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
 def random_state() -> RandomState:
     """The states of those generators whose library is imported, by the library's name."""
     state: RandomState = {"python": random.getstate()}
@@ -26,22 +39,34 @@ def random_state() -> RandomState:
 
 
 def set_random_state(state: RandomState) -> None:
-    """Put back what ``random_state`` returned."""
-    random.setstate(state["python"])
+    """Put back what ``random_state`` returned, or what a file has kept of it.
+
+    Files have lists for tuples, and a list or a tensor for NumPy's array.
+    """
+    version, internal, gauss = state["python"]
+    random.setstate((version, tuple(internal), gauss))
     if "numpy" in state:
-        sys.modules["numpy"].random.set_state(state["numpy"])
+        numpy = sys.modules["numpy"]
+        kind, words, *rest = state["numpy"]
+        numpy.random.set_state((kind, numpy.asarray(words).astype(numpy.uint32), *rest))
     if "torch" in state:
         sys.modules["torch"].random.set_rng_state(state["torch"])
 
 
-def set_seed(seed: int) -> None:
-    """Seed all of them, and torch's on every GPU, as Determined 0.38.1 seeded every rank."""
+def without_array(rng_state: Any, *, as_list: bool = False) -> Any:
+    """``rng_state`` of a checkpoint with a tensor of integers, or a list, for NumPy's array.
+
+    ``torch.load(weights_only=True)`` takes that as it is. What has another form is returned.
+    """
     import numpy as np
     import torch
 
-    random.seed(seed)
-    np.random.seed(seed)
-    torch.manual_seed(seed)
+    match rng_state:
+        case {"np_rng_state": (kind, np.ndarray() | list() as words, *rest)}:
+            numbers = np.asarray(words, dtype=np.int64)
+            plain = numbers.tolist() if as_list else torch.from_numpy(numbers)
+            return {**rng_state, "np_rng_state": (kind, plain, *rest)}
+    return rng_state
 
 
 @contextlib.contextmanager

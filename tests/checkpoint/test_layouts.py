@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from det_compat.checkpoint.layouts import COUNTERS, READERS, Reader
+from det_compat.checkpoint import read_checkpoint
+from det_compat.checkpoint.layouts import COUNTERS, READERS, Reader, other_framework
 from det_compat.errors import InvalidCheckpointException
-from tests.checkpoint.makers import CONFIG, TRIAL_STATE, singular, state
+from tests.checkpoint.makers import CONFIG, TRIAL_STATE, as_json, singular, state
 
 
 def reader(file: str, versions: str) -> Reader:
@@ -112,3 +114,36 @@ def test_metadata_is_read_by_one_reader() -> None:
 def test_checkpoints_of_other_trials_are_refused_by_name() -> None:
     with pytest.raises(InvalidCheckpointException, match="of a DeepSpeedTrial"):
         told("load_data.json", "0.38.1", {"trial_type": "DeepSpeedTrial"})
+
+
+@pytest.mark.parametrize(
+    ("file", "framework"),
+    [
+        ("saved_model.pb", "SavedModel"),
+        ("1600/saved_model.pb", "SavedModel"),
+        ("determined-keras-model.h5", "Keras"),
+        ("determined-keras-model-weights.index", "Keras"),
+        ("det_state_dict_rank0.pth", "DeepSpeedTrial"),
+        ("MLmodel", "MLflow"),
+        ("pytorch_model.bin", "Hugging Face"),
+    ],
+)
+def test_told_by_a_file(tmp_path: Path, file: str, framework: str) -> None:
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).touch()
+    with pytest.raises(InvalidCheckpointException, match=framework):
+        read_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "metadata", [{"framework": "tensorflow-2.4.1"}, {"tensorflow_version": "1.15"}]
+)
+def test_told_by_metadata(tmp_path: Path, metadata: dict[str, str]) -> None:
+    as_json(metadata, tmp_path / "metadata.json")
+    with pytest.raises(InvalidCheckpointException, match=r"TensorFlow or Keras \(.*\d"):
+        read_checkpoint(tmp_path)
+
+
+def test_nothing_is_told_of_what_is_unknown(tmp_path: Path) -> None:
+    assert other_framework(tmp_path, None) is None
+    assert other_framework(tmp_path, {"framework": "torch-1.4"}) is None

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from det_compat.checkpoint import Checkpoint, read_checkpoint, read_metadata
-from det_compat.checkpoint.reader import state_file
+from det_compat.checkpoint.reader import read_json, state_reader
 from det_compat.errors import (
     CorruptCheckpointError,
     InvalidCheckpointException,
@@ -68,7 +68,7 @@ def test_older_places(tmp_path: Path, file: str, legacy: bool) -> None:
     save(singular(3.0), tmp_path / file, legacy=legacy)
     found = read_checkpoint(tmp_path)
     assert weight(found) == 3 and file in found.layout
-    assert state_file(tmp_path) == tmp_path / file
+    assert state_reader(tmp_path).file == file
 
 
 def test_the_newest_place_counts(tmp_path: Path) -> None:
@@ -218,3 +218,16 @@ def test_values_of_other_types_are_told(tmp_path: Path, name: str, content: Any)
     as_json(content, tmp_path / name)
     with pytest.raises(InvalidCheckpointException, match="expected"):
         read_checkpoint(tmp_path)
+
+
+def test_json(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"a": [1, null]}')
+    assert read_json(tmp_path / "a.json") == {"a": [1, None]}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", "null", '{"a": "\udcff"}', "[" * 100_000])
+def test_json_that_is_corrupt(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "a.json"
+    file.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(CorruptCheckpointError, match=r"a\.json"):
+        read_json(file)

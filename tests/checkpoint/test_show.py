@@ -10,8 +10,7 @@ import torch
 from torch import nn
 
 from det_compat.checkpoint import read_checkpoint, to_lightning_checkpoint
-from det_compat.checkpoint.show import describe
-from det_compat.checkpoint.text import as_text
+from det_compat.checkpoint.show import as_text, describe
 from det_compat.errors import CorruptCheckpointError, InvalidCheckpointException
 from tests.checkpoint.makers import (
     REAL,

@@ -16,8 +16,7 @@ from pathlib import Path
 import torch
 
 from det_compat.core import CheckpointContext
-from det_compat.core.retained_checkpoints import RetainedCheckpoints
-from det_compat.core.retention import RetentionPolicy
+from det_compat.core.retention import RetainedCheckpoints, RetentionPolicy
 from det_compat.errors import UnfinishedCheckpointError
 from tests.core import disk_filesystem
 

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from det_compat.checkpoint.files.pickle_globals import UNREADABLE
+from det_compat.checkpoint.files.pickles import UNLOADABLE
 from det_compat.errors import CorruptCheckpointError
 
-_GARBAGE = (pickle.PickleError, EOFError, LookupError, TypeError, AttributeError, *UNREADABLE)
-_LEGACY_OBJECT = 3  # behind magic number, protocol and system
+# Before it come the magic number, the protocol and the system.
+_LEGACY_OBJECT = 3
 
 
 class Shape(tuple[int, ...]):
@@ -68,7 +68,7 @@ def outline(path: Path) -> Any:
     try:
         with path.open("rb") as file:
             return _outline(iter(pickles(file)))
-    except _GARBAGE as error:
+    except UNLOADABLE as error:
         raise CorruptCheckpointError(f"{path} is corrupt or cut off: {error}") from error
 
 
@@ -76,7 +76,7 @@ def _outline(parts: Iterator[BinaryIO]) -> Any:
     content = _Outliner(next(parts)).load()
     if not isinstance(content, int):
         return content
-    # the magic number of torch before 1.6
+    # It is the magic number of torch before 1.6.
     for _ in range(_LEGACY_OBJECT):
         content = _Outliner(next(parts)).load()
     return content
@@ -87,7 +87,7 @@ class _Outliner(pickle.Unpickler):
         return _MADE.get((module, name), Opaque)
 
     def persistent_load(self, pid: Any) -> Any:
-        # torch before 1.6 wrote modules' classes with their sources, all else is a storage
+        # torch before 1.6 wrote modules' classes with their sources; all else is a storage.
         return pid[1] if isinstance(pid, tuple) and pid[:1] == ("module",) else Opaque()
 
 

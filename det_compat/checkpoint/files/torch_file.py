@@ -15,15 +15,15 @@ from typing import Any, BinaryIO
 
 import torch
 
-from det_compat.checkpoint.files.harmless import allowed, without_stand_ins
-from det_compat.checkpoint.files.pickle_globals import UNREADABLE, Global, globals_in_pickle
+from det_compat.checkpoint.files.pickles import UNREADABLE, Global, globals_in_pickle
+from det_compat.checkpoint.files.safe_globals import allowed, without_substitutes
 from det_compat.errors import (
     CorruptCheckpointError,
     InvalidCheckpointException,
     UnsafeCheckpointError,
 )
 
-# What the unpicklers raise on garbage. An error of the operating system is not among them.
+# The unpicklers raise these on garbage. An error of the operating system is not among them.
 _GARBAGE = (
     ArithmeticError,
     AssertionError,
@@ -38,11 +38,13 @@ _GARBAGE = (
     pickle.PickleError,
     struct.error,
 )
-_LEGACY_PICKLES = 5  # magic number, protocol, system, the object, the storages' keys
+_Path = str | os.PathLike[str]
+# They are the magic number, the protocol, the system, the object and the keys of the storages.
+_LEGACY_PICKLES = 5
 
 
 def load_torch_file(
-    path: str | os.PathLike[str],
+    path: _Path,
     *,
     trust: bool = False,
     map_location: Any = "cpu",
@@ -69,12 +71,11 @@ def load_torch_file(
     """
     if file is None:
         with open(path, "rb") as opened:
-            return load_torch_file(
-                path, trust=trust, map_location=map_location, file=opened, **torch_load_kwargs
-            )
+            given = {"trust": trust, "map_location": map_location, **torch_load_kwargs}
+            return load_torch_file(path, file=opened, **given)
     trust |= torch_load_kwargs.pop("weights_only", True) is False
     if torch_load_kwargs.get("mmap") and not zipfile.is_zipfile(file):
-        del torch_load_kwargs["mmap"]  # older files cannot be mapped
+        del torch_load_kwargs["mmap"]  # Files of the older form cannot be mapped.
     if not trust:
         _refuse_other_archives(path, file)
     _refuse_changed_entries(path, file)
@@ -82,28 +83,26 @@ def load_torch_file(
         return _load(path, file, map_location, trust, torch_load_kwargs)
     except (*_GARBAGE, OSError) as error:
         if isinstance(error, OSError) and error.errno != errno.EINVAL:
-            raise  # but a seek to before the start, in a file that is cut off
+            raise  # EINVAL is a seek to before the start, in a file that is cut off.
         changed = map_location != "cpu" or bool(torch_load_kwargs)
         if not trust and changed and _loads(path, file):
-            raise  # the arguments are what it does not load with
+            raise  # It loads without the arguments, so they are wrong.
         raise _explained(path, file, error, trust) from error
 
 
-def _load(
-    path: str | os.PathLike[str], file: BinaryIO, map_location: Any, trust: bool, more: Any
-) -> Any:
+def _load(path: _Path, file: BinaryIO, map_location: Any, trust: bool, more: Any) -> Any:
     file.seek(0)
     source: Any = os.fspath(path) if more.get("mmap") else file
     kwargs = {"map_location": map_location, "weights_only": not trust, **more}
     if trust:
         return torch.load(source, **kwargs)
     with allowed(), warnings.catch_warnings():
-        # a file of another protocol is read or refused; neither needs a warning
+        # A file of another protocol is read or refused; neither needs a warning.
         warnings.filterwarnings("ignore", "Detected pickle protocol", UserWarning)
-        return without_stand_ins(torch.load(source, **kwargs))
+        return without_substitutes(torch.load(source, **kwargs))
 
 
-def _loads(path: str | os.PathLike[str], file: BinaryIO) -> bool:
+def _loads(path: _Path, file: BinaryIO) -> bool:
     try:
         _load(path, file, "cpu", False, {})
     except (*_GARBAGE, OSError):
@@ -111,7 +110,7 @@ def _loads(path: str | os.PathLike[str], file: BinaryIO) -> bool:
     return True
 
 
-def _refuse_other_archives(path: str | os.PathLike[str], file: BinaryIO) -> None:
+def _refuse_other_archives(path: _Path, file: BinaryIO) -> None:
     """Refuse what torch before 2.6 loads in other ways, past ``weights_only``."""
     if _is_tar(file):
         raise InvalidCheckpointException(
@@ -124,7 +123,7 @@ def _refuse_other_archives(path: str | os.PathLike[str], file: BinaryIO) -> None
         )
 
 
-def _refuse_changed_entries(path: str | os.PathLike[str], file: BinaryIO) -> None:
+def _refuse_changed_entries(path: _Path, file: BinaryIO) -> None:
     """Refuse an archive some of whose entries are not what their checksums say.
 
     Where all differ, torch was told to write none.
@@ -134,7 +133,7 @@ def _refuse_changed_entries(path: str | os.PathLike[str], file: BinaryIO) -> Non
             entries = [info for info in archive.infolist() if info.file_size]
             changed = [info.filename for info in entries if not _is_intact(archive, info)]
     except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError):
-        return  # an older form, or garbage, which is told below
+        return  # It is of the older form, or garbage, which is told below.
     if changed and len(changed) < len(entries):
         raise CorruptCheckpointError(
             f"{path} is damaged: the checksum of {changed[0]} in it is that of other content"
@@ -168,30 +167,25 @@ def _zip_names(file: BinaryIO) -> list[str]:
         return []
 
 
-def _explained(
-    path: str | os.PathLike[str], file: BinaryIO, error: Exception, trust: bool
-) -> Exception:
+def _explained(path: _Path, file: BinaryIO, error: Exception, trust: bool) -> Exception:
     if trust and isinstance(error, (ImportError, AttributeError)):
         return InvalidCheckpointException(
             f"{path} needs code that cannot be imported here: {error}"
         )
+    corrupt = CorruptCheckpointError(
+        f"{path} is corrupt or cut off, or was not written by torch.save: {_said(error)}"
+    )
+    if trust:
+        return corrupt
     try:
         asked = unsafe_globals(file)
     except UNREADABLE:
-        return _corrupt(path, error)
-    if trust:
-        return _corrupt(path, error)
+        return corrupt
     if asked:
         return UnsafeCheckpointError(path, asked)
     if isinstance(error, pickle.UnpicklingError):
         return UnsafeCheckpointError(path, reason=_said(error))
-    return _corrupt(path, error)
-
-
-def _corrupt(path: str | os.PathLike[str], error: Exception) -> CorruptCheckpointError:
-    return CorruptCheckpointError(
-        f"{path} is corrupt or cut off, or was not written by torch.save: {_said(error)}"
-    )
+    return corrupt
 
 
 def _said(error: Exception) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import logging
 import os
 import sys
@@ -21,6 +20,7 @@ from det_compat.search.errors import SearchError
 from det_compat.search.records import Report, SearchFolder, Status, TrialRecord
 from det_compat.search.searchers.plan import SearchPlan, trial_config
 from det_compat.search.searchers.sampling import trial_seed
+from det_compat.shared.importing import imported
 from det_compat.shared.own_process import claim_process
 
 #: ``report(batches, metrics, checkpoint)`` after a validation, ``checkpoint`` being the path of one
@@ -172,8 +172,7 @@ def log_to(file: Path) -> None:
 def _trainer(train_one: TrainOne | str) -> TrainOne:
     if not isinstance(train_one, str):
         return train_one
-    module, _, name = train_one.partition(":")
-    trainer: TrainOne = getattr(importlib.import_module(module), name)
+    trainer: TrainOne = imported(train_one)
     return trainer
 
 

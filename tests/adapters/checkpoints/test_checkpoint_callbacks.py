@@ -14,8 +14,7 @@ from pytorch_lightning.demos.boring_classes import BoringModel
 
 from det_compat import to_lightning
 from det_compat.adapters.checkpoints.checkpoint_callbacks import checkpoint_callbacks
-from det_compat.core.checkpoint_policy import CheckpointPolicy
-from det_compat.core.retention import RetentionPolicy, SavedCheckpoint, to_delete
+from det_compat.core.retention import CheckpointPolicy, RetentionPolicy, SavedCheckpoint, to_delete
 from det_compat.errors import CheckpointWriteError
 from tests.adapters.trials import Linear, trainer
 

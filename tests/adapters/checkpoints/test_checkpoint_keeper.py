@@ -6,9 +6,7 @@ import pytest
 
 from det_compat import core, pytorch
 from det_compat.adapters.checkpoints.checkpoint_keeper import CheckpointKeeper
-from det_compat.core.checkpoint_policy import CheckpointPolicy
-from det_compat.core.retained_checkpoints import RetainedCheckpoints
-from det_compat.core.retention import RetentionPolicy
+from det_compat.core.retention import CheckpointPolicy, RetainedCheckpoints, RetentionPolicy
 from det_compat.pytorch import Batch
 from tests.adapters.trials import Linear
 

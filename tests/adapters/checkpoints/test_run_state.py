@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from det_compat.adapters.checkpoints.run_state import restore_run, run_state, without_numpy
+from det_compat.adapters.checkpoints.run_state import plain_state, restore_run, run_state
 from det_compat.adapters.run.callbacks import TrialCallbacks
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.pytorch import LRScheduler, PyTorchCallback
@@ -61,7 +61,7 @@ def test_the_keys_are_determineds() -> None:
 def test_everything_comes_back() -> None:
     first = trained(run_of(Scheduled))
     file = io.BytesIO()
-    torch.save(without_numpy(run_state(first)), file)
+    torch.save(plain_state(run_state(first)), file)
     expected = draws()
     file.seek(0)
     state = torch.load(file, weights_only=True)

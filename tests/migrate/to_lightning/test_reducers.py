@@ -5,7 +5,7 @@ import sys
 import pytest
 import torch
 
-from det_compat.adapters.verify.recording import load_file
+from det_compat.shared.importing import load_file
 from tests.migrate.rewriting import HEADER, method, rewritten, trial
 
 MEAN = """\

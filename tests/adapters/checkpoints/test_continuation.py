@@ -7,7 +7,7 @@ import pytest
 import torch
 import torchmetrics
 
-from det_compat.adapters.checkpoints.reducer_state import reducer_states, restore_reducers
+from det_compat.adapters.checkpoints.continuation import reducer_states, restore_reducers
 from det_compat.pytorch import MetricReducer
 from det_compat.pytorch.context.steering import Steering
 from tests.adapters.trials import Linear, built

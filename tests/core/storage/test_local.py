@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from det_compat.core.local_storage import LocalStorage, is_unfinished
+from det_compat.core.storage.local import LocalStorage, is_unfinished
 
 
 class Killed(BaseException):

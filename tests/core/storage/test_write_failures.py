@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from det_compat.core import CheckpointContext
-from det_compat.core.write_failures import named_write_failures
+from det_compat.core.storage.write_failures import named_write_failures
 from det_compat.errors import CheckpointWriteError
 
 BIG = 2**20  # bytes

@@ -1,8 +1,8 @@
-"""What files of Determined ask for beyond torch's own types, replaced by code that is harmless.
+"""The safe globals of ``torch.load(weights_only=True)`` for what files of Determined ask for.
 
-``torch.load(weights_only=True)`` calls what is allowed with any arguments, and NumPy's own
-functions are not made for that: ``numpy.ndarray((1,), "O", some_bytes)`` takes bytes for pointers.
-Here each name gets a stand-in that takes what NumPy writes and no more.
+torch calls what is allowed with any arguments, and NumPy's own functions are not made for that:
+``numpy.ndarray((1,), "O", some_bytes)`` takes bytes for pointers. Here each name gets a substitute
+that takes what NumPy writes and no more.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ import numpy as np
 import torch
 
 _BYTE_ORDERS = ("|", "<", ">", "=")
-_KINDS = "biufcSU"  # no objects, no fields, no units of time
+_KINDS = "biufcSU"  # These have no objects, no fields and no units of time.
 
 
 def _named(module: str, name: str) -> Callable[[Any], Any]:
-    """Give a stand-in the name that pickles ask for."""
+    """Give a substitute the name that pickles ask for."""
 
-    def rename(stand_in: Any) -> Any:
-        stand_in.__module__ = module
-        stand_in.__name__ = stand_in.__qualname__ = name
-        return stand_in
+    def rename(substitute: Any) -> Any:
+        substitute.__module__ = module
+        substitute.__name__ = substitute.__qualname__ = name
+        return substitute
 
     return rename
 
@@ -48,7 +48,7 @@ class _DType:
 
 @_named("numpy", "ndarray")
 class _Array:
-    """The state of an array."""
+    """The state of an array, as ``numpy.ndarray`` is given it."""
 
     shape: tuple[int, ...] = (0,)
     dtype = np.dtype("u1")
@@ -94,7 +94,7 @@ def _scalar(module: str) -> Any:
 
 @_named("_codecs", "encode")
 def _encode(text: str, encoding: str = "latin1") -> bytes:
-    """How protocol 2 writes bytes; torch has it itself since 2.6."""
+    """Protocol 2 writes bytes so; torch 2.6 and later allow it themselves."""
     if encoding != "latin1":
         raise pickle.UnpicklingError(f"it has bytes encoded as {encoding}")
     return text.encode("latin1")
@@ -102,7 +102,7 @@ def _encode(text: str, encoding: str = "latin1") -> bytes:
 
 @_named("builtins", "bytes")
 def _no_bytes() -> bytes:
-    """How protocol 2 writes ``b""``."""
+    """Protocol 2 writes ``b""`` so."""
     return b""
 
 
@@ -121,7 +121,7 @@ def _getattr(owner: Any, name: str) -> str:
 
 # NumPy 2 has another name for the module.
 _NUMPY_MODULES = ("numpy.core.multiarray", "numpy._core.multiarray")
-_STAND_INS = [
+_SUBSTITUTES = [
     _DType,
     _Array,
     _OneCycleLR,
@@ -137,8 +137,8 @@ def allowed() -> Iterator[None]:
     """Let ``torch.load(weights_only=True)`` read what Determined stored, beside what is allowed."""
     serialization = torch.serialization
     before = list(serialization.get_safe_globals())
-    ours = [_encode, *_STAND_INS]
-    names = {_name(stand_in) for stand_in in ours}
+    ours = [_encode, *_SUBSTITUTES]
+    names = {_name(substitute) for substitute in ours}
     serialization.clear_safe_globals()
     serialization.add_safe_globals([*(item for item in before if _name(item) not in names), *ours])
     try:
@@ -152,8 +152,8 @@ def _name(item: Any) -> str:
     return item[1] if isinstance(item, tuple) else f"{item.__module__}.{item.__name__}"
 
 
-def without_stand_ins(value: Any) -> Any:
-    """``value`` with NumPy's arrays and scalars where stand-ins are; containers are changed.
+def without_substitutes(value: Any) -> Any:
+    """``value`` with NumPy's arrays and scalars where substitutes are; containers are changed.
 
     Raises:
         pickle.UnpicklingError: a function or class itself is among the values.
@@ -164,7 +164,7 @@ def without_stand_ins(value: Any) -> Any:
 def _replaced(value: Any, done: dict[int, Any]) -> Any:
     if id(value) in done:
         return done[id(value)]
-    if isinstance(value, (type, FunctionType)) and value in _STAND_INS:
+    if isinstance(value, (type, FunctionType)) and value in _SUBSTITUTES:
         raise pickle.UnpicklingError(f"it keeps {_name(value)} itself")
     if isinstance(value, (_Array, _Scalar)):
         done[id(value)] = value.value()

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from det_compat.core.local_storage import METADATA
+from det_compat.core.storage.local import METADATA
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)")
 _LOCAL_URL = re.compile(r"(file|local)://")
 
-# protocol of fsspec -> extra of this package that brings the implementation
+# The extra of this package that brings the implementation of each protocol of fsspec.
 _EXTRAS = {
     **dict.fromkeys(("s3", "s3a"), "s3"),
     **dict.fromkeys(("gs", "gcs"), "gs"),
@@ -33,11 +33,9 @@ def local_path(url: str) -> Path | None:
     """The path that a ``file://`` URL stands for; None for other URLs."""
     if not _LOCAL_URL.match(url):
         return None
-    from fsspec.implementations.local import (  # type: ignore[import-untyped]
-        LocalFileSystem,
-    )
+    from fsspec.core import url_to_fs  # type: ignore[import-untyped]
 
-    return Path(LocalFileSystem._strip_protocol(url))
+    return Path(url_to_fs(url)[1])
 
 
 def open_filesystem(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
@@ -47,7 +45,7 @@ def open_filesystem(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
         ImportError: what the protocol needs is not installed.
         ValueError: no such protocol.
     """
-    from fsspec.core import url_to_fs  # type: ignore[import-untyped]
+    from fsspec.core import url_to_fs
 
     protocol = re.split("://|::", url, maxsplit=1)[0]
     try:
@@ -102,12 +100,12 @@ class RemoteStorage:
         """
         path, root = self._being_written[storage_id], self._root(storage_id)
         files = {f"{root}/{file.relative_to(path).as_posix()}": file for file in _files(path)}
-        with _as_os_error():
+        with self._reached() as filesystem:
             for target, file in files.items():
-                self._filesystem.put_file(str(file), target)
+                filesystem.put_file(str(file), target)
             self._check_arrived(root, {name: file.stat().st_size for name, file in files.items()})
             (path / METADATA).write_text(metadata, encoding="utf-8")
-            self._filesystem.put_file(str(path / METADATA), f"{root}/{METADATA}")
+            filesystem.put_file(str(path / METADATA), f"{root}/{METADATA}")
         self._remove_local(storage_id)
 
     def _check_arrived(self, root: str, sizes: dict[str, int]) -> None:
@@ -131,40 +129,36 @@ class RemoteStorage:
     def delete(self, storage_id: str) -> None:
         """Remove a checkpoint; killed in between, it leaves an unfinished one."""
         root = self._root(storage_id)
-        with _as_os_error():
-            self._filesystem.invalidate_cache()
+        with self._reached() as filesystem:
             with contextlib.suppress(FileNotFoundError):
-                self._filesystem.rm_file(f"{root}/{METADATA}")
-            self._filesystem.invalidate_cache()
+                filesystem.rm_file(f"{root}/{METADATA}")
+            filesystem.invalidate_cache()
             # An object store has no directory any more once the last file is gone.
-            if self._filesystem.exists(root):
-                self._filesystem.rm(root, recursive=True)
+            if filesystem.exists(root):
+                filesystem.rm(root, recursive=True)
 
     def metadata(self, storage_id: str) -> bytes | None:
         """The content of a checkpoint's ``metadata.json``, None if there is none."""
-        with _as_os_error():
-            self._filesystem.invalidate_cache()
+        with self._reached() as filesystem:
             try:
-                content: bytes = self._filesystem.cat_file(f"{self._root(storage_id)}/{METADATA}")
+                content: bytes = filesystem.cat_file(f"{self._root(storage_id)}/{METADATA}")
             except (FileNotFoundError, NotADirectoryError):
                 return None
         return content
 
     def names(self) -> list[str]:
         """What lies under the prefix, finished or not."""
-        with _as_os_error():
-            self._filesystem.invalidate_cache()
+        with self._reached() as filesystem:
             try:
-                paths = self._filesystem.ls(self._base, detail=False)
+                paths = filesystem.ls(self._base, detail=False)
             except FileNotFoundError:
                 return []
         return sorted(path.rstrip("/").rpartition("/")[2] for path in paths)
 
     def exists(self, storage_id: str) -> bool:
         """Whether anything is there under that name."""
-        with _as_os_error():
-            self._filesystem.invalidate_cache()
-            return bool(self._filesystem.exists(self._root(storage_id)))
+        with self._reached() as filesystem:
+            return bool(filesystem.exists(self._root(storage_id)))
 
     def fetch(self, storage_id: str) -> Path:
         """A copy of a checkpoint on this machine, removed when the process ends.
@@ -181,15 +175,15 @@ class RemoteStorage:
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         root, path = self._root(storage_id), Path(folder, storage_id)
         path.mkdir()
-        with _as_os_error():
-            for name, info in self._filesystem.find(root, detail=True).items():
+        with self._reached() as filesystem:
+            for name, info in filesystem.find(root, detail=True).items():
                 relative = name.lstrip("/").removeprefix(root.lstrip("/")).lstrip("/")
                 target = _inside(path, relative)
-                if relative == "" or relative.endswith("/"):  # Determined's mark of a directory
+                if relative == "" or relative.endswith("/"):  # Determined marks a directory so.
                     target.mkdir(parents=True, exist_ok=True)
                     continue
                 target.parent.mkdir(parents=True, exist_ok=True)
-                self._filesystem.get_file(name, str(target))
+                filesystem.get_file(name, str(target))
                 if info["size"] not in (None, target.stat().st_size):
                     raise OSError(f"{name} was not downloaded whole")
         return path
@@ -197,24 +191,27 @@ class RemoteStorage:
     def _root(self, storage_id: str) -> str:
         return f"{self._base}/{storage_id}"
 
+    @contextlib.contextmanager
+    def _reached(self) -> Iterator[Any]:
+        """The filesystem with nothing cached, and with OSError for whatever it raises.
+
+        Filesystems raise errors of their own HTTP libraries, which have no base class in common.
+        """
+        self._filesystem.invalidate_cache()
+        try:
+            yield self._filesystem
+        except OSError:
+            raise
+        except Exception as error:
+            raise OSError(f"{type(error).__name__}: {error}") from error
+
 
 def _files(path: Path) -> list[Path]:
     return sorted(file for file in path.rglob("*") if file.is_file())
 
 
 def _inside(folder: Path, relative: str) -> Path:
-    # An object may have any name.
+    # An object in a store may have any name.
     if ".." in relative.split("/"):
         raise OSError(f"a file of the checkpoint is called {relative!r}, which is no place in it")
     return folder / relative
-
-
-@contextlib.contextmanager
-def _as_os_error() -> Iterator[None]:
-    """Filesystems raise errors of their own HTTP libraries, which have no base class in common."""
-    try:
-        yield
-    except OSError:
-        raise
-    except Exception as error:
-        raise OSError(f"{type(error).__name__}: {error}") from error

@@ -11,7 +11,7 @@ import fsspec
 import pytest
 
 from det_compat.core import CheckpointContext
-from det_compat.core.remote_storage import is_url, local_path
+from det_compat.core.storage.remote import is_url, local_path
 from det_compat.errors import CheckpointWriteError
 from tests.core import disk_filesystem
 from tests.fresh_python import ROOT, environment

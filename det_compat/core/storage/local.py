@@ -7,11 +7,11 @@ import os
 import shutil
 from pathlib import Path
 
-from det_compat.core.durable import replace_durably, sync_directory, sync_tree, write_durably
+from det_compat.shared.durable_files import replace_durably, sync, sync_tree, write_durably
 
 METADATA = "metadata.json"
 
-#: In a checkpoint that is being written or deleted. It becomes ``metadata.json``, or was it.
+#: A checkpoint has this file while it is written or deleted. It becomes ``metadata.json``, or was.
 UNFINISHED = "metadata.json.partial"
 
 
@@ -34,8 +34,8 @@ class LocalStorage:
         path = self.base / storage_id
         path.mkdir(parents=True)
         (path / UNFINISHED).touch()
-        sync_directory(path)
-        sync_directory(self.base)
+        sync(path)
+        sync(self.base)
         return path
 
     def commit(self, storage_id: str, metadata: str) -> None:
@@ -47,33 +47,14 @@ class LocalStorage:
     def discard(self, storage_id: str) -> None:
         """Remove what was begun, as far as that is possible."""
         with contextlib.suppress(OSError):
-            self._unfinish(storage_id)
-            for child in _content(self.base / storage_id):
-                with contextlib.suppress(OSError):
-                    _remove(child)
-            self._remove_directory(storage_id)
+            _remove_checkpoint(self.base / storage_id, OSError)
 
     def delete(self, storage_id: str) -> None:
         """Remove a checkpoint; killed in between, it leaves an unfinished one."""
         if (path := self.base / storage_id).is_symlink():
             path.unlink()
-            return
-        self._unfinish(storage_id)
-        for child in _content(path):
-            _remove(child)
-        self._remove_directory(storage_id)
-
-    def _unfinish(self, storage_id: str) -> None:
-        path = self.base / storage_id
-        if (path / METADATA).exists():
-            replace_durably(path / METADATA, path / UNFINISHED)
-
-    def _remove_directory(self, storage_id: str) -> None:
-        """Remove a checkpoint's directory, in which nothing is left but the mark."""
-        path = self.base / storage_id
-        if not _content(path):
-            (path / UNFINISHED).unlink(missing_ok=True)
-        path.rmdir()
+        else:
+            _remove_checkpoint(path)
 
     def metadata(self, storage_id: str) -> bytes | None:
         """The content of a checkpoint's ``metadata.json``, None if there is none."""
@@ -98,15 +79,23 @@ class LocalStorage:
         return self.base / storage_id
 
 
+def _remove_checkpoint(path: Path, *ignored: type[Exception]) -> None:
+    """Remove a directory, marked as unfinished until nothing else is left in it."""
+    if (path / METADATA).exists():
+        replace_durably(path / METADATA, path / UNFINISHED)
+    for child in _content(path):
+        with contextlib.suppress(*ignored):
+            if child.is_dir() and not child.is_symlink():
+                shutil.rmtree(child)
+            else:
+                child.unlink()
+    if not _content(path):
+        (path / UNFINISHED).unlink(missing_ok=True)
+    path.rmdir()
+
+
 def _content(path: Path) -> list[Path]:
     return [child for child in path.iterdir() if child.name != UNFINISHED]
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
 
 
 def is_unfinished(directory: Path) -> bool:

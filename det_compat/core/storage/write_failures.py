@@ -1,4 +1,4 @@
-"""What failed when a checkpoint could not be written."""
+"""Errors that say which checkpoint could not be written, and why."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from det_compat.errors import CheckpointWriteError
 
 _DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ENODEV}
-# torch.save raises RuntimeError for all that its writer in C++ cannot do
+# torch.save raises RuntimeError for all that its writer in C++ cannot do.
 _TORCH_WRITER = re.compile(r"inline_container|PytorchStreamWriter|iostream error")
 
 
@@ -37,25 +37,15 @@ def named_write_failures(
     except (OSError, RuntimeError) as error:
         if not _is_of_writing(error, inside):
             raise
-        failure = CheckpointWriteError(_message(location, previous, error))
-        failure.errno = _errno(error)
+        # torch's own message tells positions in the file; its context has what the system said.
+        context = error.__context__
+        cause = context if _is_torch_writer(error) and isinstance(context, OSError) else error
+        kept = f"the previous one, {previous}, is kept" if previous else "earlier ones are kept"
+        failure = CheckpointWriteError(
+            f"could not write checkpoint {location}: {cause}. It was removed; {kept}"
+        )
+        failure.errno = cause.errno if isinstance(cause, OSError) else None
         raise failure from error
-
-
-def _message(location: str, previous: str | None, error: BaseException) -> str:
-    kept = f"the previous one, {previous}, is kept" if previous else "earlier ones are kept"
-    return f"could not write checkpoint {location}: {_reason(error)}. It was removed; {kept}"
-
-
-def _reason(error: BaseException) -> str:
-    # torch's own message tells positions in the file; what the system said is in the context
-    context = error.__context__
-    return str(context) if _is_torch_writer(error) and isinstance(context, OSError) else str(error)
-
-
-def _errno(error: BaseException) -> int | None:
-    found = error if isinstance(error, OSError) else error.__context__
-    return found.errno if isinstance(found, OSError) else None
 
 
 def _is_torch_writer(error: BaseException) -> bool:
@@ -68,6 +58,6 @@ def _is_of_writing(error: OSError | RuntimeError, inside: Path | None) -> bool:
     if inside is None or error.errno in _DISK:
         return True
     if error.filename is None:
-        # not a subclass, such as the errors of HTTP libraries
+        # Its subclasses, such as the errors of HTTP libraries, are of something else.
         return error.errno is None and type(error) is OSError
     return isinstance(error.filename, str) and Path(error.filename).is_relative_to(inside)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from det_compat.checkpoint.files.harmless import allowed, without_stand_ins
+from det_compat.checkpoint.files.safe_globals import allowed, without_substitutes
 from det_compat.checkpoint.files.torch_file import load_torch_file
 from det_compat.errors import UnsafeCheckpointError
 from tests.checkpoint.makers import Evil, save
@@ -103,8 +103,8 @@ def test_nothing_stays_allowed() -> None:
 def test_structures_that_hold_themselves_or_one_thing_often() -> None:
     loop: list[Any] = []
     loop.append(loop)
-    assert without_stand_ins(loop) is loop
+    assert without_substitutes(loop) is loop
     wide: Any = ()
     for _ in range(100):
         wide = (wide, wide)
-    without_stand_ins(wide)
+    without_substitutes(wide)

@@ -1,0 +1,1 @@
+"""Where checkpoints are kept: directories of this machine, and whatever fsspec reaches."""

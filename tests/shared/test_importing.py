@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from det_compat.shared.importing import (
+    NoSuchName,
+    class_in_file,
+    imported,
+    imported_class,
+    load_file,
+)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder on the path, with a module and a package whose import fails."""
+    (tmp_path / "importing_mine.py").write_text("class Outer:\n    class Inner: pass\n")
+    (tmp_path / "importing_odd.py").write_text("import importing_nowhere")
+    (tmp_path / "importing_package").mkdir()
+    (tmp_path / "importing_package" / "__init__.py").touch()
+    (tmp_path / "importing_package" / "part.py").write_text("value = __name__")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    yield tmp_path
+    for name in [name for name in sys.modules if name.startswith("importing_")]:
+        del sys.modules[name]
+
+
+def test_what_a_path_names() -> None:
+    assert imported("importing_mine:Outer.Inner").__qualname__ == "Outer.Inner"
+    assert imported_class("importing_mine.Outer").__name__ == "Outer"
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("importing_none:A", "there is no module importing_none"),
+        ("importing_package.none:A", "there is no module importing_package.none"),
+        ("importing_mine:Outer.Other", "importing_mine has no Outer.Other"),
+        ("importing_mine", "importing_mine has no "),
+    ],
+)
+def test_what_is_not_there(path: str, message: str) -> None:
+    with pytest.raises(NoSuchName, match=message):
+        imported(path)
+
+
+def test_errors_of_the_code_itself_stay_as_they_are() -> None:
+    with pytest.raises(ModuleNotFoundError, match="importing_nowhere"):
+        imported("importing_odd:A")
+
+
+@pytest.mark.parametrize("path", ["importing_none.A", "importing_mine.None", "no name"])
+def test_a_class_that_cannot_be_imported(path: str) -> None:
+    with pytest.raises(TypeError, match=f"cannot import the trial class '{path}'"):
+        imported_class(path)
+
+
+def test_a_file_has_the_name_that_it_has_in_its_package(folder: Path) -> None:
+    file = folder / "importing_package" / "part.py"
+    assert load_file(file).value == "importing_package.part"
+    assert load_file(file) is sys.modules["importing_package.part"]
+    with pytest.raises(ModuleNotFoundError):
+        load_file(folder / "importing_odd.py")
+    assert "importing_odd" not in sys.modules
+
+
+def test_a_class_in_a_file(folder: Path) -> None:
+    file = folder / "importing_mine.py"
+    assert class_in_file(f"{file}:Outer") == (file, "Outer")
+    for text, message in [
+        (str(file), "expected FILE.py:Class"),
+        (f"{file}:a b", "expected FILE.py:Class"),
+        (f"{folder}/none.py:A", "there is no file"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            class_in_file(text)
