@@ -26,7 +26,7 @@ from det_compat.checkpoint.trust import trusts_checkpoints
 from det_compat.fit.checkpoints import RunCheckpoints
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.train_unit import TrainUnit
-from det_compat.search.script_reports import SearchedTrainContext
+from det_compat.search.train_context import SearchedTrainContext
 from det_compat.shared.random_state import preserved_random_state
 
 

@@ -34,10 +34,10 @@ from det_compat.errors import (
     InvalidHP,
 )
 from det_compat.fit.checkpoints import checkpoints_of
+from det_compat.fit.environment import is_chief
 from det_compat.fit.errors import FitError
-from det_compat.fit.place import Place, begin, place_to_validate
-from det_compat.fit.ranks import is_chief
 from det_compat.fit.request import ABOUT, OWN, USAGE, Request
+from det_compat.fit.run_start import RunStart, begin, run_to_validate
 from det_compat.shared.masking import without_secrets
 
 _COMMANDS = ("fit", "validate")
@@ -122,7 +122,7 @@ class ExperimentCLI(TrialCLI):
 
     def __init__(self, request: Request, experiment: ExperimentConfig) -> None:
         self.experiment = experiment
-        self.place: Place | None = None
+        self.place: RunStart | None = None
         super().__init__(request, ExperimentOptions)
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
@@ -157,7 +157,7 @@ class ExperimentCLI(TrialCLI):
         _set_up_logging(self.experiment)
         self._module = experiment_module(self.experiment, self.request.model_dir, None)
         if self.request.command == "validate":
-            self.place = place_to_validate(self.request, self.experiment)
+            self.place = run_to_validate(self.request, self.experiment)
         elif is_chief():
             self.place = begin(self.request, self.experiment)
             self._save_options()

@@ -31,10 +31,10 @@ from det_compat.adapters.module import TrialModule
 from det_compat.checkpoint.reader import read_checkpoint
 from det_compat.checkpoint.trust import trusts_checkpoints
 from det_compat.config.experiment import ExperimentConfig
-from det_compat.config.schedule import Schedule
+from det_compat.config.periods import ResolvedPeriods
 from det_compat.fit.checkpoints import RunCheckpoints, checkpoints_of
 from det_compat.fit.errors import FitError
-from det_compat.fit.place import Place
+from det_compat.fit.run_start import RunStart
 
 Functions = tuple[Callable[..., Any] | None, Callable[..., Any] | None]
 
@@ -59,7 +59,7 @@ class ExperimentModule(ScheduledHooks, TrialModule):
         experiment: ExperimentConfig,
         trial_cls: type,
         model_dir: Path,
-        place: Place | None,
+        place: RunStart | None,
         functions: Functions = (None, None),
     ) -> None:
         self.experiment = experiment
@@ -69,7 +69,7 @@ class ExperimentModule(ScheduledHooks, TrialModule):
         self._loader_functions = functions
         #: Each validation of this run: batches trained, and the metrics.
         self.validations: list[tuple[int, dict[str, Any]]] = []
-        self.plan: Schedule | None = None
+        self.plan: ResolvedPeriods | None = None
         self._overrides = Overrides()
         super().__init__(
             trial_cls,
@@ -79,7 +79,7 @@ class ExperimentModule(ScheduledHooks, TrialModule):
         # the report logs what there is of it to see
         self._log_hyperparams = False
 
-    def run_place(self) -> Place:
+    def run_place(self) -> RunStart:
         """Where the run is.
 
         Raises:

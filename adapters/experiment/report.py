@@ -12,7 +12,7 @@ import pytorch_lightning as pl
 
 from det_compat.config.hyperparameters import batch_size
 from det_compat.config.lengths import Period, Unit
-from det_compat.config.schedule import Schedule
+from det_compat.config.periods import ResolvedPeriods
 from det_compat.shared.masking import without_secrets
 
 if TYPE_CHECKING:
@@ -182,14 +182,14 @@ def _text(value: Any) -> str:
         return str(value)
 
 
-def _length(plan: Schedule) -> str:
+def _length(plan: ResolvedPeriods) -> str:
     batches = f"{plan.total_batches} batches"
     if plan.length.unit is Unit.EPOCHS:
         return f"{_count(plan.length.n, 'epoch')}, {batches}"
     return batches
 
 
-def _often(plan: Schedule, period: Period, besides: str) -> str:
+def _often(plan: ResolvedPeriods, period: Period, besides: str) -> str:
     total = plan.total_batches
     step = None if period.is_never else period.n * _unit_batches(plan, period)
     count = 1 if step is None else -(-total // step)
@@ -199,12 +199,12 @@ def _often(plan: Schedule, period: Period, besides: str) -> str:
     return f"{count}: {often}"
 
 
-def _policy(plan: Schedule) -> str:
+def _policy(plan: ResolvedPeriods) -> str:
     after = {"all": ", and after every validation", "best": ", and after validations that are best"}
     return f"at the end{after.get(plan.checkpoint_policy, '')}"
 
 
-def _every(plan: Schedule, period: Period) -> str:
+def _every(plan: ResolvedPeriods, period: Period) -> str:
     if period.unit is Unit.BATCHES:
         return f"every {_count(period.n, 'batch')}"
     batches = _count(period.n * plan.epoch_batches, "batch")
@@ -217,7 +217,7 @@ def _count(number: int, unit: str) -> str:
     return f"{number} {unit}{plural * (number != 1)}"
 
 
-def _unit_batches(plan: Schedule, period: Period) -> int:
+def _unit_batches(plan: ResolvedPeriods, period: Period) -> int:
     return plan.epoch_batches if period.unit is Unit.EPOCHS else 1
 
 

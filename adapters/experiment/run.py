@@ -20,8 +20,8 @@ from det_compat.adapters.run.checks import check_trial_class
 from det_compat.alias import alias_determined
 from det_compat.config.experiment import ExperimentConfig, parse_config
 from det_compat.fit.errors import FitError
-from det_compat.fit.place import Place, begin_in
 from det_compat.fit.run_folder import RunFolder
+from det_compat.fit.run_start import RunStart, begin_in
 
 Module = TypeVar("Module", bound=ExperimentModule)
 
@@ -67,7 +67,7 @@ def run_experiment(
 
 
 def experiment_module(
-    config: ExperimentConfig, model_dir: Path, place: Place | None
+    config: ExperimentConfig, model_dir: Path, place: RunStart | None
 ) -> ExperimentModule:
     """The module for the trial class of ``config``, which is imported from ``model_dir``.
 
@@ -78,7 +78,7 @@ def experiment_module(
 
 
 def module_of_type(
-    module_type: type[Module], config: ExperimentConfig, model_dir: Path, place: Place | None
+    module_type: type[Module], config: ExperimentConfig, model_dir: Path, place: RunStart | None
 ) -> Module:
     """``experiment_module``, as a class of one's own."""
     entrypoint = config.entrypoint

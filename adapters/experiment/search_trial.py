@@ -24,8 +24,8 @@ from det_compat.config.hyperparameters import batch_size
 from det_compat.config.lengths import Length
 from det_compat.core.distributed import DistributedContext
 from det_compat.fit.environment import set_environment
-from det_compat.fit.place import Place, begin_in
 from det_compat.fit.run_folder import RunFolder
+from det_compat.fit.run_start import RunStart, begin_in
 from det_compat.pytorch.train_unit import Batch
 from det_compat.search.searchers.validations import RungsToo
 from det_compat.search.tune.attempt import ReportFunction
@@ -67,7 +67,7 @@ def train_one(
     trainer.fit(module)
 
 
-def _place(folder: RunFolder, experiment: ExperimentConfig, resume_from: str | None) -> Place:
+def _place(folder: RunFolder, experiment: ExperimentConfig, resume_from: str | None) -> RunStart:
     place = begin_in(folder, experiment, resume=False)
     # what an earlier process of the trial has written is the trial's own
     return replace(place, latest_checkpoint=resume_from, resumes=resume_from is not None)

@@ -56,8 +56,8 @@ def run(request: Request) -> int:
         FitError: there is something else for the user to mend.
     """
     from det_compat.fit.checks import check_config, check_installed
-    from det_compat.fit.script_run import run_script
-    from det_compat.fit.supervised import run_supervised, wants_supervisor
+    from det_compat.fit.script import run_script
+    from det_compat.fit.supervisor import run_supervised, wants_supervisor
 
     check_installed(_NEEDED)
     if request.config is None:

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from det_compat.config.problems import Problems
+from det_compat.config.document import Problems
 
 _TRIAL_CLASS = re.compile(r"(?P<module>[\w.]*):(?P<name>[A-Za-z_][\w.]*)")
-_PYTHON = re.compile(r"(?:.*/)?python[0-9.]*")
+#: The word in a command that starts Python.
+PYTHON = re.compile(r"(?:.*/)?python[0-9.]*")
 _LAUNCHERS = "determined.launch"
 _PEDL_TRIAL = ("trial_class", "trial", "trial_def")
 _OPERATORS = set("();<>|&")
@@ -98,7 +99,7 @@ def _needs_shell(command: str) -> bool:
 
 def _launcher_at(argv: list[str]) -> int | None:
     """Where in ``argv`` the name of Determined's launcher is, if it starts with one."""
-    if len(argv) < 3 or not _PYTHON.fullmatch(argv[0]) or argv[1] != "-m":
+    if len(argv) < 3 or not PYTHON.fullmatch(argv[0]) or argv[1] != "-m":
         return None
     return 2 if argv[2].rpartition(".")[0] == _LAUNCHERS else None
 
@@ -113,8 +114,8 @@ def _command(argv: list[str], problems: Problems) -> Entrypoint | None:
     args: list[str] = []
     if "--" in rest:
         args, rest = rest[: rest.index("--")], rest[rest.index("--") + 1 :]
-    if launcher == "horovod":
-        rest = _without_options(rest, ("--autohorovod",))
+    while launcher == "horovod" and rest[:1] == ["--autohorovod"]:
+        rest = rest[1:]
     trial, rest = _trial(rest)
     if not trial and not rest:
         problems.add(("entrypoint",), "a script, or --trial module:Class, after the launcher")
@@ -126,12 +127,6 @@ def _command(argv: list[str], problems: Problems) -> Entrypoint | None:
         launcher=launcher,
         launcher_args=tuple(args),
     )
-
-
-def _without_options(argv: list[str], flags: tuple[str, ...]) -> list[str]:
-    while argv and argv[0] in flags:
-        argv = argv[1:]
-    return argv
 
 
 def _trial(argv: list[str]) -> tuple[str | None, list[str]]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from det_compat.config.document import KeyPath, Problems, dotted
 from det_compat.config.keys.kinds import (
+    ANYTHING,
     NUMBER,
     Kind,
     integer,
@@ -14,8 +16,6 @@ from det_compat.config.keys.kinds import (
     is_number,
     number_above,
 )
-from det_compat.config.loading import KeyPath, dotted
-from det_compat.config.problems import Problems
 
 
 @dataclass(frozen=True)
@@ -63,20 +63,25 @@ class Categorical:
 Range = Int | Double | Log | Categorical
 Hyperparameter = Const | Range
 
-_TYPES = ("const", "int", "double", "log", "categorical")
 _WHOLE, _COUNT, _BASE = integer(), integer(1), number_above(0)
 _ANY_LIST = Kind(
     "a list of at least one value", lambda value: isinstance(value, list) and bool(value)
 )
-# what each type must have
+# The keys that each type must have.
 _FIELDS: dict[str, dict[str, Kind]] = {
-    "const": {"val": Kind("a value", lambda value: True)},
+    "const": {"val": replace(ANYTHING, name="a value")},
     "int": {"minval": _WHOLE, "maxval": _WHOLE},
     "double": {"minval": NUMBER, "maxval": NUMBER},
     "log": {"minval": NUMBER, "maxval": NUMBER, "base": _BASE},
     "categorical": {"vals": _ANY_LIST},
 }
-_COUNTED = ("int", "double", "log")
+_TYPES = tuple(_FIELDS)
+# The types that may have a count, and what their bounds are.
+_COUNTED: dict[str, tuple[type[Int | Double | Log], type[int | float]]] = {
+    "int": (Int, int),
+    "double": (Double, float),
+    "log": (Log, float),
+}
 
 
 @dataclass(frozen=True)
@@ -98,11 +103,6 @@ class Hyperparameters:
     def constants(self) -> dict[str, Any]:
         """The values, as ``context.get_hparams()`` returns them, without those to be searched."""
         return _constants(self.space)
-
-    @property
-    def is_searched(self) -> bool:
-        """Whether any is a range."""
-        return bool(self.ranges())
 
 
 def _leaves(space: Mapping[str, Any], path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
@@ -199,13 +199,10 @@ class _Parser:
 
 
 def _numeric(value: dict[str, Any]) -> Range:
-    count = None if value.get("count") is None else int(value["count"])
-    low, high = value["minval"], value["maxval"]
-    if value["type"] == "int":
-        return Int(int(low), int(high), count)
-    if value["type"] == "double":
-        return Double(float(low), float(high), count)
-    return Log(float(low), float(high), float(value["base"]), count)
+    range_type, number = _COUNTED[value["type"]]
+    bounds = {name: number(value[name]) for name in _FIELDS[value["type"]]}
+    count = value.get("count")
+    return range_type(**bounds, count=None if count is None else int(count))
 
 
 def batch_size(hparams: Mapping[str, Any], slots: int = 1) -> int | None:

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from det_compat.config.keys.rows_searcher import SUCCESSORS
+from det_compat.config.document import Problems, chosen
+from det_compat.config.keys.kinds import UNITS
+from det_compat.config.keys.table import SUCCESSORS
 from det_compat.config.lengths import Length, Unit, parse_length
-from det_compat.config.problems import Problems
 
 _LENGTHS = ("max_length", "max_steps", "target_trial_steps", "max_time")
+_COUNTS = ("max_trials", "max_concurrent_trials", "max_rungs", "num_rungs")
 _IN_STEPS = ("max_steps", "target_trial_steps", "step_budget")
 _REQUIRED = {
     "random": ("max_trials",),
@@ -20,7 +22,7 @@ _REQUIRED = {
     "asha": ("max_trials", "num_rungs"),
     "sync_halving": ("num_rungs",),
 }
-#: searchers that stop trials early, at a share of the length that they must know
+# These stop trials early, at a share of the length that they must know.
 _HALVING = ("adaptive_asha", "adaptive_simple", "adaptive", "async_halving", "asha", "sync_halving")
 _REFUSALS = {
     "pbt": "population based training was given up in Determined 0.17: use random or adaptive_asha",
@@ -104,25 +106,19 @@ def _check_lengths(given: dict[str, Any], problems: Problems) -> None:
 
 
 def _searcher(name: str, given: dict[str, Any], step: int) -> Searcher:
-    numbers: dict[str, Any] = {
-        key: int(given[key])
-        for key in ("max_trials", "max_concurrent_trials", "max_rungs", "num_rungs")
-        if key in given
-    }
-    texts = {key: given[key] for key in ("metric", "mode", "smaller_is_better") if key in given}
     length, time_metric = _length(given, step)
     return Searcher(
         name=SUCCESSORS[name],
         written_name=name,
         max_length=length,
         time_metric=time_metric,
-        divisor=float(given.get("divisor", 4)),
         bracket_rungs=tuple(map(int, given.get("bracket_rungs", ()))),
         budget=_first_length(given, ("budget", "step_budget"), step, Unit.BATCHES),
         notes=_notes(name, given),
         refusal=_REFUSALS.get(name),
-        **numbers,
-        **texts,
+        **chosen(given, *_COUNTS, convert=int),
+        **chosen(given, "divisor", convert=float),
+        **chosen(given, "metric", "mode", "smaller_is_better"),
     )
 
 
@@ -131,7 +127,7 @@ def _length(given: dict[str, Any], step: int) -> tuple[Length | None, str | None
         bare = Unit(given["unit"]) if "unit" in given else Unit.CUSTOM
         return _first_length(given, _LENGTHS[:3], step, bare), None
     metric = given.get("time_metric")
-    if metric in ("batches", "epochs", "records"):
+    if metric in UNITS:
         return Length(int(given["max_time"]), Unit(metric)), None
     return Length(int(given["max_time"]), Unit.CUSTOM), metric
 

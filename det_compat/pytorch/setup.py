@@ -101,7 +101,7 @@ def _searched_train_context(
 ) -> core.TrainContext | None:
     if task is None or task.search is None or distributed.rank != 0:
         return None
-    from det_compat.search.script_reports import SearchedTrainContext
+    from det_compat.search.train_context import SearchedTrainContext
 
     return SearchedTrainContext(path, task.search)
 

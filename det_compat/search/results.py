@@ -123,11 +123,6 @@ def flat_hparams(hparams: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def searched_values(results: list[TrialResult], names: list[str]) -> dict[str, list[Any]]:
-    """The values of each hyperparameter by dotted name, a trial each; None where it has none."""
-    return {name: [value_of(result.hparams, name) for result in results] for name in names}
-
-
 def value_of(hparams: Any, name: str) -> Any:
     """The hyperparameter of a dotted name, whose value may be a mapping; None if there is none."""
     if not isinstance(hparams, dict) or name in hparams:

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from det_compat.config.document import Document, KeyPath, dotted
 from det_compat.config.experiment import ExperimentConfig, parse_document
 from det_compat.config.hyperparameters import Categorical, Const, Double, Int, Log
 from det_compat.config.keys.kinds import SECTION
-from det_compat.config.keys.table import Fate, children
-from det_compat.config.loading import Document, KeyPath, dotted
-from det_compat.config.schedule import Periods
+from det_compat.config.keys.table import SECTIONS, Fate, Key
+from det_compat.config.periods import Periods
 from det_compat.shared.masking import without_secrets
 
 _LENGTH_KEYS = ("max_length", "max_steps", "target_trial_steps", "max_time")
@@ -38,7 +38,7 @@ def explain(document: Document) -> list[Row]:
     config = parse_document(document)
     shown = without_secrets(document.value)
     return [
-        Row(dotted(path), value, document.place(path, of_key=True)[0], fate, becomes)
+        Row(dotted(path), value, document.location(path, of_key=True)[0], fate, becomes)
         for path, value, fate, becomes in _rows(shown, (), config)
     ]
 
@@ -46,23 +46,23 @@ def explain(document: Document) -> list[Row]:
 def _rows(
     section: dict[str, Any], path: KeyPath, config: ExperimentConfig
 ) -> Iterator[tuple[KeyPath, Any, Fate, str]]:
-    known = children(".".join(map(str, path)))
+    known = SECTIONS[dotted(path)]
     for name, value in section.items():
         key, at = known[name], (*path, name)
         if value is None:
             yield at, None, Fate.IGNORED, "no value, as if it were not there"
         elif key.kind is SECTION and value:
             yield from _rows(value, at, config)
-        elif key.path == "hyperparameters":
+        elif at == ("hyperparameters",):
             yield from _hyperparameter_rows(value, config.hyperparameters.space, at)
         else:
-            yield at, value, *_outcome(key.path, key.fate, key.becomes, config)
+            yield at, value, *_outcome(dotted(at), key, config)
 
 
-def _outcome(path: str, fate: Fate, becomes: str, config: ExperimentConfig) -> tuple[Fate, str]:
+def _outcome(path: str, key: Key, config: ExperimentConfig) -> tuple[Fate, str]:
     if path in config.refused:
         return Fate.REFUSED, config.refused[path]
-    return fate, _resolved(path, config) or becomes
+    return key.fate, _resolved(path, config) or key.becomes
 
 
 def _resolved(path: str, config: ExperimentConfig) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
+from det_compat.config.document import Document, KeyPath, Problems, dotted
 from det_compat.config.keys.kinds import SECTION, Kind
-from det_compat.config.keys.table import Key, children, keys
-from det_compat.config.loading import Document, KeyPath
-from det_compat.config.problems import Problems
+from det_compat.config.keys.table import SECTIONS, Key, keys
 
 
 def validate(document: Document, problems: Problems) -> dict[str, Any]:
@@ -17,7 +16,7 @@ def validate(document: Document, problems: Problems) -> dict[str, Any]:
 
 
 def _section(section: dict[str, Any], path: KeyPath, problems: Problems) -> dict[str, Any]:
-    known = children(".".join(map(str, path)))
+    known = SECTIONS[dotted(path)]
     valid = {}
     for name, value in section.items():
         key = known.get(name)
@@ -54,5 +53,5 @@ def _advice(name: str, path: KeyPath, known: dict[str, Key]) -> str:
     similar = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
     if similar:
         return f"another (did you mean {similar[0]}?)"
-    section = ".".join(map(str, path)) or "a config"
+    section = dotted(path) or "a config"
     return f"one of those of {section}: {', '.join(sorted(known))}"

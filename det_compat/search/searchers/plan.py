@@ -10,6 +10,7 @@ from typing import Any
 from det_compat.config.experiment import ExperimentConfig
 from det_compat.config.hyperparameters import Hyperparameters, Log, batch_size
 from det_compat.config.lengths import Length, Unit
+from det_compat.config.shims import with_seed
 from det_compat.search.errors import SearchError
 from det_compat.search.searchers.brackets import Bracket, brackets
 from det_compat.search.searchers.sampling import grid, sample
@@ -20,16 +21,16 @@ class SearchPlan:
     """A search; it holds none of the secrets that an experiment config may have.
 
     Attributes:
-        name: of the experiment, "search" if it has none.
-        brackets: see ``Bracket``.
+        name: the name of the experiment, "search" if it has none.
+        brackets: the groups of trials that are compared with each other.
         divisor: one trial in so many goes on from a rung.
         unit: what the rungs count.
         time_metric: the metric that counts them, if the unit is the script's own.
         metric, smaller_is_better: what trials are compared by.
         space: the hyperparameters.
-        points: of a grid, in the order in which they are tried; None if they are drawn.
-        seed: what draws depend on.
-        slots: devices a trial.
+        points: the points of a grid in the order in which they are tried; None if they are drawn.
+        seed: the seed of the draws.
+        slots: the devices that each trial trains on.
         is_script: whether a trial is a script, which starts its processes itself.
         max_restarts: how often a trial that dies is started again.
         notes: what a user of an older searcher should know.
@@ -128,7 +129,6 @@ def plan_search(config: ExperimentConfig, seed: int) -> SearchPlan:
     found = brackets(searcher, len(points or ()), is_script=is_script)
     length = searcher.max_length
     if length is not None and length.unit is Unit.CUSTOM and searcher.time_metric is None:
-        # the message says what to write
         _refuse_bare(length)
     return SearchPlan(
         name=config.name or "search",
@@ -149,6 +149,7 @@ def plan_search(config: ExperimentConfig, seed: int) -> SearchPlan:
 
 
 def _refuse_bare(length: Length) -> None:
+    """Raise SearchError with what ``Length.period`` says of a length without a unit."""
     try:
         length.period()
     except ValueError as error:
@@ -164,10 +165,8 @@ def trial_config(
     kept = ("metric", "smaller_is_better", "max_length", "max_time", "time_metric")
     single["searcher"] = {"name": "single", **{k: searcher[k] for k in kept if k in searcher}}
     single["hyperparameters"] = {
-        # as constants, whatever is in them
+        # Each is a constant, whatever is in it.
         name: {"type": "const", "val": value}
         for name, value in hparams.items()
     }
-    reproducibility = single.get("reproducibility") or {}
-    single["reproducibility"] = {**reproducibility, "experiment_seed": seed}
-    return single
+    return with_seed(single, seed)

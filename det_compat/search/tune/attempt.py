@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import logging
 import os
+import pkgutil
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ ReportFunction = Callable[[int, dict[str, Any], str | None], None]
 TRAINER = "det_compat.adapters.experiment.search_trial:train_one"
 SCRIPT_TRAINER = "det_compat.search.script_trial:train_one"
 
-# training again would end in the same way
+# After these errors training again would end in the same way.
 _TO_MEND = (ConfigError, FitError, SearchError)
 
 
@@ -71,9 +71,9 @@ class TrialTask:
     """What the processes of all trials are given.
 
     Attributes:
-        plan: of the search.
+        plan: the plan of the search.
         config: the experiment config, secrets included: it is passed on in memory only.
-        folder: of the search, which all machines of a cluster see.
+        folder: the folder of the search, which all machines of a cluster see.
         model_dir: where the entrypoint is imported from.
         train_one: a function, or ``module:function``.
     """
@@ -90,8 +90,8 @@ class Attempt:
     """One start of a trial, which is the same in all of its processes.
 
     Attributes:
-        task: of the search.
-        index, bracket, hparams: of the trial.
+        task: what all trials of the search are given.
+        index, bracket, hparams: what the trial is.
         resume_from: the checkpoint to go on from.
     """
 
@@ -170,8 +170,7 @@ def log_to(file: Path) -> None:
 def _trainer(train_one: TrainOne | str) -> TrainOne:
     if not isinstance(train_one, str):
         return train_one
-    module, _, name = train_one.partition(":")
-    trainer: TrainOne = getattr(importlib.import_module(module), name)
+    trainer: TrainOne = pkgutil.resolve_name(train_one)
     return trainer
 
 

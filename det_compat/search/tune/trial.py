@@ -10,24 +10,24 @@ from det_compat.search.records import Report, Status, TrialRecord
 from det_compat.search.tune.attempt import Attempt, TrialTask, log_to
 
 
-def run_trial(place: dict[str, Any], task: TrialTask | None = None) -> None:
-    """Train the trial that Ray Tune's config ``place`` names, in as many processes as it has slots.
+def run_trial(config: dict[str, Any], task: TrialTask | None = None) -> None:
+    """Train the trial that Ray Tune's ``config`` names, in as many processes as it has slots.
 
     Raises:
         Exception: the training ended in a way that may be another one if it starts again.
     """
     assert task is not None
-    index, bracket = place["trial"]["index"], place["trial"]["bracket"]
+    index, bracket = config["trial"]["index"], config["trial"]["bracket"]
     record = task.folder.trial(index)
     log_to(record.folder / "log.txt")
     earlier = _report_again(record, task.plan.metric)
     if record.status is not Status.UNFINISHED:
-        # it ended just before the search was killed
+        # The trial ended just before the search was killed.
         return
     record.forget_error()
     start = None if earlier is None else earlier.checkpoint
     try:
-        _train(Attempt(task, index, bracket, place["hparams"], start))
+        _train(Attempt(task, index, bracket, config["hparams"], start))
     except Exception:
         if record.status is Status.UNFINISHED:
             raise
@@ -40,7 +40,7 @@ def _train(attempt: Attempt) -> None:
     if attempt.task.plan.processes == 1:
         attempt.train(lambda report: _tell_tune(report, metric))
         return
-    # imports torch
+    # This import brings torch, which a search of one process a trial leaves to its trials.
     from det_compat.search.tune.workers import train_on_workers
 
     train_on_workers(attempt, lambda report: _tell_tune(report, metric))
@@ -71,7 +71,7 @@ def _is_there(checkpoint: str | None) -> bool:
 def _tell_tune(report: Report, metric: str) -> None:
     from ray import tune
 
-    # what is no number is left out of `metrics` in Tune's own files
+    # Tune's own files get only those of `metrics` that are numbers.
     tune.report(
         {
             **{name: value for name, value in report.metrics.items() if _is_finite(value)},
