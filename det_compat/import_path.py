@@ -11,7 +11,7 @@ from types import ModuleType
 
 __all__ = ["import_from_path"]
 
-# the program itself is not reloaded, whatever directory it was started from
+# The program itself is not reloaded, whatever directory it was started from.
 _KEPT = ("__main__", "__mp_main__", "det_compat")
 
 _active = False
@@ -70,7 +70,7 @@ def _top(name: str) -> str:
 
 def _folder(module: ModuleType | None) -> str | None:
     """The ``sys.path`` entry that a top-level module was found in."""
-    # not getattr(): lazy modules answer it with imports, torch.classes with anything
+    # Lazy modules answer getattr() with imports, and torch.classes answers it with anything.
     names = getattr(module, "__dict__", {})
     packages = list(names.get("__path__") or ())
     file = packages[0] if packages else names.get("__file__")

@@ -10,7 +10,7 @@ from typing import Any
 from det_compat.config.errors import ConfigError, Problem, describe
 
 KeyPath = tuple[str | int, ...]
-#: a line and a column, both from 1
+#: A line and a column, both from 1.
 Location = tuple[int, int]
 
 #: Deeper nesting is taken for a config that holds itself.

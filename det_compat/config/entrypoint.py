@@ -97,21 +97,14 @@ def _needs_shell(command: str) -> bool:
     return _EXPANSIONS.search(command.strip()) is not None or any(operators)
 
 
-def _launcher_at(argv: list[str]) -> int | None:
-    """Where in ``argv`` the name of Determined's launcher is, if it starts with one."""
-    if len(argv) < 3 or not PYTHON.fullmatch(argv[0]) or argv[1] != "-m":
-        return None
-    return 2 if argv[2].rpartition(".")[0] == _LAUNCHERS else None
-
-
 def _command(argv: list[str], problems: Problems) -> Entrypoint | None:
     if not argv:
         return None
-    at = _launcher_at(argv)
-    if at is None:
+    is_module = len(argv) > 2 and argv[1] == "-m" and PYTHON.fullmatch(argv[0]) is not None
+    package, _, launcher = (argv[2] if is_module else "").rpartition(".")
+    if package != _LAUNCHERS:
         return Entrypoint(EntrypointKind.SCRIPT, argv=tuple(argv))
-    launcher, rest = argv[at].rpartition(".")[2], argv[at + 1 :]
-    args: list[str] = []
+    args, rest = [], argv[3:]
     if "--" in rest:
         args, rest = rest[: rest.index("--")], rest[rest.index("--") + 1 :]
     while launcher == "horovod" and rest[:1] == ["--autohorovod"]:

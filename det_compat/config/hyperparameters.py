@@ -97,7 +97,7 @@ class Hyperparameters:
     def ranges(self) -> dict[str, Range]:
         """What is to be searched, by dotted name; empty if one trial is all there is."""
         return {
-            dotted(path): item for path, item in _leaves(self.space) if not isinstance(item, Const)
+            dotted(path): item for path, item in leaves(self.space) if not isinstance(item, Const)
         }
 
     def constants(self) -> dict[str, Any]:
@@ -105,10 +105,11 @@ class Hyperparameters:
         return _constants(self.space)
 
 
-def _leaves(space: Mapping[str, Any], path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+def leaves(space: Mapping[str, Any], path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+    """Each hyperparameter in a nested ``space``, with its path."""
     for name, item in space.items():
         if isinstance(item, Mapping):
-            yield from _leaves(item, (*path, name))
+            yield from leaves(item, (*path, name))
         else:
             yield (*path, name), item
 
@@ -161,7 +162,10 @@ class _Parser:
             return Const(value["val"])
         if kind == "categorical":
             return Categorical(tuple(value["vals"]))
-        return _numeric(value)
+        range_type, number = _COUNTED[kind]
+        bounds: dict[str, Any] = {name: number(value[name]) for name in _FIELDS[kind]}
+        count = value.get("count")
+        return range_type(**bounds, count=None if count is None else int(count))
 
     def _check_fields(self, value: dict[str, Any], path: KeyPath, fields: dict[str, Kind]) -> bool:
         fits = True
@@ -181,28 +185,17 @@ class _Parser:
     def _check_extent(self, value: dict[str, Any], path: KeyPath) -> bool:
         if value["type"] not in _COUNTED:
             return True
+        count = value.get("count")
         if value["minval"] >= value["maxval"]:
             found = f"minval {value['minval']} and maxval {value['maxval']}"
             self._problems.add(path, "minval below maxval", found)
-            return False
-        return self._check_count(value, path)
-
-    def _check_count(self, value: dict[str, Any], path: KeyPath) -> bool:
-        count = value.get("count")
-        if count is None and self._is_grid:
+        elif count is None and self._is_grid:
             self._problems.missing((*path, "count"), "a count: grid search takes so many points")
-            return False
-        if count is not None and not _COUNT.accepts(count):
+        elif count is not None and not _COUNT.accepts(count):
             self._problems.add((*path, "count"), _COUNT.name)
-            return False
-        return True
-
-
-def _numeric(value: dict[str, Any]) -> Range:
-    range_type, number = _COUNTED[value["type"]]
-    bounds = {name: number(value[name]) for name in _FIELDS[value["type"]]}
-    count = value.get("count")
-    return range_type(**bounds, count=None if count is None else int(count))
+        else:
+            return True
+        return False
 
 
 def batch_size(hparams: Mapping[str, Any], slots: int = 1) -> int | None:

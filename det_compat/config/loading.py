@@ -89,7 +89,7 @@ def _compose(text: str, file: str) -> yaml.Node:
     except yaml.MarkedYAMLError as error:
         raise ConfigError([_syntax_problem(error, file)]) from error
     except (yaml.YAMLError, ValueError, OverflowError) as error:
-        # a ReaderError, or an escape such as "\UFFFFFFFF" that is no character
+        # This is a ReaderError, or an escape such as "\UFFFFFFFF" that is no character.
         found = f"what YAML does not allow ({str(error).splitlines()[0]})"
         raise ConfigError([Problem("", found, expected, file)]) from error
     except RecursionError as error:
@@ -207,7 +207,7 @@ class _Builder:
             if not isinstance(source, yaml.MappingNode):
                 self._problem(source, path, "another value after `<<`", "a mapping to merge")
                 continue
-            # the first of several wins, and what is in the mapping itself wins over all
+            # The first of several sources wins, and what is in the mapping itself wins over all.
             value = self._value(source, path) or {}
             merged = {**{key: value[key] for key in value if key not in merged}, **merged}
         return merged

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import merge
+from itertools import groupby
 from typing import Any
 
 from det_compat.config.lengths import NEVER, Length, Period, Unit, parse_length
@@ -89,12 +90,12 @@ class ResolvedPeriods:
         due = self._due(self.checkpoint, at_end=True)
         if self.checkpoint_policy != "all":
             return due
-        return _without_repeats(merge(due, self._due(self.validation, at_end=True)))
+        return _each_once(merge(due, self._due(self.validation, at_end=True)))
 
     def reports(self) -> Iterator[int]:
         """Batch counts at which training metrics are reported."""
         periods = (self.length, self.validation, self.checkpoint, self.report)
-        return _without_repeats(merge(*(self._due(period) for period in periods)))
+        return _each_once(merge(*(self._due(period) for period in periods)))
 
     def _batches_in(self, unit: Unit) -> int:
         return self.epoch_batches if unit is Unit.EPOCHS else 1
@@ -109,12 +110,8 @@ class ResolvedPeriods:
             yield total
 
 
-def _without_repeats(counts: Iterator[int]) -> Iterator[int]:
-    last = -1
-    for count in counts:
-        if count != last:
-            yield count
-        last = count
+def _each_once(counts: Iterable[int]) -> Iterator[int]:
+    return (count for count, _ in groupby(counts))
 
 
 def batches_per_step(config: Mapping[str, Any]) -> int:

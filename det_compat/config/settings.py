@@ -85,14 +85,10 @@ def parse_environment(config: Mapping[str, Any], problems: Problems) -> Environm
         if device in ("cpu", "cuda", "rocm") and isinstance(value, (list, type(None))):
             by_device[device] = _assignments(value or [], (*path, name), problems)
         elif isinstance(value, (str, int, float)):
-            variables[name] = _shell_text(value)
+            variables[name] = str(value).lower() if isinstance(value, bool) else str(value)
         else:
             problems.add((*path, name), "a list of NAME=VALUE for cpu, cuda or rocm")
     return Environment(variables, by_device)
-
-
-def _shell_text(value: str | int | float) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _assignments(items: list[Any], path: tuple[str, ...], problems: Problems) -> dict[str, str]:

@@ -20,8 +20,6 @@ from det_compat.fit.run_folder import (
     run_folder_at,
 )
 
-_SEED_BITS = 31
-
 
 @dataclass(frozen=True)
 class RunStart:
@@ -42,11 +40,6 @@ class RunStart:
     steps_completed: int = 0
 
 
-def run_name(request: Request, config: ExperimentConfig) -> str:
-    """The name that a run goes by."""
-    return config.name or Path(request.config or "run").stem
-
-
 def find_folder(request: Request, config: ExperimentConfig) -> RunFolder:
     """The directory of the run that is asked for, a new one unless it is to be resumed.
 
@@ -57,7 +50,7 @@ def find_folder(request: Request, config: ExperimentConfig) -> RunFolder:
         if restarts():
             return RunFolder(request.run_dir)
         return run_folder_at(request.run_dir, may_hold_run=request.resume)
-    name = run_name(request, config)
+    name = config.name or Path(request.config or "run").stem
     return latest_run_folder(name) if request.resume else new_run_folder(name)
 
 
@@ -114,7 +107,12 @@ def _seed(config: ExperimentConfig, folder: RunFolder | None = None) -> int:
         return config.seed
     if folder is not None and folder.holds_run:
         return folder.seed()
-    return secrets.randbits(_SEED_BITS)
+    return new_seed()
+
+
+def new_seed() -> int:
+    """A seed of 31 bits, as Determined's were."""
+    return secrets.randbits(31)
 
 
 def _latest(folder: RunFolder, config: ExperimentConfig) -> tuple[str | None, int]:

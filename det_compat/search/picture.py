@@ -45,7 +45,7 @@ def _curves(plot: Any, plan: SearchPlan, results: list[TrialResult]) -> None:
                 label=f"trial {result.index}" if rank < _LEGEND else None,
                 alpha=1.0 if rank < _LEGEND else 0.3,
             )
-    plot.set(xlabel="batches", ylabel=plan.metric, title=plan.name)
+    plot.set(xlabel="batches", ylabel=plan.searcher.metric, title=plan.name)
     if plot.get_lines():
         plot.legend(fontsize="x-small")
 
@@ -56,6 +56,6 @@ def _against(plot: Any, plan: SearchPlan, name: str, results: list[TrialResult])
     if not all(isinstance(x, (int, float)) and not isinstance(x, bool) for x, _ in pairs):
         pairs = [(str(value), metric) for value, metric in pairs]
     plot.scatter([value for value, _ in pairs], [metric for _, metric in pairs], s=18)
-    plot.set(xlabel=name, ylabel=plan.metric)
+    plot.set(xlabel=name, ylabel=plan.searcher.metric)
     if name in plan.logarithmic:
         plot.set_xscale("log")

@@ -49,6 +49,13 @@ class Report:
     metrics: dict[str, Any]
     checkpoint: str | None = None
 
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether there is a checkpoint; retention may have deleted it, unless it is a URL."""
+        return self.checkpoint is not None and (
+            "://" in self.checkpoint or os.path.exists(self.checkpoint)
+        )
+
 
 class TrialRecord:
     """The folder of one trial.

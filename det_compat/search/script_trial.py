@@ -49,11 +49,10 @@ def train_one(
     assert experiment.entrypoint is not None
     start = begin_in(RunFolder(run_dir), experiment, resume=False)
     if resume_from is not None:
-        start = replace(
-            start,
-            latest_checkpoint=resume_from.rpartition("/")[2],
-            steps_completed=_batches(start.folder, resume_from),
-        )
+        reports = TrialRecord(start.folder.path).reports()
+        batches = next((one.batches for one in reports if one.checkpoint == resume_from), 0)
+        uuid = resume_from.rpartition("/")[2]
+        start = replace(start, latest_checkpoint=uuid, steps_completed=batches)
     rungs = [rung for rung in validate_at if rung.unit is not Unit.CUSTOM]
     with socket.create_server(("127.0.0.1", 0)) as server:
         task = replace(
@@ -77,11 +76,6 @@ def train_one(
                 answer()
     if process.returncode:
         raise RuntimeError(f"the script failed with status {process.returncode}")
-
-
-def _batches(folder: RunFolder, checkpoint: str) -> int:
-    reports = TrialRecord(folder.path).reports()
-    return next((one.batches for one in reports if one.checkpoint == checkpoint), 0)
 
 
 def _messages(

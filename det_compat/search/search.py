@@ -6,7 +6,6 @@ import hashlib
 import importlib.util
 import json
 import os
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from det_compat.config.experiment import ExperimentConfig, parse_config, read_co
 from det_compat.fit.checks import check_runnable
 from det_compat.fit.errors import FitError
 from det_compat.fit.run_folder import RunFolder
+from det_compat.fit.run_start import new_seed
 from det_compat.search.errors import SearchError
 from det_compat.search.records import SearchFolder
 from det_compat.search.results import TrialResult, read_results, write_results
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 # The packages of the extra ``search``, and those of Ray's own that only its extras bring.
 _PACKAGES = ("matplotlib", "ray", "rich", "pandas", "pyarrow", "pydantic", "tensorboardX")
-_SEED_BITS = 31
 
 ConfigSource = str | os.PathLike[str] | Mapping[str, Any] | ExperimentConfig
 
@@ -77,7 +76,7 @@ class Search:
 
     def results(self) -> list[TrialResult]:
         """The trials so far, best first."""
-        return read_results(self.folder, smaller_is_better=self.plan.smaller_is_better)
+        return read_results(self.folder, smaller_is_better=self.plan.searcher.smaller_is_better)
 
     def write_results(self) -> None:
         """Write results.json, results.csv and results.png into the folder."""
@@ -104,7 +103,7 @@ def prepare(
         if experiment.entrypoint is not None and experiment.entrypoint.trial is None:
             train_one = SCRIPT_TRAINER
     folder = SearchFolder(run_dir if run_dir is not None else _default_folder(experiment.name))
-    seed = folder.about()["seed"] if resume and folder.exists else secrets.randbits(_SEED_BITS)
+    seed = folder.about()["seed"] if resume and folder.exists else new_seed()
     plan = plan_search(experiment, seed)
     about = {"seed": plan.seed, "config": _digest(experiment), "file": experiment.file}
     _check_folder(folder, about, resume=resume)
@@ -130,7 +129,8 @@ def run(
         model_dir: where the entrypoint is imported from; by default the folder of the file.
         run_dir: a new folder for the results; by default ``search_<name>`` in this directory.
         resume: go on with the interrupted search in ``run_dir``.
-        address: of a Ray cluster, whose machines all have to see ``run_dir`` and ``model_dir``.
+        address: the address of a Ray cluster, all of whose machines have to see ``run_dir`` and
+            ``model_dir``.
         train_one: what trains a trial in its process; a function, or ``module:function``.
 
     Returns:

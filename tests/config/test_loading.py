@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from det_compat.config.document import Document, from_mapping
+from det_compat.config.document import Document
 from det_compat.config.errors import ConfigError
 from det_compat.config.loading import load, resolve
 
@@ -118,16 +118,6 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     large.write_bytes(b"#" * (5 * 2**20))
     with pytest.raises(ConfigError, match="more than 4 MiB"):
         load(large)
-
-
-def test_mappings_that_were_loaded_already() -> None:
-    assert from_mapping({1: (2, 3), "a": {"b": None}}).value == {"1": [2, 3], "a": {"b": None}}
-    endless: dict[str, object] = {}
-    endless["a"] = endless
-    wrong = [None, [1], {"a": object()}, {"a": float("nan")}, {"a": {1, 2}}, endless]
-    for config in wrong:
-        with pytest.raises(ConfigError):
-            from_mapping(config)  # type: ignore[arg-type]
 
 
 def test_a_tag_runs_nothing(loaded) -> None:

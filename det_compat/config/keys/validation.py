@@ -21,7 +21,8 @@ def _section(section: dict[str, Any], path: KeyPath, problems: Problems) -> dict
     for name, value in section.items():
         key = known.get(name)
         if key is None:
-            _unknown(name, path, known, problems)
+            advice = _advice(name, path, known)
+            problems.add_key((*path, name), advice, "a key that no version knows")
         elif value is not None and _fits(value, (*path, name), key.kind, problems):
             is_section = key.kind is SECTION
             valid[name] = _section(value, (*path, name), problems) if is_section else value
@@ -39,10 +40,6 @@ def _fits(value: Any, path: KeyPath, kind: Kind, problems: Problems) -> bool:
     for i in wrong:
         problems.add((*path, i), chosen.item.name)
     return not wrong
-
-
-def _unknown(name: str, path: KeyPath, known: dict[str, Key], problems: Problems) -> None:
-    problems.add_key((*path, name), _advice(name, path, known), "a key that no version knows")
 
 
 def _advice(name: str, path: KeyPath, known: dict[str, Key]) -> str:

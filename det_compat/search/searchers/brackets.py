@@ -104,7 +104,7 @@ def trials_in_brackets(max_trials: int, divisor: float, rungs: Sequence[int]) ->
     Every bracket has one trial at least, so that there may be more than ``max_trials`` in all; what
     rounding leaves over goes to the first.
     """
-    # the order of these operations is Determined's: another one rounds differently
+    # The order of these operations is Determined's: another one rounds differently.
     weights = [divisor ** (count - 1) / count for count in rungs]
     total = 0.0
     for weight in weights:

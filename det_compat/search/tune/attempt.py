@@ -113,9 +113,11 @@ class Attempt:
             Exception: whatever ended the training. If it was the hyperparameters, or what training
                 again would not change, the record says how the trial ended.
         """
-        plan, record = self.task.plan, self.record
+        plan, record, train_one = self.task.plan, self.record, self.task.train_one
         try:
-            _trainer(self.task.train_one)(
+            if isinstance(train_one, str):
+                train_one = pkgutil.resolve_name(train_one)
+            train_one(
                 trial_config(self.task.config, self.hparams, trial_seed(plan.seed, self.index)),
                 record.folder,
                 functools.partial(self._report, tell),
@@ -143,7 +145,7 @@ class Attempt:
         checkpoint: str | os.PathLike[str] | None,
     ) -> None:
         plan = self.task.plan
-        value = _number(metrics, plan.metric)
+        value = _number(metrics, plan.searcher.metric)
         scalars = {name: it for name, it in metrics.items() if isinstance(it, (int, float, str))}
         report = Report(
             batches=batches,
@@ -158,20 +160,13 @@ class Attempt:
 
 def log_to(file: Path) -> None:
     """Send what this process writes, native libraries included, to the trial's own log."""
-    # Tune's log_to_file puts an object in the place of sys.stderr that has not even isatty()
+    # Tune's own log_to_file replaces sys.stderr by an object that has not even isatty().
     with file.open("ab") as log:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
-
-
-def _trainer(train_one: TrainOne | str) -> TrainOne:
-    if not isinstance(train_one, str):
-        return train_one
-    trainer: TrainOne = pkgutil.resolve_name(train_one)
-    return trainer
 
 
 def _number(metrics: dict[str, Any], name: str) -> float:

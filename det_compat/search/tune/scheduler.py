@@ -28,18 +28,18 @@ class BracketScheduler(FIFOScheduler):
     def __init__(self, plan: SearchPlan, folder: SearchFolder) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._folder = folder
-        self._divisor = plan.divisor
+        self._divisor = plan.searcher.divisor
         # Processes that Ray Train has started end in good order only by themselves.
         self._ends_itself = plan.processes > 1
-        self._is_worse_below = not plan.smaller_is_better
+        self._is_worse_below = not plan.searcher.smaller_is_better
         self._num_rungs = [len(bracket.rungs) for bracket in plan.brackets]
         self._asha = [
             AsyncHyperBandScheduler(
                 time_attr="time",
                 metric="metric",
                 mode=plan.mode,
-                max_t=plan.divisor ** max(rungs - 1, 0),  # type: ignore[arg-type]
-                reduction_factor=plan.divisor,
+                max_t=plan.searcher.divisor ** max(rungs - 1, 0),  # type: ignore[arg-type]
+                reduction_factor=plan.searcher.divisor,
             )
             for rungs in self._num_rungs
         ]

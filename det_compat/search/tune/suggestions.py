@@ -17,7 +17,7 @@ class Suggestions(Searcher):
     """Suggests the trials of ``plan`` in the order of Determined's searchers."""
 
     def __init__(self, plan: SearchPlan, folder: SearchFolder) -> None:
-        super().__init__(metric=plan.metric, mode=plan.mode)
+        super().__init__(metric=plan.searcher.metric, mode=plan.mode)
         self._draw = plan.hparams
         self._folder = folder
         self._order = CreationOrder(plan.brackets, replaces_invalid=plan.points is None)

@@ -66,18 +66,16 @@ def train_on_workers(attempt: Attempt, tell: Callable[[Report], None]) -> None:
         _train,
         train_loop_config={"attempt": attempt, "channel": channel},
         scaling_config=train.ScalingConfig(
-            num_workers=attempt.task.plan.processes, use_gpu=_has_gpus()
+            num_workers=attempt.task.plan.processes,
+            use_gpu=bool(ray.cluster_resources().get("GPU")),  # type: ignore[no-untyped-call]
         ),
         run_config=train.RunConfig(name="ray_train", storage_path=str(attempt.record.folder)),
     )
     try:
         trainer.fit()
     finally:
-        ray.kill(channel)  # which ends the thread
-
-
-def _has_gpus() -> bool:
-    return bool(ray.cluster_resources().get("GPU"))  # type: ignore[no-untyped-call]
+        # This ends the thread, too.
+        ray.kill(channel)
 
 
 def _pass_on(channel: Any, record: TrialRecord, tell: Callable[[Report], None]) -> None:
@@ -89,11 +87,8 @@ def _pass_on(channel: Any, record: TrialRecord, tell: Callable[[Report], None]) 
 
 def _train(config: dict[str, Any]) -> None:
     """Train as one of the workers."""
-    attempt, channel, rank = (
-        config["attempt"],
-        config["channel"],
-        train.get_context().get_world_rank(),
-    )
+    attempt, channel = config["attempt"], config["channel"]
+    rank = train.get_context().get_world_rank()
     log_to(attempt.record.folder / ("log.txt" if rank == 0 else f"log_{rank}.txt"))
 
     def report_to_search(report: Report) -> None:
