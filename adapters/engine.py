@@ -21,8 +21,8 @@ from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.engine import Engine, FitArguments
 from det_compat.pytorch.train_unit import Batch, TrainUnit
 from det_compat.script.task import Task
-from det_compat.search.script_reports import SearchedTrainContext
 from det_compat.search.searchers.validations import RungsToo
+from det_compat.search.train_context import SearchedTrainContext
 from det_compat.shared.random_state import preserved_random_state
 
 if TYPE_CHECKING:

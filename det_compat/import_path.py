@@ -70,7 +70,7 @@ def _top(name: str) -> str:
 
 def _folder(module: ModuleType | None) -> str | None:
     """The ``sys.path`` entry that a top-level module was found in."""
-    # getattr() will not do: lazy modules answer it with imports, torch.classes with anything.
+    # Lazy modules answer getattr() with imports, and torch.classes answers it with anything.
     names = getattr(module, "__dict__", {})
     packages = list(names.get("__path__") or ())
     file = packages[0] if packages else names.get("__file__")

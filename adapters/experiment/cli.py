@@ -45,10 +45,10 @@ from det_compat.errors import (
     InvalidHP,
 )
 from det_compat.fit.checkpoints import checkpoints_of
+from det_compat.fit.environment import is_chief
 from det_compat.fit.errors import FitError
-from det_compat.fit.place import begin, place_to_validate
-from det_compat.fit.ranks import is_chief
 from det_compat.fit.request import ABOUT, OWN, USAGE, Request
+from det_compat.fit.run_start import begin, run_to_validate
 from det_compat.shared.masking import without_secrets
 
 _NOT_OF_METHOD = {"config", "seed_everything", "trainer", "model", "data"}
@@ -170,17 +170,17 @@ def _run_experiment(request: Request, experiment: ExperimentConfig) -> None:
     check_devices(experiment, options.trainer.devices, request.again())
     _set_up_logging(experiment)
     trial_cls, functions = imported_trial(experiment, request.model_dir)
-    fits, place = request.command == "fit", None
+    fits, start = request.command == "fit", None
     if not fits:
-        place = place_to_validate(request, experiment)
+        start = run_to_validate(request, experiment)
     elif is_chief():
-        place = begin(request, experiment)
+        start = begin(request, experiment)
         shown = without_secrets(yaml.safe_load(parser.dump(options, skip_none=False)))
-        file = place.folder.path / "lightning.yaml"
+        file = start.folder.path / "lightning.yaml"
         file.write_text(yaml.safe_dump(shown, sort_keys=False), "utf-8")
-    run = ExperimentRun(experiment, trial_cls, request.model_dir, place, functions)
+    run = ExperimentRun(experiment, trial_cls, request.model_dir, start, functions)
     found = parser.instantiate_classes(options)
-    flags, folder = found.trainer, None if place is None else place.folder
+    flags, folder = found.trainer, None if start is None else start.folder
     if flags.logger is None or flags.logger is True:
         flags.logger = default_logger(folder) if fits else False
     if flags.profiler is None:
@@ -210,12 +210,12 @@ def _fit(
 
 
 def _validate(trainer: pl.Trainer, run: ExperimentRun, arguments: dict[str, Any]) -> None:
-    place = run.run_place()
-    latest = place.latest_checkpoint
+    start = run.run_start()
+    latest = start.latest_checkpoint
     if latest is not None and arguments["ckpt_path"] is None:
-        checkpoints = checkpoints_of(run.experiment.checkpoint_storage, place.folder)
+        checkpoints = checkpoints_of(run.experiment.checkpoint_storage, start.folder)
         arguments["ckpt_path"] = str(checkpoints.find(latest))
-        print(f"validating checkpoint {latest}, after batch {place.steps_completed}")
+        print(f"validating checkpoint {latest}, after batch {start.steps_completed}")
     trainer.validate(run.module, **arguments)
 
 

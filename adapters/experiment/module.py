@@ -35,10 +35,11 @@ from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.config.experiment import ExperimentConfig
 from det_compat.config.hyperparameters import batch_size
 from det_compat.config.lengths import Length
-from det_compat.config.schedule import Schedule
+from det_compat.config.periods import ResolvedPeriods
+from det_compat.config.shims import with_seed
 from det_compat.fit.checkpoints import RunCheckpoints, checkpoints_of
 from det_compat.fit.errors import FitError
-from det_compat.fit.place import Place
+from det_compat.fit.run_start import RunStart
 from det_compat.pytorch.train_unit import Batch
 from det_compat.search.searchers.validations import RungsToo
 
@@ -54,7 +55,7 @@ class ExperimentRun(Source):
         experiment: the config; all hyperparameters are constants.
         trial_cls: the trial class.
         model_dir: where the trial finds its files.
-        place: the run's directory, seed and checkpoint; on rank 0, which tells the others.
+        start: the run's directory, seed and checkpoint; on rank 0, which tells the others.
         functions: the functions of PEDL's ``entrypoints`` that load and download data.
         rungs: lengths at which a search wants a validation beside the config's; None where no
             search runs the trial.
@@ -71,13 +72,13 @@ class ExperimentRun(Source):
         experiment: ExperimentConfig,
         trial_cls: type,
         model_dir: Path,
-        place: Place | None,
+        start: RunStart | None,
         functions: LoaderFunctions = (None, None),
         rungs: Sequence[Length] | None = None,
     ) -> None:
         self.experiment = experiment
-        self.place = place
-        self.plan: Schedule | None = None
+        self.start = start
+        self.plan: ResolvedPeriods | None = None
         self.validations: list[tuple[int, dict[str, Any]]] = []
         self._model_dir = model_dir.resolve()
         self._started_in: str | None = None
@@ -105,15 +106,15 @@ class ExperimentRun(Source):
         # The report logs what there is of it to see.
         self.module.save_hyperparameters(saved_arguments(saved), logger=False)
 
-    def run_place(self) -> Place:
+    def run_start(self) -> RunStart:
         """Where the run is.
 
         Raises:
             RuntimeError: the Trainer has not set it up yet.
         """
-        if self.place is None:
+        if self.start is None:
             raise RuntimeError("the run directory is known when the Trainer has set up its ranks")
-        return self.place
+        return self.start
 
     @property
     def checkpoints(self) -> RunCheckpoints:
@@ -137,15 +138,15 @@ class ExperimentRun(Source):
     def provide(self, trainer: pl.Trainer | None, built: TrialRun | None) -> TrialRun:
         if trainer is None:
             return self._trial.provide(None, built)
-        self.place = trainer.strategy.broadcast(self.place)
-        place = self.run_place()
+        self.start = trainer.strategy.broadcast(self.start)
+        start = self.run_start()
         self._started_in = os.getcwd()
         os.chdir(self._model_dir)
         given = self._trial.arguments
-        given.exp_conf = self._exp_conf(trainer, place.seed)
-        given.seed = place.seed
-        given.checkpoints = checkpoints_of(self.experiment.checkpoint_storage, place.folder)
-        given.tensorboard = place.folder.tensorboard
+        given.exp_conf = self._exp_conf(trainer, start.seed)
+        given.seed = start.seed
+        given.checkpoints = checkpoints_of(self.experiment.checkpoint_storage, start.folder)
+        given.tensorboard = start.folder.tensorboard
         run = self._trial.provide(trainer, built)
         if run is not built:
             self._set_up_precision(trainer, run)
@@ -153,9 +154,7 @@ class ExperimentRun(Source):
         return run
 
     def _exp_conf(self, trainer: pl.Trainer, seed: int) -> dict[str, Any]:
-        given = self.experiment.raw
-        reproducibility = given.get("reproducibility") or {}
-        config = {**given, "reproducibility": {**reproducibility, "experiment_seed": seed}}
+        config = with_seed(self.experiment.raw, seed)
         if trainer.precision != "32-true":
             # --trainer.precision goes before the config
             config["optimizations"] = {**config["optimizations"], "mixed_precision": "O0"}
@@ -176,7 +175,7 @@ class ExperimentRun(Source):
                 model.register_comm_hook(None, fp16_compress_hook)
 
     def started_from(self) -> str | None:
-        return self.run_place().latest_checkpoint
+        return self.run_start().latest_checkpoint
 
     def fit_starts(self, run: TrialRun) -> Resume | None:
         self._trial.fit_starts(run)
@@ -204,7 +203,7 @@ class ExperimentRun(Source):
             validations = RungsToo(schedule.validation, self._rungs, size, lambda: run.epoch_len)
             schedule = replace(schedule, validation=Batch(validations))
         keeper = checkpoint_keeper(
-            run.context, self.plan.checkpoint_policy, owns_start=self.run_place().resumes
+            run.context, self.plan.checkpoint_policy, owns_start=self.run_start().resumes
         )
         return Plan(
             schedule,

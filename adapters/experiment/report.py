@@ -14,7 +14,7 @@ import pytorch_lightning as pl
 from det_compat.adapters.experiment.module import ExperimentRun
 from det_compat.config.hyperparameters import batch_size
 from det_compat.config.lengths import Length, Period, Unit
-from det_compat.config.schedule import Schedule
+from det_compat.config.periods import ResolvedPeriods
 from det_compat.shared.masking import without_secrets
 
 Validation = tuple[int, dict[str, Any]]
@@ -81,7 +81,7 @@ class ExperimentReport(pl.Callback):
             "description": config.description,
             "labels": ", ".join(config.labels),
             "integrations": config.integrations,
-            "seed": self._run.run_place().seed,
+            "seed": self._run.run_start().seed,
         }
         logged = {**config.hyperparameters.constants(), **{k: v for k, v in described.items() if v}}
         for logger in trainer.loggers:
@@ -90,7 +90,7 @@ class ExperimentReport(pl.Callback):
     def _print_plan(self, trainer: pl.Trainer) -> None:
         run, plan = self._run, self._run.plan
         assert plan is not None
-        place = run.run_place()
+        start = run.run_start()
         rows = {
             "epoch": f"{plan.epoch_batches} batches",
             "training": _length(plan),
@@ -99,15 +99,15 @@ class ExperimentReport(pl.Callback):
             "training metrics": f"reported {_every(plan, plan.report)}",
             "devices": _devices(trainer),
             "precision": _precision(run, trainer),
-            "seed": str(place.seed),
-            "run directory": str(place.folder.path),
+            "seed": str(start.seed),
+            "run directory": str(start.folder.path),
             "checkpoint storage": str(run.checkpoints.base_path),
             "logs": ", ".join(str(log.log_dir or log.save_dir) for log in trainer.loggers)
             or "none",
         }
-        if place.latest_checkpoint is not None:
+        if start.latest_checkpoint is not None:
             rows["resumes"] = (
-                f"after batch {self._batches_before}, from checkpoint {place.latest_checkpoint}"
+                f"after batch {self._batches_before}, from checkpoint {start.latest_checkpoint}"
             )
         _print_table(run.experiment.name or "schedule", rows)
 
@@ -152,7 +152,7 @@ class ExperimentReport(pl.Callback):
             rows["records per second"] = f"{result.records_per_second:.0f}"
         rows["best checkpoint"] = result.best_checkpoint or "none"
         rows["latest checkpoint"] = result.latest_checkpoint or "none"
-        folder = str(run.run_place().folder.path)
+        folder = str(run.run_start().folder.path)
         rows["run directory"] = folder
         rows["curves"] = f"tensorboard --logdir {shlex.quote(folder)}"
         if self._resuming:
@@ -183,14 +183,14 @@ def _text(value: Any) -> str:
         return str(value)
 
 
-def _length(plan: Schedule) -> str:
+def _length(plan: ResolvedPeriods) -> str:
     batches = f"{plan.total_batches} batches"
     if plan.length.unit is Unit.EPOCHS:
         return f"{Length(plan.length.n, Unit.EPOCHS)}, {batches}"
     return batches
 
 
-def _often(plan: Schedule, period: Period, besides: str) -> str:
+def _often(plan: ResolvedPeriods, period: Period, besides: str) -> str:
     """How many times something happens, and when."""
     count = 1 if period.is_never else -(-plan.total_batches // _batches(plan, period))
     if period is plan.validation and plan.initial_validation:
@@ -200,12 +200,12 @@ def _often(plan: Schedule, period: Period, besides: str) -> str:
     return f"{count}: {_every(plan, period)}, {besides}"
 
 
-def _policy(plan: Schedule) -> str:
+def _policy(plan: ResolvedPeriods) -> str:
     after = {"all": ", and after every validation", "best": ", and after validations that are best"}
     return f"at the end{after.get(plan.checkpoint_policy, '')}"
 
 
-def _every(plan: Schedule, period: Period) -> str:
+def _every(plan: ResolvedPeriods, period: Period) -> str:
     batches = str(Length(_batches(plan, period), Unit.BATCHES))
     if period.unit is Unit.BATCHES:
         return f"every {batches}"
@@ -213,7 +213,7 @@ def _every(plan: Schedule, period: Period) -> str:
     return f"every {epochs} ({batches})"
 
 
-def _batches(plan: Schedule, period: Period) -> int:
+def _batches(plan: ResolvedPeriods, period: Period) -> int:
     return period.n * (plan.epoch_batches if period.unit is Unit.EPOCHS else 1)
 
 

@@ -20,8 +20,8 @@ from det_compat.adapters.run.checks import check_trial_class
 from det_compat.alias import alias_determined
 from det_compat.config.experiment import ExperimentConfig, parse_config
 from det_compat.fit.errors import FitError
-from det_compat.fit.place import begin_in
 from det_compat.fit.run_folder import RunFolder
+from det_compat.fit.run_start import begin_in
 from det_compat.shared.importing import NoSuchName, imported
 
 
@@ -43,18 +43,18 @@ def run_experiment(
         model_dir: where the entrypoint is imported from; by default the config's folder.
         resume_from: ``"latest"``, or the UUID, path or URL of a checkpoint.
         callbacks: of Lightning.
-        **flags: of ``pl.Trainer``, in place of what the config says.
+        **flags: of ``pl.Trainer``, in start of what the config says.
 
     Raises:
         FitError: there is something for the user to mend.
     """
     folder = RunFolder(run_dir)
-    place = begin_in(folder, config, resume=resume_from == "latest")
+    start = begin_in(folder, config, resume=resume_from == "latest")
     if resume_from not in (None, "latest"):
-        place = replace(place, latest_checkpoint=resume_from)
+        start = replace(start, latest_checkpoint=resume_from)
     home = Path(model_dir or Path(config.file or ".").parent)
     trial_cls, functions = imported_trial(config, home)
-    run = ExperimentRun(config, trial_cls, home, place, functions)
+    run = ExperimentRun(config, trial_cls, home, start, functions)
     report = ExperimentReport(run)
     chosen = {
         "logger": default_logger(folder),
@@ -138,7 +138,7 @@ def with_changes(
         seed: the seed of the experiment.
 
     Returns:
-        The config with what was given in place of its own.
+        The config with what was given in start of its own.
 
     Raises:
         ConfigError: it would not be valid.

@@ -9,11 +9,10 @@ import pytorch_lightning as pl
 
 from det_compat.adapters.lightning.determined_pace import NEVER
 from det_compat.adapters.lightning.door import lift_limits
-from det_compat.adapters.run.schedule import Schedule as TrainerSchedule
 from det_compat.config.experiment import ExperimentConfig
 from det_compat.config.hyperparameters import batch_size
 from det_compat.config.lengths import Length, Period, Unit
-from det_compat.config.schedule import Schedule
+from det_compat.config.periods import ResolvedPeriods
 from det_compat.fit.errors import FitError
 from det_compat.pytorch.train_unit import Batch, Epoch, TrainUnit
 
@@ -70,8 +69,8 @@ def _given(value: Any, *defaults: Any) -> Any:
 
 def planned(
     experiment: ExperimentConfig, overrides: Overrides, *, epoch_batches: int, slots: int
-) -> Schedule:
-    """The schedule of a run on ``slots`` processes.
+) -> ResolvedPeriods:
+    """The length and the periods of a run on ``slots`` processes.
 
     Raises:
         FitError: nothing says how long to train, or a length cannot be counted in batches.
@@ -91,13 +90,13 @@ def planned(
         raise FitError(str(error)) from error
 
 
-def as_train_units(schedule: Schedule) -> TrainerSchedule:
-    """``schedule`` as the loops take it."""
-    return TrainerSchedule(
-        _unit(schedule.length),
-        _unit(schedule.validation),
-        _unit(schedule.checkpoint),
-        _unit(schedule.report),
+def as_train_units(periods: ResolvedPeriods) -> Schedule:
+    """``periods`` as the loops take it."""
+    return Schedule(
+        _unit(periods.length),
+        _unit(periods.validation),
+        _unit(periods.checkpoint),
+        _unit(periods.report),
     )
 
 

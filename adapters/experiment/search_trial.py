@@ -23,9 +23,9 @@ from det_compat.config.experiment import ExperimentConfig, parse_config
 from det_compat.config.lengths import Length
 from det_compat.core.distributed import DistributedContext
 from det_compat.fit.environment import set_environment
-from det_compat.fit.place import Place, begin_in
 from det_compat.fit.run_folder import RunFolder
-from det_compat.search.script_reports import as_number
+from det_compat.fit.run_start import RunStart, begin_in
+from det_compat.search.train_context import as_number
 from det_compat.search.tune.attempt import ReportFunction
 
 
@@ -53,9 +53,9 @@ def train_one(
     ranks = _ranks()
     is_chief = ranks is None or ranks.rank == 0
     folder = RunFolder(run_dir) if is_chief else None
-    place = None if folder is None else _place(folder, experiment, resume_from)
+    start = None if folder is None else _start(folder, experiment, resume_from)
     trial_cls, functions = imported_trial(experiment, model_dir)
-    run = ExperimentRun(experiment, trial_cls, model_dir, place, functions, validate_at)
+    run = ExperimentRun(experiment, trial_cls, model_dir, start, functions, validate_at)
     if is_chief:
         run.pace.on_validation_saved.append(_reporting(report, run))
     trainer = pl.Trainer(
@@ -67,10 +67,10 @@ def train_one(
     trainer.fit(run.module)
 
 
-def _place(folder: RunFolder, experiment: ExperimentConfig, resume_from: str | None) -> Place:
-    place = begin_in(folder, experiment, resume=False)
+def _start(folder: RunFolder, experiment: ExperimentConfig, resume_from: str | None) -> RunStart:
+    start = begin_in(folder, experiment, resume=False)
     # what an earlier process of the trial has written is the trial's own
-    return replace(place, latest_checkpoint=resume_from, resumes=resume_from is not None)
+    return replace(start, latest_checkpoint=resume_from, resumes=resume_from is not None)
 
 
 def _ranks() -> DistributedContext | None:

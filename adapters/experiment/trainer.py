@@ -12,8 +12,8 @@ from pytorch_lightning.profilers import Profiler, PyTorchProfiler, SimpleProfile
 from det_compat.adapters.lightning.determined_pace import TRAINER_FLAGS
 from det_compat.config.experiment import ExperimentConfig
 from det_compat.config.settings import Profiling
+from det_compat.fit.environment import launched
 from det_compat.fit.errors import FitError
-from det_compat.fit.ranks import launched
 from det_compat.fit.run_folder import RunFolder
 
 _LAUNCHED_BY = {

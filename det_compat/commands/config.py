@@ -63,7 +63,7 @@ def _explain(args: argparse.Namespace) -> int:
             _print_table(rows)
         sys.stdout.flush()
     except BrokenPipeError:
-        # the reader, such as `head`, has seen enough; nothing more is written at exit either
+        # The reader, such as `head`, has seen enough; nothing more is written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
@@ -94,7 +94,7 @@ def _print_table(rows: list[Row]) -> None:
         texts = [Text(_printable(cell, sys.stdout), overflow="fold") for cell in cells]
         texts[3].stylize(_STYLES[row.fate.value])
         table.add_row(*texts)
-    # wide enough to be read where there is no terminal to fit
+    # Where there is no terminal to fit, the table is wide enough to be read.
     Console(width=None if sys.stdout.isatty() else _WIDTH).print(table)
 
 

@@ -23,7 +23,7 @@ def add_parser(commands: _Commands) -> None:
     """Add ``fit`` and ``validate`` to the subcommands of ``det-compat``."""
     helps = {"fit": "train as an experiment config says", "validate": "validate a checkpoint"}
     for name, text in helps.items():
-        # their own help is Lightning's, with all its options
+        # The help of these two is Lightning's, with all its options.
         parser = commands.add_parser(
             name, help=text, description=ABOUT[name], add_help=False, prefix_chars="\0"
         )
@@ -56,8 +56,8 @@ def run(request: Request) -> int:
         FitError: there is something else for the user to mend.
     """
     from det_compat.fit.checks import check_config, check_installed
-    from det_compat.fit.script_run import run_script
-    from det_compat.fit.supervised import run_supervised, wants_supervisor
+    from det_compat.fit.script import run_script
+    from det_compat.fit.supervisor import run_supervised, wants_supervisor
 
     check_installed(_NEEDED)
     if request.config is None:
@@ -76,7 +76,7 @@ def _run_cli(request: Request, config: ExperimentConfig | None) -> int:
     from det_compat.fit.environment import set_environment
 
     if config is not None:
-        # before torch is imported, which reads some of them
+        # This comes before the import of torch, which reads some of the variables.
         set_environment(config)
     sys.path.insert(0, str(request.model_dir.resolve()))
     alias_determined()

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-_INTERRUPTED = 130  # as shells tell it
+# The exit status of shells after Ctrl-C.
+_INTERRUPTED = 130
 
 
 def add_parser(commands: _Commands) -> None:
@@ -48,11 +49,12 @@ def add_parser(commands: _Commands) -> None:
 
 
 def _search(args: argparse.Namespace) -> int:
-    from det_compat.config.errors import ConfigError
+    from det_compat.config import ConfigError
     from det_compat.search.errors import SearchError
+    from det_compat.search.search import prepare
 
     try:
-        search = _prepared(args)
+        search = prepare(args.config, args.model_dir, run_dir=args.run_dir, resume=args.resume)
         _announce(search)
         return _run(search, args)
     except ConfigError as error:
@@ -67,25 +69,20 @@ def _run(search: Search, args: argparse.Namespace) -> int:
     try:
         search.run(args.address)
     except KeyboardInterrupt:
-        # a second one, or one before the trials began: Tune takes the first
+        # This is a second one, or one before the trials began: Tune takes the first.
         print(f"interrupted; go on with\n  {_resuming(search, args)}")
         return _INTERRUPTED
     return _finish(search, args)
 
 
-def _prepared(args: argparse.Namespace) -> Search:
-    from det_compat.search.search import prepare
-
-    return prepare(args.config, args.model_dir, run_dir=args.run_dir, resume=args.resume)
-
-
 def _announce(search: Search) -> None:
     plan = search.plan
-    for note in plan.notes:
+    metric = f"{plan.searcher.metric} ({plan.mode}imum)"
+    for note in plan.searcher.notes:
         print(note)
-    print(f"{plan.max_trials} trials, by {plan.metric} ({plan.mode}imum), in {search.folder.path}")
+    print(f"{plan.max_trials} trials, by {metric}, in {search.folder.path}")
     for number, bracket in enumerate(plan.brackets):
-        unit = plan.time_metric or plan.unit.value
+        unit = plan.searcher.time_metric or plan.unit.value
         rungs = f"rungs at {', '.join(map(str, bracket.rungs))} {unit}"
         trials = bracket.max_trials
         print(
@@ -125,7 +122,7 @@ def _resuming(search: Search, args: argparse.Namespace) -> str:
 def _name_best(search: Search, results: list[TrialResult]) -> int:
     if not results or results[0].metric is None or results[0].has_failed:
         print(
-            f"no trial that did not fail has reported a number as {search.plan.metric}",
+            f"no trial that did not fail has reported a number as {search.plan.searcher.metric}",
             file=sys.stderr,
         )
         return 1
@@ -133,7 +130,7 @@ def _name_best(search: Search, results: list[TrialResult]) -> int:
     if valid < search.plan.max_trials:
         print(f"{valid} of {search.plan.max_trials} trials had hyperparameters that could be used")
     best = results[0]
-    print(f"best: trial {best.index}, {search.plan.metric} {best.metric:.6g}")
+    print(f"best: trial {best.index}, {search.plan.searcher.metric} {best.metric:.6g}")
     config = search.folder.trial(best.index).folder / "config.yaml"
     if config.exists():
         command = ["det-compat", "fit", str(config), str(search.task.model_dir)]

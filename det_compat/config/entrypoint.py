@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from det_compat.config.problems import Problems
+from det_compat.config.document import Problems
 
 _TRIAL_CLASS = re.compile(r"(?P<module>[\w.]*):(?P<name>[A-Za-z_][\w.]*)")
-_PYTHON = re.compile(r"(?:.*/)?python[0-9.]*")
+#: The word in a command that starts Python.
+PYTHON = re.compile(r"(?:.*/)?python[0-9.]*")
 _LAUNCHERS = "determined.launch"
 _PEDL_TRIAL = ("trial_class", "trial", "trial_def")
 _OPERATORS = set("();<>|&")
@@ -96,25 +97,18 @@ def _needs_shell(command: str) -> bool:
     return _EXPANSIONS.search(command.strip()) is not None or any(operators)
 
 
-def _launcher_at(argv: list[str]) -> int | None:
-    """Where in ``argv`` the name of Determined's launcher is, if it starts with one."""
-    if len(argv) < 3 or not _PYTHON.fullmatch(argv[0]) or argv[1] != "-m":
-        return None
-    return 2 if argv[2].rpartition(".")[0] == _LAUNCHERS else None
-
-
 def _command(argv: list[str], problems: Problems) -> Entrypoint | None:
     if not argv:
         return None
-    at = _launcher_at(argv)
-    if at is None:
+    is_module = len(argv) > 2 and argv[1] == "-m" and PYTHON.fullmatch(argv[0]) is not None
+    package, _, launcher = (argv[2] if is_module else "").rpartition(".")
+    if package != _LAUNCHERS:
         return Entrypoint(EntrypointKind.SCRIPT, argv=tuple(argv))
-    launcher, rest = argv[at].rpartition(".")[2], argv[at + 1 :]
-    args: list[str] = []
+    args, rest = [], argv[3:]
     if "--" in rest:
         args, rest = rest[: rest.index("--")], rest[rest.index("--") + 1 :]
-    if launcher == "horovod":
-        rest = _without_options(rest, ("--autohorovod",))
+    while launcher == "horovod" and rest[:1] == ["--autohorovod"]:
+        rest = rest[1:]
     trial, rest = _trial(rest)
     if not trial and not rest:
         problems.add(("entrypoint",), "a script, or --trial module:Class, after the launcher")
@@ -126,12 +120,6 @@ def _command(argv: list[str], problems: Problems) -> Entrypoint | None:
         launcher=launcher,
         launcher_args=tuple(args),
     )
-
-
-def _without_options(argv: list[str], flags: tuple[str, ...]) -> list[str]:
-    while argv and argv[0] in flags:
-        argv = argv[1:]
-    return argv
 
 
 def _trial(argv: list[str]) -> tuple[str | None, list[str]]:

@@ -32,9 +32,9 @@ class Problem:
     column: int | None = None
 
     def __str__(self) -> str:
-        place = ":".join(str(part) for part in (self.file, self.line, self.column) if part)
+        position = ":".join(str(part) for part in (self.file, self.line, self.column) if part)
         says = f"found {self.found}, expected {self.expected}"
-        return ": ".join(part for part in (place, self.key, says) if part)
+        return ": ".join(part for part in (position, self.key, says) if part)
 
 
 class ConfigError(ValueError):

@@ -7,15 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from det_compat.config.document import Document, Problems, from_mapping, section
 from det_compat.config.entrypoint import Entrypoint, parse_entrypoint
-from det_compat.config.errors import ConfigError
 from det_compat.config.hyperparameters import Hyperparameters, batch_size, parse_hyperparameters
-from det_compat.config.keys.table import Fate, keys
+from det_compat.config.keys.table import SECTIONS, Fate, keys
 from det_compat.config.keys.validation import validate
 from det_compat.config.lengths import Length, Unit
-from det_compat.config.loading import Document, from_mapping, load
-from det_compat.config.problems import Problems
-from det_compat.config.schedule import Periods, Schedule, batches_per_step, parse_periods
+from det_compat.config.loading import load
+from det_compat.config.periods import Periods, ResolvedPeriods, batches_per_step, parse_periods
 from det_compat.config.searcher import Searcher, parse_searcher
 from det_compat.config.settings import (
     Environment,
@@ -25,7 +24,6 @@ from det_compat.config.settings import (
     parse_environment,
     parse_optimizations,
     parse_profiling,
-    section,
 )
 from det_compat.config.shims import as_on_cluster
 from det_compat.config.storage import CheckpointStorage, parse_storage
@@ -36,12 +34,12 @@ class ExperimentConfig:
     """An experiment config in the terms of Determined 0.38.
 
     Attributes:
-        file: where it was read from, None if nowhere.
-        given: plain types, as in the file; holds the config's secrets.
-        raw: plain types, as ``context.get_experiment_config()`` returned them on a cluster; holds
-            the config's secrets.
-        name, description: of the run; ``name`` falls back to ``description``.
-        labels, data, integrations, debug, max_restarts: as in the config.
+        file: the file that it was read from, None if there is none.
+        given: the config in plain types, as in the file; it holds the config's secrets.
+        raw: the config in plain types, as ``context.get_experiment_config()`` returned it on a
+            cluster; it holds the config's secrets.
+        name: the run's name, or its description where it has none.
+        description, labels, data, integrations, debug, max_restarts: as in the config.
         seed: ``reproducibility.experiment_seed``; None if Determined would have drawn one.
         slots_per_trial: devices that a trial trains on; 0 for a CPU.
         ignored: dotted keys that have no effect on one machine, each with the reason.
@@ -78,7 +76,7 @@ class ExperimentConfig:
         """How long a trial trains; None if only its script knows."""
         return self.searcher.max_length
 
-    def schedule(self, epoch_batches: int, length: Length | None = None) -> Schedule:
+    def schedule(self, epoch_batches: int, length: Length | None = None) -> ResolvedPeriods:
         """What the trainer does when, in a run of ``length``, by default the config's own.
 
         Args:
@@ -126,29 +124,46 @@ def parse_document(document: Document) -> ExperimentConfig:
         ConfigError: it is not a valid config.
     """
     problems = Problems(document)
-    valid = validate(document, problems)
-    searcher = parse_searcher(valid, batches_per_step(valid), problems)
+    given = validate(document, problems)
+    searcher = parse_searcher(given, batches_per_step(given), problems)
     is_grid = searcher is not None and searcher.name == "grid"
-    hyperparameters = parse_hyperparameters(valid.get("hyperparameters"), problems, is_grid=is_grid)
-    entrypoint = parse_entrypoint(valid, problems)
-    storage = parse_storage(valid, problems)
-    environment = parse_environment(valid, problems)
-    check_settings(valid, problems)
+    hyperparameters = parse_hyperparameters(given.get("hyperparameters"), problems, is_grid=is_grid)
+    entrypoint = parse_entrypoint(given, problems)
+    storage = parse_storage(given, problems)
+    environment = parse_environment(given, problems)
+    check_settings(given, problems)
     problems.raise_if_any()
-    # a config without a usable searcher has a problem
+    # A config without a usable searcher has a problem.
     assert searcher is not None
-    periods = parse_periods(valid)
+    periods = parse_periods(given)
     _check_records(hyperparameters, entrypoint, searcher, periods, problems)
     problems.raise_if_any()
-    return _experiment(
-        document,
-        valid,
+    description = given.get("description", "")
+    seed = section(given, "reproducibility").get("experiment_seed")
+    return ExperimentConfig(
+        file=document.file,
+        given=given,
+        raw=as_on_cluster(given, searcher, periods),
+        name=given.get("name") or description,
+        description=description,
+        labels=tuple(given.get("labels", ())),
+        data=given.get("data", {}),
         entrypoint=entrypoint,
         hyperparameters=hyperparameters,
         searcher=searcher,
         periods=periods,
+        optimizations=parse_optimizations(given),
+        slots_per_trial=int(section(given, "resources").get("slots_per_trial", 1)),
         environment=environment,
         checkpoint_storage=storage,
+        profiling=parse_profiling(given),
+        seed=None if seed is None else int(seed),
+        max_restarts=int(given.get("max_restarts", 5)),
+        integrations=given.get("integrations", given.get("integration", {})),
+        debug=given.get("debug", False),
+        ignored=_with_fate(given, Fate.IGNORED),
+        refused=_refusals(given, searcher, storage),
+        notes=searcher.notes,
     )
 
 
@@ -160,7 +175,7 @@ def _check_records(
     problems: Problems,
 ) -> None:
     if entrypoint is None or entrypoint.trial is None:
-        # what a record is, the script knows
+        # A script knows by itself what a record is.
         return
     if {"global_batch_size", "batch_size"} & hyperparameters.space.keys():
         return
@@ -175,58 +190,21 @@ def _check_records(
             problems.add(path, expected, str(length))
 
 
-def _experiment(document: Document, valid: dict[str, Any], **parts: Any) -> ExperimentConfig:
-    searcher: Searcher = parts["searcher"]
-    seed = section(valid, "reproducibility").get("experiment_seed")
-    description = valid.get("description", "")
-    return ExperimentConfig(
-        file=document.file,
-        given=valid,
-        raw=as_on_cluster(valid, searcher, parts["periods"]),
-        name=valid.get("name") or description,
-        description=description,
-        labels=tuple(valid.get("labels", ())),
-        data=valid.get("data", {}),
-        optimizations=parse_optimizations(valid),
-        slots_per_trial=int(section(valid, "resources").get("slots_per_trial", 1)),
-        profiling=parse_profiling(valid),
-        seed=None if seed is None else int(seed),
-        max_restarts=int(valid.get("max_restarts", 5)),
-        integrations=valid.get("integrations", valid.get("integration", {})),
-        debug=valid.get("debug", False),
-        ignored=_with_fate(valid, Fate.IGNORED),
-        refused=_refusals(valid, searcher, parts["checkpoint_storage"]),
-        notes=searcher.notes,
-        **parts,
-    )
-
-
-def _with_fate(valid: dict[str, Any], fate: Fate) -> dict[str, str]:
+def _with_fate(given: dict[str, Any], fate: Fate) -> dict[str, str]:
+    inner = {f"{name}.{key}" for name in SECTIONS for key in given.get(name, ())}
     return {
         path: key.becomes
         for path, key in keys().items()
-        if key.fate is fate and _has(valid, path.split("."))
+        if key.fate is fate and (path in given or path in inner)
     }
 
 
-def _has(valid: dict[str, Any], path: list[str]) -> bool:
-    value: Any = valid
-    for name in path:
-        if not isinstance(value, dict) or name not in value:
-            return False
-        value = value[name]
-    return True
-
-
 def _refusals(
-    valid: dict[str, Any], searcher: Searcher, storage: CheckpointStorage
+    given: dict[str, Any], searcher: Searcher, storage: CheckpointStorage
 ) -> dict[str, str]:
-    refused = _with_fate(valid, Fate.REFUSED)
+    refused = _with_fate(given, Fate.REFUSED)
     if searcher.refusal:
         refused["searcher.name"] = searcher.refusal
     if storage.refusal:
         refused["checkpoint_storage.type"] = storage.refusal
     return refused
-
-
-__all__ = ["ConfigError", "ExperimentConfig", "parse_config", "parse_document", "read_config"]

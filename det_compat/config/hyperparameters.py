@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from det_compat.config.document import KeyPath, Problems, dotted
 from det_compat.config.keys.kinds import (
+    ANYTHING,
     NUMBER,
     Kind,
     integer,
@@ -14,8 +16,6 @@ from det_compat.config.keys.kinds import (
     is_number,
     number_above,
 )
-from det_compat.config.loading import KeyPath, dotted
-from det_compat.config.problems import Problems
 
 
 @dataclass(frozen=True)
@@ -63,20 +63,25 @@ class Categorical:
 Range = Int | Double | Log | Categorical
 Hyperparameter = Const | Range
 
-_TYPES = ("const", "int", "double", "log", "categorical")
 _WHOLE, _COUNT, _BASE = integer(), integer(1), number_above(0)
 _ANY_LIST = Kind(
     "a list of at least one value", lambda value: isinstance(value, list) and bool(value)
 )
-# what each type must have
+# The keys that each type must have.
 _FIELDS: dict[str, dict[str, Kind]] = {
-    "const": {"val": Kind("a value", lambda value: True)},
+    "const": {"val": replace(ANYTHING, name="a value")},
     "int": {"minval": _WHOLE, "maxval": _WHOLE},
     "double": {"minval": NUMBER, "maxval": NUMBER},
     "log": {"minval": NUMBER, "maxval": NUMBER, "base": _BASE},
     "categorical": {"vals": _ANY_LIST},
 }
-_COUNTED = ("int", "double", "log")
+_TYPES = tuple(_FIELDS)
+# The types that may have a count, and what their bounds are.
+_COUNTED: dict[str, tuple[type[Int | Double | Log], type[int | float]]] = {
+    "int": (Int, int),
+    "double": (Double, float),
+    "log": (Log, float),
+}
 
 
 @dataclass(frozen=True)
@@ -92,23 +97,19 @@ class Hyperparameters:
     def ranges(self) -> dict[str, Range]:
         """What is to be searched, by dotted name; empty if one trial is all there is."""
         return {
-            dotted(path): item for path, item in _leaves(self.space) if not isinstance(item, Const)
+            dotted(path): item for path, item in leaves(self.space) if not isinstance(item, Const)
         }
 
     def constants(self) -> dict[str, Any]:
         """The values, as ``context.get_hparams()`` returns them, without those to be searched."""
         return _constants(self.space)
 
-    @property
-    def is_searched(self) -> bool:
-        """Whether any is a range."""
-        return bool(self.ranges())
 
-
-def _leaves(space: Mapping[str, Any], path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+def leaves(space: Mapping[str, Any], path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+    """Each hyperparameter in a nested ``space``, with its path."""
     for name, item in space.items():
         if isinstance(item, Mapping):
-            yield from _leaves(item, (*path, name))
+            yield from leaves(item, (*path, name))
         else:
             yield (*path, name), item
 
@@ -161,7 +162,10 @@ class _Parser:
             return Const(value["val"])
         if kind == "categorical":
             return Categorical(tuple(value["vals"]))
-        return _numeric(value)
+        range_type, number = _COUNTED[kind]
+        bounds: dict[str, Any] = {name: number(value[name]) for name in _FIELDS[kind]}
+        count = value.get("count")
+        return range_type(**bounds, count=None if count is None else int(count))
 
     def _check_fields(self, value: dict[str, Any], path: KeyPath, fields: dict[str, Kind]) -> bool:
         fits = True
@@ -181,31 +185,17 @@ class _Parser:
     def _check_extent(self, value: dict[str, Any], path: KeyPath) -> bool:
         if value["type"] not in _COUNTED:
             return True
+        count = value.get("count")
         if value["minval"] >= value["maxval"]:
             found = f"minval {value['minval']} and maxval {value['maxval']}"
             self._problems.add(path, "minval below maxval", found)
-            return False
-        return self._check_count(value, path)
-
-    def _check_count(self, value: dict[str, Any], path: KeyPath) -> bool:
-        count = value.get("count")
-        if count is None and self._is_grid:
+        elif count is None and self._is_grid:
             self._problems.missing((*path, "count"), "a count: grid search takes so many points")
-            return False
-        if count is not None and not _COUNT.accepts(count):
+        elif count is not None and not _COUNT.accepts(count):
             self._problems.add((*path, "count"), _COUNT.name)
-            return False
-        return True
-
-
-def _numeric(value: dict[str, Any]) -> Range:
-    count = None if value.get("count") is None else int(value["count"])
-    low, high = value["minval"], value["maxval"]
-    if value["type"] == "int":
-        return Int(int(low), int(high), count)
-    if value["type"] == "double":
-        return Double(float(low), float(high), count)
-    return Log(float(low), float(high), float(value["base"]), count)
+        else:
+            return True
+        return False
 
 
 def batch_size(hparams: Mapping[str, Any], slots: int = 1) -> int | None:

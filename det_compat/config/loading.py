@@ -1,46 +1,44 @@
-"""YAML files, with the line and column of every key and value."""
+"""YAML files, with the line and column of every key and value.
+
+Plain scalars are read as Determined's master read them, which parsed configs with go-yaml 2
+(through ghodss/yaml) in all versions from 0.12 to 0.38. Unlike with PyYAML, ``1e-4`` and ``1E4``
+are floats, ``0o17`` is 15 as ``017`` is, ``y`` and ``n`` are booleans as ``yes``, ``no``, ``on``
+and ``off`` are, ``1:30`` is text, and so is a date.
+"""
 
 from __future__ import annotations
 
 import codecs
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from det_compat.config.errors import ConfigError, Problem, describe
-from det_compat.config.scalars import resolve
-
-KeyPath = tuple[str | int, ...]
-Place = tuple[int, int]
+from det_compat.config.document import DEEPEST, Document, KeyPath, Location, dotted
+from det_compat.config.errors import ConfigError, Problem
 
 _LARGEST_FILE = 4 * 2**20
-# what aliases can blow a small file up to
+# Aliases of aliases can make more values of a small file than memory holds.
 _MOST_VALUES = 200_000
-_DEEPEST = 100
 _PLAIN = "plain"
 
-
-@dataclass(frozen=True)
-class Document:
-    """A config as plain types, with places (line and column, from 1) of its keys and values."""
-
-    value: dict[str, Any]
-    file: str | None = None
-    keys: dict[KeyPath, Place] = field(default_factory=dict)
-    values: dict[KeyPath, Place] = field(default_factory=dict)
-
-    def place(self, path: KeyPath, *, of_key: bool = False) -> Place | tuple[None, None]:
-        """Where ``path`` is, or the nearest that is there of what holds it."""
-        if of_key and path in self.keys:
-            return self.keys[path]
-        while path and path not in self.values:
-            path = path[:-1]
-        return self.values.get(path, (None, None))
+_WORDS: dict[str, bool | float | None] = {
+    **{word: True for word in ("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE")},
+    **{word: False for word in ("n", "N", "no", "No", "NO", "false", "False", "FALSE")},
+    **{word: True for word in ("on", "On", "ON")},
+    **{word: False for word in ("off", "Off", "OFF")},
+    **{word: None for word in ("", "~", "null", "Null", "NULL")},
+    **{word: math.nan for word in (".nan", ".NaN", ".NAN")},
+    **{sign + word: math.inf for sign in ("", "+") for word in (".inf", ".Inf", ".INF")},
+    **{"-" + word: -math.inf for word in (".inf", ".Inf", ".INF")},
+}
+_INTEGER = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|([0-9]+))")
+_BASES = (16, 2, 8, 10)
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+# An int64 or a uint64 has no more digits than this in any base.
+_MOST_DIGITS = 66
 
 
 class _Loader(yaml.SafeLoader):
@@ -57,38 +55,6 @@ def load(path: str | Path) -> Document:
     """
     file = str(path)
     return _Builder(file).document(_compose(_text(file), file))
-
-
-def from_mapping(config: Mapping[Any, Any], file: str | None = None) -> Document:
-    """A config that has been read already; keys become text and tuples become lists.
-
-    Raises:
-        ConfigError: ``config`` is no mapping, or holds something that YAML has no word for.
-    """
-    if not isinstance(config, Mapping):
-        raise ConfigError([Problem("", describe(config), "a mapping of keys", file)])
-    return Document(_plain(config, (), file), file)
-
-
-def _plain(value: Any, path: KeyPath, file: str | None) -> Any:
-    if len(path) > _DEEPEST:
-        raise ConfigError([Problem(dotted(path[:3]), "endless nesting", "less of it", file)])
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item, (*path, str(key)), file) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item, (*path, i), file) for i, item in enumerate(value)]
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float) and math.isfinite(value):
-        return value
-    found = str(value) if isinstance(value, float) else f"a {type(value).__name__}"
-    raise ConfigError([Problem(dotted(path), found, "text, a number, a list or a mapping", file)])
-
-
-def dotted(path: KeyPath) -> str:
-    """``("a", "b", 0)`` as ``a.b[0]``."""
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    return text.removeprefix(".")
 
 
 def _text(file: str) -> str:
@@ -123,7 +89,7 @@ def _compose(text: str, file: str) -> yaml.Node:
     except yaml.MarkedYAMLError as error:
         raise ConfigError([_syntax_problem(error, file)]) from error
     except (yaml.YAMLError, ValueError, OverflowError) as error:
-        # a ReaderError, or an escape such as "\UFFFFFFFF" that is no character
+        # This is a ReaderError, or an escape such as "\UFFFFFFFF" that is no character.
         found = f"what YAML does not allow ({str(error).splitlines()[0]})"
         raise ConfigError([Problem("", found, expected, file)]) from error
     except RecursionError as error:
@@ -132,7 +98,7 @@ def _compose(text: str, file: str) -> yaml.Node:
         raise ConfigError([Problem("", "an empty file", expected, file)])
     if not isinstance(node, yaml.MappingNode):
         kind = "a list" if isinstance(node, yaml.SequenceNode) else "a single value"
-        raise ConfigError([Problem("", kind, expected, file, *_place(node))])
+        raise ConfigError([Problem("", kind, expected, file, *_location(node))])
     return node
 
 
@@ -146,7 +112,7 @@ def _syntax_problem(error: yaml.MarkedYAMLError, file: str) -> Problem:
     return Problem("", found, "one YAML document", file, line, column)
 
 
-def _place(node: yaml.Node) -> Place:
+def _location(node: yaml.Node) -> Location:
     return node.start_mark.line + 1, node.start_mark.column + 1
 
 
@@ -155,8 +121,8 @@ class _Builder:
 
     def __init__(self, file: str) -> None:
         self._file = file
-        self._keys: dict[KeyPath, Place] = {}
-        self._values: dict[KeyPath, Place] = {}
+        self._keys: dict[KeyPath, Location] = {}
+        self._values: dict[KeyPath, Location] = {}
         self._open: list[int] = []
         self._problems: list[Problem] = []
 
@@ -167,16 +133,16 @@ class _Builder:
         return Document(value, self._file, self._keys, self._values)
 
     def _problem(self, node: yaml.Node, path: KeyPath, found: str, expected: str) -> None:
-        self._problems.append(Problem(dotted(path), found, expected, self._file, *_place(node)))
+        self._problems.append(Problem(dotted(path), found, expected, self._file, *_location(node)))
 
     def _value(self, node: yaml.Node, path: KeyPath) -> Any:
-        self._values.setdefault(path, _place(node))
+        self._values.setdefault(path, _location(node))
         if len(self._values) > _MOST_VALUES:
             found = "aliases that stand for too much"
             raise ConfigError([Problem("", found, "a config of ordinary size", self._file)])
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, path)
-        if id(node) in self._open or len(path) > _DEEPEST:
+        if id(node) in self._open or len(path) > DEEPEST:
             self._problem(node, path[:3], "endless nesting", "values that do not hold themselves")
             return None
         self._open.append(id(node))
@@ -216,7 +182,7 @@ class _Builder:
                 self._problem(key_node, at, found, "each key once")
                 continue
             self._forget(at)
-            self._keys[at] = _place(key_node)
+            self._keys[at] = _location(key_node)
             own[key] = self._value(value_node, at)
         return {**{key: merged[key] for key in merged if key not in own}, **own}
 
@@ -241,7 +207,7 @@ class _Builder:
             if not isinstance(source, yaml.MappingNode):
                 self._problem(source, path, "another value after `<<`", "a mapping to merge")
                 continue
-            # the first of several wins, and what is in the mapping itself wins over all
+            # The first of several sources wins, and what is in the mapping itself wins over all.
             value = self._value(source, path) or {}
             merged = {**{key: value[key] for key in value if key not in merged}, **merged}
         return merged
@@ -250,3 +216,30 @@ class _Builder:
 def _is_merge(pair: tuple[yaml.Node, yaml.Node]) -> bool:
     key = pair[0]
     return isinstance(key, yaml.ScalarNode) and key.tag == _PLAIN and key.value == "<<"
+
+
+def resolve(text: str) -> bool | int | float | str | None:
+    """The value of a plain scalar."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] not in "+-.0123456789":
+        return text
+    plain = text if text[0] == "." else text.replace("_", "")
+    integer = _integer(plain)
+    if integer is not None:
+        return integer
+    if _FLOAT.fullmatch(plain) and not math.isinf(float(plain)):
+        return float(plain)
+    return text
+
+
+def _integer(plain: str) -> int | None:
+    match = _INTEGER.fullmatch(plain)
+    if match is None or len(plain) > _MOST_DIGITS:
+        return None
+    sign, *digits = match.groups()
+    base, found = next((base, d) for base, d in zip(_BASES, digits, strict=True) if d is not None)
+    if base == 10 and len(found) > 1 and found[0] == "0":
+        return None
+    value = int(sign + found, base)
+    return value if -(2**63) <= value < 2**64 else None

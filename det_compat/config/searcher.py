@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from det_compat.config.keys.rows_searcher import SUCCESSORS
+from det_compat.config.document import Problems, chosen
+from det_compat.config.keys.kinds import UNITS
+from det_compat.config.keys.table import SUCCESSORS
 from det_compat.config.lengths import Length, Unit, parse_length
-from det_compat.config.problems import Problems
 
 _LENGTHS = ("max_length", "max_steps", "target_trial_steps", "max_time")
+_COUNTS = ("max_trials", "max_concurrent_trials", "max_rungs", "num_rungs")
 _IN_STEPS = ("max_steps", "target_trial_steps", "step_budget")
 _REQUIRED = {
     "random": ("max_trials",),
@@ -20,7 +22,7 @@ _REQUIRED = {
     "asha": ("max_trials", "num_rungs"),
     "sync_halving": ("num_rungs",),
 }
-#: searchers that stop trials early, at a share of the length that they must know
+# These stop trials early, at a share of the length that they must know.
 _HALVING = ("adaptive_asha", "adaptive_simple", "adaptive", "async_halving", "asha", "sync_halving")
 _REFUSALS = {
     "pbt": "population based training was given up in Determined 0.17: use random or adaptive_asha",
@@ -42,8 +44,8 @@ class Searcher:
         time_metric: what ``max_time`` counts, if it is no unit of ``max_length``.
         max_trials: trials in all; None for single, grid, and searchers that have a ``budget``.
         max_concurrent_trials: trials at once, 0 for no limit.
-        mode, divisor, max_rungs, bracket_rungs: of adaptive_asha.
-        num_rungs: of async_halving.
+        mode, divisor, max_rungs, bracket_rungs: the settings of adaptive_asha.
+        num_rungs: the number of rungs of async_halving.
         budget: what all trials train together, in older searchers.
         notes: how an older searcher differs from the one that now does its work.
         refusal: why it cannot be run, None if it can.
@@ -74,7 +76,23 @@ def parse_searcher(config: Mapping[str, Any], step: int, problems: Problems) -> 
         return None
     given = config["searcher"]
     _check(given, problems)
-    return _searcher(given["name"], given, step) if "name" in given else None
+    if "name" not in given:
+        return None
+    name = given["name"]
+    length, time_metric = _length(given, step)
+    return Searcher(
+        name=SUCCESSORS[name],
+        written_name=name,
+        max_length=length,
+        time_metric=time_metric,
+        bracket_rungs=tuple(map(int, given.get("bracket_rungs", ()))),
+        budget=_first_length(given, ("budget", "step_budget"), step, Unit.BATCHES),
+        notes=_notes(name, given),
+        refusal=_REFUSALS.get(name),
+        **chosen(given, *_COUNTS, convert=int),
+        **chosen(given, "divisor", convert=float),
+        **chosen(given, "metric", "mode", "smaller_is_better"),
+    )
 
 
 def _check(given: dict[str, Any], problems: Problems) -> None:
@@ -98,32 +116,10 @@ def _check_lengths(given: dict[str, Any], problems: Problems) -> None:
     if "budget" in given and "step_budget" in given:
         problems.add_key(("searcher", "step_budget"), "one budget", "step_budget next to budget")
     if ("max_time" in given) != ("time_metric" in given):
-        there = "max_time" if "max_time" in given else "time_metric"
-        missing = "time_metric" if there == "max_time" else "max_time"
+        there, missing = "max_time", "time_metric"
+        if missing in given:
+            there, missing = missing, there
         problems.missing(("searcher", missing), f"a value, since there is a {there}")
-
-
-def _searcher(name: str, given: dict[str, Any], step: int) -> Searcher:
-    numbers: dict[str, Any] = {
-        key: int(given[key])
-        for key in ("max_trials", "max_concurrent_trials", "max_rungs", "num_rungs")
-        if key in given
-    }
-    texts = {key: given[key] for key in ("metric", "mode", "smaller_is_better") if key in given}
-    length, time_metric = _length(given, step)
-    return Searcher(
-        name=SUCCESSORS[name],
-        written_name=name,
-        max_length=length,
-        time_metric=time_metric,
-        divisor=float(given.get("divisor", 4)),
-        bracket_rungs=tuple(map(int, given.get("bracket_rungs", ()))),
-        budget=_first_length(given, ("budget", "step_budget"), step, Unit.BATCHES),
-        notes=_notes(name, given),
-        refusal=_REFUSALS.get(name),
-        **numbers,
-        **texts,
-    )
 
 
 def _length(given: dict[str, Any], step: int) -> tuple[Length | None, str | None]:
@@ -131,7 +127,7 @@ def _length(given: dict[str, Any], step: int) -> tuple[Length | None, str | None
         bare = Unit(given["unit"]) if "unit" in given else Unit.CUSTOM
         return _first_length(given, _LENGTHS[:3], step, bare), None
     metric = given.get("time_metric")
-    if metric in ("batches", "epochs", "records"):
+    if metric in UNITS:
         return Length(int(given["max_time"]), Unit(metric)), None
     return Length(int(given["max_time"]), Unit.CUSTOM), metric
 

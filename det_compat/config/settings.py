@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from det_compat.config.problems import Problems
+from det_compat.config.document import Problems, chosen, section
 
 
 @dataclass(frozen=True)
@@ -44,34 +44,22 @@ class Environment:
         return {**self.variables, **self.by_device.get(device, {})}
 
 
-def section(config: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """A section of a validated config; empty if there is none."""
-    found: dict[str, Any] = config.get(name, {})
-    return found
-
-
 def parse_optimizations(config: Mapping[str, Any]) -> Optimizations:
     """The ``optimizations`` of a validated config."""
     given = section(config, "optimizations")
-    known = {key: given[key] for key in Optimizations.__dataclass_fields__ if key in given}
-    if "aggregation_frequency" in known:
-        known["aggregation_frequency"] = int(known["aggregation_frequency"])
-    return Optimizations(**known)
+    known = chosen(given, *Optimizations.__dataclass_fields__)
+    return Optimizations(**known | chosen(given, "aggregation_frequency", convert=int))
 
 
 def parse_profiling(config: Mapping[str, Any]) -> Profiling:
     """The ``profiling`` of a validated config."""
     given = section(config, "profiling")
-    end = given.get("end_after_batch")
-    return Profiling(
-        given.get("enabled", False),
-        int(given.get("begin_on_batch", 0)),
-        None if end is None else int(end),
-    )
+    batches = chosen(given, "begin_on_batch", "end_after_batch", convert=int)
+    return Profiling(**chosen(given, "enabled"), **batches)
 
 
 def check_settings(config: Mapping[str, Any], problems: Problems) -> None:
-    """Note contradictions within a section."""
+    """Note in ``problems`` what contradicts itself within a section."""
     profiling = section(config, "profiling")
     begin, end = profiling.get("begin_on_batch", 0), profiling.get("end_after_batch")
     if end is not None and begin > end:
@@ -97,14 +85,10 @@ def parse_environment(config: Mapping[str, Any], problems: Problems) -> Environm
         if device in ("cpu", "cuda", "rocm") and isinstance(value, (list, type(None))):
             by_device[device] = _assignments(value or [], (*path, name), problems)
         elif isinstance(value, (str, int, float)):
-            variables[name] = _shell_text(value)
+            variables[name] = str(value).lower() if isinstance(value, bool) else str(value)
         else:
             problems.add((*path, name), "a list of NAME=VALUE for cpu, cuda or rocm")
     return Environment(variables, by_device)
-
-
-def _shell_text(value: str | int | float) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _assignments(items: list[Any], path: tuple[str, ...], problems: Problems) -> dict[str, str]:

@@ -10,55 +10,11 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from det_compat.config.keys.kinds import SECTION
+from det_compat.config.keys.table import ABSENT, SECTIONS
 from det_compat.config.lengths import Length, Unit
-from det_compat.config.schedule import Periods
+from det_compat.config.periods import Periods
 from det_compat.config.searcher import Searcher
-
-_DEFAULTS: dict[str, Any] = {
-    "bind_mounts": [],
-    "checkpoint_policy": "best",
-    "checkpoint_storage": {
-        "save_experiment_best": 0,
-        "save_trial_best": 1,
-        "save_trial_latest": 1,
-    },
-    "data": {},
-    "debug": False,
-    "description": None,
-    "entrypoint": None,
-    "environment": {"environment_variables": [], "force_pull_image": False},
-    "labels": [],
-    "max_restarts": 5,
-    "min_checkpoint_period": {"batches": 0},
-    "min_validation_period": {"batches": 0},
-    "name": None,
-    "optimizations": {
-        "aggregation_frequency": 1,
-        "auto_tune_tensor_fusion": False,
-        "average_aggregated_gradients": True,
-        "average_training_metrics": True,
-        "grad_updates_size_file": None,
-        "gradient_compression": False,
-        "mixed_precision": "O0",
-        "tensor_fusion_cycle_time": 1,
-        "tensor_fusion_threshold": 64,
-    },
-    "perform_initial_validation": False,
-    "profiling": {"enabled": False, "begin_on_batch": 0, "sync_timings": True},
-    "records_per_epoch": 0,
-    "reproducibility": {},
-    "resources": {
-        "max_slots": None,
-        "native_parallel": False,
-        "priority": None,
-        "resource_pool": "",
-        "shm_size": None,
-        "slots_per_trial": 1,
-        "weight": 1,
-    },
-    "scheduling_unit": 100,
-    "searcher": {"smaller_is_better": True},
-}
 
 
 def as_on_cluster(config: dict[str, Any], searcher: Searcher, periods: Periods) -> dict[str, Any]:
@@ -67,32 +23,39 @@ def as_on_cluster(config: dict[str, Any], searcher: Searcher, periods: Periods) 
     raw["min_validation_period"] = _as_mapping(periods.validation)
     raw["min_checkpoint_period"] = _as_mapping(periods.checkpoint)
     raw["scheduling_unit"] = periods.report.value
-    raw["hyperparameters"] = _hyperparameters(raw.get("hyperparameters", {}))
+    raw["hyperparameters"] = _spelled_out(raw.get("hyperparameters", {}))
     length = searcher.max_length
     if length and length.unit is not Unit.CUSTOM and "max_time" not in raw["searcher"]:
         raw["searcher"]["max_length"] = _as_mapping(length)
-    return _filled(raw, copy.deepcopy(_DEFAULTS))
+    return _with_defaults(raw, "")
 
 
 def _as_mapping(length: Length) -> dict[str, int]:
     return {length.unit.value: length.value}
 
 
-def _hyperparameters(space: dict[str, Any]) -> dict[str, Any]:
-    """With constants spelled out, as the master stored them."""
+def _spelled_out(space: dict[str, Any]) -> dict[str, Any]:
+    """The hyperparameters ``space`` with its constants spelled out, as the master stored them."""
     spelled: dict[str, Any] = {}
     for name, value in space.items():
         if not isinstance(value, dict):
             spelled[name] = {"type": "const", "val": value}
         else:
-            spelled[name] = value if "type" in value else _hyperparameters(value)
+            spelled[name] = value if "type" in value else _spelled_out(value)
     return spelled
 
 
-def _filled(given: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
-    filled = {**defaults, **given}
-    for name, default in defaults.items():
-        if isinstance(default, dict) and isinstance(given.get(name), dict):
-            is_length = name in ("min_checkpoint_period", "min_validation_period")
-            filled[name] = given[name] if is_length else {**default, **given[name]}
+def _with_defaults(given: dict[str, Any], section: str) -> dict[str, Any]:
+    keys = sorted(SECTIONS[section].items())
+    defaults = {name: copy.deepcopy(key.default) for name, key in keys if key.default is not ABSENT}
+    filled = defaults | given
+    for name, key in keys:
+        if key.kind is SECTION:
+            filled[name] = _with_defaults(filled[name], name)
     return filled
+
+
+def with_seed(raw: dict[str, Any], seed: int) -> dict[str, Any]:
+    """``raw`` with the ``experiment_seed`` that a cluster would have drawn."""
+    given = raw.get("reproducibility") or {}
+    return {**raw, "reproducibility": {**given, "experiment_seed": seed}}

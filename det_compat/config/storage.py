@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from det_compat.config.keys.rows_storage import REQUIRED
-from det_compat.config.problems import Problems
-from det_compat.config.settings import section
+from det_compat.config.document import Problems, chosen, section
+from det_compat.config.keys.table import HDFS_REFUSAL, STORAGE_REQUIRES
+
+_KEPT = ("save_experiment_best", "save_trial_best", "save_trial_latest")
 
 
 @dataclass(frozen=True)
 class CheckpointStorage:
-    """A place that fsspec can open.
+    """Storage that fsspec can open, and how many checkpoints are kept there.
 
     Attributes:
         type: shared_fs, directory, s3, gcs, azure or hdfs; None if the config names none.
         url: for ``fsspec.core.url_to_fs(url, **options)``; None for the run directory.
-        options: what that takes besides, secrets included; not in ``repr``.
+        options: the ``**options``; they hold secrets, and are not in ``repr``.
         save_experiment_best: the best checkpoints of all trials that are kept.
         save_trial_best: the best checkpoints of a trial that are kept.
         save_trial_latest: the latest checkpoints of a trial that are kept.
@@ -39,24 +40,20 @@ class CheckpointStorage:
 def parse_storage(config: Mapping[str, Any], problems: Problems) -> CheckpointStorage:
     """The ``checkpoint_storage`` of a config."""
     given = section(config, "checkpoint_storage")
-    kept: dict[str, Any] = {
-        key: int(given[key])
-        for key in ("save_experiment_best", "save_trial_best", "save_trial_latest")
-        if key in given
-    }
+    kept = chosen(given, *_KEPT, convert=int)
     kind = given.get("type")
     if kind is None:
         return CheckpointStorage(**kept)
     _check(kind, given, problems)
     refusal = _refusal(kind, given)
-    url, options = (None, {}) if refusal else _LOCATIONS[kind](given)
+    url, options = (None, {}) if refusal else _URLS[kind](given)
     return CheckpointStorage(kind, url, options, refusal=refusal, **kept)
 
 
 def _refusal(kind: str, given: Mapping[str, Any]) -> str | None:
     if kind == "hdfs":
-        return "hdfs storage is not supported: Determined itself gave it up"
-    missing = [key for key in REQUIRED[kind] if not given.get(key)]
+        return HDFS_REFUSAL
+    missing = [key for key in STORAGE_REQUIRES[kind] if not given.get(key)]
     if missing:
         return (
             f"checkpoint_storage of type {kind} has no {missing[0]}: the cluster's own settings "
@@ -83,26 +80,19 @@ def _check(kind: str, given: Mapping[str, Any], problems: Problems) -> None:
             problems.add(at("storage_path"), f"a directory in host_path, {given['host_path']}")
 
 
-def _shared_fs(given: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
-    return _file_url(posixpath.join(given["host_path"], given.get("storage_path", ""))), {}
-
-
-def _directory(given: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
-    return _file_url(given["container_path"]), {}
-
-
 def _file_url(path: str) -> str:
     return f"file://{posixpath.normpath(path)}" if path.startswith("/") else path
+
+
+def _bucket_url(scheme: str, bucket: str, given: Mapping[str, Any]) -> str:
+    prefix = posixpath.normpath(given.get("prefix") or ".").strip("/")
+    return f"{scheme}://{bucket}" if prefix in ("", ".") else f"{scheme}://{bucket}/{prefix}"
 
 
 def _s3(given: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
     names = {"access_key": "key", "secret_key": "secret", "endpoint_url": "endpoint_url"}
     options = {option: given[key] for key, option in names.items() if given.get(key)}
     return _bucket_url("s3", given["bucket"], given), options
-
-
-def _gcs(given: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
-    return _bucket_url("gs", given["bucket"], given), {}
 
 
 def _azure(given: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
@@ -113,15 +103,13 @@ def _azure(given: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
     return _bucket_url("abfs", given["container"], given), options
 
 
-def _bucket_url(scheme: str, bucket: str, given: Mapping[str, Any]) -> str:
-    prefix = posixpath.normpath(given.get("prefix") or ".").strip("/")
-    return f"{scheme}://{bucket}" if prefix in ("", ".") else f"{scheme}://{bucket}/{prefix}"
-
-
-_LOCATIONS = {
-    "shared_fs": _shared_fs,
-    "directory": _directory,
+_URLS: dict[str, Callable[[Mapping[str, Any]], tuple[str, dict[str, str]]]] = {
+    "shared_fs": lambda given: (
+        _file_url(posixpath.join(given["host_path"], given.get("storage_path", ""))),
+        {},
+    ),
+    "directory": lambda given: (_file_url(given["container_path"]), {}),
     "s3": _s3,
-    "gcs": _gcs,
+    "gcs": lambda given: (_bucket_url("gs", given["bucket"], given), {}),
     "azure": _azure,
 }

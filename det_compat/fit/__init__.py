@@ -1,1 +1,1 @@
-"""``det-compat fit``: everything of it that needs neither torch nor Lightning."""
+"""``det-compat fit`` without Lightning; only ``checkpoints`` imports torch."""

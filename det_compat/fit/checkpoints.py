@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from det_compat.config.loading import from_mapping
-from det_compat.config.problems import Problems
+from det_compat.config.document import Problems, from_mapping
 from det_compat.config.storage import CheckpointStorage, parse_storage
 from det_compat.core.checkpoint import CheckpointContext, CompleteCheckpoint
 from det_compat.fit.errors import FitError

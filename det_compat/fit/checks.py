@@ -10,10 +10,9 @@ from dataclasses import replace
 
 from det_compat.config.experiment import ExperimentConfig, parse_document
 from det_compat.config.loading import load
+from det_compat.fit.environment import ATTEMPT, is_chief, launched
 from det_compat.fit.errors import FitError
-from det_compat.fit.ranks import is_chief, launched
 from det_compat.fit.request import Request
-from det_compat.fit.supervisor import ATTEMPT
 
 
 def check_installed(modules: Sequence[str]) -> None:
@@ -26,7 +25,7 @@ def check_installed(modules: Sequence[str]) -> None:
 def check_config(request: Request) -> ExperimentConfig:
     """The experiment config that is asked for, if it can be run here.
 
-    What is ignored is printed, once.
+    What is ignored is printed, by one process of the run only.
 
     Raises:
         ConfigError: it is not valid.
@@ -36,19 +35,27 @@ def check_config(request: Request) -> ExperimentConfig:
     document = load(request.config)
     config = parse_document(document)
     if "max_restarts" not in document.value:
-        # Determined's default of 5 is for machines that fail, and not for code that does
+        # Determined's default of 5 is for machines that fail, and not for code that does.
         config = replace(config, max_restarts=0)
     _check_search(request, config)
-    if config.refused:
-        reasons = "\n".join(f"  {key}: {why}" for key, why in config.refused.items())
-        raise FitError(f"{request.config} asks for what cannot be done here:\n{reasons}")
-    if config.entrypoint is None or not (config.entrypoint.trial or config.entrypoint.argv):
-        raise FitError(f"{request.config} has no entrypoint: write `entrypoint: module:TrialClass`")
-    if config.entrypoint.launcher in ("deepspeed", "autodeepspeed"):
-        raise FitError("entrypoint: DeepSpeed trials are not supported; use torch_distributed")
+    check_runnable(config)
     if is_chief() and ATTEMPT not in os.environ and not request.only_shows:
         _announce(config)
     return config
+
+
+def check_runnable(config: ExperimentConfig) -> None:
+    """Raise FitError if ``config`` asks for what cannot be done here, or says not what to run."""
+    name = config.file or "the config"
+    if config.refused:
+        reasons = "\n".join(f"  {key}: {why}" for key, why in config.refused.items())
+        raise FitError(f"{name} asks for what cannot be done here:\n{reasons}")
+    if config.entrypoint is None or not (config.entrypoint.trial or config.entrypoint.argv):
+        raise FitError(
+            f"{name} has no entrypoint: write `entrypoint: module:TrialClass`, or a command"
+        )
+    if config.entrypoint.launcher in ("deepspeed", "autodeepspeed"):
+        raise FitError("entrypoint: DeepSpeed trials are not supported; use torch_distributed")
 
 
 def _check_search(request: Request, config: ExperimentConfig) -> None:

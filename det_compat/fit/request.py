@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -66,7 +67,8 @@ def parse_request(command: str, argv: Sequence[str]) -> Request:
         FitError: it contradicts itself, or MODEL_DIR is no directory.
     """
     own, rest = _own_options(argv)
-    paths, options = _leading_paths(rest)
+    paths = list(itertools.takewhile(lambda word: not word.startswith("-"), rest))
+    options = rest[len(paths) :]
     if len(paths) > 2:
         raise FitError(f"expected CONFIG.yaml [MODEL_DIR], got {shlex.join(paths)}")
     config = paths[0] if paths else None
@@ -91,8 +93,3 @@ def _own_options(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--run_dir", "--run-dir", metavar="DIR")
     parser.add_argument("--resume", action="store_true")
     return parser.parse_known_args(list(argv))
-
-
-def _leading_paths(argv: list[str]) -> tuple[list[str], list[str]]:
-    end = next((i for i, word in enumerate(argv) if word.startswith("-")), len(argv))
-    return argv[:end], argv[end:]

@@ -85,7 +85,8 @@ def new_run_folder(name: str) -> RunFolder:
             try:
                 folder.path.mkdir()
             except FileExistsError:
-                continue  # another run has been faster
+                # Another run has been faster.
+                continue
             return folder
     except OSError as error:
         raise FitError(f"cannot create a run directory in {parent}: {error}") from error

@@ -1,19 +1,81 @@
-"""Entrypoints that are commands: the command line, with ``determined`` found in det_compat."""
+"""Runs whose entrypoint is a command, in which ``determined`` is found in det_compat."""
 
 from __future__ import annotations
 
-import re
+import os
+import shlex
 import sys
 from collections.abc import Sequence
 
-from det_compat.config.entrypoint import Entrypoint
+from det_compat.config.entrypoint import PYTHON, Entrypoint
+from det_compat.config.experiment import ExperimentConfig
+from det_compat.config.shims import with_seed
+from det_compat.fit.environment import device_variables
 from det_compat.fit.errors import FitError
+from det_compat.fit.request import Request
+from det_compat.fit.run_start import RunStart, begin_in, find_folder
+from det_compat.fit.supervisor import Command, supervise
+from det_compat.script.task import Task
 
-_PYTHON = re.compile(r"(?:.*/)?python[0-9.]*")
 _TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 _LAUNCHERS = ("torch_distributed", "horovod", "autohorovod")
-# options of python that take the next word
+# The options of python that take the next word.
 _WITH_VALUE = ("-W", "-X")
+
+
+def run_script(request: Request, config: ExperimentConfig) -> int:
+    """Run the script of ``config``, which is told what a cluster told it; the exit status.
+
+    Raises:
+        FitError: it cannot be run.
+    """
+    assert config.entrypoint is not None
+    if request.command != "fit":
+        raise FitError("validate needs an entrypoint module:TrialClass; this one is a script")
+    if request.options:
+        raise FitError(
+            f"the entrypoint is a script, which Lightning's options do not reach: "
+            f"{shlex.join(request.options)}; change the entrypoint in the config"
+        )
+    argv = script_command(config.entrypoint, max(config.slots_per_trial, 1))
+    folder = find_folder(request, config)
+    model_dir = request.model_dir.resolve()
+
+    def command(attempt: int) -> Command:
+        start = begin_in(folder, config, resume=request.resume, is_restart=attempt > 1)
+        task = script_task(config, start)
+        return Command(argv, {**device_variables(config), **task.variables()})
+
+    if "det_compat" not in argv:
+        print(
+            "note: the command runs as it is; scripts in it find det_compat as `determined` where "
+            "they are started by `det-compat run SCRIPT`"
+        )
+    print(f"running {shlex.join(config.entrypoint.argv)} in {model_dir}")
+    print(f"run directory: {folder.path}", flush=True)
+    try:
+        status = supervise(
+            command, restarts=config.max_restarts, folder=request.model_dir.resolve()
+        )
+    except FileNotFoundError as error:
+        raise FitError(
+            f"entrypoint: cannot run {argv[0]!r}: {os.strerror(error.errno or 0)}"
+        ) from error
+    print(f"resume it by: {request.resuming(folder.path)}")
+    return status
+
+
+def script_task(config: ExperimentConfig, start: RunStart) -> Task:
+    """What the script of ``config`` is told when it begins with ``start``."""
+    return Task(
+        config=with_seed(config.raw, start.seed),
+        hparams=config.hyperparameters.constants(),
+        trial_seed=start.seed,
+        slots=max(config.slots_per_trial, 1),
+        run_dir=str(start.folder.path),
+        latest_checkpoint=start.latest_checkpoint,
+        steps_completed=start.steps_completed,
+    )
 
 
 def script_command(entrypoint: Entrypoint, slots: int) -> list[str]:
@@ -37,17 +99,12 @@ def script_command(entrypoint: Entrypoint, slots: int) -> list[str]:
     return [*_TORCHRUN, *processes, *own_args, "--no-python", *command]
 
 
-def runs_det_compat(command: Sequence[str]) -> bool:
-    """Whether a command of ``script_command`` starts a script of Python under det_compat."""
-    return "det_compat" in command
-
-
 def _says_processes(args: Sequence[str]) -> bool:
     return any(arg.replace("-", "_").startswith("__nproc_per_node") for arg in args)
 
 
 def _under_det_compat(argv: Sequence[str]) -> list[str]:
-    if not argv or not _PYTHON.fullmatch(argv[0]):
+    if not argv or not PYTHON.fullmatch(argv[0]):
         return list(argv)
     options, rest = _python_options(argv[1:])
     if not rest or rest[0] == "-c":

@@ -1,4 +1,4 @@
-"""Starts a command and, where it fails, starts it once more."""
+"""max_restarts: a run that fails goes on from its last checkpoint, in a new process."""
 
 from __future__ import annotations
 
@@ -11,38 +11,65 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-#: In the environment of a command that is started again if it fails: 1 for the first time.
-ATTEMPT = "DET_COMPAT_ATTEMPT"
+from det_compat.config.experiment import ExperimentConfig
+from det_compat.fit.environment import ATTEMPT, is_worker
+from det_compat.fit.request import Request
+from det_compat.fit.run_start import find_folder
 
 _INTERRUPTED = 128 + signal.SIGINT
 _TERMINATED = 128 + signal.SIGTERM
-# what would fail again in the same way, or has been asked to end
+# What ends like this would fail again in the same way, or has been asked to end.
 _FINAL = (0, 2, _INTERRUPTED, _TERMINATED, -signal.SIGINT, -signal.SIGTERM)
 
 
-class Start(NamedTuple):
+class Command(NamedTuple):
     """A command line, and environment variables to add to this process's."""
 
     argv: Sequence[str]
     variables: Mapping[str, str]
 
 
+def wants_supervisor(request: Request, config: ExperimentConfig) -> bool:
+    """Whether this process is to start the run in another, and to watch over it."""
+    return (
+        request.command == "fit"
+        and config.max_restarts > 0
+        and not request.only_shows
+        and ATTEMPT not in os.environ
+        and not is_worker()
+    )
+
+
+def run_supervised(request: Request, config: ExperimentConfig) -> int:
+    """Run what is asked for in a process of its own; the exit status.
+
+    Raises:
+        FitError: there is nothing to resume, or the directory cannot be used.
+    """
+    folder = find_folder(request, config)
+    words = [request.config or "", str(request.model_dir), "--run_dir", str(folder.path)]
+    if request.resume:
+        words.append("--resume")
+    argv = [sys.executable, "-m", "det_compat", request.command, *words, *request.options]
+    return supervise(lambda attempt: Command(argv, {}), restarts=config.max_restarts)
+
+
 def supervise(
-    start: Callable[[int], Start], *, restarts: int = 0, folder: Path | None = None
+    command_of: Callable[[int], Command], *, restarts: int = 0, folder: Path | None = None
 ) -> int:
-    """Run ``start(attempt)``, up to ``restarts`` times again while it fails; its exit status.
+    """Run ``command_of(attempt)``, up to ``restarts`` times again while it fails; its exit status.
 
     SIGINT and SIGTERM are passed on, and what they end is not restarted; neither is a command that
     exits with status 2, which says that the user has to mend something.
 
     Args:
-        start: the command of an attempt, which are counted from 1.
+        command_of: returns the command of an attempt; attempts are counted from 1.
         restarts: how often to start it again.
-        folder: where to run it.
+        folder: the working directory of the command.
     """
     attempt = 1
     while True:
-        status, is_asked_to_end = _run(start(attempt), attempt, folder)
+        status, is_asked_to_end = _run(command_of(attempt), attempt, folder)
         if status in _FINAL or is_asked_to_end or attempt > restarts:
             return status if status >= 0 else 128 - status
         print(
@@ -53,11 +80,11 @@ def supervise(
         attempt += 1
 
 
-def _run(start: Start, attempt: int, folder: Path | None) -> tuple[int, bool]:
+def _run(command: Command, attempt: int, folder: Path | None) -> tuple[int, bool]:
     """The exit status, and whether the process was told to end."""
     # Ctrl-C reaches a session of its own once, from here, and not from the terminal as well.
-    environment = {**os.environ, **start.variables, ATTEMPT: str(attempt)}
-    process = subprocess.Popen(start.argv, env=environment, cwd=folder, start_new_session=True)
+    environment = {**os.environ, **command.variables, ATTEMPT: str(attempt)}
+    process = subprocess.Popen(command.argv, env=environment, cwd=folder, start_new_session=True)
     with _passing_on(process) as received:
         status = process.wait()
     return status, bool(received)

@@ -17,7 +17,14 @@ RERUN = "det_compat.script.rerun"
 class Program(NamedTuple):
     """A path, or a module with ``-m``, ready to be executed.
 
-    ``name`` finds it again from another working directory, ``first_path`` is its ``sys.path[0]``.
+    Attributes:
+        name: what finds the program again from another working directory.
+        is_module: whether that is the name of a module.
+        argv0: ``sys.argv[0]``.
+        first_path: ``sys.path[0]``.
+        package: ``__package__``.
+        found: what the import system says of the program.
+        code: the code of ``__main__``.
     """
 
     name: str
@@ -25,10 +32,13 @@ class Program(NamedTuple):
     argv0: str
     first_path: str
     package: str | None
-    loader: Any
-    file: str
-    cached: str | None
+    found: ModuleSpec
     code: CodeType
+
+    @property
+    def file(self) -> str:
+        """``__file__``."""
+        return self.found.origin or self.found.name
 
     def spec(self) -> ModuleSpec:
         """The ``__spec__`` of ``__main__``."""
@@ -39,7 +49,7 @@ class _MainSpec(ModuleSpec):
     """Names RERUN; relative imports follow the program's own package all the same."""
 
     def __init__(self, program: Program) -> None:
-        super().__init__(RERUN, program.loader, origin=program.file)
+        super().__init__(RERUN, program.found.loader, origin=program.file)
         self._package = program.package
 
     @property
@@ -55,53 +65,31 @@ def load_path(path: str) -> Program:
         SystemExit: there is no ``__main__.py``.
         SyntaxError: the script cannot be compiled.
     """
-    # as Python does it: any `..` stays
+    # Any `..` stays, as with Python.
     file = os.path.join(os.getcwd(), path)
     importer = pkgutil.get_importer(file)
     if importer is not None:
         return _load_folder(path, file, importer)
-    loader = _file_loader(file)
-    return Program(
-        name=file,
-        is_module=False,
-        argv0=path,
-        first_path=os.path.dirname(os.path.realpath(path)),
-        package=None,
-        loader=loader,
-        file=file,
-        cached=None,
-        code=_compile(loader, file),
-    )
-
-
-def _file_loader(file: str) -> SourceFileLoader | SourcelessFileLoader:
-    kind = SourcelessFileLoader if file.endswith(".pyc") else SourceFileLoader
-    return kind(RERUN, file)
+    loader = (SourcelessFileLoader if file.endswith(".pyc") else SourceFileLoader)(RERUN, file)
+    found = ModuleSpec("__main__", loader, origin=file)
+    folder = os.path.dirname(os.path.realpath(path))
+    return Program(file, False, path, folder, None, found, _compile(loader, file))
 
 
 def _compile(loader: SourceFileLoader | SourcelessFileLoader, file: str) -> CodeType:
     if isinstance(loader, SourceFileLoader):
-        # get_code() would write a __pycache__
+        # The loader's get_code() would write a __pycache__.
         code: CodeType = loader.source_to_code(loader.get_data(file), file)
         return code
     return _not_none(loader.get_code(RERUN), file)
 
 
 def _load_folder(path: str, folder: str, importer: Any) -> Program:
-    spec = importer.find_spec("__main__")
-    if spec is None:
+    found = importer.find_spec("__main__")
+    if found is None:
         sys.exit(f"det-compat: can't find '__main__' module in {path!r}")
-    return Program(
-        name=folder,
-        is_module=False,
-        argv0=path,
-        first_path=folder,
-        package="",
-        loader=spec.loader,
-        file=spec.origin,
-        cached=spec.cached,
-        code=_not_none(spec.loader.get_code("__main__"), spec.origin),
-    )
+    code = _not_none(found.loader.get_code("__main__"), found.origin)
+    return Program(folder, False, path, folder, "", found, code)
 
 
 def load_module(name: str) -> Program:
@@ -110,20 +98,11 @@ def load_module(name: str) -> Program:
     Raises:
         SystemExit: there is no such module, or it has no code.
     """
-    spec = _find_module(name)
-    loader: Any = spec.loader
-    file = spec.origin or spec.name
-    return Program(
-        name=spec.name,
-        is_module=True,
-        argv0=file,
-        first_path=os.getcwd(),
-        package=spec.parent,
-        loader=loader,
-        file=file,
-        cached=spec.cached,
-        code=_not_none(loader.get_code(spec.name), spec.name),
-    )
+    found = _find_module(name)
+    loader: Any = found.loader
+    code = _not_none(loader.get_code(found.name), found.name)
+    file = found.origin or found.name
+    return Program(found.name, True, file, os.getcwd(), found.parent, found, code)
 
 
 def _find_module(name: str) -> ModuleSpec:

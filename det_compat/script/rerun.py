@@ -57,12 +57,12 @@ def _contents() -> dict[str, Any]:
         if name.rpartition(".")[2] == "__main__":
             return {}
         return runpy.run_module(name, run_name="__mp_main__", alter_sys=True)
-    # an importer stands for a directory or a zip file
+    # There is an importer only for a directory or a zip file.
     return {} if pkgutil.get_importer(name) else runpy.run_path(name, run_name="__mp_main__")
 
 
 if __name__ == "__main__":
     sys.exit(_run_again())
 elif __name__ == "__mp_main__":
-    # __spec__ stays: processes that this one spawns read it
+    # The __spec__ stays, since processes that this one spawns read it.
     globals().update({name: it for name, it in _contents().items() if name != "__spec__"})

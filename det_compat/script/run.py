@@ -66,13 +66,13 @@ def run(name: str, argv: Sequence[str], *, is_module: bool = False) -> int:
     """
     alias_determined()
     if is_module:
-        # the search for the module begins here
+        # The search for the module begins in the working directory.
         _set_first_path(os.getcwd())
     try:
         program = load_module(name) if is_module else load_path(name)
     except OSError as error:
         if is_module:
-            # from the code of a package
+            # The code of a package has raised this.
             raise
         reason = f"[Errno {error.errno}] {error.strerror}"
         print(f"det-compat: can't open file {os.path.abspath(name)!r}: {reason}", file=sys.stderr)
@@ -90,7 +90,7 @@ def _set_first_path(directory: str) -> None:
     if not getattr(sys.flags, "safe_path", sys.flags.isolated):
         sys.path[0] = directory
     if not any(finder.find_spec("det_compat", None) for finder in sys.meta_path):
-        # run from a checkout that is not installed: spawned processes import it too
+        # This is a checkout that is not installed, which spawned processes import, too.
         sys.path.append(_CHECKOUT)
 
 
@@ -111,9 +111,9 @@ def _main_module(program: Program) -> ModuleType:
     vars(main).update(
         __annotations__={},
         __builtins__=builtins,
-        __cached__=program.cached,
+        __cached__=program.found.cached,
         __file__=program.file,
-        __loader__=program.loader,
+        __loader__=program.found.loader,
         __package__=program.package,
         __spec__=program.spec(),
     )

@@ -6,17 +6,17 @@ import math
 from pathlib import Path
 from typing import Any
 
-from det_compat.search.results import TrialResult, searched_values
+from det_compat.search.results import TrialResult, value_of
 from det_compat.search.searchers.plan import SearchPlan
 
 _COLUMNS = 3
-_SIZE = (4.8, 3.6)  # inches a plot
-_LEGEND = 10
+_SIZE = (4.8, 3.6)  # the inches of a plot
+_LEGEND = 10  # the trials that a legend names
 
 
 def draw(path: Path, plan: SearchPlan, results: list[TrialResult]) -> None:
     """Draw the metric over batches, and against each hyperparameter that was searched, as PNG."""
-    # no pyplot: it would look for a display
+    # Not pyplot, which would look for a display.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -27,9 +27,8 @@ def draw(path: Path, plan: SearchPlan, results: list[TrialResult]) -> None:
     FigureCanvasAgg(figure)
     plots = list(figure.subplots(rows, columns, squeeze=False).flat)
     _curves(plots[0], plan, results)
-    values = searched_values(results, names)
     for plot, name in zip(plots[1:], names, strict=False):
-        _against(plot, plan, name, values[name], results)
+        _against(plot, plan, name, results)
     for unused in plots[1 + len(names) :]:
         unused.set_visible(False)
     figure.savefig(path, dpi=120)
@@ -46,22 +45,17 @@ def _curves(plot: Any, plan: SearchPlan, results: list[TrialResult]) -> None:
                 label=f"trial {result.index}" if rank < _LEGEND else None,
                 alpha=1.0 if rank < _LEGEND else 0.3,
             )
-    plot.set(xlabel="batches", ylabel=plan.metric, title=plan.name)
+    plot.set(xlabel="batches", ylabel=plan.searcher.metric, title=plan.name)
     if plot.get_lines():
         plot.legend(fontsize="x-small")
 
 
-def _against(
-    plot: Any, plan: SearchPlan, name: str, values: list[Any], results: list[TrialResult]
-) -> None:
-    pairs = [
-        (value, result.metric)
-        for value, result in zip(values, results, strict=True)
-        if result.metric is not None and value is not None
-    ]
+def _against(plot: Any, plan: SearchPlan, name: str, results: list[TrialResult]) -> None:
+    known = [(value_of(result.hparams, name), result.metric) for result in results]
+    pairs = [pair for pair in known if None not in pair]
     if not all(isinstance(x, (int, float)) and not isinstance(x, bool) for x, _ in pairs):
         pairs = [(str(value), metric) for value, metric in pairs]
     plot.scatter([value for value, _ in pairs], [metric for _, metric in pairs], s=18)
-    plot.set(xlabel=name, ylabel=plan.metric)
+    plot.set(xlabel=name, ylabel=plan.searcher.metric)
     if name in plan.logarithmic:
         plot.set_xscale("log")

@@ -36,11 +36,11 @@ class Report:
     """One validation of a trial.
 
     Attributes:
-        batches: trained so far.
-        rungs: of its bracket that it has reached.
+        batches: the batches trained so far.
+        rungs: how many rungs of its bracket the trial has reached.
         metric: the searcher's metric; may be NaN.
         metrics: all scalar metrics.
-        checkpoint: of this moment, None without one.
+        checkpoint: the path of a checkpoint of this moment, None without one.
     """
 
     batches: int
@@ -48,6 +48,13 @@ class Report:
     metric: float
     metrics: dict[str, Any]
     checkpoint: str | None = None
+
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether there is a checkpoint; retention may have deleted it, unless it is a URL."""
+        return self.checkpoint is not None and (
+            "://" in self.checkpoint or os.path.exists(self.checkpoint)
+        )
 
 
 class TrialRecord:
@@ -70,13 +77,12 @@ class TrialRecord:
 
     def about(self) -> dict[str, Any]:
         """What ``begin`` noted."""
-        about: dict[str, Any] = json.loads((self.folder / "trial.json").read_text("utf-8"))
-        return about
+        return _read(self.folder / "trial.json")
 
     def append(self, report: Report) -> None:
         """Note a validation."""
         with self._reports.open("a", encoding="utf-8") as file:
-            # a line that a killed process has cut off ends here
+            # This ends a line that a killed process has cut off.
             start = "" if _ends_with_newline(self._reports) else "\n"
             file.write(start + json.dumps(asdict(report), default=str) + "\n")
 
@@ -121,8 +127,7 @@ class TrialRecord:
     def _ending(self) -> dict[str, Any]:
         if not self._end.exists():
             return {"status": Status.UNFINISHED, "reason": ""}
-        ending: dict[str, Any] = json.loads(self._end.read_text("utf-8"))
-        return ending
+        return _read(self._end)
 
 
 class SearchFolder:
@@ -169,8 +174,7 @@ class SearchFolder:
 
     def about(self) -> dict[str, Any]:
         """What ``begin`` noted."""
-        about: dict[str, Any] = json.loads(self._about.read_text("utf-8"))
-        return about
+        return _read(self._about)
 
     def trial(self, index: int) -> TrialRecord:
         """The record of trial ``index``, which may not have begun."""
@@ -197,6 +201,11 @@ def _ends_with_newline(file: Path) -> bool:
             return True
         content.seek(-1, os.SEEK_END)
         return content.read(1) == b"\n"
+
+
+def _read(file: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(file.read_text("utf-8"))
+    return content
 
 
 def _write(file: Path, content: dict[str, Any]) -> None:

@@ -19,10 +19,10 @@ class TrialResult:
     Attributes:
         index: from 0, in the order of creation.
         bracket: from 0.
-        hparams: as ``context.get_hparams()`` returns them.
+        hparams: the hyperparameters, as ``context.get_hparams()`` returns them.
         metric: the best value of the searcher's metric, None if there is none that is a number.
         metric_batches: batches trained when it was validated.
-        batches: trained in all.
+        batches: the batches trained in all.
         status: how the trial ended.
         checkpoint: the best that is kept, else the latest.
         reason: why it ended, if there is more to tell.
@@ -64,17 +64,20 @@ def read_results(folder: SearchFolder, *, smaller_is_better: bool) -> list[Trial
     """The trials in ``folder``, best first; then those without a metric, then those that failed."""
     sign = 1 if smaller_is_better else -1
     results = [_result(record, sign) for record in folder.trials()]
-    return sorted(results, key=lambda result: (*_key(result, sign), result.index))
 
+    def order(result: TrialResult) -> tuple[bool, float, int]:
+        metric = math.inf if result.metric is None else sign * result.metric
+        return result.has_failed, metric, result.index
 
-def _key(result: TrialResult, sign: int) -> tuple[bool, float]:
-    return result.has_failed, math.inf if result.metric is None else sign * result.metric
+    return sorted(results, key=order)
 
 
 def _result(record: TrialRecord, sign: int) -> TrialResult:
     about, reports = record.about(), record.reports()
     numbers = [report for report in reports if math.isfinite(report.metric)]
     best = min(numbers, key=lambda report: sign * report.metric, default=None)
+    latest_first = reversed(reports)
+    preferred = latest_first if best is None else (best, *latest_first)
     return TrialResult(
         index=about["index"],
         bracket=about["bracket"],
@@ -83,17 +86,10 @@ def _result(record: TrialRecord, sign: int) -> TrialResult:
         metric_batches=None if best is None else best.batches,
         batches=reports[-1].batches if reports else 0,
         status=record.status,
-        checkpoint=_checkpoint(best, reports),
+        checkpoint=next((one.checkpoint for one in preferred if one.has_checkpoint), None),
         reason=record.reason,
         reports=tuple(reports),
     )
-
-
-def _checkpoint(best: Report | None, reports: list[Report]) -> str | None:
-    wanted = [best, *reversed(reports)]
-    paths = [report.checkpoint for report in wanted if report is not None and report.checkpoint]
-    # retention may have deleted some
-    return next((path for path in paths if "://" in path or Path(path).exists()), None)
 
 
 def write_results(folder: Path, results: list[TrialResult]) -> None:
@@ -121,11 +117,6 @@ def flat_hparams(hparams: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             flat[f"{prefix}{name}"] = value
     return flat
-
-
-def searched_values(results: list[TrialResult], names: list[str]) -> dict[str, list[Any]]:
-    """The values of each hyperparameter by dotted name, a trial each; None where it has none."""
-    return {name: [value_of(result.hparams, name) for result in results] for name in names}
 
 
 def value_of(hparams: Any, name: str) -> Any:

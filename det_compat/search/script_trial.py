@@ -9,17 +9,17 @@ import os
 import socket
 import subprocess
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from det_compat.config.experiment import ExperimentConfig, parse_config
+from det_compat.config.experiment import parse_config
 from det_compat.config.lengths import Length, Unit
 from det_compat.errors import InvalidHP
-from det_compat.fit.environment import device_kind
-from det_compat.fit.place import begin_in
+from det_compat.fit.environment import device_variables
 from det_compat.fit.run_folder import RunFolder
-from det_compat.fit.script import script_command
-from det_compat.script.task import Task
+from det_compat.fit.run_start import begin_in
+from det_compat.fit.script import script_command, script_task
 from det_compat.search.records import TrialRecord
 from det_compat.search.tune.attempt import ReportFunction
 
@@ -46,13 +46,27 @@ def train_one(
         RuntimeError: the script failed.
     """
     experiment = parse_config(config)
-    folder = RunFolder(run_dir)
-    begin_in(folder, experiment, resume=False)
+    assert experiment.entrypoint is not None
+    start = begin_in(RunFolder(run_dir), experiment, resume=False)
+    if resume_from is not None:
+        reports = TrialRecord(start.folder.path).reports()
+        batches = next((one.batches for one in reports if one.checkpoint == resume_from), 0)
+        uuid = resume_from.rpartition("/")[2]
+        start = replace(start, latest_checkpoint=uuid, steps_completed=batches)
+    rungs = [rung for rung in validate_at if rung.unit is not Unit.CUSTOM]
     with socket.create_server(("127.0.0.1", 0)) as server:
-        task = _task(experiment, folder, resume_from, validate_at, server.getsockname()[1])
-        # the script ends when nobody listens any more, and is waited for
+        task = replace(
+            script_task(experiment, start),
+            search=server.getsockname()[1],
+            validate_at=[{rung.unit.value: rung.value} for rung in rungs],
+        )
+        # The script ends when nobody listens any more, and is waited for.
         with (
-            _started(experiment, task, model_dir) as process,
+            subprocess.Popen(
+                script_command(experiment.entrypoint, task.slots),
+                env={**os.environ, **device_variables(experiment), **task.variables()},
+                cwd=model_dir,
+            ) as process,
             contextlib.closing(_messages(server, process)) as messages,
         ):
             for message, answer in messages:
@@ -62,43 +76,6 @@ def train_one(
                 answer()
     if process.returncode:
         raise RuntimeError(f"the script failed with status {process.returncode}")
-
-
-def _task(
-    experiment: ExperimentConfig,
-    folder: RunFolder,
-    resume_from: str | None,
-    validate_at: Sequence[Length],
-    port: int,
-) -> Task:
-    assert experiment.seed is not None
-    known = [rung for rung in validate_at if rung.unit is not Unit.CUSTOM]
-    return Task(
-        config=experiment.raw,
-        hparams=experiment.hyperparameters.constants(),
-        trial_seed=experiment.seed,
-        slots=max(experiment.slots_per_trial, 1),
-        run_dir=str(folder.path),
-        latest_checkpoint=None if resume_from is None else resume_from.rpartition("/")[2],
-        steps_completed=_batches(folder, resume_from),
-        search=port,
-        validate_at=[{rung.unit.value: rung.value} for rung in known],
-    )
-
-
-def _batches(folder: RunFolder, checkpoint: str | None) -> int:
-    reports = TrialRecord(folder.path).reports()
-    return next((one.batches for one in reports if one.checkpoint == checkpoint), 0)
-
-
-def _started(experiment: ExperimentConfig, task: Task, model_dir: Path) -> subprocess.Popen[bytes]:
-    assert experiment.entrypoint is not None
-    variables = experiment.environment.for_device(device_kind(experiment.slots_per_trial))
-    return subprocess.Popen(
-        script_command(experiment.entrypoint, task.slots),
-        env={**os.environ, **variables, **task.variables()},
-        cwd=model_dir,
-    )
 
 
 def _messages(

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from det_compat.config.experiment import ExperimentConfig, parse_config, read_config
+from det_compat.fit.checks import check_runnable
 from det_compat.fit.errors import FitError
 from det_compat.fit.run_folder import RunFolder
+from det_compat.fit.run_start import new_seed
 from det_compat.search.errors import SearchError
-from det_compat.search.extra import check_extra
 from det_compat.search.records import SearchFolder
 from det_compat.search.results import TrialResult, read_results, write_results
 from det_compat.search.searchers.plan import SearchPlan, plan_search
@@ -25,7 +26,10 @@ from det_compat.shared.masking import without_secrets
 if TYPE_CHECKING:
     from ray.tune import ResultGrid
 
-_SEED_BITS = 31
+# The packages of the extra ``search``, and those of Ray's own that only its extras bring.
+_PACKAGES = ("matplotlib", "ray", "rich", "pandas", "pyarrow", "pydantic", "tensorboardX")
+
+ConfigSource = str | os.PathLike[str] | Mapping[str, Any] | ExperimentConfig
 
 
 @dataclass(frozen=True)
@@ -33,8 +37,8 @@ class Search:
     """A search that is ready to run.
 
     Attributes:
-        task: what its trials do.
-        about: what the folder keeps of it: a digest of the config, the seed.
+        task: what the trials do.
+        about: what the folder keeps of the search: a digest of the config, the seed.
         is_resumed: whether it goes on with an interrupted one.
     """
 
@@ -72,7 +76,7 @@ class Search:
 
     def results(self) -> list[TrialResult]:
         """The trials so far, best first."""
-        return read_results(self.folder, smaller_is_better=self.plan.smaller_is_better)
+        return read_results(self.folder, smaller_is_better=self.plan.searcher.smaller_is_better)
 
     def write_results(self) -> None:
         """Write results.json, results.csv and results.png into the folder."""
@@ -84,7 +88,7 @@ class Search:
 
 
 def prepare(
-    config: str | os.PathLike[str] | Mapping[str, Any] | ExperimentConfig,
+    config: ConfigSource,
     model_dir: str | os.PathLike[str] | None = None,
     *,
     run_dir: str | os.PathLike[str] | None = None,
@@ -92,15 +96,14 @@ def prepare(
     train_one: TrainOne | str = TRAINER,
 ) -> Search:
     """A search, checked and ready to run; see ``run``."""
-    check_extra()
+    _check_extra()
     experiment = _read(config)
     if train_one == TRAINER:
-        _check_entrypoint(experiment)
-        _check_storage(experiment)
+        _check_runnable(experiment)
         if experiment.entrypoint is not None and experiment.entrypoint.trial is None:
             train_one = SCRIPT_TRAINER
     folder = SearchFolder(run_dir if run_dir is not None else _default_folder(experiment.name))
-    seed = folder.about()["seed"] if resume and folder.exists else secrets.randbits(_SEED_BITS)
+    seed = folder.about()["seed"] if resume and folder.exists else new_seed()
     plan = plan_search(experiment, seed)
     about = {"seed": plan.seed, "config": _digest(experiment), "file": experiment.file}
     _check_folder(folder, about, resume=resume)
@@ -111,7 +114,7 @@ def prepare(
 
 
 def run(
-    config: str | os.PathLike[str] | Mapping[str, Any] | ExperimentConfig,
+    config: ConfigSource,
     model_dir: str | os.PathLike[str] | None = None,
     *,
     run_dir: str | os.PathLike[str] | None = None,
@@ -126,7 +129,8 @@ def run(
         model_dir: where the entrypoint is imported from; by default the folder of the file.
         run_dir: a new folder for the results; by default ``search_<name>`` in this directory.
         resume: go on with the interrupted search in ``run_dir``.
-        address: of a Ray cluster, whose machines all have to see ``run_dir`` and ``model_dir``.
+        address: the address of a Ray cluster, all of whose machines have to see ``run_dir`` and
+            ``model_dir``.
         train_one: what trains a trial in its process; a function, or ``module:function``.
 
     Returns:
@@ -143,33 +147,28 @@ def run(
     )
 
 
-def _read(
-    config: str | os.PathLike[str] | Mapping[str, Any] | ExperimentConfig,
-) -> ExperimentConfig:
+def _check_extra() -> None:
+    missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ImportError(
+            f"a hyperparameter search needs {', '.join(missing)}: pip install 'det-compat[search]'"
+        )
+
+
+def _read(config: ConfigSource) -> ExperimentConfig:
     if isinstance(config, ExperimentConfig):
         return config
     return parse_config(config) if isinstance(config, Mapping) else read_config(Path(config))
 
 
-def _check_entrypoint(experiment: ExperimentConfig) -> None:
-    if experiment.refused:
-        reasons = "\n".join(f"  {key}: {why}" for key, why in experiment.refused.items())
-        raise SearchError(f"the config asks for what cannot be done here:\n{reasons}")
-    entrypoint = experiment.entrypoint
-    if entrypoint is None or not (entrypoint.trial or entrypoint.argv):
-        raise SearchError("a search needs an entrypoint, module:TrialClass or a command")
-    if entrypoint.launcher in ("deepspeed", "autodeepspeed"):
-        raise SearchError("entrypoint: DeepSpeed trials are not supported; use torch_distributed")
-
-
-def _check_storage(experiment: ExperimentConfig) -> None:
-    if experiment.checkpoint_storage.url is None:
-        return
-    # imports torch
-    from det_compat.fit.checkpoints import checkpoints_of
-
+def _check_runnable(experiment: ExperimentConfig) -> None:
     try:
-        checkpoints_of(experiment.checkpoint_storage, RunFolder("."))
+        check_runnable(experiment)
+        if experiment.checkpoint_storage.url is not None:
+            # This import brings torch, which only such a storage needs here.
+            from det_compat.fit.checkpoints import checkpoints_of
+
+            checkpoints_of(experiment.checkpoint_storage, RunFolder("."))
     except FitError as error:
         raise SearchError(str(error)) from error
 

@@ -20,7 +20,7 @@ def progress_table(plan: SearchPlan, rows: Iterable[dict[str, Any]]) -> Table:
     """The trials so far: those that run, then the best of the others."""
     found = sorted(rows, key=lambda row: _order(plan, row))
     names = list(plan.space.ranges())
-    table = Table("trial", "status", "batches", plan.metric, *names)
+    table = Table("trial", "status", "batches", plan.searcher.metric, *names)
     for row in found[:_MOST_ROWS]:
         table.add_row(*_cells(row, names))
     over = sum(row["status"] not in _IS_RUNNING for row in found)
@@ -35,7 +35,7 @@ def progress_line(plan: SearchPlan, row: dict[str, Any]) -> str:
     )
     line = (
         f"trial {row['trial']:>4}  {row['status']:<10}  {row['batches']:>8} batches  "
-        f"{plan.metric} {_short(row['metric'])}  {hparams}"
+        f"{plan.searcher.metric} {_short(row['metric'])}  {hparams}"
     )
     return f"{line}  ({row['reason']})" if row["reason"] else line
 
@@ -43,10 +43,10 @@ def progress_line(plan: SearchPlan, row: dict[str, Any]) -> str:
 def results_table(plan: SearchPlan, results: list[TrialResult], most: int = 10) -> Table:
     """The best trials, and those that failed."""
     failed = [result for result in results[most:] if result.status.value == "error"]
-    names = list(plan.space.ranges())
-    table = Table("trial", "status", "batches", plan.metric, *names, "checkpoint, or what failed")
+    names, metric = list(plan.space.ranges()), plan.searcher.metric
+    table = Table("trial", "status", "batches", metric, *names, "checkpoint, or what failed")
     for result in [*results[:most], *failed]:
-        row = {**result.as_dict(), "trial": result.index}
+        row = result.as_dict()
         where = result.reason or result.checkpoint or ""
         table.add_row(*_cells(row, names), Text(where, overflow="fold"))
     return table
@@ -55,7 +55,7 @@ def results_table(plan: SearchPlan, results: list[TrialResult], most: int = 10) 
 def _order(plan: SearchPlan, row: dict[str, Any]) -> tuple[bool, bool, float]:
     metric = row["metric"]
     has_none = metric is None or metric != metric
-    value = 0.0 if has_none else metric if plan.smaller_is_better else -metric
+    value = 0.0 if has_none else metric if plan.searcher.smaller_is_better else -metric
     return row["status"] not in _IS_RUNNING, has_none, value
 
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from det_compat.fit.supervisor import ATTEMPT, Start, supervise
+from det_compat.fit.environment import ATTEMPT
+from det_compat.fit.supervisor import Command, supervise
 
 
-def _python(code: str) -> Start:
-    return Start([sys.executable, "-c", code], {"GIVEN": "x"})
+def _python(code: str) -> Command:
+    return Command([sys.executable, "-c", code], {"GIVEN": "x"})
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from det_compat.config.document import Document, KeyPath, dotted
 from det_compat.config.experiment import ExperimentConfig, parse_document
 from det_compat.config.hyperparameters import Categorical, Const, Double, Int, Log
 from det_compat.config.keys.kinds import SECTION
-from det_compat.config.keys.table import Fate, children
-from det_compat.config.loading import Document, KeyPath, dotted
-from det_compat.config.schedule import Periods
+from det_compat.config.keys.table import SECTIONS, Fate
 from det_compat.shared.masking import without_secrets
 
 _LENGTH_KEYS = ("max_length", "max_steps", "target_trial_steps", "max_time")
@@ -38,7 +37,7 @@ def explain(document: Document) -> list[Row]:
     config = parse_document(document)
     shown = without_secrets(document.value)
     return [
-        Row(dotted(path), value, document.place(path, of_key=True)[0], fate, becomes)
+        Row(dotted(path), value, document.location(path, of_key=True)[0], fate, becomes)
         for path, value, fate, becomes in _rows(shown, (), config)
     ]
 
@@ -46,23 +45,19 @@ def explain(document: Document) -> list[Row]:
 def _rows(
     section: dict[str, Any], path: KeyPath, config: ExperimentConfig
 ) -> Iterator[tuple[KeyPath, Any, Fate, str]]:
-    known = children(".".join(map(str, path)))
+    known = SECTIONS[dotted(path)]
     for name, value in section.items():
         key, at = known[name], (*path, name)
         if value is None:
             yield at, None, Fate.IGNORED, "no value, as if it were not there"
         elif key.kind is SECTION and value:
             yield from _rows(value, at, config)
-        elif key.path == "hyperparameters":
+        elif at == ("hyperparameters",):
             yield from _hyperparameter_rows(value, config.hyperparameters.space, at)
+        elif dotted(at) in config.refused:
+            yield at, value, Fate.REFUSED, config.refused[dotted(at)]
         else:
-            yield at, value, *_outcome(key.path, key.fate, key.becomes, config)
-
-
-def _outcome(path: str, fate: Fate, becomes: str, config: ExperimentConfig) -> tuple[Fate, str]:
-    if path in config.refused:
-        return Fate.REFUSED, config.refused[path]
-    return fate, _resolved(path, config) or becomes
+            yield at, value, key.fate, _resolved(dotted(at), config) or key.becomes
 
 
 def _resolved(path: str, config: ExperimentConfig) -> str:
@@ -76,19 +71,15 @@ def _resolved(path: str, config: ExperimentConfig) -> str:
     if section == "searcher" and name in ("budget", "step_budget") and config.searcher.budget:
         return f"all trials together train for {config.searcher.budget}"
     if path.endswith(("validation_period", "checkpoint_period")):
-        return _period(path, config.periods)
+        what = path.split("_")[-2]
+        period = getattr(config.periods, what)
+        often = f"every {period}, and at the end" if period.value else "only at the end"
+        return f"{what} {often}"
     if path == "entrypoint" and config.entrypoint:
         return f"what is run: a {config.entrypoint.kind.value}"
     if path == "checkpoint_storage.type" and config.checkpoint_storage.url:
         return f"checkpoints go to {without_secrets(config.checkpoint_storage.url)}"
     return ""
-
-
-def _period(path: str, periods: Periods) -> str:
-    is_validation = "validation" in path
-    what = "validation" if is_validation else "checkpoint"
-    period = periods.validation if is_validation else periods.checkpoint
-    return f"{what} every {period}, and at the end" if period.value else f"{what} only at the end"
 
 
 def _hyperparameter_rows(

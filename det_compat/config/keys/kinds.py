@@ -81,9 +81,10 @@ def _is_length(value: Any) -> bool:
 TEXT = Kind("text", lambda value: isinstance(value, str))
 BOOLEAN = Kind("true or false", lambda value: isinstance(value, bool))
 NUMBER = Kind("a number", is_number)
+LIST = Kind("a list", lambda value: isinstance(value, list))
 MAPPING = Kind("a mapping", lambda value: isinstance(value, dict))
 ANYTHING = Kind("anything", lambda value: True)
-#: a mapping whose keys are in the table themselves
+#: A mapping whose keys are in the table themselves.
 SECTION = Kind("a mapping with the keys below", lambda value: isinstance(value, dict))
 PERIOD = either(
     Kind("one of {batches: N}, {records: N} and {epochs: N}", _is_length), integer(minimum=0)

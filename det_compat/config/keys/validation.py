@@ -5,10 +5,9 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
+from det_compat.config.document import Document, KeyPath, Problems, dotted
 from det_compat.config.keys.kinds import SECTION, Kind
-from det_compat.config.keys.table import Key, children, keys
-from det_compat.config.loading import Document, KeyPath
-from det_compat.config.problems import Problems
+from det_compat.config.keys.table import SECTIONS, Key, keys
 
 
 def validate(document: Document, problems: Problems) -> dict[str, Any]:
@@ -17,12 +16,13 @@ def validate(document: Document, problems: Problems) -> dict[str, Any]:
 
 
 def _section(section: dict[str, Any], path: KeyPath, problems: Problems) -> dict[str, Any]:
-    known = children(".".join(map(str, path)))
+    known = SECTIONS[dotted(path)]
     valid = {}
     for name, value in section.items():
         key = known.get(name)
         if key is None:
-            _unknown(name, path, known, problems)
+            advice = _advice(name, path, known)
+            problems.add_key((*path, name), advice, "a key that no version knows")
         elif value is not None and _fits(value, (*path, name), key.kind, problems):
             is_section = key.kind is SECTION
             valid[name] = _section(value, (*path, name), problems) if is_section else value
@@ -42,10 +42,6 @@ def _fits(value: Any, path: KeyPath, kind: Kind, problems: Problems) -> bool:
     return not wrong
 
 
-def _unknown(name: str, path: KeyPath, known: dict[str, Key], problems: Problems) -> None:
-    problems.add_key((*path, name), _advice(name, path, known), "a key that no version knows")
-
-
 def _advice(name: str, path: KeyPath, known: dict[str, Key]) -> str:
     elsewhere = [other for other in keys() if other.split(".")[-1] == name]
     if elsewhere:
@@ -54,5 +50,5 @@ def _advice(name: str, path: KeyPath, known: dict[str, Key]) -> str:
     similar = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
     if similar:
         return f"another (did you mean {similar[0]}?)"
-    section = ".".join(map(str, path)) or "a config"
+    section = dotted(path) or "a config"
     return f"one of those of {section}: {', '.join(sorted(known))}"

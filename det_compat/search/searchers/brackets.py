@@ -1,13 +1,20 @@
-"""The brackets of a search: groups of trials that are compared with each other."""
+"""The brackets of a search: groups of trials that climb the same rungs and are compared there.
+
+A rung is a length at which the worse trials of a bracket are stopped. The numbers are those that
+Determined 0.38's searchers compute, with one exception. Determined took the number of halvings from
+a quotient of two logarithms, which rounding may put just below a whole number: 1000 trials by a
+divisor of 10 were 2 halvings to it. Here they are 3.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
 
 from det_compat.config.searcher import Searcher
 from det_compat.search.errors import SearchError
-from det_compat.search.searchers.rungs import halvings, rung_lengths, trials_in_budget
 
 
 @dataclass(frozen=True)
@@ -33,7 +40,7 @@ def brackets(
     """The brackets of ``searcher``, as Determined 0.38 makes them, the one with most rungs first.
 
     Args:
-        searcher: of an experiment config.
+        searcher: the searcher of an experiment config.
         grid_points: how many points a grid search has.
         is_script: whether a trial may know by itself how long it is.
 
@@ -97,7 +104,7 @@ def trials_in_brackets(max_trials: int, divisor: float, rungs: Sequence[int]) ->
     Every bracket has one trial at least, so that there may be more than ``max_trials`` in all; what
     rounding leaves over goes to the first.
     """
-    # the order of these operations is Determined's: another one rounds differently
+    # The order of these operations is Determined's: another one rounds differently.
     weights = [divisor ** (count - 1) / count for count in rungs]
     total = 0.0
     for weight in weights:
@@ -137,3 +144,37 @@ def _budget(searcher: Searcher) -> int:
             "the same unit"
         )
     return budget.value
+
+
+def halvings(number: int, divisor: float, most: int) -> int:
+    """How often ``number`` can be divided by ``divisor`` with 1 or more left, up to ``most``."""
+    ratio = Fraction(divisor)
+    power, count = ratio, 0
+    while count < most and power <= number:
+        power *= ratio
+        count += 1
+    return count
+
+
+def rung_lengths(num_rungs: int, divisor: float, max_length: int) -> tuple[int, ...]:
+    """The lengths of ``num_rungs`` rungs, shortest first, in the units of ``max_length``.
+
+    Each is ``divisor`` times the one before, rounded down from ``max_length``; none is below 1, so
+    that the first ones are equal where ``max_length`` is short.
+    """
+    return tuple(
+        max(int(max_length / divisor ** (num_rungs - rung - 1)), 1) for rung in range(num_rungs)
+    )
+
+
+def trials_in_budget(num_rungs: int, divisor: float, max_length: int, budget: int) -> int:
+    """Trials that synchronous halving starts so that all together train for ``budget``.
+
+    It is for searchers up to Determined 0.12, which were given a budget in place of a number of
+    trials.
+    """
+    lengths = rung_lengths(num_rungs, divisor, max_length)
+    starts = [int(divisor ** (num_rungs - rung - 1)) for rung in range(num_rungs)]
+    steps = [lengths[0], *(after - before for before, after in pairwise(lengths))]
+    for_one_winner = sum(step * trials for step, trials in zip(steps, starts, strict=True))
+    return max(int(budget / for_one_winner * starts[0]), 1)

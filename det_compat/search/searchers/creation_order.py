@@ -7,17 +7,17 @@ from collections.abc import Sequence
 
 from det_compat.search.searchers.brackets import Bracket
 
-#: invalid trials in a row, after which a search gives up
-MOST_INVALID = 100
+# After so many invalid trials in a row a search gives up.
+_MOST_INVALID = 100
 
 
-class TrialQueue:
-    """Hands out trials: first those that brackets may have at once, then one for each that ends.
+class CreationOrder:
+    """Creates trials: first those that brackets may have at once, then one for each that ends.
 
     Args:
-        brackets: of the search.
-        replaces_invalid: whether a trial that raises InvalidHP makes place for another one; the
-            point of a grid has none.
+        brackets: the brackets of the search.
+        replaces_invalid: whether a trial that raises InvalidHP is replaced by another one; a
+            point of a grid is not.
     """
 
     def __init__(self, brackets: Sequence[Bracket], *, replaces_invalid: bool) -> None:
@@ -53,7 +53,7 @@ class TrialQueue:
         """
         self._open -= 1
         self._invalid_in_a_row = self._invalid_in_a_row + 1 if is_invalid else 0
-        if self._invalid_in_a_row >= MOST_INVALID:
+        if self._invalid_in_a_row >= _MOST_INVALID:
             self._queued.clear()
             self._most = [0] * len(self._most)
         if is_invalid and self._replaces_invalid:

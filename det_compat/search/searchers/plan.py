@@ -10,6 +10,8 @@ from typing import Any
 from det_compat.config.experiment import ExperimentConfig
 from det_compat.config.hyperparameters import Hyperparameters, Log, batch_size
 from det_compat.config.lengths import Length, Unit
+from det_compat.config.searcher import Searcher
+from det_compat.config.shims import with_seed
 from det_compat.search.errors import SearchError
 from det_compat.search.searchers.brackets import Bracket, brackets
 from det_compat.search.searchers.sampling import grid, sample
@@ -20,40 +22,33 @@ class SearchPlan:
     """A search; it holds none of the secrets that an experiment config may have.
 
     Attributes:
-        name: of the experiment, "search" if it has none.
-        brackets: see ``Bracket``.
-        divisor: one trial in so many goes on from a rung.
-        unit: what the rungs count.
-        time_metric: the metric that counts them, if the unit is the script's own.
-        metric, smaller_is_better: what trials are compared by.
+        name: the name of the experiment, "search" if it has none.
+        searcher: what the config says of the search.
+        brackets: the groups of trials that are compared with each other.
+        unit: what the rungs count; if it is the script's own, ``searcher.time_metric`` counts it.
         space: the hyperparameters.
-        points: of a grid, in the order in which they are tried; None if they are drawn.
-        seed: what draws depend on.
-        slots: devices a trial.
+        points: the points of a grid in the order in which they are tried; None if they are drawn.
+        seed: the seed of the draws.
+        slots: the devices that each trial trains on.
         is_script: whether a trial is a script, which starts its processes itself.
         max_restarts: how often a trial that dies is started again.
-        notes: what a user of an older searcher should know.
     """
 
     name: str
+    searcher: Searcher
     brackets: tuple[Bracket, ...]
-    divisor: float
     unit: Unit
-    time_metric: str | None
-    metric: str
-    smaller_is_better: bool
     space: Hyperparameters
     points: tuple[dict[str, Any], ...] | None
     seed: int
     slots: int
     max_restarts: int
     is_script: bool = False
-    notes: tuple[str, ...] = ()
 
     @property
     def mode(self) -> str:
         """What Ray Tune calls ``smaller_is_better``: min or max."""
-        return "min" if self.smaller_is_better else "max"
+        return "min" if self.searcher.smaller_is_better else "max"
 
     @property
     def max_trials(self) -> int:
@@ -95,7 +90,7 @@ class SearchPlan:
         return sum(rung <= done for rung in rungs)
 
     def _counted(self, metrics: Mapping[str, Any]) -> float:
-        name = self.time_metric or self.unit.value
+        name = self.searcher.time_metric or self.unit.value
         count = metrics.get(name)
         if not isinstance(count, (int, float)):
             raise SearchError(
@@ -114,7 +109,7 @@ def plan_search(config: ExperimentConfig, seed: int) -> SearchPlan:
 
     Args:
         config: an experiment config.
-        seed: for the draws, if the config has no ``reproducibility.experiment_seed``.
+        seed: the seed of the draws, if the config has no ``reproducibility.experiment_seed``.
 
     Raises:
         SearchError: it cannot be run.
@@ -128,27 +123,23 @@ def plan_search(config: ExperimentConfig, seed: int) -> SearchPlan:
     found = brackets(searcher, len(points or ()), is_script=is_script)
     length = searcher.max_length
     if length is not None and length.unit is Unit.CUSTOM and searcher.time_metric is None:
-        # the message says what to write
         _refuse_bare(length)
     return SearchPlan(
         name=config.name or "search",
+        searcher=searcher,
         brackets=found,
-        divisor=searcher.divisor,
         unit=Unit.CUSTOM if length is None else length.unit,
-        time_metric=searcher.time_metric,
-        metric=searcher.metric,
-        smaller_is_better=searcher.smaller_is_better,
         space=config.hyperparameters,
         points=points,
         seed=seed if config.seed is None else config.seed,
         slots=config.slots_per_trial,
         max_restarts=config.max_restarts,
         is_script=is_script,
-        notes=config.notes,
     )
 
 
 def _refuse_bare(length: Length) -> None:
+    """Raise SearchError with what ``Length.period`` says of a length without a unit."""
     try:
         length.period()
     except ValueError as error:
@@ -164,10 +155,8 @@ def trial_config(
     kept = ("metric", "smaller_is_better", "max_length", "max_time", "time_metric")
     single["searcher"] = {"name": "single", **{k: searcher[k] for k in kept if k in searcher}}
     single["hyperparameters"] = {
-        # as constants, whatever is in them
+        # Each is a constant, whatever is in it.
         name: {"type": "const", "val": value}
         for name, value in hparams.items()
     }
-    reproducibility = single.get("reproducibility") or {}
-    single["reproducibility"] = {**reproducibility, "experiment_seed": seed}
-    return single
+    return with_seed(single, seed)

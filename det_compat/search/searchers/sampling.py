@@ -10,9 +10,10 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any
 
+from det_compat.config.document import dotted
 from det_compat.config.hyperparameters import (
     Categorical,
     Const,
@@ -21,6 +22,7 @@ from det_compat.config.hyperparameters import (
     Hyperparameters,
     Int,
     Log,
+    leaves,
 )
 from det_compat.search.errors import SearchError
 
@@ -38,7 +40,7 @@ def trial_seed(seed: int, index: int) -> int:
 
 
 def _sample(space: dict[str, Any], rng: random.Random) -> dict[str, Any]:
-    # by name, so that the order of keys in the file does not matter
+    # They are drawn by name, so that the order of keys in the file does not matter.
     drawn = {
         name: _sample(space[name], rng)
         if isinstance(space[name], dict)
@@ -69,25 +71,12 @@ def grid(space: Hyperparameters) -> list[dict[str, Any]]:
     Raises:
         SearchError: there are more than a million points, or a range has no ``count``.
     """
-    axes = list(_axes(space.space, ()))
-    points = math.prod(len(values) for _, values in axes)
+    in_order = sorted(leaves(space.space), key=itemgetter(0))
+    axes = {path: _points(item, dotted(path)) for path, item in in_order}
+    points = math.prod(map(len, axes.values()))
     if points > _LARGEST_GRID:
         raise SearchError(f"the grid has {points} points: lower the counts, or search at random")
-    paths = [path for path, _ in axes]
-    return [
-        _nested(zip(paths, values, strict=True))
-        for values in itertools.product(*(values for _, values in axes))
-    ]
-
-
-def _axes(
-    space: dict[str, Any], path: tuple[str, ...]
-) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
-    for name in sorted(space, key=str):
-        if isinstance(space[name], dict):
-            yield from _axes(space[name], (*path, name))
-        else:
-            yield (*path, name), _points(space[name], ".".join(map(str, (*path, name))))
+    return [_nested(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
 
 
 def _points(item: Hyperparameter, name: str) -> list[Any]:

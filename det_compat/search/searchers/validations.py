@@ -12,8 +12,8 @@ class RungsToo(Container[int]):
     """The batches after which a trial validates: those of its own period, and those of the rungs.
 
     Args:
-        period: the trial's own.
-        rungs: of its bracket; those in a unit of the script's own are the script's matter.
+        period: the trial's own validation period.
+        rungs: the rungs of its bracket; those in a unit of the script's own are left to the script.
         batch_size: records in a batch over all processes, if that is known.
         epoch_batches: returns the batches in an epoch, which are known when training starts.
     """

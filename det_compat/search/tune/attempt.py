@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
+import pkgutil
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -20,7 +21,6 @@ from det_compat.search.errors import SearchError
 from det_compat.search.records import Report, SearchFolder, Status, TrialRecord
 from det_compat.search.searchers.plan import SearchPlan, trial_config
 from det_compat.search.searchers.sampling import trial_seed
-from det_compat.shared.importing import imported
 from det_compat.shared.own_process import claim_process
 
 #: ``report(batches, metrics, checkpoint)`` after a validation, ``checkpoint`` being the path of one
@@ -30,7 +30,7 @@ ReportFunction = Callable[[int, dict[str, Any], str | None], None]
 TRAINER = "det_compat.adapters.experiment.search_trial:train_one"
 SCRIPT_TRAINER = "det_compat.search.script_trial:train_one"
 
-# training again would end in the same way
+# After these errors training again would end in the same way.
 _TO_MEND = (ConfigError, FitError, SearchError)
 
 
@@ -72,9 +72,9 @@ class TrialTask:
     """What the processes of all trials are given.
 
     Attributes:
-        plan: of the search.
+        plan: the plan of the search.
         config: the experiment config, secrets included: it is passed on in memory only.
-        folder: of the search, which all machines of a cluster see.
+        folder: the folder of the search, which all machines of a cluster see.
         model_dir: where the entrypoint is imported from.
         train_one: a function, or ``module:function``.
     """
@@ -91,8 +91,8 @@ class Attempt:
     """One start of a trial, which is the same in all of its processes.
 
     Attributes:
-        task: of the search.
-        index, bracket, hparams: of the trial.
+        task: what all trials of the search are given.
+        index, bracket, hparams: what the trial is.
         resume_from: the checkpoint to go on from.
     """
 
@@ -115,9 +115,11 @@ class Attempt:
                 again would not change, the record says how the trial ended.
         """
         claim_process()
-        plan, record = self.task.plan, self.record
+        plan, record, train_one = self.task.plan, self.record, self.task.train_one
         try:
-            _trainer(self.task.train_one)(
+            if isinstance(train_one, str):
+                train_one = pkgutil.resolve_name(train_one)
+            train_one(
                 trial_config(self.task.config, self.hparams, trial_seed(plan.seed, self.index)),
                 record.folder,
                 functools.partial(self._report, tell),
@@ -145,7 +147,7 @@ class Attempt:
         checkpoint: str | os.PathLike[str] | None,
     ) -> None:
         plan = self.task.plan
-        value = _number(metrics, plan.metric)
+        value = _number(metrics, plan.searcher.metric)
         scalars = {name: it for name, it in metrics.items() if isinstance(it, (int, float, str))}
         report = Report(
             batches=batches,
@@ -160,20 +162,13 @@ class Attempt:
 
 def log_to(file: Path) -> None:
     """Send what this process writes, native libraries included, to the trial's own log."""
-    # Tune's log_to_file puts an object in the place of sys.stderr that has not even isatty()
+    # Tune's own log_to_file replaces sys.stderr by an object that has not even isatty().
     with file.open("ab") as log:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
-
-
-def _trainer(train_one: TrainOne | str) -> TrainOne:
-    if not isinstance(train_one, str):
-        return train_one
-    trainer: TrainOne = imported(train_one)
-    return trainer
 
 
 def _number(metrics: dict[str, Any], name: str) -> float:

@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 
 _CHECKOUT = str(Path(__file__).resolve().parents[3])
 _ENVIRONMENT = {
-    # a trial that never validates has none
+    # A trial that never validates has no metric.
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
-    # seconds between two notes of the state of the search, to go on from
+    # Tune notes the state of the search, to go on from, every so many seconds.
     "TUNE_GLOBAL_CHECKPOINT_S": "2",
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
-    # relative paths in a trial's code are those of its own folder
+    # Relative paths in a trial's code start at its own folder.
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
-    # the reporters whose place LiveTable takes; the newer ones cannot be silenced
+    # LiveTable replaces the older reporters; Tune's newer ones cannot be silenced.
     "RAY_AIR_NEW_OUTPUT": "0",
 }
 #: Where there is no dashboard, Ray Train finds out at once, and not after 12 seconds a trial.
 NO_DASHBOARD = {"RAY_API_SERVER_ADDRESS": "http://127.0.0.1:9"}
 _PATIENCE = 10  # seconds
-# bytes: Tune takes no empty reservation
+# Tune takes no empty reservation; this one is in bytes.
 _NEXT_TO_NOTHING = {"memory": 2.0**20}
 
 
@@ -51,8 +51,8 @@ def run_search(task: TrialTask, *, is_resumed: bool, address: str | None) -> Res
     Args:
         task: what to do, and in which folder.
         is_resumed: whether the folder has an interrupted search.
-        address: of a Ray cluster; None for this machine, or for the Ray that this process is
-            connected to already.
+        address: the address of a Ray cluster; None for this machine, or for the Ray that this
+            process is connected to already.
 
     Raises:
         SearchError: no machine can run a trial.
@@ -71,7 +71,7 @@ def _tuner(task: TrialTask, train: Any, at_once: int | None, *, is_resumed: bool
     return tune.Tuner(
         train,
         tune_config=tune.TuneConfig(
-            metric=plan.metric,
+            metric=plan.searcher.metric,
             mode=plan.mode,
             search_alg=Suggestions(plan, task.folder),
             scheduler=BracketScheduler(plan, task.folder),
@@ -97,14 +97,13 @@ def _name(trial: Any) -> str:
 
 @contextlib.contextmanager
 def _environment() -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in _ENVIRONMENT}
-    os.environ.update({k: v for k, v in _ENVIRONMENT.items() if before[k] is None})
+    added = {name: value for name, value in _ENVIRONMENT.items() if name not in os.environ}
+    os.environ.update(added)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
+        for name in added:
+            os.environ.pop(name, None)
 
 
 @contextlib.contextmanager

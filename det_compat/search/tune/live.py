@@ -12,7 +12,7 @@ from det_compat.search.records import SearchFolder, Status
 from det_compat.search.searchers.plan import SearchPlan
 from det_compat.search.tables import progress_line, progress_table
 
-_PERIOD = 0.5  # seconds
+_PERIOD = 0.5  # seconds between two drawings of the table
 
 
 class LiveTable(TrialProgressCallback):
@@ -71,7 +71,7 @@ class LiveTable(TrialProgressCallback):
             "hparams": trial.config["hparams"],
             "status": trial.status.lower() if status is Status.UNFINISHED else status.value,
             "batches": result.get("batches", 0),
-            "metric": result.get(self._plan.metric),
+            "metric": result.get(self._plan.searcher.metric),
             "reason": record.reason,
         }
 

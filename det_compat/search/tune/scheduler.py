@@ -11,8 +11,8 @@ from ray.tune.schedulers import AsyncHyperBandScheduler, FIFOScheduler, TrialSch
 from det_compat.search.records import SearchFolder, Status, TrialRecord
 from det_compat.search.searchers.plan import SearchPlan
 
-#: What a trial counts as that has died or reports what is no number.
-WORST = 1e300
+# A trial counts as this bad that has died, or that reports what is no number.
+_WORST = 1e300
 
 
 class BracketScheduler(FIFOScheduler):
@@ -28,18 +28,18 @@ class BracketScheduler(FIFOScheduler):
     def __init__(self, plan: SearchPlan, folder: SearchFolder) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._folder = folder
-        self._divisor = plan.divisor
-        # processes that Ray Train has started end in order only by themselves
+        self._divisor = plan.searcher.divisor
+        # Processes that Ray Train has started end in good order only by themselves.
         self._ends_itself = plan.processes > 1
-        self._is_worse_below = not plan.smaller_is_better
+        self._is_worse_below = not plan.searcher.smaller_is_better
         self._num_rungs = [len(bracket.rungs) for bracket in plan.brackets]
         self._asha = [
             AsyncHyperBandScheduler(
                 time_attr="time",
                 metric="metric",
                 mode=plan.mode,
-                max_t=plan.divisor ** max(rungs - 1, 0),  # type: ignore[arg-type]
-                reduction_factor=plan.divisor,
+                max_t=plan.searcher.divisor ** max(rungs - 1, 0),  # type: ignore[arg-type]
+                reduction_factor=plan.searcher.divisor,
             )
             for rungs in self._num_rungs
         ]
@@ -60,11 +60,11 @@ class BracketScheduler(FIFOScheduler):
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
         if "rungs" not in result or self._metric not in result:
             return str(TrialScheduler.CONTINUE)
-        index, bracket = _place(trial)
+        index, bracket = _index_and_bracket(trial)
         rungs = result["rungs"]
         action = self._climb(index, bracket, rungs, result[self._metric])
         if rungs >= self._num_rungs[bracket]:
-            # it ends by itself
+            # The trial ends by itself.
             return str(TrialScheduler.CONTINUE)
         if action == TrialScheduler.STOP:
             self._folder.trial(index).finish(Status.STOPPED)
@@ -74,10 +74,10 @@ class BracketScheduler(FIFOScheduler):
 
     def on_trial_error(self, tune_controller: Any, trial: Any) -> None:
         if not trial.should_recover():
-            self._fail(*_place(trial))
+            self._fail(*_index_and_bracket(trial))
 
     def on_trial_complete(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> None:
-        index, bracket = _place(trial)
+        index, bracket = _index_and_bracket(trial)
         if self._folder.trial(index).status is Status.ERROR:
             self._fail(index, bracket)
 
@@ -87,7 +87,7 @@ class BracketScheduler(FIFOScheduler):
     def _climb(self, index: int, bracket: int, rungs: int, metric: float) -> str:
         """Let the trial stand at each rung up to ``rungs`` that it has not stood at."""
         first = self._climbed.get(index, 0) + 1
-        # from the last rung nothing goes on
+        # No trial goes on from the last rung.
         for rung in range(first, min(rungs, self._num_rungs[bracket] - 1) + 1):
             self._climbed[index] = rung
             if self._stand(index, bracket, rung, metric) == TrialScheduler.STOP:
@@ -95,13 +95,13 @@ class BracketScheduler(FIFOScheduler):
         return str(TrialScheduler.CONTINUE)
 
     def _stand(self, index: int, bracket: int, rung: int, metric: float) -> str:
-        # all that ASHA asks of a trial is its id
+        # ASHA asks nothing of a trial but its id.
         asha: Any = self._asha[bracket]
         climber = SimpleNamespace(trial_id=str(index))
         if not math.isfinite(metric):
-            # each worse than the one before: ASHA lets pass what is as good as the others
+            # Each is worse than the one before, since ASHA lets pass what is as good as others.
             self._failures += 1
-            worst = WORST * (1 + 1e-6 * self._failures)
+            worst = _WORST * (1 + 1e-6 * self._failures)
             metric = -worst if self._is_worse_below else worst
         asha.on_trial_add(None, climber)
         result = {"time": self._divisor ** (rung - 1), "metric": metric}
@@ -116,7 +116,7 @@ class BracketScheduler(FIFOScheduler):
         if record.status is Status.INVALID_HP:
             return
         if record.status is Status.UNFINISHED:
-            # the last one is reported again
+            # The trial will report its last one again.
             reports = reports[:-1]
         for report in reports:
             self._climb(index, bracket, report.rungs, report.metric)
@@ -124,6 +124,6 @@ class BracketScheduler(FIFOScheduler):
             self._fail(index, bracket)
 
 
-def _place(trial: Any) -> tuple[int, int]:
-    place = trial.config["trial"]
-    return place["index"], place["bracket"]
+def _index_and_bracket(trial: Any) -> tuple[int, int]:
+    own = trial.config["trial"]
+    return own["index"], own["bracket"]

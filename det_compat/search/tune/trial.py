@@ -2,51 +2,44 @@
 
 from __future__ import annotations
 
+import functools
 import math
-import os
 from typing import Any
 
 from det_compat.search.records import Report, Status, TrialRecord
 from det_compat.search.tune.attempt import Attempt, TrialTask, log_to
 
 
-def run_trial(place: dict[str, Any], task: TrialTask | None = None) -> None:
-    """Train the trial that Ray Tune's config ``place`` names, in as many processes as it has slots.
+def run_trial(config: dict[str, Any], task: TrialTask | None = None) -> None:
+    """Train the trial that Ray Tune's ``config`` names, in as many processes as it has slots.
 
     Raises:
         Exception: the training ended in a way that may be another one if it starts again.
     """
     assert task is not None
-    index, bracket = place["trial"]["index"], place["trial"]["bracket"]
-    record = task.folder.trial(index)
+    index, bracket = config["trial"]["index"], config["trial"]["bracket"]
+    record, metric = task.folder.trial(index), task.plan.searcher.metric
     log_to(record.folder / "log.txt")
-    earlier = _report_again(record, task.plan.metric)
+    earlier = _report_again(record, metric)
     if record.status is not Status.UNFINISHED:
-        # it ended just before the search was killed
+        # The trial ended just before the search was killed.
         return
     record.forget_error()
     start = None if earlier is None else earlier.checkpoint
+    attempt = Attempt(task, index, bracket, config["hparams"], start)
+    tell = functools.partial(_tell_tune, metric=metric)
     try:
-        _train(Attempt(task, index, bracket, place["hparams"], start))
+        if task.plan.processes == 1:
+            attempt.train(tell)
+        else:
+            # This import brings torch, which a search of one process a trial leaves to its trials.
+            from det_compat.search.tune.workers import train_on_workers
+
+            train_on_workers(attempt, tell)
     except Exception:
         if record.status is Status.UNFINISHED:
             raise
-    else:
-        _finish(record, task.plan.metric)
-
-
-def _train(attempt: Attempt) -> None:
-    metric = attempt.task.plan.metric
-    if attempt.task.plan.processes == 1:
-        attempt.train(lambda report: _tell_tune(report, metric))
         return
-    # imports torch
-    from det_compat.search.tune.workers import train_on_workers
-
-    train_on_workers(attempt, lambda report: _tell_tune(report, metric))
-
-
-def _finish(record: TrialRecord, metric: str) -> None:
     if record.reports():
         record.finish(Status.COMPLETED)
     else:
@@ -60,18 +53,13 @@ def _report_again(record: TrialRecord, metric: str) -> Report | None:
     if not reports:
         return None
     _tell_tune(reports[-1], metric)
-    with_checkpoint = [report for report in reports if _is_there(report.checkpoint)]
-    return with_checkpoint[-1] if with_checkpoint else None
-
-
-def _is_there(checkpoint: str | None) -> bool:
-    return checkpoint is not None and ("://" in checkpoint or os.path.exists(checkpoint))
+    return next((report for report in reversed(reports) if report.has_checkpoint), None)
 
 
 def _tell_tune(report: Report, metric: str) -> None:
     from ray import tune
 
-    # what is no number is left out of `metrics` in Tune's own files
+    # Tune's own files get only those of `metrics` that are numbers.
     tune.report(
         {
             **{name: value for name, value in report.metrics.items() if _is_finite(value)},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import threading
@@ -15,17 +16,37 @@ from ray.train.torch import TorchTrainer
 from det_compat.search.errors import SearchError
 from det_compat.search.records import Report, Status, TrialRecord
 from det_compat.search.tune.attempt import Attempt, log_to
-from det_compat.search.tune.desk import Desk
 
 _ENVIRONMENT = {
-    # seconds until Ray Train sees that the workers have ended
+    # Ray Train sees so many seconds later that the workers have ended.
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",
-    # each is a process more a trial
+    # Each of these two would be one more process for each trial.
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",
     "RAY_TRAIN_METRICS_ENABLED": "0",
-    # the working directory is the trial's own matter
+    # The working directory is the trial's own matter.
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
 }
+
+
+class ReportChannel:
+    """An actor that passes a report on to the search, and the search's answer back."""
+
+    def __init__(self) -> None:
+        self._reports: asyncio.Queue[Report] = asyncio.Queue()
+        self._answers: asyncio.Queue[bool] = asyncio.Queue()
+
+    async def put(self, report: Report) -> bool:
+        """Hand in a report, and wait for the answer: whether training goes on."""
+        await self._reports.put(report)
+        return await self._answers.get()
+
+    async def get(self) -> Report:
+        """The next report; returns when there is one."""
+        return await self._reports.get()
+
+    async def answer(self, goes_on: bool) -> None:
+        """Answer the process whose report ``get`` has returned."""
+        await self._answers.put(goes_on)
 
 
 def train_on_workers(attempt: Attempt, tell: Callable[[Report], None]) -> None:
@@ -39,40 +60,39 @@ def train_on_workers(attempt: Attempt, tell: Callable[[Report], None]) -> None:
     """
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    desk: Any = ray.remote(num_cpus=0)(Desk).remote()
-    threading.Thread(target=_pass_on, args=(desk, attempt.record, tell), daemon=True).start()
+    channel: Any = ray.remote(num_cpus=0)(ReportChannel).remote()
+    threading.Thread(target=_pass_on, args=(channel, attempt.record, tell), daemon=True).start()
     trainer = TorchTrainer(
         _train,
-        train_loop_config={"attempt": attempt, "desk": desk},
+        train_loop_config={"attempt": attempt, "channel": channel},
         scaling_config=train.ScalingConfig(
-            num_workers=attempt.task.plan.processes, use_gpu=_has_gpus()
+            num_workers=attempt.task.plan.processes,
+            use_gpu=bool(ray.cluster_resources().get("GPU")),  # type: ignore[no-untyped-call]
         ),
         run_config=train.RunConfig(name="ray_train", storage_path=str(attempt.record.folder)),
     )
     try:
         trainer.fit()
     finally:
-        ray.kill(desk)  # which ends the thread
+        # This ends the thread, too.
+        ray.kill(channel)
 
 
-def _has_gpus() -> bool:
-    return bool(ray.cluster_resources().get("GPU"))  # type: ignore[no-untyped-call]
-
-
-def _pass_on(desk: Any, record: TrialRecord, tell: Callable[[Report], None]) -> None:
+def _pass_on(channel: Any, record: TrialRecord, tell: Callable[[Report], None]) -> None:
     with contextlib.suppress(ray.exceptions.RayActorError):
         while True:
-            tell(ray.get(desk.next.remote()))
-            ray.get(desk.judge.remote(record.status is Status.UNFINISHED))
+            tell(ray.get(channel.get.remote()))
+            ray.get(channel.answer.remote(record.status is Status.UNFINISHED))
 
 
 def _train(config: dict[str, Any]) -> None:
     """Train as one of the workers."""
-    attempt, desk, rank = config["attempt"], config["desk"], train.get_context().get_world_rank()
+    attempt, channel = config["attempt"], config["channel"]
+    rank = train.get_context().get_world_rank()
     log_to(attempt.record.folder / ("log.txt" if rank == 0 else f"log_{rank}.txt"))
 
-    def hand_in(report: Report) -> None:
-        if not ray.get(desk.hand_in.remote(report)):
+    def report_to_search(report: Report) -> None:
+        if not ray.get(channel.put.remote(report)):
             raise SearchError("the search has stopped the trial")
 
-    attempt.train(hand_in)
+    attempt.train(report_to_search)

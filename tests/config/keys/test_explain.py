@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from det_compat.config.document import from_mapping
 from det_compat.config.keys.explain import Row, explain
 from det_compat.config.keys.table import Fate
-from det_compat.config.loading import from_mapping, load
+from det_compat.config.loading import load
 from tests.config.samples import ALL, SINGLE
 
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from det_compat.config import ConfigError, parse_config, read_config
-from det_compat.config.keys.kinds import SECTION
-from det_compat.config.keys.table import Fate, children, keys
+from det_compat.config.keys.table import keys
 
 
 def problems(text: str, tmp_path: Path) -> list[str]:
@@ -70,7 +69,7 @@ environment: {environment_variables: [s3cret, [A=s3cret]], registry_auth: s3cret
 
 
 def test_null_is_as_good_as_absent() -> None:
-    sections = {key.path: None for key in keys().values() if "." not in key.path}
+    sections = {path: None for path in keys() if "." not in path}
     config = parse_config({**sections, "searcher": {"name": "single", "metric": "a"}})
     assert config.ignored == {} and config.slots_per_trial == 1
 
@@ -81,12 +80,3 @@ def test_whole_floats_are_whole_numbers_and_booleans_are_not() -> None:
     for value in (True, 2.5, "2", -1, [2]):
         with pytest.raises(ConfigError, match="a whole number, 0 or more"):
             parse_config({"searcher": searcher, "max_restarts": value})
-
-
-def test_the_table_is_in_order() -> None:
-    for path, key in keys().items():
-        section = path.rpartition(".")[0]
-        assert not section or keys()[section].kind is SECTION
-        assert (key.kind is SECTION) == bool(children(path)), path
-        assert key.becomes and not key.becomes.endswith("."), path
-        assert key.fate in Fate

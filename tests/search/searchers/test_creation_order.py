@@ -3,17 +3,17 @@ from __future__ import annotations
 import pickle
 
 from det_compat.search.searchers.brackets import Bracket
-from det_compat.search.searchers.creation_order import TrialQueue
+from det_compat.search.searchers.creation_order import CreationOrder
 
 
-def queue(*brackets: tuple[int, int], replaces_invalid: bool = True) -> TrialQueue:
+def queue(*brackets: tuple[int, int], replaces_invalid: bool = True) -> CreationOrder:
     """Of brackets with (max_trials, max_concurrent_trials)."""
-    return TrialQueue(
+    return CreationOrder(
         [Bracket((1,), *each) for each in brackets], replaces_invalid=replaces_invalid
     )
 
 
-def all_now(trials: TrialQueue) -> list[tuple[int, int]]:
+def all_now(trials: CreationOrder) -> list[tuple[int, int]]:
     return list(iter(trials.next, None))
 
 
@@ -59,6 +59,6 @@ def test_a_space_without_valid_values_ends() -> None:
 def test_it_goes_on_where_it_was() -> None:
     trials = queue((3, 1))
     trials.next()
-    again: TrialQueue = pickle.loads(pickle.dumps(trials))
+    again: CreationOrder = pickle.loads(pickle.dumps(trials))
     again.ended(0)
     assert again.next() == (1, 0)

@@ -13,7 +13,7 @@ import pytest
 
 from det_compat.config import parse_config
 from det_compat.config.lengths import Period, Unit
-from det_compat.config.schedule import Schedule
+from det_compat.config.periods import ResolvedPeriods
 
 ROOT = Path(__file__).parents[2]
 CASES = [
@@ -84,7 +84,7 @@ def test_it_is_that_of_determined(number: int, real: list[dict[str, list[int]]])
 def test_a_run_of_millions_of_batches_is_not_listed_to_be_known() -> None:
     never = Period(Unit.BATCHES, sys.maxsize)
     every = Period(Unit.BATCHES, 1)
-    schedule = Schedule(Period(Unit.EPOCHS, 10**6), every, never, every, epoch_batches=10**6)
+    schedule = ResolvedPeriods(Period(Unit.EPOCHS, 10**6), every, never, every, epoch_batches=10**6)
     assert schedule.total_batches == 10**12
     assert list(itertools.islice(schedule.validations(), 3)) == [1, 2, 3]
     assert list(schedule.checkpoints()) == [10**12]

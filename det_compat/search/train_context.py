@@ -1,4 +1,4 @@
-"""The reports of a script that is a trial of a search, on their way to it."""
+"""``core_context.train`` of a script that is a trial of a search, which it tells of validations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class SearchedTrainContext(TrainContext):
 
     Args:
         tensorboard_path: the run's TensorBoard directory.
-        port: of this machine, where the search listens.
+        port: the port of this machine at which the search listens.
     """
 
     def __init__(self, tensorboard_path: Path, port: int) -> None:

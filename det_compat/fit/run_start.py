@@ -1,4 +1,4 @@
-"""Where a run writes, and what it goes on from."""
+"""How a run begins: in which directory, with which seed, and from which checkpoint."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from det_compat.config.experiment import ExperimentConfig
+from det_compat.fit.environment import restarts
 from det_compat.fit.errors import FitError
-from det_compat.fit.ranks import restarts
 from det_compat.fit.request import Request
 from det_compat.fit.run_folder import (
     RunFolder,
@@ -20,14 +20,17 @@ from det_compat.fit.run_folder import (
     run_folder_at,
 )
 
-_SEED_BITS = 31
-
 
 @dataclass(frozen=True)
-class Place:
-    """A run's directory, its seed, and the checkpoint that it goes on from.
+class RunStart:
+    """How a run begins.
 
-    ``resumes`` says whether the run has been started before.
+    Attributes:
+        folder: the run's directory.
+        seed: the seed of the run.
+        resumes: whether the run has been started before.
+        latest_checkpoint: the UUID of the checkpoint that it goes on from; None for none.
+        steps_completed: batches that were trained until that checkpoint.
     """
 
     folder: RunFolder
@@ -35,11 +38,6 @@ class Place:
     resumes: bool
     latest_checkpoint: str | None = None
     steps_completed: int = 0
-
-
-def run_name(request: Request, config: ExperimentConfig) -> str:
-    """The name that a run goes by."""
-    return config.name or Path(request.config or "run").stem
 
 
 def find_folder(request: Request, config: ExperimentConfig) -> RunFolder:
@@ -52,11 +50,11 @@ def find_folder(request: Request, config: ExperimentConfig) -> RunFolder:
         if restarts():
             return RunFolder(request.run_dir)
         return run_folder_at(request.run_dir, may_hold_run=request.resume)
-    name = run_name(request, config)
+    name = config.name or Path(request.config or "run").stem
     return latest_run_folder(name) if request.resume else new_run_folder(name)
 
 
-def begin(request: Request, config: ExperimentConfig) -> Place:
+def begin(request: Request, config: ExperimentConfig) -> RunStart:
     """Take the run's directory, and find what to go on from.
 
     Raises:
@@ -66,7 +64,7 @@ def begin(request: Request, config: ExperimentConfig) -> Place:
     return begin_in(folder, config, resume=request.resume, is_restart=restarts() > 0)
 
 
-def place_to_validate(request: Request, config: ExperimentConfig) -> Place:
+def run_to_validate(request: Request, config: ExperimentConfig) -> RunStart:
     """The run whose latest checkpoint is validated, if it is asked for; nothing is written there.
 
     Raises:
@@ -76,17 +74,17 @@ def place_to_validate(request: Request, config: ExperimentConfig) -> Place:
         return begin_in(find_folder(replace(request, resume=True), config), config, resume=True)
     folder = tempfile.mkdtemp(prefix="det-compat-validate-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return Place(RunFolder(folder), _seed(config), resumes=False)
+    return RunStart(RunFolder(folder), _seed(config), resumes=False)
 
 
 def begin_in(
     folder: RunFolder, config: ExperimentConfig, *, resume: bool, is_restart: bool = False
-) -> Place:
+) -> RunStart:
     """Take ``folder``, or go on with the run in it.
 
     Args:
         folder: the run's directory.
-        config: of the run.
+        config: the run's experiment config.
         resume: whether there has to be a checkpoint to go on from.
         is_restart: whether to go on from one if there is one.
 
@@ -100,20 +98,25 @@ def begin_in(
         raise FitError(f"nothing to resume: the run in {folder.path} has no complete checkpoint")
     if not folder.holds_run:
         folder.begin(config.raw, seed=seed)
-    return Place(folder, seed, goes_on, *found)
+    return RunStart(folder, seed, goes_on, *found)
 
 
 def _seed(config: ExperimentConfig, folder: RunFolder | None = None) -> int:
-    """The config's, that of the run in ``folder``, or a new one."""
+    """The seed of the config, else that of the run in ``folder``, else a new one."""
     if config.seed is not None:
         return config.seed
     if folder is not None and folder.holds_run:
         return folder.seed()
-    return secrets.randbits(_SEED_BITS)
+    return new_seed()
+
+
+def new_seed() -> int:
+    """A seed of 31 bits, as Determined's were."""
+    return secrets.randbits(31)
 
 
 def _latest(folder: RunFolder, config: ExperimentConfig) -> tuple[str | None, int]:
-    # imports torch
+    # This import brings torch, which some runs do not need here.
     from det_compat.fit.checkpoints import checkpoints_of
 
     found = checkpoints_of(config.checkpoint_storage, folder).latest_of_run()

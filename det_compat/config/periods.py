@@ -1,20 +1,21 @@
-"""Which batches of a run validate, checkpoint and report."""
+"""How often a run validates, checkpoints and reports, and after which batches that is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import merge
+from itertools import groupby
 from typing import Any
 
 from det_compat.config.lengths import NEVER, Length, Period, Unit, parse_length
 
-BATCHES_PER_STEP = 100
+_BATCHES_PER_STEP = 100
 
 
 @dataclass(frozen=True)
 class Periods:
-    """What a config says about the schedule, before the data is known."""
+    """How often things are to happen, as a config says it: before the data is known."""
 
     validation: Length
     checkpoint: Length
@@ -25,8 +26,8 @@ class Periods:
 
     def resolve(
         self, length: Length, *, epoch_batches: int, global_batch_size: int | None = None
-    ) -> Schedule:
-        """The schedule of a run of ``length``.
+    ) -> ResolvedPeriods:
+        """The periods of a run of ``length``, as the trainer counts them.
 
         Args:
             length: how long the run is.
@@ -40,7 +41,7 @@ class Periods:
             item.period(global_batch_size)
             for item in (self.validation, self.checkpoint, self.report, length)
         )
-        return Schedule(
+        return ResolvedPeriods(
             whole,
             validation,
             checkpoint,
@@ -52,10 +53,17 @@ class Periods:
 
 
 @dataclass(frozen=True)
-class Schedule:
-    """The schedule of one run: what Determined 0.38.1's trainer does for these periods.
+class ResolvedPeriods:
+    """The periods of one run, and the batches that Determined 0.38.1's trainer makes of them.
 
-    The periods are what ``Trainer.fit`` takes; ``epoch_batches`` is the length of an epoch.
+    Attributes:
+        length: how long the run is; this and the periods are what ``Trainer.fit`` takes.
+        validation: how often it validates.
+        checkpoint: how often it saves a checkpoint.
+        report: how often it reports training metrics.
+        epoch_batches: batches in an epoch.
+        initial_validation: whether it validates before the first batch.
+        checkpoint_policy: best, all or none: which validations a checkpoint follows.
     """
 
     length: Period
@@ -82,12 +90,12 @@ class Schedule:
         due = self._due(self.checkpoint, at_end=True)
         if self.checkpoint_policy != "all":
             return due
-        return _without_repeats(merge(due, self._due(self.validation, at_end=True)))
+        return _each_once(merge(due, self._due(self.validation, at_end=True)))
 
     def reports(self) -> Iterator[int]:
         """Batch counts at which training metrics are reported."""
         periods = (self.length, self.validation, self.checkpoint, self.report)
-        return _without_repeats(merge(*(self._due(period) for period in periods)))
+        return _each_once(merge(*(self._due(period) for period in periods)))
 
     def _batches_in(self, unit: Unit) -> int:
         return self.epoch_batches if unit is Unit.EPOCHS else 1
@@ -102,17 +110,13 @@ class Schedule:
             yield total
 
 
-def _without_repeats(counts: Iterator[int]) -> Iterator[int]:
-    last = -1
-    for count in counts:
-        if count != last:
-            yield count
-        last = count
+def _each_once(counts: Iterable[int]) -> Iterator[int]:
+    return (count for count, _ in groupby(counts))
 
 
 def batches_per_step(config: Mapping[str, Any]) -> int:
     """Batches in a step, which is also the reporting period, of a validated config."""
-    step = config.get("scheduling_unit", config.get("batches_per_step", BATCHES_PER_STEP))
+    step = config.get("scheduling_unit", config.get("batches_per_step", _BATCHES_PER_STEP))
     return int(step)
 
 
