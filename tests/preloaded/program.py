@@ -51,6 +51,7 @@ def read(words):
         "arguments": words[1:],
         "warnings": warned,
         "is_unbuffered": is_unbuffered,
+        "parent": os.getppid(),
         "folder": os.getcwd(),
         "environment": dict(os.environ),
     }

@@ -197,6 +197,8 @@ def _exit(status: int) -> None:
 
 def _run(request: dict[str, Any]) -> None:
     environment = request["environment"]
+    # The ranks of a launcher know by its id that they belong together.
+    os.getppid = lambda: request["parent"]
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(environment)
