@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-done
-PYTEST_ARGS ?= -n 2 --dist loadgroup
+PYTEST_ARGS ?= -n 2 --dist loadgroup --no-loadscope-reorder
 
 # One thread a process: the tests run several at once, each on a tiny model.
 test: export OMP_NUM_THREADS ?= 1

@@ -1,4 +1,7 @@
-"""Leaves the process as each test found it, since any other test may be the next one in it."""
+"""Leaves the process as each test found it, since any other test may be the next one in it.
+
+The order of the tests, and what pytest-xdist runs in one process, are set here, too.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,43 @@ _KEPT = tuple(
         *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
     )
 )
+
+# Groups of pytest-xdist, and files: what takes longest comes first, so that no worker is left alone
+# with it at the end.
+_LONGEST = (
+    "ray",
+    "parity-2",
+    "parity-1",
+    "documented commands",
+    "tests/resume/test_resume",
+    "documented examples",
+    "tests/adapters/lightning/test_preemption",
+    "tests/adapters/experiment/test_cli",
+    "two ranks",
+    "pedl-parity",
+    "tests/pedl/test_experiment",
+    "tests/adapters/data/test_loader_workers",
+    "tests/adapters/lightning/test_host_memory",
+    "tests/script/test_run",
+    "tests/test_alias",
+    "package",
+)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have the tests of a file run in one process, so that its fixtures are made once."""
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition(".py")[0]))
+    items.sort(key=_order)
+
+
+def _order(item: pytest.Item) -> int:
+    marker = item.get_closest_marker("xdist_group")
+    assert marker is not None
+    group = marker.args[0]
+    return _LONGEST.index(group) if group in _LONGEST else len(_LONGEST)
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tests.fresh_python import environment
 from tests.markdown import ROOT
-from tests.preloaded import Preloaded
+from tests.preloaded import executable
 
 MODEL_DEF = '''
 """A trial as its team wrote it for Determined."""
@@ -110,7 +110,6 @@ class Project:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "project"
-        self._output = folder / "output"
         self._programs = folder / "bin"
         self._programs.mkdir()
         self._program("python", "")
@@ -121,11 +120,10 @@ class Project:
             "XDG_DATA_HOME": str(folder / "data"),
             "COLUMNS": "120",
         }
-        self._preloaded = Preloaded(self._environment)
 
     def _program(self, name: str, options: str) -> None:
         program = self._programs / name
-        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" {options} "$@"\n')
+        program.write_text(f'#!/bin/sh\nexec "{executable()}" {options} "$@"\n')
         program.chmod(0o755)
 
     def write(self, files: dict[str, str]) -> None:
@@ -165,25 +163,21 @@ class Project:
         """Run a command line."""
         words = shlex.split(command)
         if _SHELL.search(command) or words[0] not in ("python", "det-compat"):
-            return self._run_by_shell(command)
+            return self._run(["/bin/sh", "-c", command])
         program = ["-m", "det_compat"] if words[0] == "det-compat" else []
-        argv = [*program, *words[1:]]
-        status = self._preloaded.run(argv, self.folder, self._output, self._environment)
-        return Done(status, self._output.read_text(errors="replace"))
+        return self._run([executable(), *program, *words[1:]])
 
-    def _run_by_shell(self, command: str) -> Done:
+    def _run(self, command: list[str]) -> Done:
         done = subprocess.run(
-            ["/bin/sh", "-c", command],
+            command,
             cwd=self.folder,
             env=self._environment,
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            errors="replace",
             timeout=_SECONDS,
             check=False,
         )
         return Done(done.returncode, done.stdout)
-
-    def close(self) -> None:
-        """End what runs the commands."""
-        self._preloaded.close()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -79,10 +78,8 @@ def python_block(document: str, words: str) -> str:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Iterator[Project]:
-    project = Project(tmp_path)
-    yield project
-    project.close()
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
 
 
 def run_all(document: str, project: Project, done: set[str]) -> list[str]:

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from tests.documented_project import FILES
-from tests.fresh_python import python
 from tests.markdown import ROOT, Block, anchors, blocks, links, read
+from tests.preloaded import python
 
 DOCUMENTS = ["README.md", "MIGRATION.md", "CHANGELOG.md"]
 DOCUMENTS += [str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("docs/*.md"))]

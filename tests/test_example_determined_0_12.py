@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
+
+from tests.preloaded import executable
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "examples" / "determined-0.12" / "train.py"
@@ -17,7 +18,7 @@ STEP = re.compile(r"^step (\d+): training loss (\d+\.\d{4})$", re.MULTILINE)
 
 def test_it_learns_to_tell_wines(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, str(SCRIPT)],
+        [executable(), str(SCRIPT)],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.preloaded import executable
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "examples" / "digits" / "train.py"
@@ -17,13 +18,13 @@ EPOCHS = 8
 ROW = re.compile(r"^ +(\d+) +(\d+\.\d{4}) +(\d+\.\d{4}) +(\d+\.\d\d)%$", re.MULTILINE)
 
 
-def train(tmp_path: Path, *command: str) -> list[tuple[str, ...]]:
+def train(tmp_path: Path, side: str, *command: str) -> list[tuple[str, ...]]:
     """Run the example where it may write; the rows of its table are epoch, losses and accuracy."""
     # apart: Determined copies the working directory into its checkpoints
     working, data = tmp_path / "working", tmp_path / "data"
     working.mkdir()
     done = subprocess.run(
-        [sys.executable, *command, str(SCRIPT), "--epochs", str(EPOCHS)],
+        [executable(side), *command, str(SCRIPT), "--epochs", str(EPOCHS)],
         cwd=working,
         env={**os.environ, "PYTHONPATH": str(ROOT), "XDG_DATA_HOME": str(data)},
         capture_output=True,
@@ -39,7 +40,7 @@ def train(tmp_path: Path, *command: str) -> list[tuple[str, ...]]:
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, ...]]:
-    return train(tmp_path_factory.mktemp("det_compat"), "-m", "det_compat", "run")
+    return train(tmp_path_factory.mktemp("det_compat"), "det_compat", "-m", "det_compat", "run")
 
 
 @pytest.mark.xdist_group("digits")
@@ -50,4 +51,4 @@ def test_over_97_percent_after_the_last_epoch(table: list[tuple[str, ...]]) -> N
 
 @pytest.mark.xdist_group("digits")
 def test_the_table_is_the_one_of_determined(table: list[tuple[str, ...]], tmp_path: Path) -> None:
-    assert table == train(tmp_path)
+    assert table == train(tmp_path, "determined")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.preloaded import executable
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
@@ -17,7 +18,7 @@ EXAMPLES = ROOT / "examples"
 def run(tmp_path: Path, *command: str) -> subprocess.CompletedProcess[str]:
     environment = {"PYTHONPATH": str(ROOT), "XDG_DATA_HOME": str(tmp_path), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, *command],
+        [executable(), *command],
         cwd=tmp_path,
         env={**os.environ, **environment},
         capture_output=True,

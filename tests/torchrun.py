@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 import torch
 
+from tests.preloaded import executable
+
 ROOT = Path(__file__).parents[1]
 SECONDS = 240
 SECONDS_PER_SCENARIO = 60
@@ -44,7 +46,7 @@ def on_two_ranks(
 
 
 def _launch(script: Path, out: Path, args: Sequence[str]) -> None:
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2"]
+    torchrun = [executable(), "-m", "torch.distributed.run", "--nproc_per_node", "2"]
     env = {
         **os.environ,
         "PYTHONPATH": str(ROOT),

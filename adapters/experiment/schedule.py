@@ -9,6 +9,7 @@ import pytorch_lightning as pl
 
 from det_compat.adapters.lightning.determined_pace import NEVER
 from det_compat.adapters.lightning.door import lift_limits
+from det_compat.adapters.run.schedule import Schedule
 from det_compat.config.experiment import ExperimentConfig
 from det_compat.config.hyperparameters import batch_size
 from det_compat.config.lengths import Length, Period, Unit

@@ -11,7 +11,7 @@ from det_compat.analysis import generations
 from det_compat.check.checker import check
 from det_compat.check.findings import Status
 from tests.check.trees import check_code, check_files
-from tests.fresh_python import python
+from tests.preloaded import python
 
 ROOT = Path(__file__).parents[2]
 LOADERS = """

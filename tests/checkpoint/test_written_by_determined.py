@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,6 +20,7 @@ from det_compat.checkpoint.export import export
 from det_compat.checkpoint.show import describe
 from det_compat.pytorch import load_trial_from_checkpoint_path
 from det_compat.shared.plain_types import from_plain
+from tests.preloaded import executable
 
 pytest.importorskip("determined")
 
@@ -95,7 +95,12 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
     (cwd / "script.py").write_text(SCRIPT)
     env = {**os.environ, "XDG_DATA_HOME": str(home), "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(
-        [sys.executable, "script.py"], cwd=cwd, env=env, capture_output=True, text=True, check=False
+        [executable("determined"), "script.py"],
+        cwd=cwd,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     (file,) = home.glob("**/trial_state.pkl")

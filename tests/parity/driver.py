@@ -28,6 +28,7 @@ from recording import Record, error_of, recorded, seed_everything, state_of
 
 # Determined's own, which it frees some time after it has closed them.
 PORTS = [int(p) for name, p in os.environ.items() if name.startswith("INTER_TRAIN_PROCESS_COMM")]
+WORKING = Path.cwd()
 SECONDS_PER_CASE = float(os.environ.get("PARITY_SECONDS_PER_CASE", "60"))
 
 
@@ -78,10 +79,18 @@ def fit_arguments(case: Case) -> dict[str, Any]:
     return {name: unit(value) for name, value in case.fit_arguments().items()}
 
 
+def enter_folder(case: Case) -> None:
+    """Work where no other case has: a checkpoint has a copy of the sources in the folder."""
+    folder = WORKING / case.name
+    folder.mkdir(exist_ok=True)
+    os.chdir(folder)
+
+
 def dump(case: Case, out: Path) -> str:
     """Run the case and write its dump; returns a line for the table."""
     record, found, error = Record(), {}, None
     start = time.monotonic()
+    enter_folder(case)
     try:
         run(case, record, found)
     except BaseException as e:  # some of Determined's errors are no Exceptions

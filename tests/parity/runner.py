@@ -1,13 +1,18 @@
-"""Runs a driver in a process, or two, of its own."""
+"""Runs a driver in a process, or two, of its own.
+
+``python -m tests.parity.runner SIDE RANKS OUT CASE...`` keeps the dumps in a folder.
+"""
 
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from tests.preloaded import executable
+from tests.torchrun import free_port
 
 HERE = Path(__file__).parent
 # Who trains: the real Determined, `det-compat run`, or a script with to_lightning and pl.Trainer.
@@ -32,7 +37,7 @@ def run_driver(side: str, ranks: int, out: Path, names: list[str]) -> list[str]:
 
 def command(side: str, ranks: int) -> list[str]:
     """How a script is started on this side, without the script."""
-    python = sys.executable
+    python = executable("determined" if side == "determined" else "det_compat")
     if side == "lightning":
         return [python]
     if ranks > 1:
@@ -69,13 +74,6 @@ def _launch(side: str, ranks: int, out: Path, names: list[str]) -> None:
             stderr=subprocess.STDOUT,
             check=False,
         )
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("", 0))
-        port: int = sock.getsockname()[1]
-    return port
 
 
 if __name__ == "__main__":

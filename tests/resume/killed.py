@@ -7,6 +7,7 @@ Each report is a line of OUT.reports: batches trained, and what was reported.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -39,7 +40,7 @@ def main(out: Path, workers: int) -> None:
 
         setattr(core.TrainContext, name, report)
     latest = core.CheckpointContext().latest()
-    print("starting", latest and latest.steps_completed, flush=True)
+    print("process", os.getpid(), "starts after", latest and latest.steps_completed, flush=True)
     found = driver.determined(
         latest and latest.uuid,
         trial_cls=Slow,

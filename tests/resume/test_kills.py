@@ -8,13 +8,13 @@ import os
 import random
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from tests.preloaded import executable
 from tests.resume.compare import _differ
 
 ROOT = Path(__file__).parents[2]
@@ -23,7 +23,7 @@ SECONDS_PER_BATCH = 0.02
 
 def run(folder: Path, workers: int, seconds: float | None) -> int:
     """The exit status of a run that is killed after ``seconds`` of training."""
-    command = [sys.executable, "-m", "tests.resume.killed", str(folder / "out.pt"), str(workers)]
+    command = [executable(), "-m", "tests.resume.killed", str(folder / "out.pt"), str(workers)]
     with (folder / "log.txt").open("a") as log:
         process = subprocess.Popen(
             [*command, str(SECONDS_PER_BATCH)],
@@ -32,14 +32,13 @@ def run(folder: Path, workers: int, seconds: float | None) -> int:
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
-            start_new_session=True,
         )
     assert process.stdout is not None
-    process.stdout.readline()
+    training = int(process.stdout.readline().split()[1])
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(seconds)
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(training, signal.SIGKILL)
     process.communicate()
     return process.returncode
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from det_compat.config.lengths import Length, Unit
 from det_compat.search.records import Report, TrialRecord
 from det_compat.search.script_trial import train_one
 from tests.fresh_python import environment
+from tests.preloaded import executable
 from tests.search.tiny import MODEL_DEF
 
 SCRIPT = """
@@ -55,6 +57,7 @@ class Search:
 
 @pytest.fixture
 def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Report]]:
+    monkeypatch.setattr(sys, "executable", executable())
     for name, value in environment().items():
         monkeypatch.setenv(name, value)
     (tmp_path / "model_def.py").write_text(MODEL_DEF)

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import pickle
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from det_compat.checkpoint.reader import read_checkpoint
 from det_compat.errors import UnsafeCheckpointError
 from det_compat.pytorch import load_trial_from_checkpoint_path
 from tests.adapters.trials import Linear, Normed, built, same, weights
+from tests.preloaded import executable
 
 
 class Edits(Linear):
@@ -149,7 +149,7 @@ def test_determined_itself_reads_it(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     out = tmp_path / "out.pt"
     done = subprocess.run(
-        [sys.executable, "-c", REFERENCE, str(path), str(out)],
+        [executable("determined"), "-c", REFERENCE, str(path), str(out)],
         cwd=tmp_path / "empty",
         capture_output=True,
         text=True,

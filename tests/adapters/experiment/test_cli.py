@@ -17,7 +17,8 @@ from jsonargparse import Namespace
 from det_compat.adapters.experiment.cli import make_paths_absolute
 from det_compat.cli import main
 from tests.fit.projects import EPOCH, QUIET, project, recorded
-from tests.fresh_python import environment, python
+from tests.fresh_python import environment
+from tests.preloaded import executable, python
 from tests.without_determined import without_determined
 
 LONG = {"name": "single", "metric": "validation_loss", "max_length": {"epochs": 10**6}}
@@ -262,7 +263,7 @@ def test_a_failed_run_is_restarted(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_sigterm_ends_a_run_that_can_be_resumed(tmp_path: Path) -> None:
     file = project(tmp_path / "p", searcher=LONG, max_restarts=3, scheduling_unit=1)
-    command = [sys.executable, "-m", "det_compat", "fit", str(file), *QUIET]
+    command = [executable(), "-m", "det_compat", "fit", str(file), *QUIET]
     process = subprocess.Popen(
         command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.fresh_python import python
+from tests.preloaded import python
 from tests.search.tiny import write_project
 
 TRAIN = """

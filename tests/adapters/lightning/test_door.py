@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import pytorch_lightning
 
-from tests.preloaded import Preloaded
+from tests.adapters.lightning.forks import Forks
 
 ROOT = Path(__file__).parents[3]
 INSTALLED = Path(pytorch_lightning.__file__).parent
@@ -45,12 +45,12 @@ class Lightning:
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
         environment["XDG_DATA_HOME"] = str(folder / "share")
         self._environment = environment
-        self._preloaded = Preloaded(environment, MODULES)
+        self._forks = Forks(environment, MODULES)
         self.unchanged: dict[str, Any] = self.trains()
         self.unchanged.update(self.trains("ddp"))
 
     def close(self) -> None:
-        self._preloaded.close()
+        self._forks.close()
 
     def trains(self, *options: str, changes: Change | None = None) -> dict[str, Any]:
         if changes is not None:
@@ -59,7 +59,7 @@ class Lightning:
         results.unlink(missing_ok=True)
         argv = [str(SCRIPT), str(self.package.parent), str(results), *options]
         try:
-            self._preloaded.run(argv, self.folder, output, self._environment)
+            self._forks.run(argv, self.folder, output, self._environment)
         finally:
             if changes is not None:
                 self._restore()

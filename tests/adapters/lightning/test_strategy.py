@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from det_compat import to_lightning
 from det_compat.errors import InvalidExperimentException
 from tests.adapters.trials import Linear, rows, trainer
 from tests.adapters.two_ranks import Asks
+from tests.preloaded import executable
 
 ROOT = Path(__file__).parents[3]
 
@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run_script(path: Path) -> None:
     # A rank that waits for the other forever is a failure, not a timeout of the test run.
     done = subprocess.run(
-        ["timeout", "200", sys.executable, "-m", "tests.adapters.two_ranks", str(path)],
+        ["timeout", "200", executable(), "-m", "tests.adapters.two_ranks", str(path)],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         capture_output=True,

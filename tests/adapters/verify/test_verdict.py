@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from det_compat.adapters.verify.verdict import Pair, Verdict, verify_all
 from det_compat.cli import main
 from det_compat.migrate.migration import migrate
+from tests.preloaded import executable
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 DIGITS = {
@@ -60,7 +62,9 @@ def verdicts(tmp_path_factory) -> dict[str, Verdict]:
     original = EXAMPLES / "determined-0.12" / "model_def.py"
     pairs["0.12"] = Pair((original, "WineTrial"), (path, "WineTrial"), WINE)
     pairs["no hparams"] = Pair(pairs["same"].old, pairs["same"].new)
-    return dict(zip(pairs, verify_all([*pairs.values()], batches=8), strict=True))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "executable", executable())
+        return dict(zip(pairs, verify_all([*pairs.values()], batches=8), strict=True))
 
 
 @pytest.mark.parametrize("name", ["same", "metric", "0.12"])
@@ -104,7 +108,8 @@ def test_wrong_command_lines(capsys, arguments, message):
     assert message in capsys.readouterr().err
 
 
-def test_the_command(tmp_path, capfd):
+def test_the_command(tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr(sys, "executable", executable())
     new = tmp_path / "new_digits.py"
     new.write_text(migrated("digits", tmp_path))
     folder = EXAMPLES / "digits"

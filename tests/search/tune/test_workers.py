@@ -13,7 +13,7 @@ import yaml
 from det_compat.config.experiment import parse_config, read_config
 from det_compat.search.records import Report, SearchFolder, Status
 from det_compat.search.searchers.plan import plan_search, trial_config
-from tests.fresh_python import python
+from tests.preloaded import python
 from tests.search.objectives import read_json
 
 pytest.importorskip("ray", reason="needs det-compat[search]")

@@ -1,7 +1,4 @@
-"""Runs Python commands in forks of a process that has imported torch and Lightning.
-
-Starting afresh takes each command five seconds, of which it works for a fraction of one.
-"""
+"""Runs Python commands in forks of a process that has imported modules of one's choice."""
 
 from __future__ import annotations
 
@@ -14,19 +11,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-_PRELOADED = (
-    "torch",
-    "pytorch_lightning.cli",
-    "rich.console",
-    "tensorboard.summary.writer.event_file_writer",
-    "det_compat.adapters",
-)
 
-
-class Preloaded:
+class Forks:
     """A process that runs ``python ARGS`` and says how it ended."""
 
-    def __init__(self, environment: dict[str, str], modules: tuple[str, ...] = _PRELOADED) -> None:
+    def __init__(self, environment: dict[str, str], modules: tuple[str, ...]) -> None:
         self._process = subprocess.Popen(
             [sys.executable, str(Path(__file__)), *modules],
             env=environment,

@@ -1,0 +1,66 @@
+"""Runs Python commands in forks of a process that has imported torch and Lightning.
+
+An interpreter needs five seconds to import them, and works for a fraction of one. The program
+that ``executable()`` names takes the arguments of ``python``; a server forks for each command, and
+the program passes on the signals that it gets and the fork's exit status. What such a process
+starts with its own ``sys.executable`` (torchrun's ranks, say) is forked, too.
+
+A fork is as a fresh interpreter but for the modules that are imported already, so tests of what an
+import does use ``tests.fresh_python``. A command with options or variables that are only read when
+Python starts gets an interpreter of its own.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.fresh_python import ROOT, environment
+
+_SECONDS = 240
+
+
+def executable(side: str = "det_compat") -> str:
+    """A program to be used as ``sys.executable`` is; the server is started when it is needed.
+
+    ``side`` is "det_compat", or "determined" for scripts that are given to Determined itself.
+    """
+    # All of pytest-xdist's workers share the server, which ends with the process they belong to.
+    owner = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
+    folder = Path(tempfile.gettempdir(), f"det-compat-tests-{os.getuid()}-{owner}")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / side).exists():
+            _start(folder, owner)
+    return str(folder / side)
+
+
+def python(*args: str, cwd: Path, side: str = "det_compat") -> subprocess.CompletedProcess[str]:
+    """Run Python and return what it said, as ``tests.fresh_python.python`` does."""
+    return subprocess.run(
+        [executable(side), *args],
+        cwd=cwd,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS,
+        check=False,
+    )
+
+
+def _start(folder: Path, owner: int) -> None:
+    with (folder / "log.txt").open("w") as log:
+        subprocess.run(
+            [sys.executable, "-m", "tests.preloaded.server", str(folder), str(owner)],
+            cwd=ROOT,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            check=True,
+        )
