@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
+from det_compat.catalog.generations import Parameters, names_in
 from det_compat.pytorch.overrides import is_overridden
 
 _LIBRARIES = ("det_compat", "determined")
@@ -30,45 +31,50 @@ def own_init(trial_cls: type) -> FunctionType | None:
 
 def init_parameter(trial_cls: type) -> str | None:
     """The name of the first argument that ``__init__`` takes; None if it takes none."""
-    init = own_init(trial_cls)
-    if init is None:
-        return None
-    spec = inspect.getfullargspec(init)
-    return spec.args[1] if len(spec.args) > 1 else spec.varargs or spec.varkw
+    found = ClassFacts(trial_cls).parameters("__init__")
+    return None if found is None else found.first
 
 
-def takes_model(train_batch: Any) -> bool:
-    """Whether ``train_batch`` takes ``(batch, model, epoch_idx, batch_idx)``.
+class ClassFacts:
+    """What the rules of the generations ask, told from the class itself: its TrialFacts."""
 
-    A ``model`` with a default is something else: nobody else would pass it.
-    """
-    spec = inspect.getfullargspec(inspect.unwrap(train_batch))
-    required = spec.args[: len(spec.args) - len(spec.defaults or ())]
-    return "model" in (*required, *spec.kwonlyargs)
+    def __init__(self, trial_cls: type) -> None:
+        self._trial_cls = trial_cls
 
+    def defines(self, name: str) -> bool:
+        """Whether a method is user code, the class's own or inherited."""
+        return defines(self._trial_cls, name)
 
-def names_used(trial_cls: type) -> set[str]:
-    """Every global and attribute that the methods of the user's classes name."""
-    return {name for code in _codes(trial_cls) for name in code.co_names}
+    def parameters(self, name: str) -> Parameters | None:
+        """The parameters of a method that user code defines; decorators are looked through."""
+        function = getattr(self._trial_cls, name, None)
+        if not inspect.isfunction(function) or not self.defines(name):
+            return None
+        spec = inspect.getfullargspec(inspect.unwrap(function))
+        return Parameters(
+            args=spec.args,
+            optional=len(spec.defaults or ()),
+            keyword_only=spec.kwonlyargs,
+            varargs=spec.varargs,
+            varkw=spec.varkw,
+        )
 
+    def names_used(self) -> set[str]:
+        """Every global and attribute that the methods of the user's classes name."""
+        return {name for code in self._codes() for name in names_in(code)}
 
-def _codes(trial_cls: type) -> Iterator[CodeType]:
-    for cls in trial_cls.__mro__:
-        if cls is object or cls.__module__.partition(".")[0] in _LIBRARIES:
-            continue
-        for value in vars(cls).values():
-            function = (
-                inspect.unwrap(getattr(value, "__func__", value)) if callable(value) else None
-            )
-            if isinstance(function, FunctionType):
-                yield from _with_nested(function.__code__)
+    def _codes(self) -> Iterator[CodeType]:
+        for cls in self._trial_cls.__mro__:
+            if cls is object or cls.__module__.partition(".")[0] in _LIBRARIES:
+                continue
+            for value in filter(callable, vars(cls).values()):
+                function = inspect.unwrap(getattr(value, "__func__", value))
+                if isinstance(function, FunctionType):
+                    yield function.__code__
 
-
-def _with_nested(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _with_nested(constant)
+    def derives_from_pedl(self) -> bool:
+        """Whether a class of ``det_compat.pedl`` is among the bases."""
+        return any(cls.__module__.startswith("det_compat.pedl") for cls in self._trial_cls.__mro__)
 
 
 def concrete(trial_cls: type) -> type:

@@ -21,7 +21,7 @@ class Hierarchy:
     """Bases and subclasses, as far as the tree tells; valid until more is known."""
 
     def __init__(self, classes: list[Scope], evaluate: Callable[[ast.expr, Scope], Values]) -> None:
-        self._evaluate = evaluate
+        self.evaluate = evaluate
         self._bases: dict[Scope, Values] = {}
         self._relatives: dict[Scope, list[Scope]] = {}
         self._children: dict[Scope, list[Scope]] = {}
@@ -35,7 +35,7 @@ class Hierarchy:
         """What the bases of a class are known to be."""
         if scope not in self._bases:
             nodes = base_nodes(scope)
-            found = [self._evaluate(node, scope.parent or scope) for node in nodes]
+            found = [self.evaluate(node, scope.parent or scope) for node in nodes]
             self._bases[scope] = frozenset().union(*found)
         return self._bases[scope]
 
@@ -101,7 +101,7 @@ class Hierarchy:
         for ancestor in self.ancestors(scope):
             for node in base_nodes(ancestor):
                 name = ast.unparse(node)
-                if name not in _PLAIN and not self._evaluate(node, ancestor.parent or ancestor):
+                if name not in _PLAIN and not self.evaluate(node, ancestor.parent or ancestor):
                     yield name
 
 

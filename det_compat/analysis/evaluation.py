@@ -24,8 +24,8 @@ from det_compat.analysis.values import (
     Values,
 )
 from det_compat.catalog.members import MEMBERS, RESULTS, TYPES
+from det_compat.catalog.status import Status
 from det_compat.catalog.support import exports, home, is_determined, of_name
-from det_compat.check.findings import Status
 
 _MAX_DEPTH = 40
 _MAX_DOTS = 10

@@ -24,4 +24,14 @@ def imported(node: ast.Call) -> str | None:
 
 def called(node: ast.Call) -> str:
     """The last name of what is called."""
-    return getattr(node.func, "id", None) or getattr(node.func, "attr", None) or ""
+    return last_name(node.func)
+
+
+def last_name(node: ast.AST | None) -> str:
+    """``c`` of ``a.b.c``, and of ``c`` itself; empty of what is no name."""
+    return getattr(node, "id", None) or getattr(node, "attr", None) or ""
+
+
+def decorators(node: ast.AST | None) -> set[str]:
+    """The last names of the decorators of a function or class; those of calls are left out."""
+    return {last_name(decorator) for decorator in getattr(node, "decorator_list", [])}

@@ -29,7 +29,7 @@ from det_compat.analysis.values import (
     Value,
     Values,
 )
-from det_compat.catalog.methods import TELLTALE
+from det_compat.catalog.members import TELLTALE
 
 _Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 

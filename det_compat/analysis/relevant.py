@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from det_compat.analysis.source import Source
-from det_compat.catalog.members import MEMBERS
-from det_compat.catalog.methods import TELLTALE
+from det_compat.catalog.members import MEMBERS, TELLTALE
 from det_compat.catalog.names import EXPORTS
 
 # Words that no reference does without: a package, a name that may come through a star import, a

@@ -9,11 +9,33 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from det_compat.analysis.notebook import code_cells
-from det_compat.check.findings import Place, Unreadable, printable
 
 #: Code that people write is smaller.
 MAX_BYTES = 5_000_000
 _ZIP = b"PK\x03\x04"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """A line and column, both from 1; in a notebook those of the code cell number ``cell``."""
+
+    file: str
+    cell: int = 0
+    line: int = 1
+    column: int = 1
+
+
+def printable(path: Path) -> str:
+    """A path for people and for JSON; one that is no UTF-8 can be printed all the same."""
+    return path.as_posix().encode(errors="surrogateescape").decode(errors="replace")
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """What could not be read: a file, a cell, or code that decides at run time what it means."""
+
+    position: Position
+    reason: str
 
 
 @dataclass(slots=True)
@@ -33,12 +55,12 @@ class Source:
     unreadable: list[Unreadable] = field(default_factory=list)
     shell: list[tuple[int, str]] = field(default_factory=list)
 
-    def place(self, line: int, column: int) -> Place:
-        """A place, given a syntax tree's line and its column in UTF-8 bytes, from 0."""
+    def position(self, line: int, column: int) -> Position:
+        """A position, given a syntax tree's line and its column in UTF-8 bytes, from 0."""
         text = self.lines[line - 1] if line <= len(self.lines) else ""
         characters = len(text.encode()[:column].decode(errors="ignore"))
         cell, before = next((c for c in reversed(self.cells) if c[1] < line), (0, 0))
-        return Place(printable(self.path), cell, line - before, characters + 1)
+        return Position(printable(self.path), cell, line - before, characters + 1)
 
     @property
     def postpones_annotations(self) -> bool:
@@ -135,5 +157,5 @@ def _decoded(data: bytes) -> str:
 def _add_problem(
     source: Source, reason: str, cell: int = 0, line: int = 1, column: int = 1
 ) -> None:
-    place = Place(printable(source.path), cell, max(line, 1), max(column, 1))
-    source.unreadable.append(Unreadable(place, reason))
+    position = Position(printable(source.path), cell, max(line, 1), max(column, 1))
+    source.unreadable.append(Unreadable(position, reason))

@@ -5,8 +5,7 @@ Keys are names in det_compat. Names of every release that was read (0.12.3 to 0.
 
 from __future__ import annotations
 
-from det_compat.catalog.names import SAME, different, refused
-from det_compat.check.findings import Support
+from det_compat.catalog.status import SAME, Support, different, each, refused
 
 _CONTEXT = "det_compat.pytorch.PyTorchTrialContext"
 _DISTRIBUTED = "det_compat.core.DistributedContext"
@@ -19,10 +18,6 @@ _CLUSTER_INFO = "det_compat.info.ClusterInfo"
 _TRIAL_INFO = "det_compat.info.TrialInfo"
 _CHECKPOINT = "det_compat.core.CheckpointContext"
 _PREEMPT = "det_compat.core.PreemptContext"
-
-
-def _all(names: str, support: Support) -> dict[str, Support]:
-    return dict.fromkeys(names.split(), support)
 
 
 _OLD = different("of Determined 0.12, and there", "determined-012")
@@ -76,7 +71,7 @@ _HOOK_OF_0_12 = different(
 
 MEMBERS: dict[str, dict[str, Support]] = {
     _CONTEXT: {
-        **_all(
+        **each(
             "autocast_forward_pass backward current_train_batch current_train_epoch device "
             "distributed experimental get_data_config get_enable_tensorboard_logging "
             "get_experiment_config get_hparam get_hparams get_initial_batch get_stop_requested "
@@ -86,13 +81,13 @@ MEMBERS: dict[str, dict[str, Support]] = {
             "_aggregation_frequency",
             SAME,
         ),
-        **_all(
+        **each(
             "_should_communicate_and_update _hparams _exp_conf _scaler _stop_requested "
             "_managed_training _core",
             _PRIVATE_BUT_THERE,
         ),
         # det_compat's own
-        **_all("average_aggregated_gradients ddp_kwargs sync_when_accumulating", SAME),
+        **each("average_aggregated_gradients ddp_kwargs sync_when_accumulating", SAME),
         "configure_apex_amp": different("trains with torch's own mixed precision", "nvidia-apex"),
         "get_experiment_id": _IDS,
         "get_trial_id": _IDS,
@@ -124,24 +119,24 @@ MEMBERS: dict[str, dict[str, Support]] = {
             "its arguments are private: reduce_metrics(for_training) does both steps",
             "private-names",
         ),
-        **_all(
+        **each(
             "Model Optimizer LRScheduler _Model _Optimizer _LRScheduler _backward _step_optimizer "
             "_configure_apex_amp _to_device get_model get_optimizer get_lr_scheduler n_gpus env",
             _OLD,
         ),
-        **_all("model optimizer lr_scheduler", OLD_ONLY),
+        **each("model optimizer lr_scheduler", OLD_ONLY),
         "from_config": refused(
             "write pytorch.init(hparams=..., exp_conf=...)", "names-that-are-not-there"
         ),
         "warning_logged": refused("it was Determined's own", "names-that-are-not-there"),
-        **_all(
+        **each(
             "hvd_config rendezvous_info",
             refused("ranks are torch's: ask context.distributed", "determinedhorovod"),
         ),
         "train_context": refused("the context itself has what it had", "names-that-are-not-there"),
     },
     _DISTRIBUTED: {
-        **_all(
+        **each(
             "allgather allgather_local broadcast broadcast_local close cross_rank cross_size "
             "from_torch_distributed gather gather_local get_local_rank get_num_agents get_rank "
             "get_size local_rank local_size rank size",
@@ -155,27 +150,27 @@ MEMBERS: dict[str, dict[str, Support]] = {
         "tempdir": refused("it held Determined's own sockets", "names-that-are-not-there"),
     },
     _CORE: {
-        **_all("checkpoint distributed preempt train", SAME),
-        **_all("alert close experimental info profiler searcher start", _NO_CORE),
+        **each("checkpoint distributed preempt train", SAME),
+        **each("alert close experimental info profiler searcher start", _NO_CORE),
     },
     _TRAIN: {
-        **_all(
+        **each(
             "get_experiment_best_validation get_tensorboard_path report_early_exit report_metrics "
             "report_progress report_training_metrics report_validation_metrics set_status "
             "upload_tensorboard_files",
             SAME,
         ),
-        **_all("get_metadata set_metadata", _NO_CORE),
+        **each("get_metadata set_metadata", _NO_CORE),
     },
     _EXPERIMENTAL: {
-        **_all("disable_auto_to_device disable_dataset_reproducibility_checks use_amp", SAME),
+        **each("disable_auto_to_device disable_dataset_reproducibility_checks use_amp", SAME),
         "wrap_reducer": _OLD_REDUCERS,
-        **_all("reset_reducers reduce_metrics", _NO_REDUCERS),
-        **_all("cache_train_dataset cache_validation_dataset", _NO_KERAS),
+        **each("reset_reducers reduce_metrics", _NO_REDUCERS),
+        **each("cache_train_dataset cache_validation_dataset", _NO_KERAS),
     },
     _ENV: {
         "first_step": _OLD,
-        **_all(
+        **each(
             "allocation_id container_gpus container_id debug det_agent_id det_cluster_id "
             "det_experiment_id det_rendezvous_ports det_task_token det_trial_id "
             "det_trial_runner_network_interface det_trial_unique_port_offset experiment_config "
@@ -187,7 +182,7 @@ MEMBERS: dict[str, dict[str, Support]] = {
         ),
     },
     _TRIAL: {
-        **_all(
+        **each(
             "build_callbacks evaluate_full_dataset evaluation_reducer trial_context_class", SAME
         ),
         "build_training_data_loader": _LOADERS,
@@ -200,24 +195,24 @@ MEMBERS: dict[str, dict[str, Support]] = {
         "trial_controller_class": refused(
             "the controller is private to Determined: train with pytorch.Trainer", "private-names"
         ),
-        **_all("build_model optimizer create_lr_scheduler", OLD_ONLY),
+        **each("build_model optimizer create_lr_scheduler", OLD_ONLY),
     },
-    "det_compat.pedl.frameworks.pytorch.PyTorchTrial": _all(
+    "det_compat.pedl.frameworks.pytorch.PyTorchTrial": each(
         "build_callbacks build_model build_training_data_loader build_validation_data_loader "
         "create_lr_scheduler evaluate_batch evaluate_full_dataset evaluation_reducer losses "
         "optimizer train_batch training_metrics validation_metrics",
         SAME,
     ),
     "det_compat.pytorch.PyTorchCallback": {
-        **_all(
+        **each(
             "load_state_dict on_checkpoint_load_start on_checkpoint_save_start "
             "on_training_epoch_end on_training_epoch_start on_training_start "
             "on_training_workload_end on_trial_shutdown on_trial_startup on_validation_end "
             "on_validation_epoch_end on_validation_epoch_start on_validation_start state_dict",
             SAME,
         ),
-        **_all("on_checkpoint_end on_checkpoint_upload_end on_checkpoint_write_end", _CHECKPOINTS),
-        **_all(
+        **each("on_checkpoint_end on_checkpoint_upload_end on_checkpoint_write_end", _CHECKPOINTS),
+        **each(
             "on_before_optimizer_step on_train_step_end on_train_step_start "
             "on_validation_step_end on_validation_step_start",
             _HOOK_OF_0_12,
@@ -233,7 +228,7 @@ MEMBERS: dict[str, dict[str, Support]] = {
         "fit(latest_checkpoint)": different("resumes with torch 2.6 and later too", "resuming"),
     },
     "det_compat.pytorch.LRScheduler": {
-        **_all("StepMode get_last_lr load_state_dict state_dict step", SAME),
+        **each("StepMode get_last_lr load_state_dict state_dict step", SAME),
         "StepMode.STEP_EVERY_BATCH": different(
             "under gradient aggregation it steps in bursts, as Determined's code does",
             "step-modes-and-gradient-aggregation",
@@ -242,49 +237,49 @@ MEMBERS: dict[str, dict[str, Support]] = {
             "its frequency counts batches, as in Determined's code",
             "step-modes-and-gradient-aggregation",
         ),
-        **_all("StepMode.STEP_EVERY_EPOCH StepMode.MANUAL_STEP", SAME),
+        **each("StepMode.STEP_EVERY_EPOCH StepMode.MANUAL_STEP", SAME),
     },
-    "det_compat.pytorch.DataLoader": _all(
+    "det_compat.pytorch.DataLoader": each(
         "batch_sampler batch_size collate_fn dataset drop_last generator get_data_loader "
         "multiprocessing_context num_workers persistent_workers pin_memory prefetch_factor sampler "
         "timeout worker_init_fn",
         SAME,
     ),
-    "det_compat.pytorch.MetricReducer": _all("cross_slot_reduce per_slot_reduce reset", SAME),
-    "det_compat.pytorch.Reducer": _all("AVG MAX MIN SUM", SAME),
-    "det_compat.pytorch.TrainUnit": _all("should_stop value", SAME),
+    "det_compat.pytorch.MetricReducer": each("cross_slot_reduce per_slot_reduce reset", SAME),
+    "det_compat.pytorch.Reducer": each("AVG MAX MIN SUM", SAME),
+    "det_compat.pytorch.TrainUnit": each("should_stop value", SAME),
     "det_compat.horovod.hvd": {
-        **_all("rank size local_rank local_size allreduce Average Sum", SAME),
-        **_all(
+        **each("rank size local_rank local_size allreduce Average Sum", SAME),
+        **each(
             "init allgather broadcast broadcast_parameters broadcast_optimizer_state "
             "DistributedOptimizer Compression nccl_built mpi_threads_supported",
             _HOROVOD,
         ),
     },
     _CLUSTER_INFO: {
-        **_all(
+        **each(
             "container_addrs container_rank container_slot_counts gpu_uuids latest_checkpoint "
             "rendezvous_info resources_info slot_ids task_type trial trial_info user_data",
             _OF_A_TASK,
         ),
-        **_all(
+        **each(
             "agent_id allocation_id cluster_id master_cert_file master_cert_name master_url "
             "session_token task_id",
             different("empty: there is no master", "determined"),
         ),
     },
     _TRIAL_INFO: {
-        **_all("hparams _config _steps_completed _debug", SAME),
-        **_all("experiment_id trial_id", _IDS),
+        **each("hparams _config _steps_completed _debug", SAME),
+        **each("experiment_id trial_id", _IDS),
         "trial_seed": different(
             "is reproducibility.experiment_seed of the config", "identifiers-and-seeds"
         ),
     },
     _CHECKPOINT: {
-        **_all("store_path delete", SAME),
+        **each("store_path delete", SAME),
         # det_compat's own
-        **_all("base_path find latest list unfinished", SAME),
-        **_all(
+        **each("base_path find latest list unfinished", SAME),
+        **each(
             "download get_metadata restore_path upload",
             refused(
                 "a checkpoint is a directory of this machine: read the files in it",
@@ -293,11 +288,11 @@ MEMBERS: dict[str, dict[str, Support]] = {
         ),
     },
     _PREEMPT: {
-        **_all("acknowledge_preemption_signal should_preempt", SAME),
-        **_all("close start", refused("there is nothing to start or close", "determinedcore")),
+        **each("acknowledge_preemption_signal should_preempt", SAME),
+        **each("close start", refused("there is nothing to start or close", "determinedcore")),
     },
-    "det_compat.core.EarlyExitReason": _all("INVALID_HP USER_REQUESTED_STOP", SAME),
-    "det_compat.tensorboard.metric_writers.pytorch.TorchWriter": _all(
+    "det_compat.core.EarlyExitReason": each("INVALID_HP USER_REQUESTED_STOP", SAME),
+    "det_compat.tensorboard.metric_writers.pytorch.TorchWriter": each(
         "writer add_scalar reset", SAME
     ),
 }
@@ -343,3 +338,30 @@ RESULTS: dict[str, str] = {
     "det_compat.pytorch.init": _CONTEXT,
     "det_compat.core.DistributedContext.from_torch_distributed": _DISTRIBUTED,
 }
+
+#: The keyword arguments that are taken; others raise a TypeError, as in Determined 0.38.1.
+ARGUMENTS: dict[str, str] = {
+    "det_compat.pytorch.Trainer.fit": "checkpoint_period validation_period max_length "
+    "reporting_period checkpoint_policy latest_checkpoint step_zero_validation test_mode "
+    "profiling_enabled",
+    "det_compat.pytorch.PyTorchTrialContext.backward": "loss gradient retain_graph create_graph",
+    "det_compat.pytorch.PyTorchTrialContext.step_optimizer": "optimizer clip_grads "
+    "auto_zero_grads scaler",
+    "det_compat.pytorch.PyTorchTrialContext.wrap_model": "model",
+    "det_compat.pytorch.PyTorchTrialContext.wrap_optimizer": "optimizer backward_passes_per_step "
+    "fp16_compression average_aggregated_gradients",
+    "det_compat.pytorch.PyTorchTrialContext.wrap_lr_scheduler": "lr_scheduler step_mode frequency",
+    "det_compat.pytorch.PyTorchTrialContext.wrap_reducer": "reducer name for_training "
+    "for_validation",
+    "det_compat.pytorch.init": "hparams exp_conf distributed aggregation_frequency "
+    "enable_tensorboard_logging",
+}
+
+#: Methods that only a context has, with its class: what has one of them called on it is one.
+TELLTALE: dict[str, str] = each(
+    "autocast_forward_pass configure_apex_amp current_train_batch current_train_epoch "
+    "get_data_config get_experiment_config get_global_batch_size get_hparam get_hparams "
+    "get_per_slot_batch_size get_trial_seed set_stop_requested step_optimizer "
+    "wrap_lr_scheduler wrap_model wrap_optimizer wrap_reducer wrap_scaler",
+    _CONTEXT,
+)

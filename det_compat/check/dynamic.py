@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from det_compat.analysis.expressions import called, imported, literal
 from det_compat.analysis.inference import Inference
 from det_compat.analysis.scopes import Call, Scope
+from det_compat.analysis.source import Unreadable
 from det_compat.analysis.values import Name, Object
 from det_compat.catalog.support import PACKAGES, is_determined
-from det_compat.check.findings import Unreadable
 
 _IMPORTS = {"import_module", "__import__"}
 _PATCHES = {"patch", "setattr", "delattr"}
@@ -27,7 +27,7 @@ class Dynamic:
 
     def __init__(self, inference: Inference) -> None:
         self._inference = inference
-        self.places: list[Unreadable] = []
+        self.found: list[Unreadable] = []
         self._probed: set[tuple[Scope, str]] = set()
         self.set_by_code: set[tuple[str, str]] = set()
         for code in inference.codes:
@@ -57,8 +57,8 @@ class Dynamic:
         """Note a call whose meaning is decided at run time."""
         reason = self._reason(call)
         if reason:
-            place = call.scope.source.place(call.node.lineno, call.node.col_offset)
-            self.places.append(Unreadable(place, reason))
+            position = call.scope.source.position(call.node.lineno, call.node.col_offset)
+            self.found.append(Unreadable(position, reason))
 
     def _reason(self, call: Call) -> str:
         name, args = called(call.node), call.node.args

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
-from det_compat.catalog.names import different, refused
+from det_compat.catalog.status import Support, different, refused
 from det_compat.catalog.support import of_name
-from det_compat.check.findings import Support
-
-SUFFIXES = (".bash", ".dockerfile", ".sbatch", ".sh", ".slurm")
-_NAMES = re.compile(r"(?:.*\.)?(?:Dockerfile|Containerfile|Makefile|GNUmakefile)(?:\..*)?")
-
-_SHELL = re.compile(rb"#!.*\b(?:ba|da|k|z)?sh\b")
 
 _RUN = "2-run-it-unmodified"
 _KEEP = "3-move-configs-and-checkpoints"
@@ -64,25 +57,6 @@ class Reference(NamedTuple):
     offset: int
     name: str
     support: Support
-
-
-def is_script(path: Path) -> bool:
-    """Whether a file runs commands: by its name or, if that has no suffix, by its first line."""
-    if path.suffix in SUFFIXES or _NAMES.fullmatch(path.name):
-        return True
-    return _SHELL.match(interpreter(path)) is not None
-
-
-def interpreter(path: Path) -> bytes:
-    """The ``#!`` line of a file without a suffix; empty if it has none."""
-    if path.suffix or not path.is_file():
-        return b""
-    try:
-        with path.open("rb") as file:
-            start = file.read(128)
-    except OSError:
-        return b""
-    return start.partition(b"\n")[0] if start.startswith(b"#!") else b""
 
 
 def references(text: str) -> Iterator[Reference]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from det_compat.check.findings import Report
+    from det_compat.check.report import Report
 
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
@@ -76,16 +76,9 @@ def _any_characters() -> Iterator[None]:
 
 
 def _show(report: Report, args: argparse.Namespace) -> None:
+    from det_compat.check import show
+
     if args.format == "text":
-        from det_compat.check import show_text
-
-        show_text.show(report, args.verbose)
-    elif args.format == "json":
-        from det_compat.check import show_json
-
-        print(show_json.show(report))
-    else:
-        from det_compat.check import show_github
-
-        if annotations := show_github.show(report):
-            print(annotations)
+        show.print_text(report, args.verbose)
+    elif shown := show.as_json(report) if args.format == "json" else show.as_annotations(report):
+        print(shown)

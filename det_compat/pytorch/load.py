@@ -105,11 +105,8 @@ def _built(
         return trial_class(context, **kwargs), False
     with preserved_random_state():
         from det_compat.adapters.generations.adapted import user_trial
-        from det_compat.adapters.generations.generation import (
-            Generation,
-            generation_of,
-            in_context_api,
-        )
+        from det_compat.adapters.generations.generation import generation_of, in_context_api
+        from det_compat.catalog.generations import Generation
 
     if generation_of(trial_class) is Generation.CONTEXT:
         return trial_class(context, **kwargs), False

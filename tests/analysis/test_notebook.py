@@ -34,14 +34,16 @@ def write(path: Path, notebook: object) -> None:
 def test_cells_are_read(tmp_path: Path, notebook: object) -> None:
     write(tmp_path / "a.ipynb", notebook)
     report = check([str(tmp_path)])
-    places = [(f.name, f.place.cell, f.place.line, f.place.column) for f in report.findings]
+    places = [
+        (f.name, f.position.cell, f.position.line, f.position.column) for f in report.findings
+    ]
     assert places == [
         ("determined", 2, 3, 8),
         ("python -m determined.launch", 3, 2, 11),
         ("determined.core.init", 5, 5, 10),
         ("determined.keras", 6, 2, 24),
     ]
-    assert [(u.place.cell, u.place.line) for u in report.unreadable] == [(4, 1)]
+    assert [(u.position.cell, u.position.line) for u in report.unreadable] == [(4, 1)]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"cells": 3}', "3"])

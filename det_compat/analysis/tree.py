@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from det_compat.check.scripts import interpreter, is_script
 
 #: Directories of tools and of other people's code.
 SKIPPED = frozenset(
@@ -34,7 +33,11 @@ SKIPPED = frozenset(
 _CHECKPOINT = ("metadata.json", "state_dict.pth", "checkpoint.pt", "load_data.json")
 # what `det-compat fit` and `search` write; in it is the config once more
 _RUN = "det_compat_run.json"
-SUFFIXES = (".py", ".ipynb", ".yaml", ".yml")
+_SUFFIXES = (".py", ".ipynb", ".yaml", ".yml")
+_SCRIPT_SUFFIXES = (".bash", ".dockerfile", ".sbatch", ".sh", ".slurm")
+_SCRIPT_NAMES = re.compile(r"(?:.*\.)?(?:Dockerfile|Containerfile|Makefile|GNUmakefile)(?:\..*)?")
+
+_SHELL = re.compile(rb"#!.*\b(?:ba|da|k|z)?sh\b")
 
 
 @dataclass
@@ -92,7 +95,7 @@ def _list_directory(top: Path, root: Path, listing: Listing, seen: set[tuple[int
         names[:] = sorted(_entered(Path(folder), names, listing))
         for name in sorted(files):
             path = Path(folder, name)
-            if name.endswith(SUFFIXES) or is_script(path) or b"python" in interpreter(path):
+            if name.endswith(_SUFFIXES) or is_script(path) or b"python" in interpreter(path):
                 _list_file(path, root, listing, seen)
 
 
@@ -123,3 +126,22 @@ def _list_file(path: Path, root: Path, listing: Listing, seen: set[tuple[int, in
     elif (status.st_dev, status.st_ino) not in seen:
         seen.add((status.st_dev, status.st_ino))
         listing.files.append((path, root))
+
+
+def is_script(path: Path) -> bool:
+    """Whether a file runs commands: by its name or, if that has no suffix, by its first line."""
+    if path.suffix in _SCRIPT_SUFFIXES or _SCRIPT_NAMES.fullmatch(path.name):
+        return True
+    return _SHELL.match(interpreter(path)) is not None
+
+
+def interpreter(path: Path) -> bytes:
+    """The ``#!`` line of a file without a suffix; empty if it has none."""
+    if path.suffix or not path.is_file():
+        return b""
+    try:
+        with path.open("rb") as file:
+            start = file.read(128)
+    except OSError:
+        return b""
+    return start.partition(b"\n")[0] if start.startswith(b"#!") else b""
