@@ -1,4 +1,7 @@
-"""Trials of Determined 0.12: ``build_model``, ``optimizer``, ``create_lr_scheduler``."""
+"""Trials of Determined 0.12, and of PEDL after its Standard Model Definition.
+
+They define ``build_model``, ``optimizer`` and ``create_lr_scheduler``.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from det_compat.adapters.generations.adapted import AdaptedTrial
-from det_compat.adapters.generations.pedl_data import CONTRACT
-from det_compat.adapters.generations.pedl_run import PedlRun, adapter
+from det_compat.adapters.generations.pedl_run import CONTRACT, PedlRun
 from det_compat.adapters.generations.trial_class import (
     concrete,
     defines,
@@ -106,12 +108,5 @@ class EarlyDetermined012(PedlRun, Determined012):
     make_trial = Determined012.make_trial
 
 
-def in_context_api(
-    trial_cls: type,
-    make_data_loaders: Callable[..., Any] | None = None,
-    download_data: Callable[..., Any] | None = None,
-) -> type:
-    """A class of the context API around a trial class of Determined 0.12."""
-    if defines(trial_cls, "build_training_data_loader"):
-        return type(trial_cls.__name__, (Determined012,), {"trial_cls": trial_cls})
-    return adapter(EarlyDetermined012, trial_cls, make_data_loaders, download_data)
+class PedlTrial(PedlRun, Determined012):
+    """A PEDL trial of the later form: one of 0.12, without context and loader methods."""

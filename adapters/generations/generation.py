@@ -6,8 +6,10 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from det_compat.adapters.generations.trial_class import ClassFacts, full_name
+from det_compat.adapters.generations.adapted import AdaptedTrial
+from det_compat.adapters.generations.trial_class import ClassFacts, defines, full_name
 from det_compat.catalog.generations import (
+    LOADERS,
     Generation,
     builds_itself,
     by_methods,
@@ -75,14 +77,24 @@ def in_context_api(
             )
         context_cls: type = trial_cls
         return context_cls
-    # PEDL's need more than a trial of the context API does.
+    return _adapter(generation, trial_cls).of_class(trial_cls, make_data_loaders, download_data)
+
+
+def _adapter(generation: Generation, trial_cls: type) -> type[AdaptedTrial]:
+    # they need more than a trial of the context API does
     if generation is Generation.PEDL_STANDARD:
-        from det_compat.adapters.generations.pedl_standard import in_context_api as adapt
-    elif generation is Generation.PEDL:
-        from det_compat.adapters.generations.pedl_trial import in_context_api as adapt
-    else:
-        from det_compat.adapters.generations.determined_0_12 import in_context_api as adapt
-    return adapt(trial_cls, make_data_loaders, download_data)
+        from det_compat.adapters.generations.pedl_standard import PedlStandard
+
+        return PedlStandard
+    from det_compat.adapters.generations.determined_0_12 import (
+        Determined012,
+        EarlyDetermined012,
+        PedlTrial,
+    )
+
+    if generation is Generation.PEDL:
+        return PedlTrial
+    return Determined012 if defines(trial_cls, LOADERS[0]) else EarlyDetermined012
 
 
 def adapted(trial: Any, context: Any) -> Any:

@@ -5,41 +5,36 @@ The trial says what the losses and metrics of predictions are; here is the batch
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 
 from det_compat.adapters.generations.adapted import with_hparams
-from det_compat.adapters.generations.pedl_run import PedlRun, adapter
+from det_compat.adapters.generations.pedl_run import PedlRun
 from det_compat.adapters.generations.trial_class import defines, full_name
 from det_compat.errors import InvalidExperimentException
-from det_compat.pytorch import PyTorchCallback
+from det_compat.pytorch.callback import PyTorchCallback
 
 _CONTRACT = "PEDL's Standard Model Definition"
 
 
-def in_context_api(
-    trial_cls: type,
-    make_data_loaders: Callable[..., Any] | None = None,
-    download_data: Callable[..., Any] | None = None,
-) -> type:
-    """A trial class of the context API around one of PEDL's Standard Model Definition.
-
-    Raises:
-        TypeError: ``trial_cls`` has no ``validation_metrics``.
-    """
-    if not defines(trial_cls, "validation_metrics"):
-        raise TypeError(
-            f"{full_name(trial_cls)} does not define validation_metrics(predictions, labels, "
-            f"losses), which {_CONTRACT} asks for"
-        )
-    return adapter(PedlStandard, trial_cls, make_data_loaders, download_data)
-
-
 class PedlStandard(PedlRun):
     """A trial of the Standard Model Definition, and the batch around its losses and metrics."""
+
+    @classmethod
+    def of_class(cls, trial_cls: type, *functions: Any) -> type:
+        """The same as for other trials.
+
+        Raises:
+            TypeError: ``trial_cls`` has no ``validation_metrics``.
+        """
+        if not defines(trial_cls, "validation_metrics"):
+            raise TypeError(
+                f"{full_name(trial_cls)} does not define validation_metrics(predictions, labels, "
+                f"losses), which {_CONTRACT} asks for"
+            )
+        return super().of_class(trial_cls, *functions)
 
     def set_up(self) -> None:
         super().set_up()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+from det_compat.analysis.expressions import last_name
 from det_compat.analysis.scopes import (
     RETURNED,
     Assignment,
@@ -211,7 +212,7 @@ class _Collector(ast.NodeVisitor):
 
     def visit_If(self, node: ast.If) -> None:
         self.visit(node.test)
-        if _is_type_checking(node.test):
+        if last_name(node.test) == "TYPE_CHECKING":
             self._visit_under(Guard(self.guard.catches, type_checking=True), node.body)
         else:
             self._visit_all(node.body)
@@ -238,8 +239,3 @@ def _caught(handler: ast.ExceptHandler) -> list[str]:
         return ["Exception"]
     types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
     return [part.id for part in types if isinstance(part, ast.Name)]
-
-
-def _is_type_checking(test: ast.expr) -> bool:
-    name = getattr(test, "id", None) or getattr(test, "attr", None)
-    return name == "TYPE_CHECKING"

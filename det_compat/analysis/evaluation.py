@@ -7,7 +7,7 @@ import functools
 
 from det_compat.analysis import containers
 from det_compat.analysis.classes import Hierarchy
-from det_compat.analysis.expressions import imported, literal
+from det_compat.analysis.expressions import decorators, imported, last_name, literal
 from det_compat.analysis.project import Project
 from det_compat.analysis.scopes import RETURNED, Scope
 from det_compat.analysis.values import (
@@ -192,10 +192,10 @@ class Evaluator:
     def _bound(self, value: Value, bound: bool) -> Values:
         if not isinstance(value, Function) or value.scope.parent is None:
             return frozenset([value])
-        decorators = _decorators(value.scope)
-        if bound and decorators & {"property", "cached_property"}:
+        marks = decorators(value.scope.node)
+        if bound and marks & {"property", "cached_property"}:
             return value.scope.variables.get(RETURNED, NOTHING)
-        is_bound = (bound or "classmethod" in decorators) and "staticmethod" not in decorators
+        is_bound = (bound or "classmethod" in marks) and "staticmethod" not in marks
         return frozenset([Function(value.scope, is_bound)])
 
     def _of_parent(self, scope: Scope, name: str) -> Values:
@@ -290,7 +290,7 @@ class Evaluator:
         return frozenset(self._instances(found))
 
     def _generic(self, node: ast.Subscript, scope: Scope) -> Values:
-        name = getattr(node.value, "id", None) or getattr(node.value, "attr", None)
+        name = last_name(node.value)
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         values = NOTHING.union(*(self.annotated(part, scope) for part in parts))
         if name in ("Optional", "Union", "Annotated", "Final", "ClassVar"):
@@ -317,11 +317,6 @@ class Evaluator:
 def _is_long(path: str) -> bool:
     # `x = x.next` and `x = x.get()` would go on forever
     return path.count(".") > _MAX_DOTS or path.count("()") >= _MAX_CALLS
-
-
-def _decorators(scope: Scope) -> set[str]:
-    nodes = getattr(scope.node, "decorator_list", [])
-    return {name for d in nodes if (name := getattr(d, "id", None) or getattr(d, "attr", None))}
 
 
 @functools.cache
