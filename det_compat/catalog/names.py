@@ -10,7 +10,7 @@ This module is imported whenever ``det_compat.alias`` is, so it imports little i
 
 from __future__ import annotations
 
-from det_compat.catalog.status import SAME, Support, different, each, refused
+from det_compat.catalog.status import Support, each, refused, verdicts
 
 #: Packages that the alias answers for.
 ALIASED = ("determined", "determined_common", "pedl")
@@ -68,216 +68,164 @@ SINGLE_NAMES = {
     "determined.import_from_path": "det_compat.import_path.import_from_path",
 }
 
-_PERIOD = different("its value is checked when it is made", "periods-that-are-not-an-int")
-_NO_PASSES = different(
-    "raises RuntimeError where the sampler it repeats yields nothing", "samplers-that-yield-nothing"
-)
-_EXCEPTION = different("derives from Exception and not from BaseException", "exceptions")
-_OF_0_12 = different("of Determined 0.12, and there", "determined-012")
-_IN_A_RUN = different("answers only during a run", "pedl")
-
 #: What each module of det_compat has, under the names of Determined 0.38.1; names that only 0.12
 #: or PEDL had say so.
 EXPORTS: dict[str, dict[str, Support]] = {
-    "det_compat.common": {"set_logger": SAME},
-    "det_compat.core": each(
-        "CheckpointContext Context DistributedContext DummyDistributedContext EarlyExitReason "
+    "det_compat.common": verdicts(same="set_logger"),
+    "det_compat.core": verdicts(
+        same="CheckpointContext Context DistributedContext DummyDistributedContext EarlyExitReason "
         "PreemptContext TrainContext",
-        SAME,
     ),
-    "det_compat.errors": {
-        **each(
-            "InternalException InvalidCheckpointException InvalidHP StopLoadingImplementation", SAME
-        ),
-        **each(
-            "InvalidConfigurationException InvalidDataTypeException InvalidExperimentException "
-            "InvalidModelException",
-            _EXCEPTION,
-        ),
-    },
-    "det_compat.horovod": {
-        "hvd": different(
-            "has rank, size, local_rank, local_size and allreduce, over torch.distributed",
-            "determinedhorovod",
-        )
-    },
-    "det_compat.import_path": {
-        "import_from_path": different("forgets submodules after its block too", "determined"),
-    },
-    "det_compat.info": {
-        **each("ClusterInfo RendezvousInfo ResourcesInfo TrialInfo", SAME),
-        "get_cluster_info": different(
-            "returns None but in a script that `det-compat fit CONFIG.yaml` runs", "determined"
-        ),
-    },
-    "det_compat.pedl": {
-        "Constant": SAME,
-        "Experiment": different("create() trains one trial in this process", "pedl"),
-        **each("get_data_config get_download_data_dir get_hyperparameter", _IN_A_RUN),
-    },
-    "det_compat.pedl.frameworks.pytorch": each(
-        "LRScheduler PyTorchTrial Reducer reset_parameters", SAME
+    "det_compat.errors": verdicts(
+        same="InternalException InvalidCheckpointException InvalidHP StopLoadingImplementation",
+        different={
+            (
+                "InvalidConfigurationException InvalidDataTypeException "
+                "InvalidExperimentException InvalidModelException"
+            ): "derives from Exception and not from BaseException #exceptions",
+        },
     ),
-    "det_compat.pedl.frameworks.pytorch.data": each("DataLoader TorchData", SAME),
-    "det_compat.pedl.frameworks.pytorch.util": {"error_rate": SAME},
-    "det_compat.pytorch": {
-        **each(
-            "CheckpointLoadContext DataLoader MetricReducer PyTorchCallback "
-            "PyTorchExperimentalContext PyTorchTrial PyTorchTrialContext Reducer TorchData Trainer "
-            "adapt_batch_sampler data_length samplers to_device",
-            SAME,
-        ),
-        **each("Batch Epoch TrainUnit", _PERIOD),
-        **each("ClipGradsL2Norm ClipGradsL2Value reset_parameters", _OF_0_12),
-        "LRScheduler": different(
-            "step modes under gradient aggregation are those of Determined's code, not of its "
-            "documents",
-            "step-modes-and-gradient-aggregation",
-        ),
-        "init": different("distributes under torchrun", "pytorchinit-under-torchrun"),
-        "load_trial_from_checkpoint_path": different(
-            "a checkpoint's code folder holds source files only", "a-checkpoints-code-folder"
-        ),
-    },
-    "det_compat.pytorch.samplers": {
-        **each(
-            "DistributedBatchSampler DistributedSampler ReproducibleShuffleBatchSampler "
-            "ReproducibleShuffleSampler SkipBatchSampler SkipSampler",
-            SAME,
-        ),
-        **each("RepeatBatchSampler RepeatSampler", _NO_PASSES),
-    },
-    "det_compat.tensorboard.metric_writers.pytorch": {"TorchWriter": SAME},
-    "det_compat.util": {
-        **each("get_member_func has_param humanize_float is_overridden json_encode", SAME),
-        "download_gcs_blob_with_backoff": different(
-            "needs google-cloud-storage; failures are RuntimeErrors", "determinedutil"
-        ),
-    },
-    # what `determined` itself has from elsewhere
-    "det_compat": {"LOG_FORMAT": SAME},
-    "det_compat.alias": {
-        "DETERMINED_VERSION": different(
-            "is that of the release whose behaviour is kept, 0.38.1", "determined"
-        )
-    },
+    "det_compat.horovod": verdicts(
+        different={
+            "hvd": "has rank, size, local_rank, local_size and allreduce, over torch.distributed "
+            "#determinedhorovod",
+        },
+    ),
+    "det_compat.import_path": verdicts(
+        different={
+            "import_from_path": "forgets submodules after its block too #determined",
+        },
+    ),
+    "det_compat.info": verdicts(
+        same="ClusterInfo RendezvousInfo ResourcesInfo TrialInfo",
+        different={
+            "get_cluster_info": "returns None but in a script that `det-compat fit CONFIG.yaml` "
+            "runs #determined",
+        },
+    ),
+    "det_compat.pedl": verdicts(
+        same="Constant",
+        different={
+            "Experiment": "create() trains one trial in this process #pedl",
+            "get_data_config get_download_data_dir get_hyperparameter": "answers only during a "
+            "run #pedl",
+        },
+    ),
+    "det_compat.pedl.frameworks.pytorch": verdicts(
+        same="LRScheduler PyTorchTrial Reducer reset_parameters"
+    ),
+    "det_compat.pedl.frameworks.pytorch.data": verdicts(same="DataLoader TorchData"),
+    "det_compat.pedl.frameworks.pytorch.util": verdicts(same="error_rate"),
+    "det_compat.pytorch": verdicts(
+        same="CheckpointLoadContext DataLoader MetricReducer PyTorchCallback "
+        "PyTorchExperimentalContext PyTorchTrial PyTorchTrialContext Reducer TorchData "
+        "Trainer adapt_batch_sampler data_length samplers to_device",
+        different={
+            "Batch Epoch TrainUnit": "its value is checked when it is made "
+            "#periods-that-are-not-an-int",
+            "ClipGradsL2Norm ClipGradsL2Value reset_parameters": "of Determined 0.12, and there "
+            "#determined-012",
+            "LRScheduler": "step modes under gradient aggregation are those of Determined's code, "
+            "not of its documents #step-modes-and-gradient-aggregation",
+            "init": "distributes under torchrun #pytorchinit-under-torchrun",
+            "load_trial_from_checkpoint_path": "a checkpoint's code folder holds source files "
+            "only #a-checkpoints-code-folder",
+        },
+    ),
+    "det_compat.pytorch.samplers": verdicts(
+        same="DistributedBatchSampler DistributedSampler ReproducibleShuffleBatchSampler "
+        "ReproducibleShuffleSampler SkipBatchSampler SkipSampler",
+        different={
+            "RepeatBatchSampler RepeatSampler": "raises RuntimeError where the sampler it repeats "
+            "yields nothing #samplers-that-yield-nothing",
+        },
+    ),
+    "det_compat.tensorboard.metric_writers.pytorch": verdicts(same="TorchWriter"),
+    "det_compat.util": verdicts(
+        same="get_member_func has_param humanize_float is_overridden json_encode",
+        different={
+            "download_gcs_blob_with_backoff": "needs google-cloud-storage; failures are "
+            "RuntimeErrors #determinedutil",
+        },
+    ),
+    "det_compat": verdicts(same="LOG_FORMAT"),
+    "det_compat.alias": verdicts(
+        different={
+            "DETERMINED_VERSION": "is that of the release whose behaviour is kept, 0.38.1 "
+            "#determined",
+        },
+    ),
 }
-
-_MOVED = "names-that-are-not-there"
-_EXPERIMENTAL = "determinedexperimental"
-_LIGHTNING = "determinedlightning"
-
-_CLUSTER = refused(
-    "it talks to a Determined cluster, and there is none",
-    "determinedcommon-determinedcli-determineddeploy",
-)
-_DEEPSPEED = refused(
-    "DeepSpeed trials are not supported: write it as a PyTorchTrial, or use Lightning's "
-    "DeepSpeedStrategy",
-    "determinedpytorchdeepspeed",
-)
-_KERAS = refused("Keras and TensorFlow are not supported: only PyTorchTrial is", "determinedkeras")
-_NATIVE = refused(
-    "the native API of 0.12 is not there: train with pytorch.init() and pytorch.Trainer", _MOVED
-)
-_TRIAL_INTERNALS = refused(
-    "it is a part of Determined's own trial runner: use `determined.pytorch`, and "
-    "`context.get_experiment_config()`, which is a plain dict here",
-    _MOVED,
-)
-_SEARCHED = refused("hyperparameters are searched by a cluster: give the trial constants", _MOVED)
 
 #: What there is none of, with what to do instead; an entry holds for all that is below its name.
-REFUSED: dict[str, Support] = {
-    **each(
-        "determined.EnvContext determined.ExperimentConfig determined.LegacyTrial "
-        "determined.TrialController determined.layers",
-        _TRIAL_INTERNALS,
-    ),
-    **each(
-        "determined.Categorical determined.Constant determined.Double determined.Integer "
-        "determined.Log",
-        _SEARCHED,
-    ),
-    "determined.InvalidHPException": refused("write determined.InvalidHP", _MOVED),
-    "determined.Trial": refused("derive from determined.pytorch.PyTorchTrial", _MOVED),
-    **each("determined.NativeContext determined.create", _NATIVE),
-    "determined.load": refused(
-        "load a checkpoint with pytorch.load_trial_from_checkpoint_path(path)", _EXPERIMENTAL
-    ),
-    **each("determined.cli determined.common determined.deploy determined.exec", _CLUSTER),
-    **each("determined_cli determined_deploy", _CLUSTER),
-    "determined.core": refused(
-        "the Core API needs a Determined cluster: train with `pytorch.init()` and "
-        "`pytorch.Trainer`",
-        "determinedcore",
-    ),
-    **each(f"determined.estimator determined.keras {_WRITERS}.tensorflow", _KERAS),
-    **each("pedl.frameworks.keras pedl.frameworks.tensorflow pedl.frameworks.tensorpack", _KERAS),
-    "determined.experimental": refused(
-        "it is the client of a Determined cluster: checkpoints and metrics are local files here",
-        _EXPERIMENTAL,
-    ),
-    "determined.experimental.create": refused(
-        "the native API of 0.12 is not there: `det-compat run` runs a script with pytorch.Trainer",
-        _EXPERIMENTAL,
-    ),
-    "determined.horovod": refused(
-        "leave Horovod out: under torchrun a plain `pytorch.init()` distributes the trial",
-        "determinedhorovod",
-    ),
-    "determined.launch": refused(
-        "start the script with `torchrun --nproc_per_node=N --no-python det-compat run SCRIPT`",
-        "determinedlaunch",
-    ),
-    "determined.lightning": refused(
-        "Lightning runs your LightningModule as it is: give it to `pl.Trainer`", _LIGHTNING
-    ),
-    **{
-        f"determined.pytorch.{name}": refused(
-            f"since Determined 0.13 it is determined.pytorch.samplers.{name}", _MOVED
-        )
-        for name in ("DistributedBatchSampler", "RepeatBatchSampler", "SkipBatchSampler")
-    },
-    "determined.pytorch.PyTorchTrialController": refused(
-        "it is a part of Determined's own trial runner: use pytorch.Trainer", "private-names"
-    ),
-    "determined.pytorch._lightning": refused(
-        "PLAdapter is not supported: give the LightningModule to pl.Trainer", _LIGHTNING
-    ),
-    **each("determined.pytorch.deepspeed determined.pytorch.dsat", _DEEPSPEED),
-    "determined.pytorch.experimental": refused(
-        "torch_batch_process is not supported: iterate over a torch DataLoader, or use "
-        "`pl.Trainer().predict`",
-        "determinedpytorchexperimental",
-    ),
-    "determined.pytorch.lightning": refused(
-        "LightningAdapter is not supported: give the LightningModule to `pl.Trainer`", _LIGHTNING
-    ),
-    "determined.transformers": refused(
-        "use the `transformers.Trainer` without DetCallback", "determinedtransformers"
-    ),
-    "determined_common": refused(
-        "it came with the first releases of Determined: write `assert a == b` for "
-        "`check.eq(a, b)`, and so on",
-        "determined_common",
-    ),
-    "model_hub": refused(
-        "model_hub is a package of its own that does not load any more: write out what the trial "
-        "inherits from it",
-        "model_hub",
-    ),
-    **each(
-        "pedl.Categorical pedl.Double pedl.Integer pedl.Log",
-        refused(
-            "Experiment.create() trains one trial, and searches no hyperparameters: use "
-            "`pedl.Constant(value=..., name=...)`",
-            "pedl",
-        ),
-    ),
-}
+REFUSED: dict[str, Support] = verdicts(
+    refused={
+        (
+            "determined.EnvContext determined.ExperimentConfig determined.LegacyTrial "
+            "determined.TrialController determined.layers"
+        ): "it is a part of Determined's own trial runner: use `determined.pytorch`, and "
+        "`context.get_experiment_config()`, which is a plain dict here #names-that-are-not-there",
+        (
+            "determined.Categorical determined.Constant determined.Double determined.Integer "
+            "determined.Log"
+        ): "hyperparameters are searched by a cluster: give the trial constants "
+        "#names-that-are-not-there",
+        "determined.InvalidHPException": "write determined.InvalidHP #names-that-are-not-there",
+        "determined.Trial": "derive from determined.pytorch.PyTorchTrial #names-that-are-not-there",
+        "determined.NativeContext determined.create": "the native API of 0.12 is not there: train "
+        "with pytorch.init() and pytorch.Trainer #names-that-are-not-there",
+        "determined.load": "load a checkpoint with pytorch.load_trial_from_checkpoint_path(path) "
+        "#determinedexperimental",
+        (
+            "determined.cli determined.common determined.deploy determined.exec "
+            "determined_cli determined_deploy"
+        ): "it talks to a Determined cluster, and there is none "
+        "#determinedcommon-determinedcli-determineddeploy",
+        "determined.core": "the Core API needs a Determined cluster: train with `pytorch.init()` "
+        "and `pytorch.Trainer` #determinedcore",
+        (
+            "determined.estimator determined.keras "
+            "determined.tensorboard.metric_writers.tensorflow pedl.frameworks.keras "
+            "pedl.frameworks.tensorflow pedl.frameworks.tensorpack"
+        ): "Keras and TensorFlow are not supported: only PyTorchTrial is #determinedkeras",
+        "determined.experimental": "it is the client of a Determined cluster: checkpoints and "
+        "metrics are local files here #determinedexperimental",
+        "determined.experimental.create": "the native API of 0.12 is not there: `det-compat run` "
+        "runs a script with pytorch.Trainer #determinedexperimental",
+        "determined.horovod": "leave Horovod out: under torchrun a plain `pytorch.init()` "
+        "distributes the trial #determinedhorovod",
+        "determined.launch": "start the script with `torchrun --nproc_per_node=N --no-python "
+        "det-compat run SCRIPT` #determinedlaunch",
+        "determined.lightning": "Lightning runs your LightningModule as it is: give it to "
+        "`pl.Trainer` #determinedlightning",
+        "determined.pytorch.PyTorchTrialController": "it is a part of Determined's own trial "
+        "runner: use pytorch.Trainer #private-names",
+        "determined.pytorch._lightning": "PLAdapter is not supported: give the LightningModule to "
+        "pl.Trainer #determinedlightning",
+        "determined.pytorch.deepspeed determined.pytorch.dsat": "DeepSpeed trials are not "
+        "supported: write it as a PyTorchTrial, or use Lightning's DeepSpeedStrategy "
+        "#determinedpytorchdeepspeed",
+        "determined.pytorch.experimental": "torch_batch_process is not supported: iterate over a "
+        "torch DataLoader, or use `pl.Trainer().predict` #determinedpytorchexperimental",
+        "determined.pytorch.lightning": "LightningAdapter is not supported: give the "
+        "LightningModule to `pl.Trainer` #determinedlightning",
+        "determined.transformers": "use the `transformers.Trainer` without DetCallback "
+        "#determinedtransformers",
+        "determined_common": "it came with the first releases of Determined: write `assert a == b` "
+        "for `check.eq(a, b)`, and so on #determined_common",
+        "model_hub": "model_hub is a package of its own that does not load any more: write out "
+        "what the trial inherits from it #model_hub",
+        "pedl.Categorical pedl.Double pedl.Integer pedl.Log": "Experiment.create() trains one "
+        "trial, and searches no hyperparameters: use `pedl.Constant(value=..., name=...)` #pedl",
+        **{
+            f"determined.pytorch.{name}": "since Determined 0.13 it is "
+            f"determined.pytorch.samplers.{name} #names-that-are-not-there"
+            for name in ("DistributedBatchSampler", "RepeatBatchSampler", "SkipBatchSampler")
+        },
+    }
+)
 
-_NO_SUCH_NAME = refused("if your code needs it, replace it as described", _MOVED)
+_UNKNOWN = refused("if your code needs it, replace it as described", "names-that-are-not-there")
 
 
 def refusal(name: str) -> Support:
@@ -285,4 +233,4 @@ def refusal(name: str) -> Support:
     parent = name
     while parent and parent not in REFUSED:
         parent = parent.rpartition(".")[0]
-    return REFUSED.get(parent, _NO_SUCH_NAME)
+    return REFUSED.get(parent, _UNKNOWN)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
 _T = TypeVar("_T")
@@ -41,3 +42,20 @@ def refused(note: str, heading: str) -> Support:
 def each(names: str, value: _T) -> dict[str, _T]:
     """A table in which every one of ``names``, which spaces separate, has one value."""
     return dict.fromkeys(names.split(), value)
+
+
+def verdicts(
+    same: str = "",
+    different: Mapping[str, str] | None = None,
+    refused: Mapping[str, str] | None = None,
+) -> dict[str, Support]:
+    """What becomes of each name of a module or class.
+
+    Spaces separate the names. A note ends with ``#`` and the heading of MIGRATION.md on it.
+    """
+    found = each(same, SAME)
+    for status, notes in ((Status.DIFFERENT, different), (Status.REFUSED, refused)):
+        for names, note in (notes or {}).items():
+            text, _, heading = note.rpartition(" #")
+            found.update(each(names, Support(status, text, f"MIGRATION.md#{heading}")))
+    return found

@@ -93,7 +93,7 @@ class References:
             # the user's own
             return
         support = of_member(owner.owner, name)
-        if support is OLD_ONLY and self._is_in_context_api(where.scope.enclosing("class")):
+        if support == OLD_ONLY and self._is_in_context_api(where.scope.enclosing("class")):
             note = "the context API does not have it: keep what wrap_...() returns"
             support = Support(Status.REFUSED, note, OLD_ONLY.link)
         if support.status in _BAD:
@@ -161,7 +161,7 @@ class References:
         if node is None or not has_member(owner, name):
             return
         support = of_member(owner, name)
-        if support is OLD_ONLY and self._is_in_context_api(scope):
+        if support == OLD_ONLY and self._is_in_context_api(scope):
             # a helper of the trial's own
             return
         self._add(scope, node, f"{_short(owner)}.{name}", support, Guard())
@@ -172,7 +172,7 @@ def _is_inherited(owner: str, name: str) -> bool:
 
     What only trials of 0.12 have is a helper of the user's own elsewhere.
     """
-    return has_member(owner, name) and of_member(owner, name) is not OLD_ONLY
+    return has_member(owner, name) and of_member(owner, name) != OLD_ONLY
 
 
 def _probed(support: Support, probe: bool) -> Support:
