@@ -12,12 +12,13 @@ from typing import Any
 from det_compat.adapters.generations.adapted import AdaptedTrial
 from det_compat.adapters.generations.pedl_run import CONTRACT, PedlRun
 from det_compat.adapters.generations.trial_class import (
+    ClassFacts,
     concrete,
     defines,
     full_name,
-    init_parameter,
     own_init,
 )
+from det_compat.catalog.generations import init_parameter
 from det_compat.errors import InvalidExperimentException
 from det_compat.pytorch.overrides import takes_parameter
 
@@ -34,7 +35,7 @@ class Determined012(AdaptedTrial):
         init = own_init(trial_cls)
         if init is not None and takes_parameter(init, "hparams"):
             kwargs["hparams"] = self.hparams
-        if init_parameter(trial_cls) in (None, "hparams"):
+        if init_parameter(ClassFacts(trial_cls)) in (None, "hparams"):
             return trial_cls(**kwargs)
         return trial_cls(self.context, **kwargs)
 

@@ -16,12 +16,8 @@ from typing import Any, ClassVar, cast
 import torch
 
 from det_compat.adapters.generations.adapted import AdaptedTrial, with_hparams
-from det_compat.adapters.generations.trial_class import (
-    concrete,
-    full_name,
-    init_parameter,
-    own_init,
-)
+from det_compat.adapters.generations.trial_class import ClassFacts, concrete, full_name, own_init
+from det_compat.catalog.generations import init_parameter
 from det_compat.errors import InvalidExperimentException
 from det_compat.pedl import run as _run
 from det_compat.pedl.run import InWorkers, Run
@@ -70,7 +66,7 @@ class PedlRun(AdaptedTrial):
 
     def make_trial(self, **kwargs: Any) -> Any:
         trial_cls = concrete(self.trial_cls)
-        if init_parameter(self.trial_cls) in ("context", "trial_context"):
+        if init_parameter(ClassFacts(self.trial_cls)) in ("context", "trial_context"):
             return trial_cls(self.context, **kwargs)
         if own_init(self.trial_cls) is None:
             return trial_cls(**kwargs)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
-from det_compat.catalog.generations import Parameters, names_in
+from det_compat.catalog.generations import names_in
 from det_compat.pytorch.overrides import is_overridden
 
 _LIBRARIES = ("det_compat", "determined")
@@ -29,12 +29,6 @@ def own_init(trial_cls: type) -> FunctionType | None:
     return init if inspect.isfunction(init) and defines(trial_cls, "__init__") else None
 
 
-def init_parameter(trial_cls: type) -> str | None:
-    """The name of the first argument that ``__init__`` takes; None if it takes none."""
-    found = ClassFacts(trial_cls).parameters("__init__")
-    return None if found is None else found.first
-
-
 class ClassFacts:
     """What the rules of the generations ask, told from the class itself: its TrialFacts."""
 
@@ -45,19 +39,12 @@ class ClassFacts:
         """Whether a method is user code, the class's own or inherited."""
         return defines(self._trial_cls, name)
 
-    def parameters(self, name: str) -> Parameters | None:
+    def parameters(self, name: str) -> inspect.FullArgSpec | None:
         """The parameters of a method that user code defines; decorators are looked through."""
         function = getattr(self._trial_cls, name, None)
         if not inspect.isfunction(function) or not self.defines(name):
             return None
-        spec = inspect.getfullargspec(inspect.unwrap(function))
-        return Parameters(
-            args=spec.args,
-            optional=len(spec.defaults or ()),
-            keyword_only=spec.kwonlyargs,
-            varargs=spec.varargs,
-            varkw=spec.varkw,
-        )
+        return inspect.getfullargspec(inspect.unwrap(function))
 
     def names_used(self) -> set[str]:
         """Every global and attribute that the methods of the user's classes name."""

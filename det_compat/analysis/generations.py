@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Iterator
+from inspect import FullArgSpec
 from types import CodeType
 
 from det_compat.analysis.classes import Hierarchy
@@ -13,7 +14,6 @@ from det_compat.analysis.scopes import FunctionNode, Scope
 from det_compat.analysis.values import Class, Function
 from det_compat.catalog.generations import (
     Generation,
-    Parameters,
     builds_itself,
     by_methods,
     missing_methods,
@@ -88,18 +88,20 @@ class TrialClass:
         found = self._found(name)
         return not (found is None or isinstance(found, ast.Constant) or _is_property(found))
 
-    def parameters(self, name: str) -> Parameters | None:
+    def parameters(self, name: str) -> FullArgSpec | None:
         """The parameters of a method that a file of the tree defines."""
         node = self._found(name)
         if not isinstance(node, FunctionNode):
             return None
         arguments = node.args
-        return Parameters(
+        return FullArgSpec(
             args=[argument.arg for argument in (*arguments.posonlyargs, *arguments.args)],
-            optional=len(arguments.defaults),
-            keyword_only=[argument.arg for argument in arguments.kwonlyargs],
             varargs=arguments.vararg.arg if arguments.vararg else None,
             varkw=arguments.kwarg.arg if arguments.kwarg else None,
+            defaults=tuple(arguments.defaults),
+            kwonlyargs=[argument.arg for argument in arguments.kwonlyargs],
+            kwonlydefaults=None,
+            annotations={},
         )
 
     def names_used(self) -> set[str]:

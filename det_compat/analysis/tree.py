@@ -48,6 +48,61 @@ class Listing:
     skipped: Counter[str] = field(default_factory=Counter)
     links: list[Path] = field(default_factory=list)
     problems: list[tuple[Path, str]] = field(default_factory=list)
+    _seen: set[tuple[int, int]] = field(default_factory=set)
+
+    def add_directory(self, top: Path, root: Path) -> None:
+        """Add the files below ``top``."""
+
+        def unlistable(error: OSError) -> None:
+            self.problems.append((Path(error.filename), error.strerror or "cannot be listed"))
+
+        for folder, names, files in os.walk(top, onerror=unlistable):
+            names[:] = sorted(self._entered(Path(folder), names))
+            for name in sorted(files):
+                path = Path(folder, name)
+                if name.endswith(_SUFFIXES) or is_script(path) or b"python" in interpreter(path):
+                    self.add_file(path, root)
+
+    def _entered(self, folder: Path, names: list[str]) -> Iterator[str]:
+        for name in names:
+            if name in SKIPPED:
+                self.skipped[name] += 1
+            elif (folder / name / "pyvenv.cfg").exists():
+                self.skipped["virtual environment"] += 1
+            elif (folder / name / _RUN).exists():
+                self.skipped["results of a run"] += 1
+            elif name == "code" and any((folder / file).exists() for file in _CHECKPOINT):
+                self.skipped["code of a checkpoint"] += 1
+            elif (folder / name).is_symlink():
+                self.links.append(folder / name)
+            else:
+                yield name
+
+    def add_file(self, path: Path, root: Path) -> None:
+        """Add a file, if it is not there under another name."""
+        try:
+            status = path.stat()
+        except OSError as error:
+            self.problems.append((path, error.strerror or "cannot be read"))
+            return
+        if not path.is_file():
+            self.problems.append((path, "not a regular file"))
+        elif (status.st_dev, status.st_ino) not in self._seen:
+            self._seen.add((status.st_dev, status.st_ino))
+            self.files.append((path, root))
+
+    def settle_links(self, root: Path, *, follow: bool) -> None:
+        """Go to the directories that links below ``root`` lead to, if they lead out of it."""
+        inside = [root.resolve()]
+        while self.links:
+            link = self.links.pop(0)
+            target = link.resolve()
+            known = any(_is_below(target, folder) or _is_below(folder, target) for folder in inside)
+            if known or not follow:
+                self.skipped["link to a directory"] += 1
+            else:
+                inside.append(target)
+                self.add_directory(link, root)
 
 
 def list_files(paths: Sequence[str], *, follow_links: bool = False) -> Listing:
@@ -57,75 +112,20 @@ def list_files(paths: Sequence[str], *, follow_links: bool = False) -> Listing:
     directories that lead out of the tree; others would be read twice.
     """
     listing = Listing()
-    seen: set[tuple[int, int]] = set()
     for path in map(Path, paths):
         if path.is_dir():
-            _list_directory(path, path, listing, seen)
-            _follow_links(path, listing, seen if follow_links else None)
+            listing.add_directory(path, path)
+            listing.settle_links(path, follow=follow_links)
         elif path.is_file():
-            _list_file(path, path.parent, listing, seen)
+            listing.add_file(path, path.parent)
         else:
             what = "not a file or directory" if path.exists() else "there is no such path"
             listing.problems.append((path, what))
     return listing
 
 
-def _follow_links(root: Path, listing: Listing, seen: set[tuple[int, int]] | None) -> None:
-    inside = [root.resolve()]
-    while listing.links:
-        link = listing.links.pop(0)
-        target = link.resolve()
-        known = any(_is_below(target, folder) or _is_below(folder, target) for folder in inside)
-        if known or seen is None:
-            listing.skipped["link to a directory"] += 1
-        else:
-            inside.append(target)
-            _list_directory(link, root, listing, seen)
-
-
 def _is_below(path: Path, folder: Path) -> bool:
     return path == folder or folder in path.parents
-
-
-def _list_directory(top: Path, root: Path, listing: Listing, seen: set[tuple[int, int]]) -> None:
-    def unlistable(error: OSError) -> None:
-        listing.problems.append((Path(error.filename), error.strerror or "cannot be listed"))
-
-    for folder, names, files in os.walk(top, onerror=unlistable):
-        names[:] = sorted(_entered(Path(folder), names, listing))
-        for name in sorted(files):
-            path = Path(folder, name)
-            if name.endswith(_SUFFIXES) or is_script(path) or b"python" in interpreter(path):
-                _list_file(path, root, listing, seen)
-
-
-def _entered(folder: Path, names: list[str], listing: Listing) -> Iterator[str]:
-    for name in names:
-        if name in SKIPPED:
-            listing.skipped[name] += 1
-        elif (folder / name / "pyvenv.cfg").exists():
-            listing.skipped["virtual environment"] += 1
-        elif (folder / name / _RUN).exists():
-            listing.skipped["results of a run"] += 1
-        elif name == "code" and any((folder / file).exists() for file in _CHECKPOINT):
-            listing.skipped["code of a checkpoint"] += 1
-        elif (folder / name).is_symlink():
-            listing.links.append(folder / name)
-        else:
-            yield name
-
-
-def _list_file(path: Path, root: Path, listing: Listing, seen: set[tuple[int, int]]) -> None:
-    try:
-        status = path.stat()
-    except OSError as error:
-        listing.problems.append((path, error.strerror or "cannot be read"))
-        return
-    if not path.is_file():
-        listing.problems.append((path, "not a regular file"))
-    elif (status.st_dev, status.st_ino) not in seen:
-        seen.add((status.st_dev, status.st_ino))
-        listing.files.append((path, root))
 
 
 def is_script(path: Path) -> bool:

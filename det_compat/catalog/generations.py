@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
+from inspect import FullArgSpec
 from types import CodeType
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 
 class Generation(enum.Enum):
@@ -36,31 +37,13 @@ _WRAPPING = {"wrap_model", "wrap_optimizer", "step_optimizer"}
 _TRANSITIONAL = {"Model", "Optimizer", "_Model", "_Optimizer", "_step_optimizer"}
 
 
-class Parameters(NamedTuple):
-    """The parameters of a method, as ``inspect.getfullargspec`` names them.
-
-    ``optional`` is the number of positional ones that have a default.
-    """
-
-    args: list[str]
-    optional: int
-    keyword_only: list[str]
-    varargs: str | None
-    varkw: str | None
-
-    @property
-    def first(self) -> str | None:
-        """The first one after ``self``; None if there is none that goes by position."""
-        return self.args[1] if len(self.args) > 1 else self.varargs or self.varkw
-
-
 class TrialFacts(Protocol):
     """What the rules ask of a trial class."""
 
     def defines(self, name: str) -> bool:
         """Whether a method is user code, the class's own or inherited."""
 
-    def parameters(self, name: str) -> Parameters | None:
+    def parameters(self, name: str) -> FullArgSpec | None:
         """The parameters of a method that user code defines; None if it is no function."""
 
     def names_used(self) -> set[str]:
@@ -87,12 +70,20 @@ def is_given_the_model(trial: TrialFacts) -> bool:
     found = trial.parameters("train_batch")
     if found is None:
         return False
-    required = found.args[: len(found.args) - found.optional]
-    if "model" in (*required, *found.keyword_only):
+    required = found.args[: len(found.args) - len(found.defaults or ())]
+    if "model" in (*required, *found.kwonlyargs):
         return True
     # `train_batch(batch, **kwargs)` says nothing; who builds and who steps does
     takes_anything = found.varkw is not None and "epoch_idx" not in found.args
     return takes_anything and _is_built(trial) and not trial.names_used() & _WRAPPING
+
+
+def init_parameter(trial: TrialFacts) -> str | None:
+    """The name of the first argument that ``__init__`` takes by position; None if it takes none."""
+    init = trial.parameters("__init__")
+    if init is None:
+        return None
+    return init.args[1] if len(init.args) > 1 else init.varargs or init.varkw
 
 
 def mixed_in(trial: TrialFacts, generation: Generation) -> list[str]:
@@ -133,7 +124,6 @@ def _is_built(trial: TrialFacts) -> bool:
 def _is_pedl(trial: TrialFacts) -> bool:
     if trial.derives_from_pedl():
         return True
-    init = trial.parameters("__init__")
-    if init is not None and init.first not in (None, "hparams"):
+    if init_parameter(trial) not in (None, "hparams"):
         return False
     return not all(map(trial.defines, LOADERS))

@@ -106,7 +106,7 @@ class References:
         """What the code around a refused or unknown attribute makes of it."""
         if (found.owner, name) in self._set_by_code:
             return _OWN
-        if not probe and self._dynamic.is_probed(scope, name):
+        if not probe and (scope, name) in self._dynamic.probed:
             return Support(Status.DIFFERENT, "used only where it is there", support.link)
         is_sure = support.status is Status.UNKNOWN and not found.guessed
         return _probed(NOWHERE if is_sure and not probe else support, probe)

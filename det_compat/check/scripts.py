@@ -6,27 +6,26 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from det_compat.catalog.status import Support, different, refused
+from det_compat.catalog.status import Support, different, refused, verdicts
 from det_compat.catalog.support import of_name
 
-_RUN = "2-run-it-unmodified"
-_KEEP = "3-move-configs-and-checkpoints"
+_NOUNS = verdicts(
+    refused={
+        "experiment": "write `det-compat fit CONFIG.yaml`, or `det-compat search CONFIG.yaml` for "
+        "a search #2-run-it-unmodified",
+        "checkpoint": "fetch checkpoints while the cluster runs #3-move-configs-and-checkpoints",
+        "trial": "fetch checkpoints while the cluster runs; the rest is in runs/ "
+        "#3-move-configs-and-checkpoints",
+        "tensorboard": "write `tensorboard --logdir runs` #2-run-it-unmodified",
+        "notebook": "start Jupyter itself #2-run-it-unmodified",
+        "shell": "log in to the machine itself #2-run-it-unmodified",
+        "command": "run it on the machine itself #2-run-it-unmodified",
+    }
+)
 _CLUSTER = refused(
     "the det command talks to a Determined cluster, and there is none",
     "determinedcommon-determinedcli-determineddeploy",
 )
-_FIT = refused(
-    "write `det-compat fit CONFIG.yaml`, or `det-compat search CONFIG.yaml` for a search", _RUN
-)
-_NOUNS = {
-    "experiment": _FIT,
-    "checkpoint": refused("fetch checkpoints while the cluster runs", _KEEP),
-    "trial": refused("fetch checkpoints while the cluster runs; the rest is in runs/", _KEEP),
-    "tensorboard": refused("write `tensorboard --logdir runs`", _RUN),
-    "notebook": refused("start Jupyter itself", _RUN),
-    "shell": refused("log in to the machine itself", _RUN),
-    "command": refused("run it on the machine itself", _RUN),
-}
 _SHORT = {"e": "experiment", "exp": "experiment", "c": "checkpoint", "t": "trial", "cmd": "command"}
 _OTHERS = "a|agent|auth|config-policies|cp|d|deploy|dev|j|job|m|master|model|oauth|p|project|rbac"
 _OTHERS += "|preview-search|res|resource-pool|resources|rp|s|slot|task|template|tkn|token|tpl|u"

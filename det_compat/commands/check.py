@@ -76,9 +76,9 @@ def _any_characters() -> Iterator[None]:
 
 
 def _show(report: Report, args: argparse.Namespace) -> None:
-    from det_compat.check import show
+    from det_compat.check.report import as_annotations, as_json, print_text
 
     if args.format == "text":
-        show.print_text(report, args.verbose)
-    elif shown := show.as_json(report) if args.format == "json" else show.as_annotations(report):
+        print_text(report, args.verbose)
+    elif shown := as_json(report) if args.format == "json" else as_annotations(report):
         print(shown)
