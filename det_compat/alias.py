@@ -35,7 +35,7 @@ def alias_determined() -> None:
     """
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return
-    # None stands for an import that was blocked
+    # None stands for an import that was blocked.
     real = [name for name in sys.modules if _is_determined(name) and sys.modules[name] is not None]
     if real:
         where = getattr(sys.modules[real[0]], "__file__", None) or "unknown file"
@@ -71,7 +71,7 @@ class _DeterminedModule(ModuleType):
             return getattr(importlib.import_module(home), attribute)
         if name == "__all__":
             return _names_of(self.__name__)
-        # the import system and inspect probe every module for dunder names
+        # The import system and inspect probe every module for dunder names.
         if not name.startswith("__") and name in _names_of(self.__name__):
             return getattr(_target(self.__name__), name)
         raise AttributeError(_no_such_name(full_name), name=name, obj=self)
@@ -108,9 +108,9 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if not _is_determined(fullname):
             return None
         if fullname not in MODULES:
-            # a ModuleNotFoundError would be swallowed by `from determined import NAME`
+            # `from determined import NAME` would swallow a ModuleNotFoundError.
             raise ImportError(_no_such_name(fullname), name=fullname)
-        # as packages, whose submodules are asked for here: that is where the refusals come from
+        # Every module is a package, so that Python asks here for its submodules as well.
         return ModuleSpec(fullname, self, is_package=True)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:

@@ -21,7 +21,7 @@ from det_compat.pytorch.reducer import Reducer
 logger = logging.getLogger("determined.pytorch")
 
 _ADAPTERS = "det_compat.adapters"
-# Determined 0.12 and PEDL read these hyperparameters before there were callbacks
+# PEDL and the first releases of Determined 0.12 clipped gradients as these hyperparameters asked.
 _CLIPS: dict[str, Callable[..., Any]] = {
     "clip_grad_l2_norm": torch.nn.utils.clip_grad_norm_,
     "clip_grad_val": torch.nn.utils.clip_grad_value_,
@@ -94,7 +94,7 @@ class AdaptedTrial:
         raise NotImplementedError
 
     def training_metrics_of(self, batch: Any, epoch_idx: int, batch_idx: int) -> Any:
-        """What is to be reported of a batch: a dict with "loss", or the loss itself."""
+        """Compute what is to be reported of a batch: a dict with "loss", or the loss itself."""
         raise NotImplementedError
 
     def training_data(self) -> Any:
@@ -112,7 +112,7 @@ class AdaptedTrial:
         return self.training_data()
 
     def build_validation_data_loader(self) -> Any:
-        """The validation data; the scheduler, if it waits for the data."""
+        """The validation data; a scheduler that waits for the data is made now."""
         data = self.validation_data()
         if self._scheduler_waits:
             self._scheduler_waits = False
@@ -128,7 +128,7 @@ class AdaptedTrial:
         optimizer = self._built_optimizer(model)
         self.model = context.wrap_model(model)
         self.optimizer = context.wrap_optimizer(optimizer)
-        # Attributes of the context until 0.12.10, beside get_model() and the like.
+        # Until 0.12.10 the context had these attributes, beside get_model() and the like.
         vars(context).update(model=self.model, optimizer=self.optimizer, lr_scheduler=None)
         self._set_up_mixed_precision()
         settings = [_without_params(group) for group in optimizer.param_groups]

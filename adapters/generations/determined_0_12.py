@@ -40,7 +40,7 @@ class Determined012(AdaptedTrial):
         return trial_cls(self.context, **kwargs)
 
     def set_up(self) -> None:
-        # Looked up once: it takes long, for a batch.
+        # What methods take is looked up once: it takes too long to do it for every batch.
         self._taken: dict[str, tuple[bool, bool]] = {}
         built = defines(self.trial_cls, "build_model") and defines(self.trial_cls, "optimizer")
         self._builds_itself = not built

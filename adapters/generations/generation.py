@@ -81,7 +81,7 @@ def in_context_api(
 
 
 def _adapter(generation: Generation, trial_cls: type) -> type[AdaptedTrial]:
-    # they need more than a trial of the context API does
+    # A trial of the context API needs none of these modules.
     if generation is Generation.PEDL_STANDARD:
         from det_compat.adapters.generations.pedl_standard import PedlStandard
 

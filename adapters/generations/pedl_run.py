@@ -75,7 +75,7 @@ class PedlRun(AdaptedTrial):
     def build_callbacks(self) -> Any:
         with _run.going_on(self.pedl):
             callbacks = super().build_callbacks()
-        # First to start up and last to shut down: the others may ask for hyperparameters.
+        # This one starts up first and shuts down last: the others may ask for hyperparameters.
         own = {"det_compat.pedl": GoingOn(self.pedl)}
         return {**own, **callbacks} if isinstance(callbacks, dict) else callbacks
 
@@ -84,7 +84,7 @@ class PedlRun(AdaptedTrial):
         return self._made[0]
 
     def validation_data(self) -> Any:
-        # Without training data before it, when only a validation was asked for.
+        # Training data do not come before it when only a validation was asked for.
         _, validation = self._made or self._make_loaders()
         self._made = None
         return validation
@@ -220,7 +220,7 @@ def _from_torch(loader: Any, which: str) -> DataLoader:
 
 
 def _call(function: Callable[..., Any], run: Run) -> Any:
-    # A download_data() without parameters is among the public ones.
+    # Public trials have a download_data() without parameters, too.
     try:
         inspect.signature(function).bind(run.exp_conf, run.hparams)
     except TypeError:

@@ -24,7 +24,7 @@ class PedlStandard(PedlRun):
 
     @classmethod
     def of_class(cls, trial_cls: type, *functions: Any) -> type:
-        """The same as for other trials.
+        """Make a class of the context API as for other trials, after a check.
 
         Raises:
             TypeError: ``trial_cls`` has no ``validation_metrics``.
@@ -55,7 +55,7 @@ class PedlStandard(PedlRun):
         labels, predictions = self._forward(batch)
         losses = self._losses(predictions, labels)
         metrics = self._metrics("training_metrics", predictions, labels, losses)
-        # Of one name, the loss is the one that is trained on.
+        # Where a metric has the name of a loss, the loss is reported: it is what is trained on.
         return {**metrics, **(losses if isinstance(losses, dict) else {"loss": losses})}
 
     def _evaluate_batch(self, batch: Any) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def _pair(batch: Any) -> tuple[Any, Any]:
 class MetricsOfAnyShape(PyTorchCallback):
     """Averages a metric within each batch where its shape changes from batch to batch.
 
-    What it has to say of every row, for example, when the last batch is a smaller one.
+    A metric of every row, for example, has another shape where the last batch is smaller.
     """
 
     def on_validation_epoch_end(self, outputs: list[Any]) -> None:

@@ -86,6 +86,6 @@ def _absent(name: str) -> Any:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"{full_name(type(self))} does not define {name}()")
 
-    # Not user code: nobody defined it.
+    # The names tell is_overridden() that this is no user code.
     method.__module__, method.__qualname__ = __name__, f"PyTorchTrial.{name}"
     return method

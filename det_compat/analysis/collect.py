@@ -20,7 +20,7 @@ from det_compat.analysis.scopes import (
 from det_compat.analysis.source import Source
 from det_compat.analysis.values import NOTHING, Class, Function
 
-# what may stand for something of Determined's, or of the tree's
+# Expressions of these kinds may stand for something of Determined's, or of the tree's.
 _TELLING = (
     ast.Name,
     ast.Attribute,
@@ -36,7 +36,7 @@ _TELLING = (
     ast.Lambda,
     ast.Subscript,
 )
-# modules of which functions are known by their names, and may be imported under others
+# Functions of these modules are known by their names, and may be imported under others.
 _RENAMED = {"functools", "importlib"}
 
 
@@ -193,7 +193,7 @@ class _Collector(ast.NodeVisitor):
         for argument in parameters(node):
             self._visit_annotation(argument.annotation)
             scope.variables.setdefault(argument.arg, NOTHING)
-        # what is caught around a definition is not caught in it
+        # An exception that is caught around a definition is not caught when it is called.
         outer, self.guard = self.guard, Guard(type_checking=self.guard.type_checking)
         self._visit_in(scope, body)
         self.guard = outer

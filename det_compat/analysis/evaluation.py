@@ -30,7 +30,7 @@ from det_compat.catalog.support import exports, home, is_determined, of_name
 _MAX_DEPTH = 40
 _MAX_DOTS = 10
 _MAX_CALLS = 3
-# what returns its argument, or what is as good
+# These return their argument, or a thing that is as good as it.
 _PASSING = ("copy", "deepcopy", "enter_context", "proxy")
 _SEQUENCES = ("list", "List", "tuple", "Tuple", "set", "Set", "Sequence", "Iterable", "Iterator")
 _CONTEXT = "det_compat.pytorch.PyTorchTrialContext"
@@ -170,7 +170,7 @@ class Evaluator:
         if found is not None:
             return found
         if name == "context" and is_instance:
-            # where nobody defines __init__, the trial keeps it
+            # Where no class defines __init__, Determined's own keeps the context under this name.
             context = self.hierarchy.context_class(owner.scope)
             if context is not None:
                 return frozenset([Object(context)])
@@ -309,13 +309,13 @@ class Evaluator:
                 if where in MEMBERS:
                     found.append(Object(where))
                 elif where is None and cls.path.endswith("Context"):
-                    # EnvContext and the like had what the context has
+                    # EnvContext and other contexts of older releases had what the context has.
                     found.append(Object(cls.path if "." in cls.path else _CONTEXT))
         return found
 
 
 def _is_long(path: str) -> bool:
-    # `x = x.next` and `x = x.get()` would go on forever
+    # Code such as `x = x.next` and `x = x.get()` would make longer names forever.
     return path.count(".") > _MAX_DOTS or path.count("()") >= _MAX_CALLS
 
 

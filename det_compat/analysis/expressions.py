@@ -18,7 +18,7 @@ def imported(node: ast.Call) -> str | None:
         return name
     given = [*node.args[1:2], *(k.value for k in node.keywords if k.arg == "package")]
     package = literal(given[0]) if given else None
-    # further up than the package itself, it is no module of Determined's
+    # A module further up than the package is none of Determined's.
     return f"{package}{name}" if package and name[1:2] != "." else None
 
 

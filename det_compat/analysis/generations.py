@@ -44,7 +44,7 @@ class TrialClass:
         self._unknown_bases = [*hierarchy.unknown_bases(scope)]
         self.refused_base = next((base for base in self._bases if home(base) is None), None)
         self.generation: Generation | None = None
-        # such a class is whole: it can be told what it is
+        # A class without either is a base of trials, or has them from elsewhere.
         is_whole = self.defines("train_batch") or self.defines("losses")
         if self.refused_base is not None:
             self.description = f"{self.refused_base}: {REFUSED}"
@@ -57,7 +57,7 @@ class TrialClass:
 
     def _tell(self) -> None:
         generation = by_methods(self)
-        # Determined does not make objects of a class with abstract methods
+        # Determined does not make objects of a class with abstract methods.
         missing = [] if self._unknown_bases else missing_methods(self, generation)
         is_base = missing and not builds_itself(self, generation)
         self.generation = None if is_base else generation
@@ -163,11 +163,11 @@ def _names_in(node: ast.AST) -> Iterator[str]:
         return
     try:
         with warnings.catch_warnings():
-            # about the user's comparisons
+            # Python warns of the user's comparisons, which is not our business.
             warnings.simplefilter("ignore")
             module = compile(ast.Module([node], []), node.name, "exec")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        # a function that needs the one around it, by `nonlocal` for example
+        # A function may need the one around it, by `nonlocal` for example.
         return
     for code in module.co_consts:
         if isinstance(code, CodeType) and code.co_name == node.name:

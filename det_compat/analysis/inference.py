@@ -35,10 +35,10 @@ _Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 _CONTEXT = "det_compat.pytorch.PyTorchTrialContext"
 _GUESS = Object(_CONTEXT, guessed=True)
-# what can be given a value
+# Expressions of these kinds can be given a value.
 _TARGETS = (ast.Name, ast.Attribute)
 _CALLING = {"filter", "map", "partial", "partialmethod", "submit"}
-# Values go a step further in each; code that hands a context on more often is not written.
+# Values go one step further in each round; nobody hands a context on more often than this.
 _MAX_ROUNDS = 20
 
 
@@ -218,7 +218,7 @@ class Inference:
             if isinstance(node.func.value, _TARGETS):
                 self._bind(node.func.value, added, scope)
         elif name in _CALLING and node.args:
-            # `partial(function, ...)` and its like call what they are given
+            # `partial(function, ...)` and its like call what they are given.
             args = node.args[1:]
             if name in ("map", "filter"):
                 args = [ast.Subscript(arg, ast.Constant(None), ast.Load()) for arg in args]

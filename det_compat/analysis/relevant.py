@@ -8,8 +8,8 @@ from det_compat.analysis.source import Source
 from det_compat.catalog.members import MEMBERS, TELLTALE
 from det_compat.catalog.names import EXPORTS
 
-# Words that no reference does without: a package, a name that may come through a star import, a
-# member, or the usual name of a context.
+# Every reference has one of these words: a package, a name that may come through a star import, a
+# member, or the usual name of a context. The everyday words are left out.
 _EVERYDAY = {"value", "step", "rank", "size", "close", "reset", "state_dict", "load_state_dict"}
 
 

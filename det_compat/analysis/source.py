@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-#: Code that people write is smaller.
+#: Larger files are not read: code that people write is smaller.
 MAX_BYTES = 5_000_000
 _ZIP = b"PK\x03\x04"
 _MAGIC = re.compile(r"^(\s*)(?:[%!?].*|(?:[\w.]+\s*=\s*)?[%!].*|[\w.]+\?{1,2})$")
@@ -69,7 +69,7 @@ class Source:
 
     @property
     def postpones_annotations(self) -> bool:
-        """Whether annotations are not evaluated."""
+        """Whether the file asks Python not to evaluate annotations."""
         return any(line.startswith("from __future__ import annotations") for line in self.lines)
 
 
@@ -90,7 +90,7 @@ def read(path: Path, root: Path) -> Source:
 
 
 def read_text(path: Path) -> Source:
-    """Read a file that is a shell's, or the like."""
+    """Read a shell script, a Dockerfile or another file of commands."""
     source = Source(path, path.parent)
     data = _read_bytes(source)
     if data is not None:
@@ -131,7 +131,7 @@ def _read_notebook(source: Source, data: bytes) -> None:
 def _parse(source: Source, data: bytes, cell: int) -> None:
     try:
         with warnings.catch_warnings():
-            # about the user's escapes and comparisons
+            # Python warns of escapes and comparisons in the user's code, which is not our business.
             warnings.simplefilter("ignore")
             tree = ast.parse(data, filename=str(source.path))
     except SyntaxError as error:
@@ -148,7 +148,7 @@ def _parse(source: Source, data: bytes, cell: int) -> None:
 
 
 def _lines(text: str) -> list[str]:
-    # not splitlines(), which knows ends of lines that Python does not
+    # splitlines() would also split at characters that end no line of Python.
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 

@@ -1,4 +1,4 @@
-"""The files below the paths that were given."""
+"""Lists the files below the paths that a user gave: code, configs and scripts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-#: Directories of tools and of other people's code.
+#: Directories that hold the files of tools, or other people's code.
 SKIPPED = frozenset(
     {
         ".eggs",
@@ -29,9 +29,9 @@ SKIPPED = frozenset(
         "venv",
     }
 )
-# of which a directory that has a folder of code is a checkpoint
+# A folder named code that lies beside one of these files belongs to a checkpoint.
 _CHECKPOINT = ("metadata.json", "state_dict.pth", "checkpoint.pt", "load_data.json")
-# what `det-compat fit` and `search` write; in it is the config once more
+# `det-compat fit` and `search` write this file, beside a copy of the config.
 _RUN = "det_compat_run.json"
 _SUFFIXES = (".py", ".ipynb", ".yaml", ".yml")
 _SCRIPT_SUFFIXES = (".bash", ".dockerfile", ".sbatch", ".sh", ".slurm")

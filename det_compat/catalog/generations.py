@@ -31,9 +31,9 @@ _METHODS = {
     Generation.DETERMINED_0_12: ("build_model", "optimizer", "train_batch"),
     Generation.CONTEXT: ("train_batch", *LOADERS),
 }
-# what a trial of the context API calls, and no older one
+# Trials of the context API (Determined 0.13 and later) call these, and no older ones do.
 _WRAPPING = {"wrap_model", "wrap_optimizer", "step_optimizer"}
-# what trials of 0.12.12 and 0.12.13 called instead
+# Trials of 0.12.12 and 0.12.13 called these instead.
 _TRANSITIONAL = {"Model", "Optimizer", "_Model", "_Optimizer", "_step_optimizer"}
 
 
@@ -73,7 +73,7 @@ def is_given_the_model(trial: TrialFacts) -> bool:
     required = found.args[: len(found.args) - len(found.defaults or ())]
     if "model" in (*required, *found.kwonlyargs):
         return True
-    # `train_batch(batch, **kwargs)` says nothing; who builds and who steps does
+    # `train_batch(batch, **kwargs)` does not tell; it does tell who builds the model and who steps.
     takes_anything = found.varkw is not None and "epoch_idx" not in found.args
     return takes_anything and _is_built(trial) and not trial.names_used() & _WRAPPING
 

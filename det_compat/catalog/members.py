@@ -1,6 +1,7 @@
-"""What the classes of det_compat have, and which of Determined's attributes they refuse.
+"""What becomes of the attributes, arguments and results of Determined's classes.
 
-Keys are names in det_compat. Names of every release that was read (0.12.3 to 0.38.1) are here.
+The tables hold the names of every release of Determined that was read, 0.12.3 to 0.38.1, and those
+that det_compat adds; their keys are names in det_compat. Tests hold them against its classes.
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ _TRIAL_INFO = "det_compat.info.TrialInfo"
 _CHECKPOINT = "det_compat.core.CheckpointContext"
 _PREEMPT = "det_compat.core.PreemptContext"
 
-
-# notes that several classes share
+# Several classes share these notes.
 _OLD = "of Determined 0.12, and there #determined-012"
 _OLD_ONLY = "there for trials of Determined 0.12 only #determined-012"
 _IDS = "is 0: only a cluster numbers experiments and trials #identifiers-and-seeds"
@@ -217,7 +217,7 @@ MEMBERS: dict[str, dict[str, Support]] = {
     ),
 }
 
-#: Where names that are none of the above are refused for one reason, whatever they are.
+#: Objects of which every other name is refused, whatever it is, for one reason.
 OTHERS: dict[str, Support] = verdicts(
     refused={
         _ENV: "of context.env there is first_step(): use context.get_hparams(), "
@@ -228,17 +228,18 @@ OTHERS: dict[str, Support] = verdicts(
     }
 )
 
-#: Of context and trial; in the context API the context does not have it, and on a trial it is free.
+#: The support of what only trials of Determined 0.12 have: a context of the context API does not
+#: have it, and a trial of the context API may use the name for a method of its own.
 OLD_ONLY = MEMBERS[_CONTEXT]["model"]
 
-#: An attribute of which no release knows, on what is certainly a context or the like.
+#: The support of an attribute that no release has, of what is certainly a context or the like.
 NOWHERE = refused(
     "neither det_compat nor any release of Determined that was read has it, and this code does not "
     "set it",
     "names-that-are-not-there",
 )
 
-#: Classes that are there to be derived from: an object of one may have anything else, too.
+#: Classes that users derive from: an object of one may have any other attribute, too.
 SUBCLASSED = frozenset(
     {
         "det_compat.pytorch.MetricReducer",
@@ -270,7 +271,7 @@ RESULTS: dict[str, str] = {
     "det_compat.core.DistributedContext.from_torch_distributed": _DISTRIBUTED,
 }
 
-#: The keyword arguments that are taken; others raise a TypeError, as in Determined 0.38.1.
+#: The arguments that functions take by keyword; others raise a TypeError, as in Determined 0.38.1.
 ARGUMENTS: dict[str, str] = {
     "det_compat.pytorch.Trainer.fit": "checkpoint_period validation_period max_length "
     "reporting_period checkpoint_policy latest_checkpoint step_zero_validation test_mode "

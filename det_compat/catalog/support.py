@@ -1,4 +1,4 @@
-"""What becomes of a name of Determined: the table, looked up."""
+"""Looks up in the tables of the catalog what becomes of a name of Determined."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def of_member(owner: str, name: str) -> Support:
         return OTHERS[owner]
     outer, dot, _ = name.rpartition(".")
     if dot and outer in table:
-        # of an enum's member, for example: `StepMode.STEP_EVERY_EPOCH.value`
+        # The name may go on after a member, as in `StepMode.STEP_EVERY_EPOCH.value`.
         return table[outer]
     if name.startswith("__") or owner not in MEMBERS:
         return SAME

@@ -9,7 +9,7 @@ from det_compat.analysis.source import Position, Unreadable, printable
 from det_compat.catalog.status import Status, Support
 from det_compat.check.report import Finding, Report
 
-# What an experiment config has at its top level, and little else does.
+# An experiment config has these keys at its top level, and hardly any other YAML has two of them.
 _KEYS = re.compile(
     r"^(?:entrypoints?|searcher|hyperparameters|records_per_epoch|min_validation_period"
     r"|min_checkpoint_period|scheduling_unit|batches_per_step|checkpoint_storage"
@@ -43,7 +43,7 @@ def check(path: Path, report: Report) -> bool:
 
 
 def _explain(path: Path, report: Report) -> None:
-    # yaml takes its time to import, and most trees of code have no config
+    # Importing yaml takes long, and most trees of code have no config.
     from det_compat.config.errors import ConfigError
     from det_compat.config.keys.explain import explain
     from det_compat.config.keys.table import Fate

@@ -90,7 +90,7 @@ class References:
     ) -> None:
         """Add an attribute of an object; ``probe`` says that the code can do without it."""
         if owner.owner in SUBCLASSED and not _is_inherited(owner.owner, name):
-            # the user's own
+            # The attribute is the user's own.
             return
         support = of_member(owner.owner, name)
         if support == OLD_ONLY and self._is_in_context_api(where.scope.enclosing("class")):
@@ -162,7 +162,7 @@ class References:
             return
         support = of_member(owner, name)
         if support == OLD_ONLY and self._is_in_context_api(scope):
-            # a helper of the trial's own
+            # The method is a helper of the trial's own.
             return
         self._add(scope, node, f"{_short(owner)}.{name}", support, Guard())
 
@@ -194,7 +194,7 @@ def _under(guard: Guard, support: Support, postponed: bool) -> Support:
 
 
 def _is_reference(path: str, node: ast.expr) -> bool:
-    # a variable that holds what a refused call made says nothing new
+    # A variable that holds the result of a refused call is no further reference.
     ours = path.partition(".")[0] == "det_compat"
     return (
         not ours and not path.endswith("()") and not (isinstance(node, ast.Name) and "()" in path)

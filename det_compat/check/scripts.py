@@ -37,7 +37,7 @@ _IMAGE = different(
 
 _GAP = r"(?:[ \t]|\\\r?\n)+"
 _START = r"(?:^|[\s;&|(!`'\"@])"
-# a word of this name elsewhere is a word of Norwegian, or a determinant
+# Elsewhere in a line, `det` is a word of Norwegian, or a determinant.
 _FIRST = (
     r"(?:^[ \t]*|[;&|(`'\"@!][ \t]*"
     r"|(?:RUN|CMD|[\w-]+:|-|sudo|then|do|else|exec|time|\w+=\S*)[ \t]+)"

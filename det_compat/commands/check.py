@@ -41,10 +41,10 @@ def add_parser(commands: _Commands) -> None:
 
 
 def _command(args: argparse.Namespace) -> int:
-    # not needed by the other subcommands
+    # The other subcommands do without this import.
     from det_compat.check.checker import check
 
-    # syntax trees are millions of objects that live until the end
+    # The collector would visit millions of objects of syntax trees, which live until the end.
     gc.disable()
     report = check(args.paths)
     try:
@@ -52,7 +52,7 @@ def _command(args: argparse.Namespace) -> int:
             _show(report, args)
             sys.stdout.flush()
     except BrokenPipeError:
-        # whoever reads has read enough; Python would write the rest once more at its end
+        # The reader has gone; Python would try to write the rest once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except ImportError as error:
         print(f"det-compat: {error}", file=sys.stderr)
