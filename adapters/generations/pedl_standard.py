@@ -5,6 +5,7 @@ The trial says what the losses and metrics of predictions are; here is the batch
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,12 @@ class PedlStandard(PedlRun):
     """A trial of the Standard Model Definition, and the batch around its losses and metrics."""
 
     @classmethod
-    def of_class(cls, trial_cls: type, *functions: Any) -> type:
+    def of_class(
+        cls,
+        trial_cls: type,
+        make_data_loaders: Callable[..., Any] | None,
+        download_data: Callable[..., Any] | None,
+    ) -> type:
         """Make a class of the context API as for other trials, after a check.
 
         Raises:
@@ -34,7 +40,7 @@ class PedlStandard(PedlRun):
                 f"{full_name(trial_cls)} does not define validation_metrics(predictions, labels, "
                 f"losses), which {_CONTRACT} asks for"
             )
-        return super().of_class(trial_cls, *functions)
+        return super().of_class(trial_cls, make_data_loaders, download_data)
 
     def set_up(self) -> None:
         super().set_up()
