@@ -7,7 +7,6 @@ a package of its own and is not aliased: see MIGRATION.md#model_hub.
 from __future__ import annotations
 
 import importlib
-import importlib.abc
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
@@ -99,8 +98,11 @@ def _public_names(module: ModuleType | None) -> list[str]:
     return [name for name, value in found if getattr(value, "__module__", "") == module.__name__]
 
 
-class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Answers for the packages of ALIASED and everything below them, and for nothing else."""
+class _Finder:
+    """Finds and loads the packages of ALIASED and everything below them, and nothing else.
+
+    It does not derive from the classes of importlib.abc, which take longer to import than all else.
+    """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -111,7 +113,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             # `from determined import NAME` would swallow a ModuleNotFoundError.
             raise ImportError(_no_such_name(fullname), name=fullname)
         # Every module is a package, so that Python asks here for its submodules as well.
-        return ModuleSpec(fullname, self, is_package=True)
+        loader: Any = self
+        return ModuleSpec(fullname, loader, is_package=True)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         return _DeterminedModule(spec.name)
