@@ -11,7 +11,8 @@ from det_compat.analysis.inference import Inference
 from det_compat.analysis.scopes import Call, Scope
 from det_compat.analysis.source import Unreadable
 from det_compat.analysis.values import Name, Object
-from det_compat.catalog.support import PACKAGES, is_determined
+from det_compat.catalog.names import PACKAGES
+from det_compat.catalog.support import is_determined
 
 _IMPORTS = {"import_module", "__import__"}
 _PATCHES = {"patch", "setattr", "delattr"}
