@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from det_compat import core
 from det_compat.adapters.generations.adapted import user_trial
-from det_compat.adapters.generations.generation import (
-    Generation,
-    generation_of,
-    in_context_api,
-)
+from det_compat.adapters.generations.generation import generation_of, in_context_api
+from det_compat.catalog.generations import Generation
 from det_compat.config.hyperparameters import batch_size
 from det_compat.config.lengths import parse_length
 from det_compat.fit.checkpoints import RunCheckpoints, task_checkpoints

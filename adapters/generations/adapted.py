@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 import inspect
+import logging
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
 from torch import nn
 
-from det_compat.adapters.generations.clip_hparams import clip_by_hparams
 from det_compat.adapters.generations.old_callbacks import OldCallback
 from det_compat.adapters.generations.trial_class import full_name
 from det_compat.errors import InvalidExperimentException
@@ -20,7 +20,14 @@ from det_compat.pytorch.lr_scheduler import stepping_of
 from det_compat.pytorch.overrides import is_user_code
 from det_compat.pytorch.reducer import Reducer
 
+logger = logging.getLogger("determined.pytorch")
+
 _ADAPTERS = "det_compat.adapters"
+# PEDL and the first releases of Determined 0.12 clipped gradients as these hyperparameters asked.
+_CLIPS: dict[str, Callable[..., Any]] = {
+    "clip_grad_l2_norm": torch.nn.utils.clip_grad_norm_,
+    "clip_grad_val": torch.nn.utils.clip_grad_value_,
+}
 
 
 class AdaptedTrial:
@@ -38,11 +45,14 @@ class AdaptedTrial:
     method that evaluates is None where the trial does not define it.
 
     Attributes:
+        trial_cls: the class of the user's own trial.
+        loader_functions: make_data_loaders and download_data, where they were given.
         inner: the user's own trial.
         model: its model, wrapped.
     """
 
     trial_cls: ClassVar[type]
+    loader_functions: ClassVar[dict[str, Callable[..., Any] | None]]
     evaluate_batch: Callable[..., Any] | None = None
     evaluate_full_dataset: Callable[..., Any] | None = None
 
@@ -55,6 +65,18 @@ class AdaptedTrial:
         self._callbacks: dict[str, OldCallback] = {}
         self._scheduler_waits = False
         self.set_up()
+
+    @classmethod
+    def of_class(
+        cls,
+        trial_cls: type,
+        make_data_loaders: Callable[..., Any] | None,
+        download_data: Callable[..., Any] | None,
+    ) -> type:
+        """A class of the context API that is this adapter for ``trial_cls`` and its functions."""
+        functions = {"make_data_loaders": make_data_loaders, "download_data": download_data}
+        members = {"trial_cls": trial_cls, "loader_functions": functions}
+        return type(trial_cls.__name__, (cls,), members)
 
     @classmethod
     def around(cls, trial: Any, context: PyTorchTrialContext) -> AdaptedTrial:
@@ -75,7 +97,7 @@ class AdaptedTrial:
         raise NotImplementedError
 
     def training_metrics_of(self, batch: Any, epoch_idx: int, batch_idx: int) -> Any:
-        """What is to be reported of a batch: a dict with "loss", or the loss itself."""
+        """Compute what is to be reported of a batch: a dict with "loss", or the loss itself."""
         raise NotImplementedError
 
     def training_data(self) -> Any:
@@ -93,7 +115,7 @@ class AdaptedTrial:
         return self.training_data()
 
     def build_validation_data_loader(self) -> Any:
-        """The validation data; the scheduler, if it waits for the data."""
+        """The validation data; a scheduler that waits for the data is made now."""
         data = self.validation_data()
         if self._scheduler_waits:
             self._scheduler_waits = False
@@ -109,7 +131,7 @@ class AdaptedTrial:
         optimizer = self._built_optimizer(model)
         self.model = context.wrap_model(model)
         self.optimizer = context.wrap_optimizer(optimizer)
-        # Attributes of the context until 0.12.10, beside get_model() and the like.
+        # Until 0.12.10 the context had these attributes, beside get_model() and the like.
         vars(context).update(model=self.model, optimizer=self.optimizer, lr_scheduler=None)
         self._set_up_mixed_precision()
         settings = [_without_params(group) for group in optimizer.param_groups]
@@ -259,3 +281,26 @@ def with_hparams(
 
 def _without_params(group: dict[str, Any]) -> dict[str, Any]:
     return {name: copy.copy(value) for name, value in group.items() if name != "params"}
+
+
+def clip_by_hparams(hparams: dict[str, Any]) -> Callable[[Any], Any] | None:
+    """What clips the gradients of parameters as the hyperparameters ask; None if they do not.
+
+    ``clip_grad_l2_norm`` bounds the L2 norm of all gradients together, ``clip_grad_val`` each
+    element of them.
+
+    Raises:
+        InvalidExperimentException: both are given.
+    """
+    asked = [name for name in _CLIPS if hparams.get(name) is not None]
+    if not asked:
+        return None
+    if len(asked) > 1:
+        raise InvalidExperimentException(
+            f"the hyperparameters hold both {' and '.join(asked)}: gradients are clipped one way "
+            "or the other, remove one of them"
+        )
+    [name] = asked
+    clip, value = _CLIPS[name], hparams[name]
+    logger.info(f"gradients are clipped as the hyperparameter {name}={value!r} asks")
+    return lambda parameters: clip(parameters, value)

@@ -1,4 +1,7 @@
-"""Trials of Determined 0.12: ``build_model``, ``optimizer``, ``create_lr_scheduler``."""
+"""Trials of Determined 0.12, and of PEDL after its Standard Model Definition.
+
+They define ``build_model``, ``optimizer`` and ``create_lr_scheduler``.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,15 @@ from collections.abc import Callable
 from typing import Any
 
 from det_compat.adapters.generations.adapted import AdaptedTrial
-from det_compat.adapters.generations.pedl_data import CONTRACT
-from det_compat.adapters.generations.pedl_run import PedlRun, adapter
+from det_compat.adapters.generations.pedl_run import CONTRACT, PedlRun
 from det_compat.adapters.generations.trial_class import (
+    ClassFacts,
     concrete,
     defines,
     full_name,
-    init_parameter,
     own_init,
 )
+from det_compat.catalog.generations import init_parameter
 from det_compat.errors import InvalidExperimentException
 from det_compat.pytorch.overrides import takes_parameter
 
@@ -32,12 +35,12 @@ class Determined012(AdaptedTrial):
         init = own_init(trial_cls)
         if init is not None and takes_parameter(init, "hparams"):
             kwargs["hparams"] = self.hparams
-        if init_parameter(trial_cls) in (None, "hparams"):
+        if init_parameter(ClassFacts(trial_cls)) in (None, "hparams"):
             return trial_cls(**kwargs)
         return trial_cls(self.context, **kwargs)
 
     def set_up(self) -> None:
-        # Looked up once: it takes long, for a batch.
+        # What methods take is looked up once: it takes too long to do it for every batch.
         self._taken: dict[str, tuple[bool, bool]] = {}
         built = defines(self.trial_cls, "build_model") and defines(self.trial_cls, "optimizer")
         self._builds_itself = not built
@@ -106,12 +109,5 @@ class EarlyDetermined012(PedlRun, Determined012):
     make_trial = Determined012.make_trial
 
 
-def in_context_api(
-    trial_cls: type,
-    make_data_loaders: Callable[..., Any] | None = None,
-    download_data: Callable[..., Any] | None = None,
-) -> type:
-    """A class of the context API around a trial class of Determined 0.12."""
-    if defines(trial_cls, "build_training_data_loader"):
-        return type(trial_cls.__name__, (Determined012,), {"trial_cls": trial_cls})
-    return adapter(EarlyDetermined012, trial_cls, make_data_loaders, download_data)
+class PedlTrial(PedlRun, Determined012):
+    """A PEDL trial of the later form: one of 0.12, without context and loader methods."""

@@ -44,19 +44,19 @@ class OldCallback:
         return hasattr(self._callback, "on_before_optimizer_step")
 
     def on_before_optimizer_step(self, parameters: Any) -> None:
-        """When gradients are synchronized, averaged and unscaled."""
+        """Call the hook: gradients are synchronized, averaged and unscaled."""
         self._call("on_before_optimizer_step", parameters)
 
     def on_trial_startup(self, first_batch_idx: int, checkpoint_uuid: str | None) -> None:
-        """A run that resumes goes on counting steps."""
+        """Begin to count steps; a run that resumes goes on counting."""
         self._step_id = first_batch_idx // self._batches_per_step + 1
         self._in_step, self._num_inputs = False, 0
         self._call("on_trial_startup", first_batch_idx, checkpoint_uuid)
 
     def begin_batch(self, batch: Any) -> None:
-        """Before each batch: count its records, those of other ranks as if they were as many."""
+        """Count the records of a batch before it is trained, as if every rank had as many."""
         self._begin_step()
-        # Other batches than of arrays came later.
+        # Batches that are no arrays came later, and are not counted.
         with contextlib.suppress(TypeError, ValueError):
             self._num_inputs += data_length(batch) * self._ranks
 
@@ -66,7 +66,7 @@ class OldCallback:
             self._call("on_train_step_start", self._step_id)
 
     def on_training_epoch_start(self, epoch_idx: int) -> None:
-        """A step that starts with an epoch starts before it."""
+        """Begin the step before the epoch, where both start together."""
         self._begin_step()
         hook = getattr(self._callback, "on_training_epoch_start", _nothing)
         hook(epoch_idx) if takes_parameter(hook, "epoch_idx", 1) else hook()
@@ -74,7 +74,7 @@ class OldCallback:
     def on_training_workload_end(
         self, avg_metrics: dict[str, Any], batch_metrics: list[dict[str, Any]]
     ) -> None:
-        """The end of a step."""
+        """End the step, which was a training workload."""
         metrics = {
             "num_inputs": self._num_inputs,
             "batch_metrics": batch_metrics,
@@ -86,12 +86,12 @@ class OldCallback:
         self._in_step, self._num_inputs = False, 0
 
     def on_validation_start(self) -> None:
-        """``on_validation_step_start`` first."""
+        """Call the older hook ``on_validation_step_start`` first."""
         self._call("on_validation_step_start")
         self._call("on_validation_start")
 
     def on_validation_end(self, metrics: dict[str, Any]) -> None:
-        """``on_validation_step_end`` first."""
+        """Call the older hook ``on_validation_step_end`` first."""
         self._call("on_validation_step_end", metrics)
         self._call("on_validation_end", metrics)
 

@@ -12,34 +12,35 @@ import numpy as np
 import torch
 
 from det_compat.adapters.generations.adapted import with_hparams
-from det_compat.adapters.generations.pedl_run import PedlRun, adapter
+from det_compat.adapters.generations.pedl_run import PedlRun
 from det_compat.adapters.generations.trial_class import defines, full_name
 from det_compat.errors import InvalidExperimentException
-from det_compat.pytorch import PyTorchCallback
+from det_compat.pytorch.callback import PyTorchCallback
 
 _CONTRACT = "PEDL's Standard Model Definition"
 
 
-def in_context_api(
-    trial_cls: type,
-    make_data_loaders: Callable[..., Any] | None = None,
-    download_data: Callable[..., Any] | None = None,
-) -> type:
-    """A trial class of the context API around one of PEDL's Standard Model Definition.
-
-    Raises:
-        TypeError: ``trial_cls`` has no ``validation_metrics``.
-    """
-    if not defines(trial_cls, "validation_metrics"):
-        raise TypeError(
-            f"{full_name(trial_cls)} does not define validation_metrics(predictions, labels, "
-            f"losses), which {_CONTRACT} asks for"
-        )
-    return adapter(PedlStandard, trial_cls, make_data_loaders, download_data)
-
-
 class PedlStandard(PedlRun):
     """A trial of the Standard Model Definition, and the batch around its losses and metrics."""
+
+    @classmethod
+    def of_class(
+        cls,
+        trial_cls: type,
+        make_data_loaders: Callable[..., Any] | None,
+        download_data: Callable[..., Any] | None,
+    ) -> type:
+        """Make a class of the context API as for other trials, after a check.
+
+        Raises:
+            TypeError: ``trial_cls`` has no ``validation_metrics``.
+        """
+        if not defines(trial_cls, "validation_metrics"):
+            raise TypeError(
+                f"{full_name(trial_cls)} does not define validation_metrics(predictions, labels, "
+                f"losses), which {_CONTRACT} asks for"
+            )
+        return super().of_class(trial_cls, make_data_loaders, download_data)
 
     def set_up(self) -> None:
         super().set_up()
@@ -60,7 +61,7 @@ class PedlStandard(PedlRun):
         labels, predictions = self._forward(batch)
         losses = self._losses(predictions, labels)
         metrics = self._metrics("training_metrics", predictions, labels, losses)
-        # Of one name, the loss is the one that is trained on.
+        # Where a metric has the name of a loss, the loss is reported: it is what is trained on.
         return {**metrics, **(losses if isinstance(losses, dict) else {"loss": losses})}
 
     def _evaluate_batch(self, batch: Any) -> dict[str, Any]:
@@ -122,7 +123,7 @@ def _pair(batch: Any) -> tuple[Any, Any]:
 class MetricsOfAnyShape(PyTorchCallback):
     """Averages a metric within each batch where its shape changes from batch to batch.
 
-    What it has to say of every row, for example, when the last batch is a smaller one.
+    A metric of every row, for example, has another shape where the last batch is smaller.
     """
 
     def on_validation_epoch_end(self, outputs: list[Any]) -> None:

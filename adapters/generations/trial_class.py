@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
+from det_compat.catalog.generations import names_in
 from det_compat.pytorch.overrides import is_user_code
 
 _LIBRARIES = ("det_compat", "determined")
@@ -28,47 +29,39 @@ def own_init(trial_cls: type) -> FunctionType | None:
     return init if inspect.isfunction(init) and defines(trial_cls, "__init__") else None
 
 
-def init_parameter(trial_cls: type) -> str | None:
-    """The name of the first argument that ``__init__`` takes; None if it takes none."""
-    init = own_init(trial_cls)
-    if init is None:
-        return None
-    spec = inspect.getfullargspec(init)
-    return spec.args[1] if len(spec.args) > 1 else spec.varargs or spec.varkw
+class ClassFacts:
+    """What the rules of the generations ask, told from the class itself: its TrialFacts."""
 
+    def __init__(self, trial_cls: type) -> None:
+        self._trial_cls = trial_cls
 
-def takes_model(train_batch: Any) -> bool:
-    """Whether ``train_batch`` takes ``(batch, model, epoch_idx, batch_idx)``.
+    def defines(self, name: str) -> bool:
+        """Whether a method is user code, the class's own or inherited."""
+        return defines(self._trial_cls, name)
 
-    A ``model`` with a default is something else: nobody else would pass it.
-    """
-    spec = inspect.getfullargspec(inspect.unwrap(train_batch))
-    required = spec.args[: len(spec.args) - len(spec.defaults or ())]
-    return "model" in (*required, *spec.kwonlyargs)
+    def parameters(self, name: str) -> inspect.FullArgSpec | None:
+        """The parameters of a method that user code defines; decorators are looked through."""
+        function = getattr(self._trial_cls, name, None)
+        if not inspect.isfunction(function) or not self.defines(name):
+            return None
+        return inspect.getfullargspec(inspect.unwrap(function))
 
+    def names_used(self) -> set[str]:
+        """Every global and attribute that the methods of the user's classes name."""
+        return {name for code in self._codes() for name in names_in(code)}
 
-def names_used(trial_cls: type) -> set[str]:
-    """Every global and attribute that the methods of the user's classes name."""
-    return {name for code in _codes(trial_cls) for name in code.co_names}
+    def _codes(self) -> Iterator[CodeType]:
+        for cls in self._trial_cls.__mro__:
+            if cls is object or cls.__module__.partition(".")[0] in _LIBRARIES:
+                continue
+            for value in filter(callable, vars(cls).values()):
+                function = inspect.unwrap(getattr(value, "__func__", value))
+                if isinstance(function, FunctionType):
+                    yield function.__code__
 
-
-def _codes(trial_cls: type) -> Iterator[CodeType]:
-    for cls in trial_cls.__mro__:
-        if cls is object or cls.__module__.partition(".")[0] in _LIBRARIES:
-            continue
-        for value in vars(cls).values():
-            function = (
-                inspect.unwrap(getattr(value, "__func__", value)) if callable(value) else None
-            )
-            if isinstance(function, FunctionType):
-                yield from _with_nested(function.__code__)
-
-
-def _with_nested(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _with_nested(constant)
+    def derives_from_pedl(self) -> bool:
+        """Whether a class of ``det_compat.pedl`` is among the bases."""
+        return any(cls.__module__.startswith("det_compat.pedl") for cls in self._trial_cls.__mro__)
 
 
 def concrete(trial_cls: type) -> type:
@@ -93,6 +86,6 @@ def _absent(name: str) -> Any:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"{full_name(type(self))} does not define {name}()")
 
-    # Not user code: nobody defined it.
+    # The names tell is_user_code() that this is no user code.
     method.__module__, method.__qualname__ = __name__, f"PyTorchTrial.{name}"
     return method

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from det_compat.adapters.generations.adapted import user_trial
-from det_compat.adapters.generations.generation import Generation, generation_of
+from det_compat.adapters.generations.generation import generation_of
 from det_compat.adapters.generations.trial_class import full_name
+from det_compat.catalog.generations import Generation
 from det_compat.errors import InvalidExperimentException
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.overrides import is_user_code

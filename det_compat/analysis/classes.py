@@ -9,11 +9,17 @@ from det_compat.analysis.scopes import Scope
 from det_compat.analysis.values import Class, Name, Values
 from det_compat.catalog.support import home, is_determined
 
+_CONTEXT = "det_compat.pytorch.PyTorchTrialContext"
 _TRIALS = {
-    "det_compat.pytorch.PyTorchTrial": "det_compat.pytorch.PyTorchTrialContext",
-    "det_compat.pedl.frameworks.pytorch.PyTorchTrial": "det_compat.pytorch.PyTorchTrialContext",
+    "det_compat.pytorch.PyTorchTrial",
+    "det_compat.pedl.frameworks.pytorch.PyTorchTrial",
 }
 _REFUSED_TRIALS = ("Trial", "LightningAdapter", "PLAdapter")
+_WITH_OTHER_CONTEXTS = (
+    "determined.keras",
+    "determined.estimator",
+    "determined.pytorch.deepspeed",
+)
 _METHODS = {"train_batch", "build_training_data_loader", "build_validation_data_loader"}
 
 
@@ -21,7 +27,7 @@ class Hierarchy:
     """Bases and subclasses, as far as the tree tells; valid until more is known."""
 
     def __init__(self, classes: list[Scope], evaluate: Callable[[ast.expr, Scope], Values]) -> None:
-        self._evaluate = evaluate
+        self.evaluate = evaluate
         self._bases: dict[Scope, Values] = {}
         self._relatives: dict[Scope, list[Scope]] = {}
         self._children: dict[Scope, list[Scope]] = {}
@@ -35,7 +41,7 @@ class Hierarchy:
         """What the bases of a class are known to be."""
         if scope not in self._bases:
             nodes = base_nodes(scope)
-            found = [self._evaluate(node, scope.parent or scope) for node in nodes]
+            found = [self.evaluate(node, scope.parent or scope) for node in nodes]
             self._bases[scope] = frozenset().union(*found)
         return self._bases[scope]
 
@@ -84,7 +90,7 @@ class Hierarchy:
             for path in self.determined_bases(relative):
                 if context := _context_of(path):
                     return context
-        return _TRIALS["det_compat.pytorch.PyTorchTrial"] if self.looks_like_trial(scope) else None
+        return _CONTEXT if self.looks_like_trial(scope) else None
 
     def is_trial(self, scope: Scope) -> bool:
         """Whether a class derives from one of Determined's trial classes, or looks as if."""
@@ -101,7 +107,7 @@ class Hierarchy:
         for ancestor in self.ancestors(scope):
             for node in base_nodes(ancestor):
                 name = ast.unparse(node)
-                if name not in _PLAIN and not self._evaluate(node, ancestor.parent or ancestor):
+                if name not in _PLAIN and not self.evaluate(node, ancestor.parent or ancestor):
                     yield name
 
 
@@ -115,13 +121,10 @@ def base_nodes(scope: Scope) -> list[ast.expr]:
 
 
 def _context_of(path: str) -> str | None:
+    """The class of the context of a class of Determined's; None if that is no trial."""
     where = home(path)
     if where is not None:
-        return _TRIALS.get(where)
+        return _CONTEXT if where in _TRIALS else None
     if not is_determined(path) or not path.endswith(_REFUSED_TRIALS):
         return None
-    if path.startswith(
-        ("determined.keras", "determined.estimator", "determined.pytorch.deepspeed")
-    ):
-        return f"{path}Context"
-    return _TRIALS["det_compat.pytorch.PyTorchTrial"]
+    return f"{path}Context" if path.startswith(_WITH_OTHER_CONTEXTS) else _CONTEXT

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+from det_compat.analysis.expressions import last_name
 from det_compat.analysis.scopes import (
     RETURNED,
     Assignment,
@@ -19,7 +20,7 @@ from det_compat.analysis.scopes import (
 from det_compat.analysis.source import Source
 from det_compat.analysis.values import NOTHING, Class, Function
 
-# what may stand for something of Determined's, or of the tree's
+# Expressions of these kinds may stand for something of Determined's, or of the tree's.
 _TELLING = (
     ast.Name,
     ast.Attribute,
@@ -35,7 +36,7 @@ _TELLING = (
     ast.Lambda,
     ast.Subscript,
 )
-# modules of which functions are known by their names, and may be imported under others
+# Functions of these modules are known by their names, and may be imported under others.
 _RENAMED = {"functools", "importlib"}
 
 
@@ -192,7 +193,7 @@ class _Collector(ast.NodeVisitor):
         for argument in parameters(node):
             self._visit_annotation(argument.annotation)
             scope.variables.setdefault(argument.arg, NOTHING)
-        # what is caught around a definition is not caught in it
+        # An exception that is caught around a definition is not caught when it is called.
         outer, self.guard = self.guard, Guard(type_checking=self.guard.type_checking)
         self._visit_in(scope, body)
         self.guard = outer
@@ -211,7 +212,7 @@ class _Collector(ast.NodeVisitor):
 
     def visit_If(self, node: ast.If) -> None:
         self.visit(node.test)
-        if _is_type_checking(node.test):
+        if last_name(node.test) == "TYPE_CHECKING":
             self._visit_under(Guard(self.guard.catches, type_checking=True), node.body)
         else:
             self._visit_all(node.body)
@@ -238,8 +239,3 @@ def _caught(handler: ast.ExceptHandler) -> list[str]:
         return ["Exception"]
     types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
     return [part.id for part in types if isinstance(part, ast.Name)]
-
-
-def _is_type_checking(test: ast.expr) -> bool:
-    name = getattr(test, "id", None) or getattr(test, "attr", None)
-    return name == "TYPE_CHECKING"

@@ -12,7 +12,7 @@ METHODS = frozenset({"get", "items", "pop", "popleft", "setdefault", "values"})
 #: Methods that put their last argument in.
 ADDING = frozenset({"add", "append", "appendleft", "insert"})
 
-# what contains itself would grow forever
+# A container that contains itself would grow forever.
 _MAX_NESTING = 3
 
 
@@ -54,7 +54,7 @@ def _element(container: Value, key: object) -> Values:
         if isinstance(key, str):
             found = [values for name, values in container.items if name in (key, None)]
             return NOTHING.union(*found)
-        # of a dict of all sorts nothing is known
+        # A dict that holds other things too says nothing of the element that is asked for.
         every = [values for _, values in container.items]
         return NOTHING.union(*every) if all(every) else NOTHING
     return NOTHING

@@ -7,7 +7,7 @@ import functools
 
 from det_compat.analysis import containers
 from det_compat.analysis.classes import Hierarchy
-from det_compat.analysis.expressions import imported, literal
+from det_compat.analysis.expressions import decorators, imported, last_name, literal
 from det_compat.analysis.project import Project
 from det_compat.analysis.scopes import RETURNED, Scope
 from det_compat.analysis.values import (
@@ -24,13 +24,13 @@ from det_compat.analysis.values import (
     Values,
 )
 from det_compat.catalog.members import MEMBERS, RESULTS, TYPES
+from det_compat.catalog.status import Status
 from det_compat.catalog.support import exports, home, is_determined, of_name
-from det_compat.check.findings import Status
 
 _MAX_DEPTH = 40
 _MAX_DOTS = 10
 _MAX_CALLS = 3
-# what returns its argument, or what is as good
+# These return their argument, or a thing that is as good as it.
 _PASSING = ("copy", "deepcopy", "enter_context", "proxy")
 _SEQUENCES = ("list", "List", "tuple", "Tuple", "set", "Set", "Sequence", "Iterable", "Iterator")
 _CONTEXT = "det_compat.pytorch.PyTorchTrialContext"
@@ -170,7 +170,7 @@ class Evaluator:
         if found is not None:
             return found
         if name == "context" and is_instance:
-            # where nobody defines __init__, the trial keeps it
+            # Where no class defines __init__, Determined's own keeps the context under this name.
             context = self.hierarchy.context_class(owner.scope)
             if context is not None:
                 return frozenset([Object(context)])
@@ -192,10 +192,10 @@ class Evaluator:
     def _bound(self, value: Value, bound: bool) -> Values:
         if not isinstance(value, Function) or value.scope.parent is None:
             return frozenset([value])
-        decorators = _decorators(value.scope)
-        if bound and decorators & {"property", "cached_property"}:
+        marks = decorators(value.scope.node)
+        if bound and marks & {"property", "cached_property"}:
             return value.scope.variables.get(RETURNED, NOTHING)
-        is_bound = (bound or "classmethod" in decorators) and "staticmethod" not in decorators
+        is_bound = (bound or "classmethod" in marks) and "staticmethod" not in marks
         return frozenset([Function(value.scope, is_bound)])
 
     def _of_parent(self, scope: Scope, name: str) -> Values:
@@ -290,7 +290,7 @@ class Evaluator:
         return frozenset(self._instances(found))
 
     def _generic(self, node: ast.Subscript, scope: Scope) -> Values:
-        name = getattr(node.value, "id", None) or getattr(node.value, "attr", None)
+        name = last_name(node.value)
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         values = NOTHING.union(*(self.annotated(part, scope) for part in parts))
         if name in ("Optional", "Union", "Annotated", "Final", "ClassVar"):
@@ -309,19 +309,14 @@ class Evaluator:
                 if where in MEMBERS:
                     found.append(Object(where))
                 elif where is None and cls.path.endswith("Context"):
-                    # EnvContext and the like had what the context has
+                    # EnvContext and other contexts of older releases had what the context has.
                     found.append(Object(cls.path if "." in cls.path else _CONTEXT))
         return found
 
 
 def _is_long(path: str) -> bool:
-    # `x = x.next` and `x = x.get()` would go on forever
+    # Code such as `x = x.next` and `x = x.get()` would make longer names forever.
     return path.count(".") > _MAX_DOTS or path.count("()") >= _MAX_CALLS
-
-
-def _decorators(scope: Scope) -> set[str]:
-    nodes = getattr(scope.node, "decorator_list", [])
-    return {name for d in nodes if (name := getattr(d, "id", None) or getattr(d, "attr", None))}
 
 
 @functools.cache

@@ -18,10 +18,20 @@ def imported(node: ast.Call) -> str | None:
         return name
     given = [*node.args[1:2], *(k.value for k in node.keywords if k.arg == "package")]
     package = literal(given[0]) if given else None
-    # further up than the package itself, it is no module of Determined's
+    # A module further up than the package is none of Determined's.
     return f"{package}{name}" if package and name[1:2] != "." else None
 
 
 def called(node: ast.Call) -> str:
     """The last name of what is called."""
-    return getattr(node.func, "id", None) or getattr(node.func, "attr", None) or ""
+    return last_name(node.func)
+
+
+def last_name(node: ast.AST | None) -> str:
+    """``c`` of ``a.b.c``, and of ``c`` itself; empty of what is no name."""
+    return getattr(node, "id", None) or getattr(node, "attr", None) or ""
+
+
+def decorators(node: ast.AST | None) -> set[str]:
+    """The last names of the decorators of a function or class; those of calls are left out."""
+    return {last_name(decorator) for decorator in getattr(node, "decorator_list", [])}

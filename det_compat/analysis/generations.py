@@ -1,169 +1,174 @@
-"""Which generation a trial class belongs to, told from its code.
-
-As ``det_compat.adapters.generations.generation`` tells it from the class itself.
-"""
+"""Which generation a trial class belongs to, told from its source."""
 
 from __future__ import annotations
 
 import ast
+import warnings
+from collections.abc import Iterator
+from inspect import FullArgSpec
+from types import CodeType
 
 from det_compat.analysis.classes import Hierarchy
-from det_compat.analysis.collect import parameters
-from det_compat.analysis.scopes import Scope
+from det_compat.analysis.expressions import decorators
+from det_compat.analysis.scopes import FunctionNode, Scope
+from det_compat.analysis.values import Class, Function
+from det_compat.catalog.generations import (
+    Generation,
+    builds_itself,
+    by_methods,
+    missing_methods,
+    mixed_in,
+    names_in,
+)
 from det_compat.catalog.support import home
 
-PEDL_STANDARD = "PEDL's Standard Model Definition"
-PEDL = "PEDL"
-DETERMINED_0_12 = "Determined 0.12"
-CONTEXT = "the context API (Determined 0.13 and later)"
+#: What ``check`` says of a class whose generation cannot be told, or of a script without one.
 BASE = "a base class of trials"
 SCRIPT = "a script with pytorch.init() and pytorch.Trainer"
 REFUSED = "not supported"
 UNKNOWN = "not known: a base class is not in the tree"
 
-_LOADERS = ("build_training_data_loader", "build_validation_data_loader")
-_WRAPPING = {"wrap_model", "wrap_optimizer", "step_optimizer"}
-_TRANSITIONAL = {"Model", "Optimizer", "_Model", "_Optimizer", "_step_optimizer"}
-_METHODS = {
-    PEDL_STANDARD: ("build_model", "losses", "optimizer"),
-    PEDL: ("build_model", "optimizer", "train_batch"),
-    DETERMINED_0_12: ("build_model", "optimizer", "train_batch", *_LOADERS),
-    CONTEXT: ("train_batch", *_LOADERS),
-}
-
 
 class TrialClass:
-    """One trial class of the tree, with what it inherits there."""
+    """One trial class of the tree, with what it inherits there: the TrialFacts of its source.
+
+    Attributes:
+        refused_base: the class of Determined it derives from, if that is refused.
+        generation: its generation; None if that cannot be told, or it is a base class of trials.
+        description: the generation, or why there is none.
+    """
 
     def __init__(self, scope: Scope, hierarchy: Hierarchy) -> None:
-        self._hierarchy = hierarchy
-        self._ancestors = hierarchy.ancestors(scope)
-        self._scope = scope
+        self._members = [_members(cls, hierarchy) for cls in hierarchy.ancestors(scope)]
         self._bases = hierarchy.determined_bases(scope)
+        self._unknown_bases = [*hierarchy.unknown_bases(scope)]
+        self.refused_base = next((base for base in self._bases if home(base) is None), None)
+        self.generation: Generation | None = None
+        # A class without either is a base of trials, or has them from elsewhere.
+        is_whole = self.defines("train_batch") or self.defines("losses")
+        if self.refused_base is not None:
+            self.description = f"{self.refused_base}: {REFUSED}"
+        elif not is_whole and self._unknown_bases:
+            self.description = UNKNOWN
+        elif not is_whole and hierarchy.children(scope):
+            self.description = BASE
+        else:
+            self._tell()
 
-    def defines(self, name: str) -> bool:
-        """Whether a method is the user's own."""
-        return any(name in ancestor.functions for ancestor in self._ancestors)
+    def _tell(self) -> None:
+        generation = by_methods(self)
+        # Determined does not make objects of a class with abstract methods.
+        missing = [] if self._unknown_bases else missing_methods(self, generation)
+        is_base = missing and not builds_itself(self, generation)
+        self.generation = None if is_base else generation
+        self.description = BASE if is_base else generation.value
 
     @property
-    def generation(self) -> str:
-        """One of the constants of this module."""
-        if any(home(base) is None for base in self._bases):
-            return REFUSED
-        if not self._is_whole and self._has_unknown_bases:
-            return UNKNOWN
-        if not self._is_whole and self._hierarchy.children(self._scope):
-            return BASE
-        generation = self._by_methods()
-        # Determined does not make objects of a class with abstract methods
-        is_base = self._missing(generation) and not self._builds_itself(generation)
-        return BASE if is_base else generation
-
-    def _by_methods(self) -> str:
-        if self.defines("losses") and not self.defines("train_batch"):
-            return PEDL_STANDARD
-        if not self._is_given_the_model():
-            return CONTEXT
-        return PEDL if self._is_pedl() else DETERMINED_0_12
+    def is_known(self) -> bool:
+        """Whether all that matters of the class is in the tree."""
+        return self.description != UNKNOWN and bool(self._bases)
 
     @property
     def problem(self) -> str:
         """What keeps the class from being trained, but for what is refused anyway."""
-        generation = self.generation
         if not self.is_known:
-            unknown = ", ".join(self._hierarchy.unknown_bases(self._scope))
-            return f"its base {unknown} is not in the tree that was read"
-        mixed = sorted(self._names_used() & _WRAPPING)
-        if generation in (PEDL, DETERMINED_0_12) and mixed and self._is_built():
+            return f"its base {', '.join(self._unknown_bases)} is not in the tree that was read"
+        mixed = [] if self.generation is None else mixed_in(self, self.generation)
+        if mixed:
             return (
                 f"mixes generations: build_model, optimizer and a train_batch that is given the "
                 f"model are those of Determined 0.12, {', '.join(mixed)} of the context API"
             )
         return ""
 
-    @property
-    def is_known(self) -> bool:
-        """Whether all that matters of the class is in the tree."""
-        return self.generation != UNKNOWN and bool(self._bases)
+    # The facts
 
-    @property
-    def refused_base(self) -> str | None:
-        """The class of Determined it derives from, if that is refused."""
-        return next((base for base in self._bases if home(base) is None), None)
+    def defines(self, name: str) -> bool:
+        """Whether a method is user code; a property, None or a number is no method."""
+        found = self._found(name)
+        return not (found is None or isinstance(found, ast.Constant) or _is_property(found))
 
-    @property
-    def _is_whole(self) -> bool:
-        return bool(self._train_batches()) or self.defines("losses")
-
-    @property
-    def _has_unknown_bases(self) -> bool:
-        return bool([*self._hierarchy.unknown_bases(self._scope)])
-
-    def _missing(self, generation: str) -> list[str]:
-        names = _METHODS.get(generation, ())
-        if generation == DETERMINED_0_12 and not any(map(self.defines, _LOADERS)):
-            names = names[:3]
-        if self._has_unknown_bases:
-            return []
-        return [name for name in names if not self.defines(name) and not self._sets(name)]
-
-    def _sets(self, name: str) -> bool:
-        return any(
-            name in ancestor.variables or name in ancestor.attributes
-            for ancestor in self._ancestors
+    def parameters(self, name: str) -> FullArgSpec | None:
+        """The parameters of a method that a file of the tree defines."""
+        node = self._found(name)
+        if not isinstance(node, FunctionNode):
+            return None
+        arguments = node.args
+        return FullArgSpec(
+            args=[argument.arg for argument in (*arguments.posonlyargs, *arguments.args)],
+            varargs=arguments.vararg.arg if arguments.vararg else None,
+            varkw=arguments.kwarg.arg if arguments.kwarg else None,
+            defaults=tuple(arguments.defaults),
+            kwonlyargs=[argument.arg for argument in arguments.kwonlyargs],
+            kwonlydefaults=None,
+            annotations={},
         )
 
-    def _builds_itself(self, generation: str) -> bool:
-        some = self.defines("build_model") or self.defines("optimizer")
-        used = self._names_used() & (_WRAPPING | _TRANSITIONAL)
-        return generation == DETERMINED_0_12 and (not some or bool(used))
+    def names_used(self) -> set[str]:
+        """Every global and attribute that the methods name, as Python compiles them."""
+        found = [node for members in self._members for node in members.values()]
+        return {name for node in found if not _is_property(node) for name in _names_in(node)}
 
-    def _train_batches(self) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
-        found = (a.functions.get("train_batch") for a in self._ancestors)
-        nodes = (scope.node for scope in found if scope is not None)
-        return [n for n in nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    def derives_from_pedl(self) -> bool:
+        """Whether a class of ``pedl`` is among the bases."""
+        return any((home(base) or "").startswith("det_compat.pedl") for base in self._bases)
 
-    def _is_given_the_model(self) -> bool:
-        nodes = self._train_batches()
-        if not nodes:
-            return False
-        arguments = nodes[0].args
-        positional = [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
-        required = positional[: len(positional) - len(arguments.defaults)]
-        if "model" in (*required, *(a.arg for a in arguments.kwonlyargs)):
-            return True
-        takes_anything = arguments.kwarg is not None and "epoch_idx" not in positional
-        return takes_anything and self._is_built() and not self._names_used() & _WRAPPING
-
-    def _is_built(self) -> bool:
-        return self.defines("build_model") and self.defines("optimizer")
-
-    def _is_pedl(self) -> bool:
-        if any(base.startswith("pedl.") for base in self._bases):
-            return True
-        parameter = self._init_parameter()
-        if parameter not in (None, "hparams"):
-            return False
-        return not all(map(self.defines, _LOADERS))
-
-    def _init_parameter(self) -> str | None:
-        for ancestor in self._ancestors:
-            init = ancestor.functions.get("__init__")
-            if init is not None and isinstance(init.node, ast.FunctionDef):
-                names = [argument.arg for argument in parameters(init.node)]
-                return names[1] if len(names) > 1 else None
-        return None
-
-    def _names_used(self) -> set[str]:
-        nodes = (n for a in self._ancestors if a.node for n in ast.walk(a.node))
-        return {
-            n.attr if isinstance(n, ast.Attribute) else n.id
-            for n in nodes
-            if isinstance(n, (ast.Attribute, ast.Name))
-        }
+    def _found(self, name: str) -> ast.AST | None:
+        return next((members[name] for members in self._members if name in members), None)
 
 
-def described(trial: TrialClass) -> str:
-    """The generation, and for what is not supported the class it derives from."""
-    base = trial.refused_base
-    return trial.generation if base is None else f"{base}: {REFUSED}"
+def _members(cls: Scope, hierarchy: Hierarchy) -> dict[str, ast.AST]:
+    """What the names in the body of a class are bound to last: functions and expressions."""
+    found: dict[str, ast.AST | None] = {name: f.node for name, f in cls.functions.items()}
+    for statement in cls.node.body if isinstance(cls.node, ast.ClassDef) else ():
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            found[statement.name] = statement
+        elif isinstance(statement, ast.Assign):
+            for target in statement.targets:
+                found.update(_bound(target, statement.value))
+    return {
+        name: _function(node, cls, hierarchy) or node
+        for name, node in found.items()
+        if node is not None
+    }
+
+
+def _function(node: ast.AST, cls: Scope, hierarchy: Hierarchy) -> ast.AST | None:
+    """The function that an expression names, as in ``train_batch = Other.train_batch``."""
+    if isinstance(node, ast.Name):
+        values = hierarchy.evaluate(node, cls)
+        return next((value.scope.node for value in values if isinstance(value, Function)), None)
+    if isinstance(node, ast.Attribute):
+        for owner in hierarchy.evaluate(node.value, cls):
+            for base in hierarchy.ancestors(owner.scope) if isinstance(owner, Class) else ():
+                if node.attr in base.functions:
+                    return base.functions[node.attr].node
+    return None
+
+
+def _bound(target: ast.expr, value: ast.expr) -> dict[str, ast.AST]:
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        pairs = zip(target.elts, value.elts, strict=False)
+        return {name: node for pair in pairs for name, node in _bound(*pair).items()}
+    return {target.id: value} if isinstance(target, ast.Name) else {}
+
+
+def _is_property(node: ast.AST) -> bool:
+    return bool(decorators(node) & {"property", "cached_property", "setter"})
+
+
+def _names_in(node: ast.AST) -> Iterator[str]:
+    """The globals and attributes that a function names, by compiling it; nothing runs."""
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return
+    try:
+        with warnings.catch_warnings():
+            # Python warns of the user's comparisons, which is not our business.
+            warnings.simplefilter("ignore")
+            module = compile(ast.Module([node], []), node.name, "exec")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        # A function may need the one around it, by `nonlocal` for example.
+        return
+    for code in module.co_consts:
+        if isinstance(code, CodeType) and code.co_name == node.name:
+            yield from names_in(code)

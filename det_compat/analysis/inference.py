@@ -13,9 +13,9 @@ from typing import TypeAlias
 from det_compat.analysis import containers
 from det_compat.analysis.classes import Hierarchy
 from det_compat.analysis.evaluation import Evaluator
-from det_compat.analysis.expressions import called, literal
+from det_compat.analysis.expressions import called, decorators, last_name, literal
 from det_compat.analysis.project import Project
-from det_compat.analysis.scopes import Assignment, Call, Code, Import, Scope, Use
+from det_compat.analysis.scopes import Assignment, Call, Code, FunctionNode, Import, Scope, Use
 from det_compat.analysis.values import (
     NOTHING,
     Class,
@@ -29,16 +29,16 @@ from det_compat.analysis.values import (
     Value,
     Values,
 )
-from det_compat.catalog.methods import TELLTALE
+from det_compat.catalog.members import TELLTALE
 
 _Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 _CONTEXT = "det_compat.pytorch.PyTorchTrialContext"
 _GUESS = Object(_CONTEXT, guessed=True)
-# what can be given a value
-_PLACES = (ast.Name, ast.Attribute)
+# Expressions of these kinds can be given a value.
+_TARGETS = (ast.Name, ast.Attribute)
 _CALLING = {"filter", "map", "partial", "partialmethod", "submit"}
-# Values go a step further in each; code that hands a context on more often is not written.
+# Values go one step further in each round; nobody hands a context on more often than this.
 _MAX_ROUNDS = 20
 
 
@@ -157,7 +157,7 @@ class Inference:
             for value in values:
                 if isinstance(value, Sequence):
                     self._unpack(target.elts, value, scope)
-        elif isinstance(target, ast.Subscript) and isinstance(target.value, _PLACES):
+        elif isinstance(target, ast.Subscript) and isinstance(target.value, _TARGETS):
             self._bind(target.value, containers.mapping([literal(target.slice)], [values]), scope)
 
     def _unpack(self, targets: list[ast.expr], value: Sequence, scope: Scope) -> None:
@@ -188,9 +188,8 @@ class Inference:
         if owner is None or owner.kind != "class":
             return
         names = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
-        decorators = {getattr(d, "id", None) for d in node.decorator_list}
-        if names and "staticmethod" not in decorators:
-            own = Class(owner) if "classmethod" in decorators else Instance(owner)
+        if names and "staticmethod" not in decorators(node):
+            own = Class(owner) if "classmethod" in decorators(node) else Instance(owner)
             self._add(scope.variables, names[0], [own])
         if node.name == "__init__":
             self._bind_context(scope, owner, node)
@@ -210,20 +209,20 @@ class Inference:
 
     def _call(self, call: Call) -> None:
         node, scope = call.node, call.scope
-        for callee in self.evaluate(node.func, scope):
-            if isinstance(callee, Class):
-                self._call_class(callee.scope, node, scope)
-            elif isinstance(callee, Function):
-                self._pass(callee, node.args, node.keywords, scope)
+        self._pass_to(self.evaluate(node.func, scope), node.args, node.keywords, scope)
         name = called(node)
         if name == "setattr" and len(node.args) == 3:
             self._set_attribute(node.args, scope)
         elif name in containers.ADDING and isinstance(node.func, ast.Attribute) and node.args:
             added = containers.sequence([self.evaluate(node.args[-1], scope)])
-            if isinstance(node.func.value, _PLACES):
+            if isinstance(node.func.value, _TARGETS):
                 self._bind(node.func.value, added, scope)
         elif name in _CALLING and node.args:
-            self._call_later(name, node, scope)
+            # `partial(function, ...)` and its like call what they are given.
+            args = node.args[1:]
+            if name in ("map", "filter"):
+                args = [ast.Subscript(arg, ast.Constant(None), ast.Load()) for arg in args]
+            self._pass_to(self.evaluate(node.args[0], scope), args, node.keywords, scope)
 
     def _set_attribute(self, args: list[ast.expr], scope: Scope) -> None:
         owner, name, value = args
@@ -232,29 +231,22 @@ class Inference:
             target = ast.Attribute(owner, written, ast.Store())
             self._bind(target, self.evaluate(value, scope), scope)
 
-    def _call_later(self, name: str, node: ast.Call, scope: Scope) -> None:
-        """``partial(function, ...)`` and its like, which call what they are given."""
-        args = node.args[1:]
-        if name in ("map", "filter"):
-            args = [ast.Subscript(arg, ast.Constant(None), ast.Load()) for arg in args]
-        for callee in self.evaluate(node.args[0], scope):
-            if isinstance(callee, Class):
-                self._pass_to_class(callee.scope, args, node.keywords, scope)
-            elif isinstance(callee, Function):
-                self._pass(callee, args, node.keywords, scope)
-
-    def _call_class(self, cls: Scope, node: ast.Call, scope: Scope) -> None:
-        self._pass_to_class(cls, node.args, node.keywords, scope)
-
-    def _pass_to_class(
-        self, cls: Scope, args: list[ast.expr], keywords: list[ast.keyword], scope: Scope
+    def _pass_to(
+        self, callees: Values, args: list[ast.expr], keywords: list[ast.keyword], scope: Scope
     ) -> None:
-        for ancestor in self.hierarchy.ancestors(cls):
-            if "__init__" in ancestor.functions:
-                init = Function(ancestor.functions["__init__"], bound=True)
-                self._pass(init, args, keywords, scope)
-                return
-        self._set_fields(cls, args, keywords, scope)
+        """Give arguments to the functions and classes that are called with them."""
+        for callee in callees:
+            function = callee
+            if isinstance(callee, Class):
+                ancestors = self.hierarchy.ancestors(callee.scope)
+                inits = (cls.functions.get("__init__") for cls in ancestors)
+                init = next((init for init in inits if init is not None), None)
+                if init is None:
+                    self._set_fields(callee.scope, args, keywords, scope)
+                    continue
+                function = Function(init, bound=True)
+            if isinstance(function, Function):
+                self._pass(function, args, keywords, scope)
 
     def _set_fields(
         self, cls: Scope, args: list[ast.expr], keywords: list[ast.keyword], scope: Scope
@@ -272,14 +264,10 @@ class Inference:
             self._add(cls.attributes, name, self.evaluate(value, scope))
 
     def _pass(
-        self,
-        callee: Function,
-        args: list[ast.expr],
-        keywords: list[ast.keyword],
-        scope: Scope,
+        self, callee: Function, args: list[ast.expr], keywords: list[ast.keyword], scope: Scope
     ) -> None:
         node = callee.scope.node
-        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        if not isinstance(node, FunctionNode):
             return
         names = [a.arg for a in (*node.args.posonlyargs, *node.args.args)][int(callee.bound) :]
         variables = callee.scope.variables
@@ -330,7 +318,7 @@ class Inference:
         return self._changed
 
     def _take_for_context(self, use: Use, node: ast.expr) -> None:
-        name = str(getattr(node, "id", None) or getattr(node, "attr", ""))
+        name = last_name(node)
         is_called_so = "context" in name or "ctx" in name
         if not (self._imports_determined or is_called_so) or self.evaluate(node, use.scope):
             return

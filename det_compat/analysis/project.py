@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 from det_compat.analysis.scopes import Import, Scope
-from det_compat.catalog.support import ALIASED, is_determined
+from det_compat.catalog.names import ALIASED
+from det_compat.catalog.support import is_determined
 
 
 class Project:

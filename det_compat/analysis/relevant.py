@@ -5,32 +5,28 @@ from __future__ import annotations
 import re
 
 from det_compat.analysis.source import Source
-from det_compat.catalog.members import MEMBERS
-from det_compat.catalog.methods import TELLTALE
+from det_compat.catalog.members import MEMBERS, TELLTALE
 from det_compat.catalog.names import EXPORTS
 
-# Words that no reference does without: a package, a name that may come through a star import, a
-# member, or the usual name of a context.
+# Words that say nothing of where they come from.
 _EVERYDAY = {"value", "step", "rank", "size", "close", "reset", "state_dict", "load_state_dict"}
+_CLASSES = ("PyTorchTrial", "PyTorchCallback", "PyTorchTrialContext")
 
 
-def _words() -> re.Pattern[str]:
+def _words() -> set[str]:
+    """One of these is in every reference: a package, a way to import, a member, a context's name.
+
+    What a star import may bring is among them, too.
+    """
     words = {"determined", "pedl", "model_hub", "det_compat", "ctx", "context", *TELLTALE}
+    words.update(("import_module", "__import__", "exec", "eval", r"import \*"))
     words.update(name for names in EXPORTS.values() for name in names)
-    words.update(n for t in ("PyTorchTrial", "PyTorchCallback") for n in _members(t))
-    words.update(
-        _members("PyTorchTrialContext"),
-        ("import_module", "__import__", "exec", "eval", r"import \*"),
-    )
-    return re.compile("|".join(sorted(words - _EVERYDAY)))
+    members = (name for cls in _CLASSES for name in MEMBERS[f"det_compat.pytorch.{cls}"])
+    words.update(name for name in members if len(name) > 8)
+    return words - _EVERYDAY
 
 
-def _members(cls: str) -> set[str]:
-    names = MEMBERS[f"det_compat.pytorch.{cls}"]
-    return {name for name in names if len(name) > 8}
-
-
-_WORDS = _words()
+_WORDS = re.compile("|".join(sorted(_words())))
 
 
 def is_relevant(source: Source) -> bool:

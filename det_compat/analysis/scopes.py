@@ -20,7 +20,7 @@ class Scope:
     """A module, class or function, and the values of its variables.
 
     ``attributes`` are those that are set on instances of a class. ``stars`` are the modules whose
-    names are all imported. ``aliases`` are names that an import takes from a file of the tree.
+    names are all imported, ``globals`` what a function declares ``global``.
     """
 
     kind: str

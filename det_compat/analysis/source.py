@@ -1,19 +1,46 @@
-"""A Python file or notebook, parsed."""
+"""A Python file or Jupyter notebook, parsed."""
 
 from __future__ import annotations
 
 import ast
+import json
 import re
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from det_compat.analysis.notebook import code_cells
-from det_compat.check.findings import Place, Unreadable, printable
-
-#: Code that people write is smaller.
+#: Larger files are not read: code that people write is smaller.
 MAX_BYTES = 5_000_000
 _ZIP = b"PK\x03\x04"
+_MAGIC = re.compile(r"^(\s*)(?:[%!?].*|(?:[\w.]+\s*=\s*)?[%!].*|[\w.]+\?{1,2})$")
+_COMMAND = re.compile(r"^\s*(?:[\w.]+\s*=\s*)?(?:!|%(?:sh|system|sx)\s)(.*)$")
+_SHELL_MAGICS = ("%%bash", "%%sh", "%%system", "%%!", "%%script")
+_CODE_MAGICS = ("%%capture", "%%time", "%%timeit", "%%prun", "%%snippet")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """A line and column, both from 1; in a notebook those of the code cell number ``cell``."""
+
+    file: str
+    cell: int = 0
+    line: int = 1
+    column: int = 1
+
+
+def printable(path: Path) -> str:
+    """A path for people and for JSON; one that is no UTF-8 can be printed all the same."""
+    return path.as_posix().encode(errors="surrogateescape").decode(errors="replace")
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """What could not be read: a file, a cell, or code that decides at run time what it means."""
+
+    position: Position
+    reason: str
 
 
 @dataclass(slots=True)
@@ -33,16 +60,16 @@ class Source:
     unreadable: list[Unreadable] = field(default_factory=list)
     shell: list[tuple[int, str]] = field(default_factory=list)
 
-    def place(self, line: int, column: int) -> Place:
-        """A place, given a syntax tree's line and its column in UTF-8 bytes, from 0."""
+    def position(self, line: int, column: int) -> Position:
+        """A position, given a syntax tree's line and its column in UTF-8 bytes, from 0."""
         text = self.lines[line - 1] if line <= len(self.lines) else ""
         characters = len(text.encode()[:column].decode(errors="ignore"))
         cell, before = next((c for c in reversed(self.cells) if c[1] < line), (0, 0))
-        return Place(printable(self.path), cell, line - before, characters + 1)
+        return Position(printable(self.path), cell, line - before, characters + 1)
 
     @property
     def postpones_annotations(self) -> bool:
-        """Whether annotations are not evaluated."""
+        """Whether the file asks Python not to evaluate annotations."""
         return any(line.startswith("from __future__ import annotations") for line in self.lines)
 
 
@@ -63,7 +90,7 @@ def read(path: Path, root: Path) -> Source:
 
 
 def read_text(path: Path) -> Source:
-    """Read a file that is a shell's, or the like."""
+    """Read a shell script, a Dockerfile or another file of commands."""
     source = Source(path, path.parent)
     data = _read_bytes(source)
     if data is not None:
@@ -104,7 +131,7 @@ def _read_notebook(source: Source, data: bytes) -> None:
 def _parse(source: Source, data: bytes, cell: int) -> None:
     try:
         with warnings.catch_warnings():
-            # about the user's escapes and comparisons
+            # Python warns of escapes and comparisons in the user's code, which is not our business.
             warnings.simplefilter("ignore")
             tree = ast.parse(data, filename=str(source.path))
     except SyntaxError as error:
@@ -121,7 +148,7 @@ def _parse(source: Source, data: bytes, cell: int) -> None:
 
 
 def _lines(text: str) -> list[str]:
-    # not splitlines(), which knows ends of lines that Python does not
+    # splitlines() would also split at characters that end no line of Python.
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
@@ -135,5 +162,73 @@ def _decoded(data: bytes) -> str:
 def _add_problem(
     source: Source, reason: str, cell: int = 0, line: int = 1, column: int = 1
 ) -> None:
-    place = Place(printable(source.path), cell, max(line, 1), max(column, 1))
-    source.unreadable.append(Unreadable(place, reason))
+    position = Position(printable(source.path), cell, max(line, 1), max(column, 1))
+    source.unreadable.append(Unreadable(position, reason))
+
+
+class Cell(NamedTuple):
+    """A code cell: its number among all cells, from 1, its Python and its shell commands.
+
+    Both have all lines of the cell; those that are in the other language are without effect.
+    """
+
+    number: int
+    python: str
+    shell: str
+
+
+def code_cells(text: str) -> Iterator[Cell]:
+    """The code cells of a notebook, IPython's own syntax left out.
+
+    A cell that ``%%writefile`` saves as a Python file is code too; cells in other languages than
+    Python and a shell's are not.
+
+    Raises:
+        ValueError: ``text`` is no notebook.
+    """
+    for number, cell in enumerate(_cells(text), start=1):
+        if isinstance(cell, dict) and cell.get("cell_type") == "code":
+            source = _source(cell)
+            yield Cell(number, _python(source), _shell(source))
+
+
+def _cells(text: str) -> list[Any]:
+    try:
+        notebook = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"no notebook: {error}") from error
+    if isinstance(notebook, dict) and isinstance(notebook.get("worksheets"), list):
+        sheets = notebook["worksheets"]
+        return [
+            cell for sheet in sheets if isinstance(sheet, dict) for cell in sheet.get("cells", [])
+        ]
+    if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
+        raise ValueError("no notebook: it has no list of cells")
+    return list(notebook["cells"])
+
+
+def _source(cell: dict[str, Any]) -> str:
+    source = cell.get("source", cell.get("input", ""))
+    return "".join(map(str, source)) if isinstance(source, list) else str(source)
+
+
+def _python(source: str) -> str:
+    lines = source.splitlines()
+    first = next((index for index, line in enumerate(lines) if line.strip()), 0)
+    if lines and lines[first].startswith("%%"):
+        if not _holds_python(lines[first]):
+            return ""
+        lines[first] = ""
+    return "\n".join(_MAGIC.sub(r"\1pass", line) for line in lines)
+
+
+def _shell(source: str) -> str:
+    lines = source.splitlines()
+    if source.lstrip().startswith(_SHELL_MAGICS):
+        return source
+    return "\n".join(match[1] if (match := _COMMAND.match(line)) else "" for line in lines)
+
+
+def _holds_python(magic: str) -> bool:
+    name, _, argument = magic.partition(" ")
+    return name in _CODE_MAGICS or (name == "%%writefile" and argument.strip().endswith(".py"))

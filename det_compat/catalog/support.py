@@ -1,30 +1,12 @@
-"""What becomes of a name of Determined: the table, looked up."""
+"""Looks up in the tables of the catalog what becomes of a name of Determined."""
 
 from __future__ import annotations
 
-from det_compat import alias
-from det_compat.catalog.members import MEMBERS, OTHERS
-from det_compat.catalog.methods import ARGUMENTS
-from det_compat.catalog.names import ADVICE, EXPORTS, SAME, refused
-from det_compat.check.findings import Status, Support
+from collections.abc import Collection
 
-_CLUSTER = refused(
-    "it talks to a Determined cluster, and there is none",
-    "determinedcommon-determinedcli-determineddeploy",
-)
-_MODEL_HUB = refused(
-    "model_hub is a package of its own that does not load any more: write out what the trial "
-    "inherits from it",
-    "model_hub",
-)
-#: Packages beside Determined that are not aliased.
-_BESIDE = {"determined_cli": _CLUSTER, "determined_deploy": _CLUSTER, "model_hub": _MODEL_HUB}
-
-ALIASED = ("determined", "determined_common", "pedl")
-PACKAGES = (*ALIASED, *_BESIDE)
-
-_MODULES = alias.modules()
-_SINGLE = alias.single_names()
+from det_compat.catalog.members import ARGUMENTS, MEMBERS, OTHERS
+from det_compat.catalog.names import EXPORTS, MODULES, PACKAGES, SINGLE_NAMES, refusal
+from det_compat.catalog.status import SAME, Status, Support, refused
 
 
 def is_determined(name: str) -> bool:
@@ -41,42 +23,34 @@ def home(name: str) -> str | None:
         return name
     module, rest = _split(name)
     if not rest:
-        return _MODULES.get(module) or (module if module in _MODULES else None)
-    single = _SINGLE.get(f"{module}.{rest[0]}")
-    target = _MODULES.get(module)
-    if single is not None:
-        start = single.replace(":", ".")
-    elif target is not None and rest[0] in EXPORTS.get(target, {}):
-        start = f"{target}.{rest[0]}"
-    else:
-        return None
-    return ".".join([start, *rest[1:]])
+        return MODULES.get(module) or (module if module in MODULES else None)
+    start = SINGLE_NAMES.get(f"{module}.{rest[0]}")
+    if start is None and rest[0] in exports(module):
+        start = f"{MODULES[module]}.{rest[0]}"
+    return None if start is None else ".".join([start, *rest[1:]])
 
 
 def _split(name: str) -> tuple[str, list[str]]:
     """The longest module that a name begins with, and the rest."""
     parts = name.split(".")
     length = 0
-    while length < len(parts) and ".".join(parts[: length + 1]) in _MODULES:
+    while length < len(parts) and ".".join(parts[: length + 1]) in MODULES:
         length += 1
     return ".".join(parts[:length]), parts[length:]
 
 
-def exports(module: str) -> list[str]:
+def exports(module: str) -> Collection[str]:
     """The names that ``from MODULE import *`` brings, given a module of Determined's."""
-    return [*EXPORTS.get(_MODULES.get(module) or "", {})]
+    return EXPORTS.get(MODULES.get(module) or "", {}).keys()
 
 
 def of_name(name: str) -> Support:
     """The support of a dotted name such as ``determined.pytorch.LRScheduler.StepMode``."""
-    root = name.partition(".")[0]
-    if root == "det_compat":
+    if name.partition(".")[0] == "det_compat":
         return SAME
-    if root in _BESIDE:
-        return _BESIDE[root]
     where = home(name)
     if where is None:
-        return _refusal(name)
+        return refusal(name)
     module, _, attribute = where.rpartition(".")
     if attribute in EXPORTS.get(module, {}):
         return EXPORTS[module][attribute]
@@ -96,20 +70,10 @@ def _is_export(name: str) -> bool:
     return attribute in EXPORTS.get(module, {})
 
 
-def _refusal(name: str) -> Support:
-    known = name
-    while known and known not in ADVICE:
-        known = known.rpartition(".")[0]
-    if known:
-        return ADVICE[known]
-    instead, link = alias.advice(name)
-    return Support(Status.REFUSED, instead.rstrip("."), link)
-
-
 def of_member(owner: str, name: str) -> Support:
     """The support of an attribute of an instance of ``owner``, a class's name in det_compat."""
     if is_determined(owner):
-        return _refusal(owner)
+        return refusal(owner)
     table = MEMBERS.get(owner, {})
     if name in table:
         return table[name]
@@ -117,7 +81,7 @@ def of_member(owner: str, name: str) -> Support:
         return OTHERS[owner]
     outer, dot, _ = name.rpartition(".")
     if dot and outer in table:
-        # of an enum's member, for example: `StepMode.STEP_EVERY_EPOCH.value`
+        # The name may go on after a member, as in `StepMode.STEP_EVERY_EPOCH.value`.
         return table[outer]
     if name.startswith("__") or owner not in MEMBERS:
         return SAME

@@ -5,30 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from det_compat.analysis import generations
 from det_compat.analysis.collect import collect
-from det_compat.analysis.generations import TrialClass
+from det_compat.analysis.generations import SCRIPT, TrialClass
 from det_compat.analysis.inference import Inference
 from det_compat.analysis.relevant import is_relevant
 from det_compat.analysis.scopes import Scope
-from det_compat.analysis.source import Source, read, read_text
+from det_compat.analysis.source import Position, Source, Unreadable, printable, read, read_text
+from det_compat.analysis.tree import is_script, list_files
 from det_compat.analysis.values import Name
+from det_compat.catalog.status import Status, Support
 from det_compat.catalog.support import home
-from det_compat.check import configs
-from det_compat.check.findings import (
-    Finding,
-    Place,
-    Report,
-    Status,
-    Support,
-    Trial,
-    Unreadable,
-    printable,
-    start_of,
-)
-from det_compat.check.references import References, place_of
-from det_compat.check.scripts import is_script, references
-from det_compat.check.tree import list_files
+from det_compat.check import configs, scripts
+from det_compat.check.references import References, position_of
+from det_compat.check.report import Finding, Report, Trial
 
 
 def check(paths: Sequence[str]) -> Report:
@@ -40,7 +29,7 @@ def check(paths: Sequence[str]) -> Report:
     listing = list_files(paths, follow_links=True)
     report.skipped.update(listing.skipped)
     report.unreadable.extend(
-        Unreadable(start_of(path), reason) for path, reason in listing.problems
+        Unreadable(Position(printable(path)), reason) for path, reason in listing.problems
     )
     code_files = []
     for path, root in listing.files:
@@ -51,7 +40,8 @@ def check(paths: Sequence[str]) -> Report:
         else:
             code_files.append((path, root))
     _check_code(code_files, report)
-    report.findings.sort(key=lambda found: (found.place, found.name))
+    report.findings.sort(key=lambda found: (found.position, found.name))
+    report.trials.sort(key=lambda trial: trial.position)
     return report
 
 
@@ -71,9 +61,8 @@ def _check_code(files: list[tuple[Path, Path]], report: Report) -> None:
             values = inference.evaluate(call.node.func, call.scope)
             names = [value.path for value in values if isinstance(value, Name)]
             if any(home(name) == "det_compat.pytorch.init" for name in names):
-                place = place_of(call.scope, call.node)
-                report.trials.append(Trial(place, code.module.name, generations.SCRIPT))
-    report.trials.sort(key=lambda trial: trial.place)
+                position = position_of(call.scope, call.node)
+                report.trials.append(Trial(position, code.module.name, SCRIPT))
 
 
 def _check_script(path: Path, report: Report) -> bool:
@@ -85,26 +74,26 @@ def _check_script(path: Path, report: Report) -> bool:
 
 def _add_commands(source: Source, report: Report) -> bool:
     found = [
-        Finding(_place_in(text, offset, cell, source), name, support)
+        Finding(_position_in(text, offset, cell, source), name, support)
         for cell, text in source.shell
-        for offset, name, support in references(text)
+        for offset, name, support in scripts.references(text)
     ]
     report.findings.extend(found)
     return bool(found)
 
 
-def _place_in(text: str, offset: int, cell: int, source: Source) -> Place:
+def _position_in(text: str, offset: int, cell: int, source: Source) -> Position:
     before = text[:offset]
     line = before.count("\n") + 1
-    return Place(printable(source.path), cell, line, offset - before.rfind("\n"))
+    return Position(printable(source.path), cell, line, offset - before.rfind("\n"))
 
 
 def _add_trial(scope: Scope, inference: Inference, report: Report) -> None:
     trial = TrialClass(scope, inference.hierarchy)
-    place = place_of(scope, scope.node)
-    report.trials.append(Trial(place, scope.name, generations.described(trial)))
+    position = position_of(scope, scope.node)
+    report.trials.append(Trial(position, scope.name, trial.description))
     problem = trial.problem
     if problem and trial.refused_base is None:
         status = Status.REFUSED if trial.is_known else Status.UNKNOWN
         support = Support(status, problem, "MIGRATION.md#older-generations")
-        report.findings.append(Finding(place, scope.name, support))
+        report.findings.append(Finding(position, scope.name, support))

@@ -5,18 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from det_compat.check.findings import (
-    Finding,
-    Place,
-    Report,
-    Status,
-    Support,
-    Unreadable,
-    printable,
-    start_of,
-)
+from det_compat.analysis.source import Position, Unreadable, printable
+from det_compat.catalog.status import Status, Support
+from det_compat.check.report import Finding, Report
 
-# What an experiment config has at its top level, and little else does.
+# An experiment config has these keys at its top level, and hardly any other YAML has two of them.
 _KEYS = re.compile(
     r"^(?:entrypoints?|searcher|hyperparameters|records_per_epoch|min_validation_period"
     r"|min_checkpoint_period|scheduling_unit|batches_per_step|checkpoint_storage"
@@ -41,7 +34,7 @@ def check(path: Path, report: Report) -> bool:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        report.unreadable.append(Unreadable(start_of(path), str(error)))
+        report.unreadable.append(Unreadable(Position(printable(path)), str(error)))
         return True
     if not looks_like_config(text):
         return False
@@ -50,33 +43,24 @@ def check(path: Path, report: Report) -> bool:
 
 
 def _explain(path: Path, report: Report) -> None:
-    # yaml takes its time to import, and most trees of code have no config
+    # Importing yaml takes long, and most trees of code have no config.
     from det_compat.config.errors import ConfigError
     from det_compat.config.keys.explain import explain
     from det_compat.config.keys.table import Fate
     from det_compat.config.loading import load
 
     statuses = {Fate.REFUSED: Status.REFUSED, Fate.IGNORED: Status.DIFFERENT}
+
+    def add(key: str, line: int | None, column: int | None, support: Support) -> None:
+        position = Position(printable(path), 0, line or 1, column or 1)
+        report.findings.append(Finding(position, f"config: {key}".rstrip(": "), support))
+
     try:
         rows = explain(load(path))
     except ConfigError as error:
         for problem in error.problems:
             note = f"found {problem.found}, expected {problem.expected}"
-            _add(path, report, (problem.line, problem.column), problem.key, Status.REFUSED, note)
+            add(problem.key, problem.line, problem.column, Support(Status.REFUSED, note))
         return
     for row in rows:
-        status = statuses.get(row.fate, Status.SAME)
-        _add(path, report, (row.line, 1), row.key, status, row.becomes)
-
-
-def _add(
-    path: Path,
-    report: Report,
-    where: tuple[int | None, int | None],
-    key: str,
-    status: Status,
-    note: str,
-) -> None:
-    line, column = where
-    place = Place(printable(path), 0, line or 1, column or 1)
-    report.findings.append(Finding(place, f"config: {key}".rstrip(": "), Support(status, note)))
+        add(row.key, row.line, 1, Support(statuses.get(row.fate, Status.SAME), row.becomes))

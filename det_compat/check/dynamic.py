@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from det_compat.analysis.expressions import called, imported, literal
 from det_compat.analysis.inference import Inference
 from det_compat.analysis.scopes import Call, Scope
+from det_compat.analysis.source import Unreadable
 from det_compat.analysis.values import Name, Object
-from det_compat.catalog.support import PACKAGES, is_determined
-from det_compat.check.findings import Unreadable
+from det_compat.catalog.names import PACKAGES
+from det_compat.catalog.support import is_determined
 
 _IMPORTS = {"import_module", "__import__"}
 _PATCHES = {"patch", "setattr", "delattr"}
@@ -27,8 +28,10 @@ class Dynamic:
 
     def __init__(self, inference: Inference) -> None:
         self._inference = inference
-        self.places: list[Unreadable] = []
-        self._probed: set[tuple[Scope, str]] = set()
+        self.found: list[Unreadable] = []
+        #: Attributes that a function asks for with ``hasattr``, with its scope.
+        self.probed: set[tuple[Scope, str]] = set()
+        #: Attributes that ``setattr`` sets, with the class of the object.
         self.set_by_code: set[tuple[str, str]] = set()
         for code in inference.codes:
             for call in code.calls:
@@ -42,11 +45,7 @@ class Dynamic:
             if name == "setattr":
                 self.set_by_code.add((owner.owner, attribute))
             elif name == "hasattr":
-                self._probed.add((call.scope, attribute))
-
-    def is_probed(self, scope: Scope, attribute: str) -> bool:
-        """Whether a function asks with ``hasattr`` whether an attribute is there."""
-        return (scope, attribute) in self._probed
+                self.probed.add((call.scope, attribute))
 
     def is_probe(self, call: Call) -> bool:
         """Whether a call asks for an attribute and does without it."""
@@ -57,16 +56,22 @@ class Dynamic:
         """Note a call whose meaning is decided at run time."""
         reason = self._reason(call)
         if reason:
-            place = call.scope.source.place(call.node.lineno, call.node.col_offset)
-            self.places.append(Unreadable(place, reason))
+            position = call.scope.source.position(call.node.lineno, call.node.col_offset)
+            self.found.append(Unreadable(position, reason))
 
     def _reason(self, call: Call) -> str:
         name, args = called(call.node), call.node.args
         if name in _IMPORTS and args and _may_be_determined(args[0]):
             return f"{name}() of a name that is made at run time"
-        if name in _EXECUTES and args and self._is_builtin(call) and not literal(args[0]):
+        if (
+            name in _EXECUTES
+            and args
+            and isinstance(call.node.func, ast.Name)
+            and not literal(args[0])
+        ):
             # of code that begins otherwise, nothing is to be feared
-            return f"{name}() of code that is made at run time" if _is_open(args[0]) else ""
+            is_open = _agree(_beginning(args[0]) or "", "determined")
+            return f"{name}() of code that is made at run time" if is_open else ""
         if name in _ATTRIBUTES and len(args) > 1 and literal(args[1]) is None:
             if self._is_determined(args[0], call.scope):
                 return f"{name}() of an attribute that is named at run time"
@@ -77,9 +82,6 @@ class Dynamic:
     def _is_determined(self, node: ast.expr, scope: Scope) -> bool:
         owners = self._inference.evaluate(node, scope)
         return any(isinstance(owner, (Object, Name)) for owner in owners)
-
-    def _is_builtin(self, call: Call) -> bool:
-        return isinstance(call.node.func, ast.Name)
 
     def literal_names(self, call: Call) -> Iterator[tuple[ast.expr, str]]:
         """Names of Determined that a call imports or patches by a string."""
@@ -121,10 +123,6 @@ def _may_be_determined(node: ast.expr) -> bool:
 
 def _agree(one: str, other: str) -> bool:
     return one.startswith(other) or other.startswith(one)
-
-
-def _is_open(node: ast.expr) -> bool:
-    return True if _beginning(node) is None else _agree(_beginning(node) or "", "determined")
 
 
 def _beginning(node: ast.expr) -> str | None:

@@ -5,22 +5,20 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from det_compat.analysis.generations import CONTEXT, TrialClass
+from det_compat.analysis.generations import TrialClass
 from det_compat.analysis.inference import Inference
 from det_compat.analysis.scopes import Call, Code, Guard, Import, Scope, Use
+from det_compat.analysis.source import Position
 from det_compat.analysis.values import Instance, Member, Name, Object, Parent, Value
-from det_compat.catalog.members import OLD_ONLY
-from det_compat.catalog.support import (
-    has_member,
-    home,
-    of_argument,
-    of_member,
-    of_name,
-)
-from det_compat.check.attributes import Attributes, is_inherited
+from det_compat.catalog.generations import Generation
+from det_compat.catalog.members import NOWHERE, OLD_ONLY, SUBCLASSED
+from det_compat.catalog.status import Status, Support
+from det_compat.catalog.support import has_member, home, of_argument, of_member, of_name
 from det_compat.check.dynamic import Dynamic
-from det_compat.check.findings import Finding, Place, Report, Status, Support
+from det_compat.check.report import Finding, Report
 
+_BAD = (Status.REFUSED, Status.UNKNOWN)
+_OWN = Support(Status.SAME, "set by this code")
 _NEVER = Support(Status.SAME, "for type checkers only: it is never evaluated")
 
 
@@ -32,7 +30,14 @@ class References:
         self._report = report
         self._found: set[Finding] = set()
         self._dynamic = Dynamic(inference)
-        self._attributes = Attributes(inference, self._dynamic)
+        self._set_by_code = {
+            (owner.owner, use.node.attr)
+            for code in inference.codes
+            for use in code.uses
+            if isinstance(use.node, ast.Attribute) and isinstance(use.node.ctx, ast.Store)
+            for owner in inference.evaluate(use.node.value, use.scope)
+            if isinstance(owner, Object)
+        } | self._dynamic.set_by_code
 
     def add_all(self) -> None:
         """Find them, in the order of files and lines."""
@@ -45,12 +50,12 @@ class References:
                 self._call(call)
             for scope in code.classes:
                 self._overrides(scope, code)
-        self._report.findings.extend(sorted(self._found, key=lambda f: (f.place, f.name)))
-        self._report.dynamic.extend(self._dynamic.places)
+        self._report.findings.extend(sorted(self._found, key=lambda f: (f.position, f.name)))
+        self._report.dynamic.extend(self._dynamic.found)
 
     def _add(self, scope: Scope, node: ast.AST, name: str, support: Support, guard: Guard) -> None:
         support = _under(guard, support, scope.source.postpones_annotations)
-        self._found.add(Finding(place_of(scope, node), name, support))
+        self._found.add(Finding(position_of(scope, node), name, support))
 
     def _import(self, found: Import) -> None:
         if not self._inference.project.is_determined(found):
@@ -81,20 +86,40 @@ class References:
                 self._inherited(use, node, owner.scope)
 
     def _add_member(
-        self,
-        owner: Object,
-        name: str,
-        where: Use | Call,
-        node: ast.expr,
-        probe: bool = False,
+        self, owner: Object, name: str, where: Use | Call, node: ast.expr, probe: bool = False
     ) -> None:
-        support = self._attributes.support(owner, name, where.scope, probe)
-        if support is not None:
-            self._add(where.scope, node, f"{_short(owner.owner)}.{name}", support, where.guard)
+        """Add an attribute of an object; ``probe`` says that the code can do without it."""
+        if owner.owner in SUBCLASSED and not _is_inherited(owner.owner, name):
+            # The attribute is the user's own.
+            return
+        support = of_member(owner.owner, name)
+        if support == OLD_ONLY and self._is_in_context_api(where.scope.enclosing("class")):
+            note = "the context API does not have it: keep what wrap_...() returns"
+            support = Support(Status.REFUSED, note, OLD_ONLY.link)
+        if support.status in _BAD:
+            support = self._in_spite_of(support, owner, name, where.scope, probe)
+        self._add(where.scope, node, f"{_short(owner.owner)}.{name}", support, where.guard)
+
+    def _in_spite_of(
+        self, support: Support, found: Object, name: str, scope: Scope, probe: bool
+    ) -> Support:
+        """What the code around a refused or unknown attribute makes of it."""
+        if (found.owner, name) in self._set_by_code:
+            return _OWN
+        if not probe and (scope, name) in self._dynamic.probed:
+            return Support(Status.DIFFERENT, "used only where it is there", support.link)
+        is_sure = support.status is Status.UNKNOWN and not found.guessed
+        return _probed(NOWHERE if is_sure and not probe else support, probe)
+
+    def _is_in_context_api(self, cls: Scope | None) -> bool:
+        hierarchy = self._inference.hierarchy
+        if cls is None or not hierarchy.is_trial(cls):
+            return False
+        return TrialClass(cls, hierarchy).generation is Generation.CONTEXT
 
     def _inherited(self, use: Use, node: ast.Attribute, scope: Scope) -> None:
         for base in self._inference.hierarchy.owners(scope):
-            if is_inherited(base, node.attr):
+            if _is_inherited(base, node.attr):
                 name = f"{_short(base)}.{node.attr}"
                 self._add(use.scope, node, name, of_member(base, node.attr), use.guard)
 
@@ -136,16 +161,22 @@ class References:
         if node is None or not has_member(owner, name):
             return
         support = of_member(owner, name)
-        if support is OLD_ONLY:
-            trial = TrialClass(scope, self._inference.hierarchy)
-            if trial.generation == CONTEXT:
-                # a helper of the trial's own
-                return
+        if support == OLD_ONLY and self._is_in_context_api(scope):
+            # The method is a helper of the trial's own.
+            return
         self._add(scope, node, f"{_short(owner)}.{name}", support, Guard())
 
 
+def _is_inherited(owner: str, name: str) -> bool:
+    """Whether an attribute of a user's class is Determined's.
+
+    What only trials of 0.12 have is a helper of the user's own elsewhere.
+    """
+    return has_member(owner, name) and of_member(owner, name) != OLD_ONLY
+
+
 def _probed(support: Support, probe: bool) -> Support:
-    if probe and support.status in (Status.REFUSED, Status.UNKNOWN):
+    if probe and support.status in _BAD:
         return Support(Status.DIFFERENT, "asked for, and not there", support.link)
     return support
 
@@ -163,7 +194,7 @@ def _under(guard: Guard, support: Support, postponed: bool) -> Support:
 
 
 def _is_reference(path: str, node: ast.expr) -> bool:
-    # a variable that holds what a refused call made says nothing new
+    # A variable that holds the result of a refused call is no further reference.
     ours = path.partition(".")[0] == "det_compat"
     return (
         not ours and not path.endswith("()") and not (isinstance(node, ast.Name) and "()" in path)
@@ -183,7 +214,7 @@ def _short(name: str) -> str:
     return ".".join(parts[first:])
 
 
-def place_of(scope: Scope, node: Any) -> Place:
+def position_of(scope: Scope, node: Any) -> Position:
     """Where a node is: for an attribute, function or class where its name begins."""
     source = scope.source
     line, column = node.lineno, node.col_offset
@@ -193,4 +224,4 @@ def place_of(scope: Scope, node: Any) -> Place:
     elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         text = source.lines[line - 1].encode()
         column = max(text.find(node.name.encode(), column), column)
-    return source.place(line, column)
+    return source.position(line, column)

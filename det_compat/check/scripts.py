@@ -4,36 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
-from det_compat.catalog.names import different, refused
+from det_compat.catalog.status import Support, different, refused, verdicts
 from det_compat.catalog.support import of_name
-from det_compat.check.findings import Support
 
-SUFFIXES = (".bash", ".dockerfile", ".sbatch", ".sh", ".slurm")
-_NAMES = re.compile(r"(?:.*\.)?(?:Dockerfile|Containerfile|Makefile|GNUmakefile)(?:\..*)?")
-
-_SHELL = re.compile(rb"#!.*\b(?:ba|da|k|z)?sh\b")
-
-_RUN = "2-run-it-unmodified"
-_KEEP = "3-move-configs-and-checkpoints"
+_NOUNS = verdicts(
+    refused={
+        "experiment": "write `det-compat fit CONFIG.yaml`, or `det-compat search CONFIG.yaml` for "
+        "a search #2-run-it-unmodified",
+        "checkpoint": "fetch checkpoints while the cluster runs #3-move-configs-and-checkpoints",
+        "trial": "fetch checkpoints while the cluster runs; the rest is in runs/ "
+        "#3-move-configs-and-checkpoints",
+        "tensorboard": "write `tensorboard --logdir runs` #2-run-it-unmodified",
+        "notebook": "start Jupyter itself #2-run-it-unmodified",
+        "shell": "log in to the machine itself #2-run-it-unmodified",
+        "command": "run it on the machine itself #2-run-it-unmodified",
+    }
+)
 _CLUSTER = refused(
     "the det command talks to a Determined cluster, and there is none",
     "determinedcommon-determinedcli-determineddeploy",
 )
-_FIT = refused(
-    "write `det-compat fit CONFIG.yaml`, or `det-compat search CONFIG.yaml` for a search", _RUN
-)
-_NOUNS = {
-    "experiment": _FIT,
-    "checkpoint": refused("fetch checkpoints while the cluster runs", _KEEP),
-    "trial": refused("fetch checkpoints while the cluster runs; the rest is in runs/", _KEEP),
-    "tensorboard": refused("write `tensorboard --logdir runs`", _RUN),
-    "notebook": refused("start Jupyter itself", _RUN),
-    "shell": refused("log in to the machine itself", _RUN),
-    "command": refused("run it on the machine itself", _RUN),
-}
 _SHORT = {"e": "experiment", "exp": "experiment", "c": "checkpoint", "t": "trial", "cmd": "command"}
 _OTHERS = "a|agent|auth|config-policies|cp|d|deploy|dev|j|job|m|master|model|oauth|p|project|rbac"
 _OTHERS += "|preview-search|res|resource-pool|resources|rp|s|slot|task|template|tkn|token|tpl|u"
@@ -45,7 +37,7 @@ _IMAGE = different(
 
 _GAP = r"(?:[ \t]|\\\r?\n)+"
 _START = r"(?:^|[\s;&|(!`'\"@])"
-# a word of this name elsewhere is a word of Norwegian, or a determinant
+# Elsewhere in a line, `det` is a word of Norwegian, or a determinant.
 _FIRST = (
     r"(?:^[ \t]*|[;&|(`'\"@!][ \t]*"
     r"|(?:RUN|CMD|[\w-]+:|-|sudo|then|do|else|exec|time|\w+=\S*)[ \t]+)"
@@ -64,25 +56,6 @@ class Reference(NamedTuple):
     offset: int
     name: str
     support: Support
-
-
-def is_script(path: Path) -> bool:
-    """Whether a file runs commands: by its name or, if that has no suffix, by its first line."""
-    if path.suffix in SUFFIXES or _NAMES.fullmatch(path.name):
-        return True
-    return _SHELL.match(interpreter(path)) is not None
-
-
-def interpreter(path: Path) -> bytes:
-    """The ``#!`` line of a file without a suffix; empty if it has none."""
-    if path.suffix or not path.is_file():
-        return b""
-    try:
-        with path.open("rb") as file:
-            start = file.read(128)
-    except OSError:
-        return b""
-    return start.partition(b"\n")[0] if start.startswith(b"#!") else b""
 
 
 def references(text: str) -> Iterator[Reference]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from det_compat.check.findings import Report
+    from det_compat.check.report import Report
 
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
@@ -41,10 +41,10 @@ def add_parser(commands: _Commands) -> None:
 
 
 def _command(args: argparse.Namespace) -> int:
-    # not needed by the other subcommands
+    # The other subcommands do without this import.
     from det_compat.check.checker import check
 
-    # syntax trees are millions of objects that live until the end
+    # The collector would visit millions of objects of syntax trees, which live until the end.
     gc.disable()
     report = check(args.paths)
     try:
@@ -52,7 +52,7 @@ def _command(args: argparse.Namespace) -> int:
             _show(report, args)
             sys.stdout.flush()
     except BrokenPipeError:
-        # whoever reads has read enough; Python would write the rest once more at its end
+        # The reader has gone; Python would try to write the rest once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except ImportError as error:
         print(f"det-compat: {error}", file=sys.stderr)
@@ -76,16 +76,9 @@ def _any_characters() -> Iterator[None]:
 
 
 def _show(report: Report, args: argparse.Namespace) -> None:
+    from det_compat.check.report import as_annotations, as_json, print_text
+
     if args.format == "text":
-        from det_compat.check import show_text
-
-        show_text.show(report, args.verbose)
-    elif args.format == "json":
-        from det_compat.check import show_json
-
-        print(show_json.show(report))
-    else:
-        from det_compat.check import show_github
-
-        if annotations := show_github.show(report):
-            print(annotations)
+        print_text(report, args.verbose)
+    elif shown := as_json(report) if args.format == "json" else as_annotations(report):
+        print(shown)

@@ -11,7 +11,7 @@ import libcst as cst
 
 from det_compat.analysis.relevant import is_relevant
 from det_compat.analysis.source import Source, parsed, read
-from det_compat.check.tree import list_files
+from det_compat.analysis.tree import list_files
 from det_compat.migrate.results import FileResult, Migration
 from det_compat.migrate.to_context.passes import Context
 from det_compat.migrate.to_context.pedl_names import PedlNames

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import libcst as cst
 
-from det_compat import alias
+from det_compat.catalog.names import MODULES, SINGLE_NAMES
 from det_compat.catalog.support import home, is_determined
 from det_compat.migrate.tree.facts import Analysis
 from det_compat.migrate.tree.marks import marked
@@ -75,8 +75,8 @@ def _module_of(path: str) -> str | None:
 
 
 _MODULES = {
-    *(module for module in alias.modules().values() if module),
-    *(name.partition(":")[0] for name in alias.single_names().values()),
+    *(module for module in MODULES.values() if module),
+    *(name.rpartition(".")[0] for name in SINGLE_NAMES.values()),
 }
 
 

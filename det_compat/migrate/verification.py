@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from det_compat.check.tree import SKIPPED
+from det_compat.analysis.tree import SKIPPED
 from det_compat.migrate.configs import config_of
 from det_compat.migrate.results import FileResult, Migration
 

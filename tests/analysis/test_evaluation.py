@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from det_compat.check.findings import Status
+from det_compat.catalog.status import Status
 from tests.check.trees import check_code, names
 
 

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+from det_compat.adapters.generations.generation import generation_of
 from det_compat.analysis import generations
+from det_compat.analysis.collect import collect
+from det_compat.analysis.generations import TrialClass
+from det_compat.analysis.inference import Inference
+from det_compat.analysis.source import read
+from det_compat.catalog.generations import Generation
+from det_compat.catalog.status import Status
 from det_compat.check.checker import check
-from det_compat.check.findings import Status
+from tests.adapters import trials
+from tests.adapters.generations import test_generation as runtime
+from tests.analysis import trial_classes
 from tests.check.trees import check_code, check_files
 from tests.preloaded import python
 
@@ -25,28 +36,28 @@ BUILT = """
 IMPORT = "from determined.pytorch import PyTorchTrial\n"
 
 TRIALS = {
-    generations.CONTEXT: f"""{IMPORT}
+    Generation.CONTEXT: f"""{IMPORT}
 class T(PyTorchTrial):
     def __init__(self, context): ...
     def build_model(self): ...
     def train_batch(self, batch, epoch_idx, batch_idx, model=None): ...{LOADERS}""",
-    generations.DETERMINED_0_12: f"""{IMPORT}
+    Generation.DETERMINED_0_12: f"""{IMPORT}
 class T(PyTorchTrial):
     def __init__(self, context): ...
     def train_batch(self, batch, model, epoch_idx, batch_idx): ...{BUILT}{LOADERS}""",
-    generations.PEDL: f"""from pedl.frameworks.pytorch import PyTorchTrial
+    Generation.PEDL: f"""from pedl.frameworks.pytorch import PyTorchTrial
 class T(PyTorchTrial):
     def train_batch(self, batch, model, epoch_idx, batch_idx): ...{BUILT}""",
-    generations.PEDL_STANDARD: f"""from pedl.frameworks.pytorch import PyTorchTrial
+    Generation.PEDL_STANDARD: f"""from pedl.frameworks.pytorch import PyTorchTrial
 class T(PyTorchTrial):
     def losses(self, predictions, labels): ...{BUILT}""",
 }
 
 
 @pytest.mark.parametrize("generation", TRIALS)
-def test_generation(tmp_path: Path, generation: str) -> None:
+def test_generation(tmp_path: Path, generation: Generation) -> None:
     report = check_code(tmp_path, TRIALS[generation])
-    assert [(trial.name, trial.generation) for trial in report.trials] == [("T", generation)]
+    assert [(trial.name, trial.generation) for trial in report.trials] == [("T", generation.value)]
     assert report.works
 
 
@@ -76,13 +87,34 @@ def test_it_is_the_generation_at_run_time(tmp_path: Path, folder: str, module: s
     read = {
         trial.name: trial.generation
         for trial in check([str(ROOT / folder)]).trials
-        if trial.place.file == path.as_posix() and trial.generation != generations.BASE
+        if trial.position.file == path.as_posix() and trial.generation != generations.BASE
     }
     assert read
     code = GENERATIONS.format(folder=str(ROOT / folder), module=module, names=[*read])
     done = python("-c", code, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == read
+
+
+def told_by_source(module: ModuleType) -> dict[str, TrialClass]:
+    """The classes of a module, by what its source says with those that it takes bases from."""
+    files = [Path(inspect.getfile(each)) for each in (module, trials, trial_classes)]
+    codes = [collect(read(file, ROOT)) for file in dict.fromkeys(files)]
+    hierarchy = Inference(codes).hierarchy
+    return {scope.name: TrialClass(scope, hierarchy) for scope in codes[0].classes}
+
+
+@pytest.mark.parametrize("module", [trial_classes, runtime])
+def test_source_and_class_agree(module: ModuleType) -> None:
+    told = told_by_source(module)
+    assert len(told) > 15
+    for name, trial in told.items():
+        try:
+            expected: Generation | None = generation_of(getattr(module, name))
+        except TypeError:
+            expected = None
+        works = None if trial.problem.startswith("mixes") else trial.generation
+        assert works is expected, name
 
 
 def test_scripts_are_shown(tmp_path: Path) -> None:
@@ -95,7 +127,10 @@ def test_a_base_class_of_trials_needs_no_methods(tmp_path: Path) -> None:
     code = f"{IMPORT}class B(PyTorchTrial): ...\nclass T(B):\n"
     code += f"    def train_batch(self, batch, epoch_idx, batch_idx): ...{LOADERS}"
     report = check_code(tmp_path, code)
-    assert [trial.generation for trial in report.trials] == [generations.BASE, generations.CONTEXT]
+    assert [trial.generation for trial in report.trials] == [
+        generations.BASE,
+        Generation.CONTEXT.value,
+    ]
     assert report.works
 
 
@@ -107,7 +142,7 @@ def test_what_has_abstract_methods_is_a_base_class(tmp_path: Path) -> None:
 
 
 def test_generations_that_are_mixed_are_refused(tmp_path: Path) -> None:
-    code = TRIALS[generations.DETERMINED_0_12].replace(
+    code = TRIALS[Generation.DETERMINED_0_12].replace(
         "context): ...", "c):\n        c.wrap_model(1)"
     )
     (found,) = check_code(tmp_path, code).with_status(Status.REFUSED)
@@ -155,5 +190,5 @@ def test_a_mixin_brings_methods_from_another_file(tmp_path: Path) -> None:
         "model_def.py": f"{IMPORT}from mixin import Mixin\nclass T(Mixin, PyTorchTrial): ...\n",
     }
     report = check_files(tmp_path, files)
-    assert [trial.generation for trial in report.trials] == [generations.CONTEXT]
+    assert [trial.generation for trial in report.trials] == [Generation.CONTEXT.value]
     assert report.works

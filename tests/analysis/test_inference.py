@@ -125,13 +125,13 @@ def f(anything: {annotation}):
 def test_a_helper_nobody_calls_tells_a_context_by_its_methods(tmp_path: Path) -> None:
     code = "def f(it):\n    it.wrap_model(1)\n    it.n_gpus\n\ndef g(it):\n    it.n_gpus\n"
     report = check_files(tmp_path, {"a.py": code, "b.py": "import determined\n"})
-    assert [found.place.line for found in report.findings] == [2, 3, 1]
+    assert [found.position.line for found in report.findings] == [2, 3, 1]
 
 
 def test_without_determined_a_context_is_told_by_its_name_too(tmp_path: Path) -> None:
     code = "def f(trainer, context):\n    trainer.step_optimizer()\n    context.get_hparam('lr')\n"
     report = check_code(tmp_path, code)
-    assert [found.place.line for found in report.findings] == [3]
+    assert [found.position.line for found in report.findings] == [3]
 
 
 def test_what_is_not_known_of_a_guess_is_unknown(tmp_path: Path) -> None:

@@ -6,10 +6,16 @@ from typing import Any
 
 import pytest
 
-from det_compat.catalog.members import MEMBERS, OTHERS, SUBCLASSED, TYPES
-from det_compat.catalog.methods import ARGUMENTS, TELLTALE
+from det_compat.catalog.members import (
+    ARGUMENTS,
+    MEMBERS,
+    OTHERS,
+    SUBCLASSED,
+    TELLTALE,
+    TYPES,
+)
+from det_compat.catalog.status import Status
 from det_compat.catalog.support import of_argument, of_member
-from det_compat.check.findings import Status
 from tests.check.guide import anchors, rows
 
 CONTEXT = "det_compat.pytorch.PyTorchTrialContext"
@@ -65,11 +71,35 @@ def test_members_are_there_or_not(owner: str) -> None:
             with pytest.raises(RuntimeError, match=r"MIGRATION\.md"):
                 getattr(cls, name)(None)
             continue
-        if owner.endswith("hvd") and support.status is Status.REFUSED:
-            with pytest.raises(AttributeError, match=r"MIGRATION\.md"):
-                getattr(cls, name)
-            continue
         assert has(cls, name) == (support.status in GOOD), name
+
+
+HOROVOD = ["Compression", "DistributedOptimizer", "allgather", "broadcast", "init", "nccl_built"]
+HOROVOD += ["broadcast_optimizer_state", "broadcast_parameters", "mpi_threads_supported"]
+#: Of the EnvContext of Determined 0.12.3 to 0.38.1.
+ENV = """
+    allocation_id container_gpus container_id debug det_agent_id det_cluster_id det_experiment_id
+    det_rendezvous_ports det_task_token det_trial_id det_trial_runner_network_interface
+    det_trial_unique_port_offset experiment_config global_batch_size hparams initial_workload
+    latest_batch latest_checkpoint managed_training master_addr master_cert_file master_cert_name
+    master_port master_url on_cluster per_slot_batch_size rendezvous_ports slot_ids steps_completed
+    test_mode training trial_run_id trial_seed use_gpu use_tls workload_manager_type
+"""
+
+
+@pytest.mark.parametrize("name", HOROVOD)
+def test_what_else_horovod_has_is_refused(name: str) -> None:
+    owner = "det_compat.horovod.hvd"
+    assert of_member(owner, name).status is Status.REFUSED
+    with pytest.raises(AttributeError, match=r"MIGRATION\.md"):
+        getattr(load(owner), name)
+
+
+@pytest.mark.parametrize("name", ENV.split())
+def test_what_else_the_environment_had_is_refused(name: str) -> None:
+    owner = "det_compat.pytorch.context.transitional.TrialEnv"
+    assert of_member(owner, name).status is Status.REFUSED
+    assert not has(load(owner), name)
 
 
 def test_members_of_the_guide() -> None:
@@ -110,7 +140,7 @@ def test_arguments_are_those_of_the_function(function: str) -> None:
 def test_types_and_telltales_are_members() -> None:
     for owner, name in TYPES:
         assert name in MEMBERS[owner] or owner in SUBCLASSED
-    assert set(MEMBERS[CONTEXT]) >= TELLTALE
+    assert set(MEMBERS[CONTEXT]) >= set(TELLTALE)
 
 
 @pytest.mark.parametrize(

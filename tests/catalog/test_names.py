@@ -11,25 +11,27 @@ from typing import Any
 import pytest
 
 from det_compat import alias
-from det_compat.catalog.names import ADVICE, EXPORTS
+from det_compat.catalog.names import EXPORTS, MODULES, REFUSED, SINGLE_NAMES
+from det_compat.catalog.status import Status
 from det_compat.catalog.support import home, of_name
-from det_compat.check.findings import Status
 from tests.check.guide import anchors, rows
 from tests.fresh_python import python
 
 
 def supported_names() -> list[str]:
     """Names of Determined that the table says are there, one for each module that leads there."""
-    modules = {module: target for module, target in alias.modules().items() if target}
+    modules = {module: target for module, target in MODULES.items() if target}
     return [
-        *alias.modules(),
-        *alias.single_names(),
+        *MODULES,
+        *SINGLE_NAMES,
         *(f"{m}.{name}" for m, target in modules.items() for name in EXPORTS.get(target, {})),
     ]
 
 
-REFUSED = [
-    *ADVICE,
+#: Packages that the alias leaves to Python.
+NOT_ALIASED = {"determined_cli", "determined_deploy", "model_hub"}
+NOT_THERE = [
+    *(name for name in REFUSED if name not in MODULES and name not in NOT_ALIASED),
     "determined.EnvContext",
     "determined.ExperimentConfig",
     "determined._core",
@@ -81,7 +83,7 @@ def error_of(name):
                 return message
     return message
 
-supported, refused = {supported_names()!r}, {REFUSED!r}
+supported, refused = {supported_names()!r}, {NOT_THERE!r}
 print(json.dumps([{{name: error_of(name) for name in supported}},
                   {{name: error_of(name) for name in refused}}]))
 """
@@ -103,8 +105,8 @@ def test_what_the_table_supports_is_there(looked_up: Any) -> None:
 def test_what_the_table_refuses_raises(looked_up: Any) -> None:
     _, refused = looked_up
     assert [name for name, error in refused.items() if "det_compat has no" not in error] == []
-    assert {name: of_name(name).status for name in REFUSED} == dict.fromkeys(
-        REFUSED, Status.REFUSED
+    assert {name: of_name(name).status for name in NOT_THERE} == dict.fromkeys(
+        NOT_THERE, Status.REFUSED
     )
 
 
@@ -113,16 +115,16 @@ def test_what_is_there_is_in_the_table(module: str) -> None:
     """But for what det_compat has and Determined has not."""
     there = importlib.import_module(module)
     assert [name for name in EXPORTS[module] if not hasattr(there, name)] == []
-    for name in [name for name, target in alias.modules().items() if target == module]:
+    for name in [name for name, target in MODULES.items() if target == module]:
         if not importlib.util.find_spec(name.partition(".")[0]):
             continue
         real = vars(importlib.import_module(name))
         public = {n for n in alias._names_of(name) if not n.startswith("_") and n in real}
-        submodules = {m.rpartition(".")[2] for m in alias.modules() if m.startswith(f"{name}.")}
+        submodules = {m.rpartition(".")[2] for m in MODULES if m.startswith(f"{name}.")}
         assert public - submodules <= set(EXPORTS[module])
 
 
-@pytest.mark.parametrize("module", [m for m, target in alias.modules().items() if target])
+@pytest.mark.parametrize("module", [m for m, target in MODULES.items() if target])
 def test_no_name_of_0_38_1_is_unknown(module: str) -> None:
     pytest.importorskip("determined")
     try:
@@ -142,10 +144,10 @@ def test_statuses_of_the_guide() -> None:
 
 
 def test_links_lead_to_headings() -> None:
-    supports = [*ADVICE.values(), *(s for names in EXPORTS.values() for s in names.values())]
+    supports = [*REFUSED.values(), *(s for names in EXPORTS.values() for s in names.values())]
     links = {support.link for support in supports} - {""}
     assert {link for link in links if link.partition("#")[2] not in anchors()} == set()
-    for name in REFUSED:
+    for name in NOT_THERE:
         assert of_name(name).link.partition("#")[2] in anchors(), name
 
 

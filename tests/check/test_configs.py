@@ -32,7 +32,7 @@ def test_problems_of_a_config_have_their_places(tmp_path: Path) -> None:
     text = CONFIG.replace("name: single", "name: 3")
     report = check_files(tmp_path, {"const.yaml": text})
     assert not report.works
-    assert any(f.place.line == 6 for f in report.findings if f.support.status.value == "refused")
+    assert any(f.position.line == 6 for f in report.findings if f.support.status.value == "refused")
 
 
 @pytest.mark.parametrize("text", ["a: 1\n", "name: x\nmetrics: [1]\n", "- 1\n", ""])

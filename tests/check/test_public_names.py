@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
+from det_compat.catalog.status import Status
 from det_compat.catalog.support import home, of_name
-from det_compat.check.findings import Status
 from tests.check.guide import anchors
 
 GOOD = (Status.SAME, Status.DIFFERENT)

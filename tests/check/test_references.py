@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from det_compat.check.findings import Status
+from det_compat.catalog.status import Status
 from tests.check.trees import check_code, statuses
 
 TRIAL = """\
@@ -22,7 +22,7 @@ class T(PyTorchTrial):
 def test_places_are_those_of_the_names(tmp_path: Path) -> None:
     code = 'import determined as det, os\ns = "é"; det.pytorch.init; det.core.init\n'
     report = check_code(tmp_path, code)
-    places = [(f.name, f.place.line, f.place.column) for f in report.findings]
+    places = [(f.name, f.position.line, f.position.column) for f in report.findings]
     assert places == [
         ("determined", 1, 8),
         ("determined.pytorch.init", 2, 22),
@@ -32,7 +32,7 @@ def test_places_are_those_of_the_names(tmp_path: Path) -> None:
 
 def test_a_method_that_is_overridden_is_a_reference(tmp_path: Path) -> None:
     report = check_code(tmp_path, TRIAL)
-    place = next(f.place for f in report.findings if f.name == "PyTorchTrial.train_batch")
+    place = next(f.position for f in report.findings if f.name == "PyTorchTrial.train_batch")
     assert (place.line, place.column) == (6, 9)
 
 

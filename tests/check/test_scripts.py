@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from det_compat.analysis.tree import is_script
 from det_compat.check.checker import check
-from det_compat.check.scripts import is_script, references
+from det_compat.check.scripts import references
 from tests.check.guide import anchors
 from tests.check.trees import check_files, statuses
 
@@ -103,7 +104,9 @@ def test_scripts_beside_the_code_are_read(tmp_path: Path) -> None:
         },
     )
     assert statuses(report) == {"det experiment": "refused"}
-    places = [(Path(f.place.file).name, f.place.line, f.place.column) for f in report.findings]
+    places = [
+        (Path(f.position.file).name, f.position.line, f.position.column) for f in report.findings
+    ]
     assert places == [("ci.yml", 2, 10), ("submit.sh", 3, 3)]
     # a script without a reference says nothing of the project
     assert report.files == 3
@@ -123,4 +126,6 @@ def test_programs_without_a_suffix_are_read(tmp_path: Path) -> None:
 def test_a_script_that_is_no_text_is_read_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "a.sh").write_bytes(b"echo \xff\xfe\r\ndet e list\r\n")
     report = check([str(tmp_path)])
-    assert [(found.name, found.place.line) for found in report.findings] == [("det experiment", 2)]
+    assert [(found.name, found.position.line) for found in report.findings] == [
+        ("det experiment", 2)
+    ]

@@ -6,7 +6,7 @@ import textwrap
 from pathlib import Path
 
 from det_compat.check.checker import check
-from det_compat.check.findings import Report
+from det_compat.check.report import Report
 
 
 def write(folder: Path, files: dict[str, str]) -> None:

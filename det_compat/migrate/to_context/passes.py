@@ -10,7 +10,8 @@ from pathlib import Path
 import libcst as cst
 
 from det_compat.analysis.classes import Hierarchy
-from det_compat.analysis.generations import DETERMINED_0_12, PEDL, PEDL_STANDARD, TrialClass
+from det_compat.analysis.generations import TrialClass
+from det_compat.catalog.generations import Generation
 from det_compat.migrate.configs import config_of
 from det_compat.migrate.to_context.older_data import find_function
 from det_compat.migrate.to_context.older_trial import Older, in_context_api
@@ -20,7 +21,7 @@ from det_compat.migrate.tree.file import File
 from det_compat.migrate.tree.imports import tidied
 from det_compat.migrate.tree.symbols import resolve
 
-_OLD = (DETERMINED_0_12, PEDL, PEDL_STANDARD)
+_OLD = (Generation.DETERMINED_0_12, Generation.PEDL, Generation.PEDL_STANDARD)
 
 
 class Context:
@@ -55,17 +56,17 @@ class Context:
         tree = leftovers.restore(tree, file)
         return tidied(tree, file.imports, file.kept).bytes
 
-    def _older(self, path: Path, name: str, generation: str) -> Older:
+    def _older(self, path: Path, name: str, generation: Generation) -> Older:
         config = config_of(path, name)
         names = ("make_data_loaders", "download_data")
         return Older(
-            is_standard=generation == PEDL_STANDARD,
+            is_standard=generation is Generation.PEDL_STANDARD,
             hparams=config.hyperparameters.constants() if config is not None else {},
             functions={n: find_function(n, path, name, self._analysis) for n in names},
         )
 
 
-def old_trials(facts: Facts, hierarchy: Hierarchy) -> dict[str, str]:
+def old_trials(facts: Facts, hierarchy: Hierarchy) -> dict[str, Generation]:
     """The trial classes of a file that are of an older generation, each with its generation."""
     found = {}
     for scope in facts.classes.values():

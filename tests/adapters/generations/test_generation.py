@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from det_compat import to_lightning
-from det_compat.adapters.generations.generation import Generation, generation_of, in_context_api
+from det_compat.adapters.generations.generation import generation_of, in_context_api
+from det_compat.catalog.generations import Generation
 from det_compat.pytorch import PyTorchTrial
 from tests.adapters.trials import Linear
 

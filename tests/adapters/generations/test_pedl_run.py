@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from det_compat.adapters.generations.pedl_data import download, find_function, make_loaders
+from det_compat.adapters.generations.pedl_run import download, find_function, make_loaders
 from det_compat.errors import InvalidExperimentException
 from det_compat.pedl.run import Run
 from det_compat.pytorch import DataLoader

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from det_compat.check.tree import list_files
+from det_compat.analysis.tree import list_files
 from tests.check.trees import write
 
 
