@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import libcst as cst
 
-from det_compat.migrate.tree.file import File
+from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer, WrappedReducer
 from det_compat.migrate.tree.marks import marked
 from det_compat.migrate.tree.syntax import (
     body_of,
     call_of,
     code,
+    find,
     has_docstring,
     method,
     methods,
     statement,
     with_body,
+    with_definition,
 )
 
+#: What reducers that are functions become.
+FUNCTION_METRIC = "FunctionMetric"
+_IMPORTS = ("import torch", "import torchmetrics")
 _REDUCING = ("per_slot_reduce", "cross_slot_reduce")
 _COMPUTE = """\
 def compute(self):
@@ -53,39 +58,28 @@ class FunctionMetric(torchmetrics.Metric):
 """
 
 
-def apply(tree: cst.Module, file: File) -> cst.Module:
+def rewrite_reducers(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Give the file's reducers what a ``torchmetrics.Metric`` has."""
     tree = tree.visit(_Reducers(file))
-    return _with_function_metric(tree, file) if file.has_function_reducers else tree
+    is_there = any(node.name.value == FUNCTION_METRIC for node in find(tree, cst.ClassDef))
+    called = {code(call.func) for call in find(tree, cst.Call)}
+    if FUNCTION_METRIC not in called or is_there:
+        return tree
+    file.imports.new.update(_IMPORTS)
+    return with_definition(tree, _FUNCTION_METRIC)
 
 
-def _with_function_metric(tree: cst.Module, file: File) -> cst.Module:
-    file.imports.update(("import torch", "import torchmetrics"))
-    body: list[cst.BaseStatement] = [*tree.body]
-    kinds = (cst.ClassDef, cst.FunctionDef)
-    at = next((i for i, line in enumerate(body) if isinstance(line, kinds)), len(body))
-    made = statement(_FUNCTION_METRIC)
-    blank = [cst.EmptyLine(indent=False)] * 2
-    body.insert(at, made.with_changes(leading_lines=blank))
-    return tree.with_changes(body=body)
-
-
-class _Reducers(cst.CSTTransformer):
-    def __init__(self, file: File) -> None:
-        self._file = file
-
-    def leave_ClassDef(
-        self, original_node: cst.ClassDef, updated_node: cst.ClassDef
-    ) -> cst.BaseStatement:
-        name = updated_node.name.value
-        if name not in self._file.reducers:
-            return updated_node
-        own = methods(updated_node)
-        is_first = self._file.reducers[name]
+class _Reducers(LightningTransformer):
+    def leave_ClassDef(self, original: cst.ClassDef, updated: cst.ClassDef) -> cst.BaseStatement:
+        name = updated.name.value
+        if name not in self.file.reducers:
+            return updated
+        own = methods(updated)
+        is_first = self.file.reducers[name]
         updating = _updating(own)
         if is_first and updating is None:
-            return marked(updated_node, "a torchmetrics.Metric needs the method update()")
-        body = [_method(line, is_first) for line in body_of(updated_node)]
+            return marked(updated, "a torchmetrics.Metric needs the method update()")
+        body = [_method(line, is_first) for line in body_of(updated)]
         if is_first and updating != "update":
             body.append(statement(f"update = {updating}\n"))
         if is_first:
@@ -95,8 +89,8 @@ class _Reducers(cst.CSTTransformer):
                 lead = made if at else made.with_changes(leading_lines=[])
                 body.insert(at, lead)
             body.append(method(_COMPUTE))
-            self._file.imports.update(("import torch", "import torchmetrics"))
-        return with_body(updated_node, body)
+            self.file.imports.new.update(_IMPORTS)
+        return with_body(updated, body)
 
 
 def _updating(own: dict[str, cst.FunctionDef]) -> str | None:
@@ -119,3 +113,41 @@ def _method(line: cst.BaseStatement, is_first: bool) -> cst.BaseStatement:
         return line
     body.insert(1 if has_docstring(body) else 0, statement(call))
     return with_body(line, body)
+
+
+def reducer_hooks(reducers: list[WrappedReducer]) -> list[cst.BaseStatement]:
+    """The hooks that reset reducers before a validation, and log them after it."""
+    if not reducers:
+        return []
+    resets = "\n".join(_reset(reducer) for reducer in reducers)
+    logs = "\n".join(_log(reducer) for reducer in reducers)
+    return [
+        method(f"def on_validation_start(self):\n{resets}\n"),
+        method(f"def on_validation_epoch_end(self):\n{logs}\n"),
+    ]
+
+
+def _reset(reducer: WrappedReducer) -> str:
+    if not reducer.attribute.startswith("*"):
+        return f"    self.{reducer.attribute}.reset()"
+    return f"    for reducer in self.{reducer.attribute[1:]}:\n        reducer.reset()"
+
+
+def _log(reducer: WrappedReducer) -> str:
+    name, attribute = reducer.name, reducer.attribute.removeprefix("*")
+    if attribute == reducer.attribute:
+        logged = _logged(name, f"self.{attribute}")
+        return f"    {logged}"
+    loop = f"reducer in self.{attribute}"
+    if name is not None:
+        target, _, values = reducer.loop.partition(" in ")
+        if "enumerate(" not in values and values.startswith("range(len("):
+            loop = f"{target}, reducer in enumerate(self.{attribute})"
+        else:
+            loop = f"({target}), reducer in zip({values}, self.{attribute})"
+    return f"    for {loop}:\n        {_logged(name, 'reducer')}"
+
+
+def _logged(name: str | None, reducer: str) -> str:
+    value = f"{reducer}.compute()"
+    return f"self.log_dict({value})" if name is None else f"self.log({name}, {value})"

@@ -40,7 +40,7 @@ def clipping(
 
 
 def _clip(function: str, value: str, file: File) -> str:
-    file.imports.add("import torch")
+    file.imports.new.add("import torch")
     return f"lambda params: torch.nn.utils.{function}(params, {value})"
 
 
@@ -90,9 +90,7 @@ def _without(line: cst.BaseStatement, entries: list[cst.DictElement]) -> cst.Bas
             rest[-1] = rest[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
         brace = cst.LeftCurlyBrace() if not rest else found.lbrace
         end = cst.RightCurlyBrace() if not rest else found.rbrace
-        changed = line.with_deep_changes(found, elements=rest, lbrace=brace, rbrace=end)
-        assert isinstance(changed, cst.BaseStatement)
-        return changed
+        return line.with_deep_changes(found, elements=rest, lbrace=brace, rbrace=end)
     return line
 
 

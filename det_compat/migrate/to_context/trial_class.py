@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import libcst as cst
+from libcst.helpers import ensure_type
 
-from det_compat.migrate.to_context.older_batches import train_batch, without_model
-from det_compat.migrate.to_context.older_clipping import clipping, without_clipping
-from det_compat.migrate.to_context.older_data import DataFunction
-from det_compat.migrate.to_context.older_scheduler import step_mode, with_plain_scheduler
-from det_compat.migrate.to_context.pedl_standard import batch_methods
+from det_compat.migrate.to_context.batch_methods import batch_methods, train_batch, without_model
+from det_compat.migrate.to_context.clipping import clipping, without_clipping
+from det_compat.migrate.to_context.data_functions import DataFunction
+from det_compat.migrate.to_context.scheduler import step_mode, with_plain_scheduler
 from det_compat.migrate.to_context.self_building import builds_itself, with_names_of_today
 from det_compat.migrate.tree.file import File
 from det_compat.migrate.tree.marks import marked
@@ -21,6 +21,7 @@ from det_compat.migrate.tree.syntax import (
     code,
     find,
     has_docstring,
+    lone_call,
     method,
     methods,
     replaced,
@@ -102,7 +103,7 @@ class _Rewriting:
             body = _below_fields(body)
         if self._older.is_standard:
             body.extend(batch_methods(self._own, self._optimizer, self._clip))
-            self._file.imports.add("import torch")
+            self._file.imports.new.add("import torch")
         if not any(name in self._own for name in _LOADERS):
             body.extend(_loader_methods())
         return with_body(self._node, body)
@@ -133,11 +134,9 @@ class _Rewriting:
         header = "def __init__(self, context):\n    pass\n"
         if is_annotated:
             header = "def __init__(self, context: PyTorchTrialContext) -> None:\n    pass\n"
-            self._file.imports.add(_CONTEXT)
-            self._file.kept.add("PyTorchTrialContext")
-        made = statement(header)
-        assert isinstance(made, cst.FunctionDef)
-        return with_body(made, [])
+            self._file.imports.new.add(_CONTEXT)
+            self._file.imports.kept.add("PyTorchTrialContext")
+        return with_body(ensure_type(statement(header), cst.FunctionDef), [])
 
     def _init(self, init: cst.FunctionDef) -> cst.FunctionDef:
         init, context = _with_context(init)
@@ -167,7 +166,7 @@ class _Rewriting:
 
     def _import(self, function: DataFunction) -> None:
         if function.statement:
-            self._file.imports.add(function.statement)
+            self._file.imports.new.add(function.statement)
 
     def _wraps(self, own: str, context: str) -> list[str]:
         hparams, model, optimizer = f"{context}.get_hparams()", self._model, self._optimizer
@@ -238,13 +237,10 @@ def _passing_context(line: cst.BaseStatement) -> cst.BaseStatement:
     call = call_of(line)
     if call is None or not _is_super(line):
         return line
-    changed = line.with_deep_changes(call, args=[cst.Arg(cst.Name("context"))])
-    assert isinstance(changed, cst.BaseStatement)
-    return changed
+    return line.with_deep_changes(call, args=[cst.Arg(cst.Name("context"))])
 
 
 def _is_super(line: cst.BaseStatement) -> bool:
-    call = call_of(line) if isinstance(simple(line), cst.Expr) else None
-    return (
-        call is not None and code(call.func).startswith("super(") and "__init__" in code(call.func)
-    )
+    call = lone_call(line)
+    func = "" if call is None else code(call.func)
+    return func.startswith("super(") and "__init__" in func
