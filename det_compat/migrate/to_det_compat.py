@@ -10,11 +10,11 @@ from libcst.helpers import get_absolute_module_for_import
 from det_compat import alias
 from det_compat.catalog.support import home, is_determined
 from det_compat.migrate.target import Target
+from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.imports import bound_name
 from det_compat.migrate.tree.marks import marked, marks_of
 from det_compat.migrate.tree.symbols import Symbols, resolve
-from det_compat.migrate.tree.syntax import code, expression, names_in, simple, statement
 
 
 class DetCompat(Target):
@@ -50,8 +50,8 @@ class _DottedNames(cst.CSTTransformer):
         if symbol is None:
             return updated
         module = None if symbol.is_object else _module_of(symbol.path)
-        if module is None or not names_in(symbol.original) & self._roots:
-            self.kept |= names_in(symbol.original)
+        if module is None or not syntax.names_in(symbol.original) & self._roots:
+            self.kept |= syntax.names_in(symbol.original)
             return symbol.original.deep_clone()
         self.modules.add(module)
         return cst.parse_expression(symbol.path)
@@ -74,7 +74,7 @@ def _roots(tree: cst.Module) -> set[str]:
     """The names by which ``import determined`` and the like is used with dots."""
     found = set()
     for line in tree.body:
-        small = simple(line)
+        small = syntax.simple(line)
         for each in small.names if isinstance(small, cst.Import) else ():
             name = each.evaluated_name
             if is_determined(name) and not _is_module(name, each):
@@ -93,7 +93,7 @@ class _Imports(cst.CSTTransformer):
         self._modules = modules
 
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
-        small = simple(updated)
+        small = syntax.simple(updated)
         if isinstance(small, cst.ImportFrom):
             module = get_absolute_module_for_import(None, small) or ""
             if is_determined(module):
@@ -114,16 +114,16 @@ class _Imports(cst.CSTTransformer):
 
     def _imported(self, each: cst.ImportAlias) -> list[cst.BaseStatement]:
         name = each.evaluated_name
-        text = code(each.with_changes(comma=cst.MaybeSentinel.DEFAULT))
+        text = syntax.code(each.with_changes(comma=cst.MaybeSentinel.DEFAULT))
         if not is_determined(name):
-            return [statement(f"import {text}")]
+            return [syntax.statement(f"import {text}")]
         if _is_module(name, each):
-            return [statement(f"import {home(name)} as {text.rpartition(' ')[2]}")]
+            return [syntax.statement(f"import {home(name)} as {text.rpartition(' ')[2]}")]
         modules, self._modules = sorted(self._modules), set()
-        made = [statement(f"import {module}") for module in modules]
+        made = [syntax.statement(f"import {module}") for module in modules]
         if bound_name(each) in self._kept:
             message = f"{name} has no such place in det_compat"
-            made.append(marked(statement(f"import {text}"), message))
+            made.append(marked(syntax.statement(f"import {text}"), message))
         return made
 
 
@@ -158,4 +158,4 @@ def _moved(line: Line, small: cst.ImportFrom, module: str, where: str | None) ->
     if where is None:
         kept = line.with_changes(body=[small])
         return marked(kept, f"{module} has no such place in det_compat")
-    return line.with_changes(body=[small.with_changes(module=expression(where))])
+    return line.with_changes(body=[small.with_changes(module=syntax.expression(where))])

@@ -4,18 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
+from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.metric_shapes import all_scalar, returned
-from det_compat.migrate.tree.syntax import (
-    body_of,
-    code,
-    find,
-    method,
-    replaced,
-    self_name,
-    simple,
-    statements,
-    with_body,
-)
 
 
 def without_model(line: cst.FunctionDef, model: str = "model") -> cst.FunctionDef:
@@ -24,12 +14,12 @@ def without_model(line: cst.FunctionDef, model: str = "model") -> cst.FunctionDe
     gone = [p for p in given if p.name.value in ("model", "hparams")]
     if not gone:
         return line
-    own = self_name(line)
+    own = syntax.self_name(line)
     kept = [p.with_changes(comma=cst.MaybeSentinel.DEFAULT) for p in given if p not in gone]
     for param in gone:
         name = param.name.value
         new = f"{own}.{model}" if name == "model" else f"{own}.context.get_hparams()"
-        line = replaced(line, name, new)
+        line = syntax.replaced(line, name, new)
     params = line.params.with_changes(params=kept)
     return line.with_changes(params=params, whitespace_before_params=cst.SimpleWhitespace(""))
 
@@ -37,10 +27,10 @@ def without_model(line: cst.FunctionDef, model: str = "model") -> cst.FunctionDe
 def train_batch(line: cst.FunctionDef, optimizer: str, clip: str) -> cst.FunctionDef:
     """``train_batch`` that calls backward and step before it returns its metrics."""
     line = without_model(line)
-    after = steps(self_name(line), optimizer, clip)
+    after = steps(syntax.self_name(line), optimizer, clip)
     body: list[cst.BaseStatement] = []
-    for inner in body_of(line):
-        small = simple(inner)
+    for inner in syntax.body_of(line):
+        small = syntax.simple(inner)
         if isinstance(small, cst.Return) and small.value is not None:
             leading = inner.leading_lines  # type: ignore[attr-defined]
             made = _stepped(inner.with_changes(leading_lines=[]), small.value, after)
@@ -48,7 +38,7 @@ def train_batch(line: cst.FunctionDef, optimizer: str, clip: str) -> cst.Functio
             body.extend(made)
         else:
             body.append(inner)
-    return with_body(line, body)
+    return syntax.with_body(line, body)
 
 
 def steps(own: str, optimizer: str, clip: str) -> str:
@@ -66,23 +56,23 @@ def _stepped(
     for element in elements:
         key = getattr(element, "key", None)
         if isinstance(key, cst.SimpleString) and key.evaluated_value == "loss":
-            loss = code(element.value)
+            loss = syntax.code(element.value)
             if loss.isidentifier():
-                return [*statements(after.replace("(loss)", f"({loss})")), line]
+                return [*syntax.statements(after.replace("(loss)", f"({loss})")), line]
             changed = line.with_deep_changes(element, value=cst.Name("loss"))
-            return [*statements(f"loss = {loss}\n{after}"), changed]
+            return [*syntax.statements(f"loss = {loss}\n{after}"), changed]
     if isinstance(value, cst.Name) and value.value in ("loss", "losses"):
-        return [*statements(after.replace("(loss)", f"({value.value})")), line]
-    lines = [f"metrics = {code(value)}\n"] if code(value) != "metrics" else []
+        return [*syntax.statements(after.replace("(loss)", f"({value.value})")), line]
+    lines = [f"metrics = {syntax.code(value)}\n"] if syntax.code(value) != "metrics" else []
     body = f'{"".join(lines)}loss = metrics["loss"]\n{after}return metrics\n'
-    return statements(body)
+    return syntax.statements(body)
 
 
 def returns_only_at_the_end(line: cst.FunctionDef) -> bool:
     """Whether a method has one return, which is its last statement."""
-    body = body_of(line)
-    returns = [found for inner in body for found in find(inner, cst.Return)]
-    return len(returns) == 1 and bool(body) and isinstance(simple(body[-1]), cst.Return)
+    body = syntax.body_of(line)
+    returns = [found for inner in body for found in syntax.find(inner, cst.Return)]
+    return len(returns) == 1 and bool(body) and isinstance(syntax.simple(body[-1]), cst.Return)
 
 
 _FORWARD = """\
@@ -99,9 +89,9 @@ def batch_methods(
     own: dict[str, cst.FunctionDef], optimizer: str, clip: str
 ) -> list[cst.BaseStatement]:
     """``train_batch`` and ``evaluate_batch`` of a trial with these methods."""
-    made = [method(_train_batch(own, optimizer, clip))]
+    made = [syntax.method(_train_batch(own, optimizer, clip))]
     if "validation_metrics" in own:
-        made.append(method(_evaluate_batch(own)))
+        made.append(syntax.method(_evaluate_batch(own)))
     return [*made]
 
 
@@ -141,7 +131,7 @@ def _kind(losses: cst.FunctionDef) -> str:
     values = returned(losses)
     if values and all(isinstance(value, cst.Dict) for value in values):
         return "dict"
-    annotation = code(losses.returns.annotation) if losses.returns is not None else ""
+    annotation = syntax.code(losses.returns.annotation) if losses.returns is not None else ""
     return "tensor" if annotation.endswith("Tensor") or _are_tensors(values) else "unknown"
 
 
@@ -153,6 +143,6 @@ def _are_tensors(values: list[cst.BaseExpression]) -> bool:
 def _is_tensor(value: cst.BaseExpression) -> bool:
     if isinstance(value, cst.BinaryOperation):
         return _is_tensor(value.left) or _is_tensor(value.right)
-    return isinstance(value, cst.Call) and code(value.func).startswith(
+    return isinstance(value, cst.Call) and syntax.code(value.func).startswith(
         ("torch.", "nn.", "F.", "functional.")
     )

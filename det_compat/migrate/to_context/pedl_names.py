@@ -18,26 +18,10 @@ from det_compat.analysis.values import Name
 from det_compat.catalog.support import home
 from det_compat.migrate.target import Problems, Target
 from det_compat.migrate.to_context.pedl_needs import DATA_CONFIG, DATA_DIR, HPARAMS, Needs, getter
+from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.facts import Analysis, Facts
 from det_compat.migrate.tree.file import Line
 from det_compat.migrate.tree.imports import added, bound_name, dropping, keeping
-from det_compat.migrate.tree.syntax import (
-    argument,
-    body_of,
-    call_of,
-    code,
-    expression,
-    find,
-    has_docstring,
-    methods,
-    names_in,
-    self_name,
-    simple,
-    statement,
-    statements,
-    with_body,
-    with_definition,
-)
 from det_compat.migrate.tree.transformers import LocatingTransformer, parsed
 
 _IN_TRIAL = {
@@ -117,7 +101,7 @@ class _Getters(LocatingTransformer):
             return updated
         self.has_changed = True
         args = [
-            cst.Arg(expression(str(value)), keyword=cst.Name(name), equal=_EQUAL)
+            cst.Arg(syntax.expression(str(value)), keyword=cst.Name(name), equal=_EQUAL)
             for name, value in given
         ]
         return updated.with_changes(args=[*_with_commas(updated.args), *args])
@@ -128,13 +112,13 @@ class _Getters(LocatingTransformer):
             return call
         self.has_changed = True
         if kind != HPARAMS:
-            return expression(value)
-        name = argument(call, 0, "name")
+            return syntax.expression(value)
+        name = syntax.argument(call, 0, "name")
         if name is None:
             return call
         if value.endswith(".get_hparams()"):
-            return expression(f"{value.removesuffix('s()')}({code(name)})")
-        return expression(f"{value}[{code(name)}]")
+            return syntax.expression(f"{value.removesuffix('s()')}({syntax.code(name)})")
+        return syntax.expression(f"{value}[{syntax.code(name)}]")
 
     def _value(self, kind: str) -> str | None:
         """The expression for what is asked for, where it is asked; None outside of functions."""
@@ -143,7 +127,7 @@ class _Getters(LocatingTransformer):
         if scope is None:
             return None
         unit = self._needs.unit_of(scope)
-        own = self_name(self.functions[0]) if self.functions else "self"
+        own = syntax.self_name(self.functions[0]) if self.functions else "self"
         if unit is None:
             return kind if kind in _names(scope) else _IN_TRIAL[kind].format(own)
         if unit.kind == "class":
@@ -207,28 +191,30 @@ def _with_more(params: Sequence[cst.Param], more: list[cst.Param]) -> list[cst.P
 def _with_init(node: cst.ClassDef, needed: list[str], stored: list[str]) -> cst.ClassDef:
     if not needed:
         return node
-    body = [*body_of(node)]
-    init = methods(node).get("__init__")
+    body = [*syntax.body_of(node)]
+    init = syntax.methods(node).get("__init__")
     if init is None:
         if not stored:
             return node
-        made = statement("def __init__(self):\n    super().__init__()\n")
+        made = syntax.statement("def __init__(self):\n    super().__init__()\n")
         init = ensure_type(made, cst.FunctionDef)
-        body.insert(1 if has_docstring(body) else 0, init)
+        body.insert(1 if syntax.has_docstring(body) else 0, init)
     changed = _storing(_with_parameters(init, needed), stored)
-    return with_body(node, [changed if line is init else line for line in body])
+    return syntax.with_body(node, [changed if line is init else line for line in body])
 
 
 def _storing(init: cst.FunctionDef, names: list[str]) -> cst.FunctionDef:
     if not names:
         return init
-    own = self_name(init)
-    body = [*body_of(init)]
-    calls = [call_of(line) for line in body]
-    after = [i for i, call in enumerate(calls) if call and code(call.func).endswith("__init__")]
-    at = after[0] + 1 if after else 1 if has_docstring(body) else 0
-    lines = statements("".join(f"{own}.{name} = {name}\n" for name in names))
-    return with_body(init, [*body[:at], *lines, *body[at:]])
+    own = syntax.self_name(init)
+    body = [*syntax.body_of(init)]
+    calls = [syntax.call_of(line) for line in body]
+    after = [
+        i for i, call in enumerate(calls) if call and syntax.code(call.func).endswith("__init__")
+    ]
+    at = after[0] + 1 if after else 1 if syntax.has_docstring(body) else 0
+    lines = syntax.statements("".join(f"{own}.{name} = {name}\n" for name in names))
+    return syntax.with_body(init, [*body[:at], *lines, *body[at:]])
 
 
 _MODULES = ("pedl.frameworks.pytorch", "pedl.frameworks.pytorch.data")
@@ -244,8 +230,8 @@ def in_determined(tree: cst.Module) -> cst.Module:
     used = {
         name
         for line in tree.body
-        if not isinstance(simple(line), (cst.Import, cst.ImportFrom))
-        for name in names_in(line) | _quoted(line)
+        if not isinstance(syntax.simple(line), (cst.Import, cst.ImportFrom))
+        for name in syntax.names_in(line) | _quoted(line)
     }
     return dropping(tree, _Imports(used))
 
@@ -254,8 +240,8 @@ def _quoted(line: cst.CSTNode) -> set[str]:
     """Names in annotations that are texts."""
     return {
         name
-        for found in find(line, cst.Annotation)
-        for text in find(found, cst.SimpleString)
+        for found in syntax.find(line, cst.Annotation)
+        for text in syntax.find(found, cst.SimpleString)
         for name in str(text.evaluated_value).replace(".", " ").split()
     }
 
@@ -265,20 +251,20 @@ class _Imports(cst.CSTTransformer):
         self._used = used
 
     def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> cst.Attribute:
-        if code(original) in _MODULES:
+        if syntax.code(original) in _MODULES:
             return _PYTORCH.deep_clone()
         return updated
 
     def leave_SimpleStatementLine(
         self, original: Line, updated: Line
     ) -> Line | cst.RemovalSentinel:
-        small = simple(updated)
+        small = syntax.simple(updated)
         if isinstance(small, cst.Import):
             return self._plain(updated, small)
-        old = simple(original)
+        old = syntax.simple(original)
         if not isinstance(old, cst.ImportFrom) or old.module is None or old.relative:
             return updated
-        module = code(old.module)
+        module = syntax.code(old.module)
         if module.partition(".")[0] != "pedl" or isinstance(old.names, cst.ImportStar):
             return updated
         gone = {"error_rate"} if module == "pedl.frameworks.pytorch.util" else set()
@@ -298,4 +284,4 @@ def with_error_rate(tree: cst.Module, name: str) -> cst.Module:
     """The file with PEDL's ``error_rate`` as a function of its own, if it uses it."""
     if not name:
         return tree
-    return added(with_definition(tree, _ERROR_RATE.format(name)), ["import torch"])
+    return added(syntax.with_definition(tree, _ERROR_RATE.format(name)), ["import torch"])

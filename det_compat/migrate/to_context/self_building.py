@@ -6,9 +6,9 @@ import libcst as cst
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_context.batch_methods import without_model
+from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import File, FileTransformer
 from det_compat.migrate.tree.symbols import Symbols
-from det_compat.migrate.tree.syntax import Expression, body_of, find, self_name, simple, with_body
 
 _NAMES = {
     "Model": "wrap_model",
@@ -33,7 +33,7 @@ _GETTERS = {
 
 def builds_itself(node: cst.ClassDef, symbols: Symbols) -> bool:
     """Whether a trial class wraps its models by itself."""
-    return any(_name(call, symbols) == "wrap_model" for call in find(node, cst.Call))
+    return any(_name(call, symbols) == "wrap_model" for call in syntax.find(node, cst.Call))
 
 
 def _name(call: cst.CSTNode | None, symbols: Symbols) -> str:
@@ -45,14 +45,14 @@ def _name(call: cst.CSTNode | None, symbols: Symbols) -> str:
 def with_names_of_today(node: cst.ClassDef, file: File) -> cst.ClassDef:
     """The class with the context's names of today; what is wrapped is kept on the trial."""
     kept: dict[str, str] = {}
-    body = [_keeping(line, kept, file.symbols) for line in body_of(node)]
+    body = [_keeping(line, kept, file.symbols) for line in syntax.body_of(node)]
     body = [
         without_model(line, kept["wrap_model"])
         if isinstance(line, cst.FunctionDef) and "wrap_model" in kept and _is_given(line)
         else line
         for line in body
     ]
-    return ensure_type(with_body(node, body).visit(_Names(file, kept)), cst.ClassDef)
+    return ensure_type(syntax.with_body(node, body).visit(_Names(file, kept)), cst.ClassDef)
 
 
 def _is_given(line: cst.FunctionDef) -> bool:
@@ -62,23 +62,25 @@ def _is_given(line: cst.FunctionDef) -> bool:
 def _keeping(line: cst.BaseStatement, kept: dict[str, str], symbols: Symbols) -> cst.BaseStatement:
     if not isinstance(line, cst.FunctionDef):
         return line
-    own = self_name(line)
-    return with_body(line, [_kept(inner, own, kept, symbols) for inner in body_of(line)])
+    own = syntax.self_name(line)
+    return syntax.with_body(
+        line, [_kept(inner, own, kept, symbols) for inner in syntax.body_of(line)]
+    )
 
 
 def _kept(
     line: cst.BaseStatement, own: str, kept: dict[str, str], symbols: Symbols
 ) -> cst.BaseStatement:
     """A statement that wraps something, which is set to an attribute if it is not yet."""
-    small = simple(line)
-    value = getattr(small, "value", None)
+    small = syntax.simple(line)
+    value = syntax.call_of(line)
     name = _name(value, symbols)
-    if name not in _ATTRIBUTES:
+    if value is None or name not in _ATTRIBUTES:
         return line
     if isinstance(small, cst.Assign):
-        target = small.targets[0].target
-        if isinstance(target, cst.Attribute) and isinstance(target.value, cst.Name):
-            kept.setdefault(name, target.attr.value)
+        goal = small.targets[0].target
+        if isinstance(goal, cst.Attribute) and isinstance(goal.value, cst.Name):
+            kept.setdefault(name, goal.attr.value)
             return line
     elif not isinstance(small, cst.Expr) or name in kept:
         return line
@@ -93,14 +95,14 @@ class _Names(FileTransformer[File]):
         super().__init__(file)
         self._kept = kept
 
-    def leave_Call(self, original: cst.Call, updated: cst.Call) -> Expression:
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> syntax.Expression:
         member = self.symbols.method(original)
         func = updated.func
         if not member or not isinstance(func, cst.Attribute):
             return updated
         attribute = self._kept.get(_GETTERS.get(member, ""))
         if attribute is not None and self.functions:
-            return cst.Attribute(cst.Name(self_name(self.functions[0])), cst.Name(attribute))
+            return cst.Attribute(cst.Name(syntax.self_name(self.functions[0])), cst.Name(attribute))
         name = _name(original, self.symbols)
         if not name:
             return updated

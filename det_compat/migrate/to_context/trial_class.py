@@ -13,24 +13,9 @@ from det_compat.migrate.to_context.clipping import clipping, without_clipping
 from det_compat.migrate.to_context.data_functions import DataFunction
 from det_compat.migrate.to_context.scheduler import step_mode, with_plain_scheduler
 from det_compat.migrate.to_context.self_building import builds_itself, with_names_of_today
+from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import File
 from det_compat.migrate.tree.marks import marked
-from det_compat.migrate.tree.syntax import (
-    body_of,
-    call_of,
-    code,
-    find,
-    has_docstring,
-    lone_call,
-    method,
-    methods,
-    replaced,
-    self_name,
-    simple,
-    statement,
-    statements,
-    with_body,
-)
 
 _LINK = "MIGRATION.md#determined-012"
 _CONTEXT = "from determined.pytorch import PyTorchTrialContext"
@@ -57,14 +42,14 @@ def in_context_api(node: cst.ClassDef, file: File, older: Older) -> cst.BaseStat
 
     A class whose methods are not what its generation documented stays as it was.
     """
-    if "build_model" not in methods(node) and builds_itself(node, file.symbols):
+    if "build_model" not in syntax.methods(node) and builds_itself(node, file.symbols):
         return with_names_of_today(node, file)
     problem = _problem(node, file, older)
     return marked(node, problem, _LINK) if problem else _Rewriting(node, file, older).result()
 
 
 def _problem(node: cst.ClassDef, file: File, older: Older) -> str:
-    own = methods(node)
+    own = syntax.methods(node)
     needed = ["build_model", "optimizer", "losses" if older.is_standard else "train_batch"]
     missing = [name for name in needed if name not in own]
     if missing:
@@ -83,8 +68,8 @@ class _Rewriting:
         self._node = node
         self._file = file
         self._older = older
-        self._own = methods(node)
-        taken = {n.attr.value for n in find(node, cst.Attribute)} | {*self._own}
+        self._own = syntax.methods(node)
+        taken = {n.attr.value for n in syntax.find(node, cst.Attribute)} | {*self._own}
         self._model = "model" if "model" not in self._own else "network"
         self._optimizer = next(n for n in ("opt", "trial_opt") if n not in taken)
         self._clip = clipping(self._own.get("build_callbacks"), older.hparams, "self.context", file)
@@ -94,7 +79,7 @@ class _Rewriting:
         body: list[cst.BaseStatement] = []
         if "__init__" not in self._own:
             body.append(self._init(self._new_init()))
-        for line in body_of(self._node):
+        for line in syntax.body_of(self._node):
             if isinstance(line, cst.FunctionDef):
                 body.extend(self._method(line))
             else:
@@ -106,7 +91,7 @@ class _Rewriting:
             self._file.imports.new.add("import torch")
         if not any(name in self._own for name in _LOADERS):
             body.extend(_loader_methods())
-        return with_body(self._node, body)
+        return syntax.with_body(self._node, body)
 
     def _method(self, line: cst.FunctionDef) -> list[cst.BaseStatement]:
         name = line.name.value
@@ -127,7 +112,7 @@ class _Rewriting:
         return [line]
 
     def _is_named(self, name: str) -> bool:
-        return any(n.attr.value == name for n in find(self._node, cst.Attribute))
+        return any(n.attr.value == name for n in syntax.find(self._node, cst.Attribute))
 
     def _new_init(self) -> cst.FunctionDef:
         is_annotated = any(found.returns is not None for found in self._own.values())
@@ -136,31 +121,34 @@ class _Rewriting:
             header = "def __init__(self, context: PyTorchTrialContext) -> None:\n    pass\n"
             self._file.imports.new.add(_CONTEXT)
             self._file.imports.kept.add("PyTorchTrialContext")
-        return with_body(ensure_type(statement(header), cst.FunctionDef), [])
+        return syntax.with_body(ensure_type(syntax.statement(header), cst.FunctionDef), [])
 
     def _init(self, init: cst.FunctionDef) -> cst.FunctionDef:
         init, context = _with_context(init)
-        own = self_name(init)
-        lines = [line for line in body_of(init) if not isinstance(simple(line), cst.Pass)]
+        own = syntax.self_name(init)
+        lines = [
+            line for line in syntax.body_of(init) if not isinstance(syntax.simple(line), cst.Pass)
+        ]
         download = self._older.functions.get("download_data")
         first = [] if self._keeps_context(lines, own) else [f"{own}.context = {context}"]
         if download is not None:
             self._import(download)
             first.append(f"{own}.download_data_dir = {download.call(own, context)}")
-        at = 1 if has_docstring(lines) else 0
+        at = 1 if syntax.has_docstring(lines) else 0
         at += any(_is_super(line) for line in lines[at : at + 1])
-        after = statements("\n".join([*first, ""])) if first else []
-        wraps = statements("".join(f"{text}\n" for text in self._wraps(own, context)))
+        after = syntax.statements("\n".join([*first, ""])) if first else []
+        wraps = syntax.statements("".join(f"{text}\n" for text in self._wraps(own, context)))
         if lines or len(after) > 1:
             wraps[0] = wraps[0].with_changes(leading_lines=[cst.EmptyLine(indent=False)])
-        return with_body(init, [*lines[:at], *after, *lines[at:], *wraps])
+        return syntax.with_body(init, [*lines[:at], *after, *lines[at:], *wraps])
 
     def _keeps_context(self, lines: list[cst.BaseStatement], own: str) -> bool:
         """Whether ``__init__`` keeps the context under its usual name."""
         return any(
-            code(target.target) == f"{own}.context" and self._file.symbols.is_context(found.value)
+            syntax.code(target.target) == f"{own}.context"
+            and self._file.symbols.is_context(found.value)
             for line in lines
-            for found in find(line, cst.Assign)
+            for found in syntax.find(line, cst.Assign)
             for target in found.targets
         )
 
@@ -192,7 +180,7 @@ class _Rewriting:
 
 def _loader_methods() -> list[cst.BaseStatement]:
     return [
-        method(f"def build_{kind}_data_loader(self):\n    return self.{kind}_loader\n")
+        syntax.method(f"def build_{kind}_data_loader(self):\n    return self.{kind}_loader\n")
         for kind in ("training", "validation")
     ]
 
@@ -224,23 +212,23 @@ def _with_context(init: cst.FunctionDef) -> tuple[cst.FunctionDef, str]:
         return init, named[0]
     if given and given[0].name.value != "hparams":
         return init, given[0].name.value
-    body = replaced(init.body, "hparams", "context.get_hparams()")
-    changed = [_passing_context(line) for line in body_of(init.with_changes(body=body))]
+    body = syntax.replaced(init.body, "hparams", "context.get_hparams()")
+    changed = [_passing_context(line) for line in syntax.body_of(init.with_changes(body=body))]
     params = [init.params.params[0].with_changes(comma=cst.MaybeSentinel.DEFAULT)]
     params.append(cst.Param(cst.Name("context")))
     params += [p for p in given if p.name.value != "hparams"]
     new = init.params.with_changes(params=params)
-    return with_body(init.with_changes(params=new), changed), "context"
+    return syntax.with_body(init.with_changes(params=new), changed), "context"
 
 
 def _passing_context(line: cst.BaseStatement) -> cst.BaseStatement:
-    call = call_of(line)
+    call = syntax.call_of(line)
     if call is None or not _is_super(line):
         return line
     return line.with_deep_changes(call, args=[cst.Arg(cst.Name("context"))])
 
 
 def _is_super(line: cst.BaseStatement) -> bool:
-    call = lone_call(line)
-    func = "" if call is None else code(call.func)
+    call = syntax.lone_call(line)
+    func = "" if call is None else syntax.code(call.func)
     return func.startswith("super(") and "__init__" in func

@@ -9,9 +9,9 @@ from libcst import matchers as m
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
+from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.symbols import Symbols
-from det_compat.migrate.tree.syntax import code, expression, find, lone_call, methods, simple
 
 #: What ``pytorch_lightning.LightningModule`` has, but for the hooks that a migrated trial defines.
 RESERVED = frozenset(
@@ -52,7 +52,7 @@ def rename_reserved(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Rename attributes and methods of trials that a LightningModule has for something else."""
     taken = {
         name
-        for node in find(tree, cst.ClassDef)
+        for node in syntax.find(tree, cst.ClassDef)
         if node.name.value in file.plans
         for name in _own_names(node, file)
         if name in RESERVED - _SHARED
@@ -61,7 +61,7 @@ def rename_reserved(tree: cst.Module, file: LightningFile) -> cst.Module:
 
 
 def _own_names(node: cst.ClassDef, file: LightningFile) -> set[str]:
-    found = {*methods(node)}
+    found = {*syntax.methods(node)}
     for target in _targets(node, file):
         parts = target.target
         elements = parts.elements if isinstance(parts, (cst.Tuple, cst.List)) else ()
@@ -72,11 +72,11 @@ def _own_names(node: cst.ClassDef, file: LightningFile) -> set[str]:
 
 
 def _targets(node: cst.ClassDef, file: LightningFile) -> Iterator[cst.AssignTarget]:
-    for assign in find(node, cst.Assign):
+    for assign in syntax.find(node, cst.Assign):
         # a LightningModule has them under this name
         is_same = file.symbols.method(assign.value) == "get_hparams"
         for target in assign.targets:
-            if not is_same or code(target.target) != "self.hparams":
+            if not is_same or syntax.code(target.target) != "self.hparams":
                 yield target
 
 
@@ -110,12 +110,12 @@ def drop_aliases(tree: cst.Module, file: LightningFile) -> cst.Module:
 
 class _Aliases(LightningTransformer):
     def visit_Module(self, node: cst.Module) -> None:
-        paths = [self.symbols.path(name) for name in find(node, cst.Name)]
+        paths = [self.symbols.path(name) for name in syntax.find(node, cst.Name)]
         self._modes = paths.count(_MODES)
         self._used = _used_names(node, self.symbols)
 
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
-        small = simple(updated)
+        small = syntax.simple(updated)
         if self._holds_context(small):
             return _unregistered(updated)
         if isinstance(small, cst.Assign) and self.plan is not None:
@@ -123,7 +123,7 @@ class _Aliases(LightningTransformer):
         is_alias = isinstance(small, (cst.Assign, cst.AnnAssign)) and (
             self._is_alias(small) or self._is_mode(small)
         )
-        is_dropped = self.symbols.method(lone_call(updated)) in _IS_DROPPED
+        is_dropped = self.symbols.method(syntax.lone_call(updated)) in _IS_DROPPED
         return cst.RemoveFromParent() if is_alias or is_dropped else updated
 
     def _is_alias(self, small: cst.Assign | cst.AnnAssign) -> bool:
@@ -135,7 +135,10 @@ class _Aliases(LightningTransformer):
         if not all(map(_is_own, targets)):
             return False
         if isinstance(value, cst.Call):
-            return self.symbols.method(value) == "get_hparams" and code(target) == "self.hparams"
+            return (
+                self.symbols.method(value) == "get_hparams"
+                and syntax.code(target) == "self.hparams"
+            )
         values = [e.value for e in value.elements] if isinstance(value, cst.Tuple) else [value]
         is_followed = self.symbols.is_followed
         return len(targets) == len(values) and all(map(is_followed, values, targets))
@@ -162,7 +165,9 @@ class _Aliases(LightningTransformer):
             isinstance(small, cst.Assign)
             and bool(self.classes)
             and self.plan is None
-            and any(code(base.value).endswith("nn.Module") for base in self.classes[-1].bases)
+            and any(
+                syntax.code(base.value).endswith("nn.Module") for base in self.classes[-1].bases
+            )
             and isinstance(small.targets[0].target, cst.Attribute)
             and self.symbols.is_context(small.value)
         )
@@ -183,27 +188,30 @@ def _target(small: cst.Assign | cst.AnnAssign) -> cst.BaseExpression:
 def _used_names(tree: cst.Module, symbols: Symbols) -> set[str]:
     """The variables that are read, but for those whose step mode a scheduler is wrapped with."""
     wraps = symbols.calls(tree, "wrap_lr_scheduler")
-    resolved = {id(name) for wrap in wraps for name in find(wrap, cst.Name) if symbols.path(name)}
-    targets = {id(target.target) for target in find(tree, cst.AssignTarget)}
-    targets |= {id(line.target) for line in find(tree, cst.AnnAssign)}
-    keywords = {id(argument.keyword) for argument in find(tree, cst.Arg)}
+    resolved = {
+        id(name) for wrap in wraps for name in syntax.find(wrap, cst.Name) if symbols.path(name)
+    }
+    targets = {id(target.target) for target in syntax.find(tree, cst.AssignTarget)}
+    targets |= {id(line.target) for line in syntax.find(tree, cst.AnnAssign)}
+    keywords = {id(argument.keyword) for argument in syntax.find(tree, cst.Arg)}
     ignored = resolved | targets | keywords
-    names = [name for name in find(tree, cst.Name) if id(name) not in ignored]
+    names = [name for name in syntax.find(tree, cst.Name) if id(name) not in ignored]
     symbols_of = [symbols.get(name) for name in names]
     return {
-        code(symbol.original) if symbol else name.value
+        syntax.code(symbol.original) if symbol else name.value
         for name, symbol in zip(names, symbols_of, strict=True)
     }
 
 
 def _unregistered(line: cst.SimpleStatementLine) -> cst.BaseStatement:
     """An assignment to an attribute that torch does not take for a submodule."""
-    small = ensure_type(simple(line), cst.Assign)
+    small = ensure_type(syntax.simple(line), cst.Assign)
     target = ensure_type(small.targets[0].target, cst.Attribute)
-    text = f'object.__setattr__({code(target.value)}, "{target.attr.value}", {code(small.value)})'
+    owner, value = syntax.code(target.value), syntax.code(small.value)
+    text = f'object.__setattr__({owner}, "{target.attr.value}", {value})'
     comment = cst.Comment("# no submodule, since it has this one in it")
     return line.with_changes(
-        body=[cst.Expr(expression(text))],
+        body=[cst.Expr(syntax.expression(text))],
         leading_lines=[*line.leading_lines, cst.EmptyLine(comment=comment)],
     )
 

@@ -7,18 +7,8 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
+from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import marked
-from det_compat.migrate.tree.syntax import (
-    body_of,
-    code,
-    find,
-    methods,
-    names_in,
-    self_name,
-    statements,
-    with_body,
-    with_definition,
-)
 
 _NO_CHECKPOINT_HOOK = "Lightning has no hook after a checkpoint is written"
 
@@ -74,16 +64,16 @@ class _Callbacks(LightningTransformer):
         names = _new_names(updated)
         body = [
             _method(line, names) if isinstance(line, cst.FunctionDef) else line
-            for line in body_of(updated)
+            for line in syntax.body_of(updated)
         ]
-        return with_body(updated, body)
+        return syntax.with_body(updated, body)
 
 
 def _new_names(node: cst.ClassDef) -> set[str]:
     """Old hooks that can have their new names: no two get the same, and nobody calls them."""
-    called = {code(call.func) for call in find(node, cst.Call)}
+    called = {syntax.code(call.func) for call in syntax.find(node, cst.Call)}
     names: dict[str, str] = {}
-    for name, found in methods(node).items():
+    for name, found in syntax.methods(node).items():
         hook = _HOOKS.get(name)
         is_called = any(text.endswith(f".{name}") for text in called)
         if hook and not is_called and hook.name not in names and _args_known(found, hook):
@@ -97,7 +87,7 @@ def _args_known(method: cst.FunctionDef, hook: _Hook) -> bool:
     if len(hook.old) == len(given) == 1 or len(hook.more) == len(given) == 1:
         unknown = set()
     extra = method.params.star_kwarg or isinstance(method.params.star_arg, cst.Param)
-    return not (unknown & names_in(method.body)) and not extra
+    return not (unknown & syntax.names_in(method.body)) and not extra
 
 
 def _method(method: cst.FunctionDef, names: set[str]) -> cst.BaseStatement:
@@ -119,11 +109,11 @@ def _renamed(method: cst.FunctionDef, hook: _Hook) -> cst.FunctionDef:
         old = {given[0]: next(iter(old.values()))}
     if len(given) == len(more) == 1:
         more = given
-    used = names_in(method.body)
+    used = syntax.names_in(method.body)
     lines = "".join(f"{name} = {value}\n" for name, value in old.items() if name in used)
     if lines:
-        method = with_body(method, [*statements(lines), *body_of(method)])
-    names = [self_name(method), "trainer", "pl_module", *more]
+        method = syntax.with_body(method, [*syntax.statements(lines), *syntax.body_of(method)])
+    names = [syntax.self_name(method), "trainer", "pl_module", *more]
     params = cst.Parameters([cst.Param(cst.Name(name)) for name in names])
     return method.with_changes(
         name=cst.Name(hook.name),
@@ -165,7 +155,7 @@ def report_training(tree: cst.Module, file: LightningFile) -> cst.Module:
 
     Determined told them those of a period; Lightning's are those of each epoch.
     """
-    classes = {node.name.value: node for node in find(tree, cst.ClassDef)}
+    classes = {node.name.value: node for node in syntax.find(tree, cst.ClassDef)}
     asking = {name for name in file.callbacks if name in classes and _hook(classes[name])}
     if not asking:
         return tree
@@ -175,17 +165,17 @@ def report_training(tree: cst.Module, file: LightningFile) -> cst.Module:
     file.imports.new.add("import pytorch_lightning as pl")
     calls = "\n            ".join(f"self.{hook}({CALLS[hook]})" for hook in hooks)
     made = _CLASS.format("() or ".join(hooks), calls)
-    return with_definition(tree, made, kinds=(cst.ClassDef,))
+    return syntax.with_definition(tree, made, kinds=(cst.ClassDef,))
 
 
 def _hook(node: cst.ClassDef) -> str:
-    return next((name for name in CALLS if name in methods(node)), "")
+    return next((name for name in CALLS if name in syntax.methods(node)), "")
 
 
 def _inherited(node: cst.ClassDef, classes: dict[str, cst.ClassDef], asking: set[str]) -> bool:
     """Whether a base of the file asks already."""
     for base in node.bases:
-        name = code(base.value)
+        name = syntax.code(base.value)
         if name in asking or (name in classes and _inherited(classes[name], classes, asking)):
             return True
     return False

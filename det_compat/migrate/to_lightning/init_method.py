@@ -7,21 +7,8 @@ from typing import Any
 import libcst as cst
 
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
+from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
-from det_compat.migrate.tree.syntax import (
-    body_of,
-    code,
-    find,
-    has_docstring,
-    lone_call,
-    method,
-    names_in,
-    self_name,
-    simple,
-    statements,
-    target_of,
-    with_body,
-)
 
 _LINE, _INDENT = 100, 4
 _TYPES = (bool, int, float, str)
@@ -33,10 +20,10 @@ def with_arguments(
 ) -> cst.FunctionDef:
     """``__init__`` with hyperparameters in the place of the context."""
     if init is None:
-        init = method("def __init__(self):\n    pass\n")
+        init = syntax.method("def __init__(self):\n    pass\n")
         init = init.with_changes(body=cst.IndentedBlock([]))
     # no parameter may hide what __init__ uses
-    hidden = {*plan.config.names, *plan.config.sections} & file.names & names_in(init.body)
+    hidden = {*plan.config.names, *plan.config.sections} & file.names & syntax.names_in(init.body)
     is_open = plan.config.is_open or bool(hidden)
     names = [] if is_open else _parameters(plan, file)
     params = init.params
@@ -53,12 +40,12 @@ def with_arguments(
     if is_open:
         file.imports.new.add("from typing import Any")
     body = _body(init, plan, file.symbols)
-    init = with_body(init.with_changes(params=params), body)
+    init = syntax.with_body(init.with_changes(params=params), body)
     return _spread(init) if _is_long(init) else init
 
 
 def _is_long(init: cst.FunctionDef) -> bool:
-    header = code(init.with_changes(body=cst.IndentedBlock([]), leading_lines=[]))
+    header = syntax.code(init.with_changes(body=cst.IndentedBlock([]), leading_lines=[]))
     return len(header.split("\n")[0]) > _LINE - _INDENT
 
 
@@ -91,7 +78,7 @@ def _without_commas(params: list[cst.Param]) -> list[cst.Param]:
 def _context_name(init: cst.FunctionDef, symbols: Symbols) -> str:
     originals = {
         symbol.original.value
-        for name in find(init.body, cst.Name)
+        for name in syntax.find(init.body, cst.Name)
         if (symbol := symbols.get(name)) is not None
         and symbols.is_context(name)
         and isinstance(symbol.original, cst.Name)
@@ -129,8 +116,8 @@ def _literal(value: bool | float | str) -> str:
 
 
 def _body(init: cst.FunctionDef, plan: TrialPlan, symbols: Symbols) -> list[cst.BaseStatement]:
-    own = self_name(init)
-    body = [_passing_hparams(line, plan, symbols) for line in body_of(init)]
+    own = syntax.self_name(init)
+    body = [_passing_hparams(line, plan, symbols) for line in syntax.body_of(init)]
     lines = [line for line in body if line is not None]
     if not plan.is_root and plan.own.calls_init:
         return lines
@@ -141,16 +128,16 @@ def _body(init: cst.FunctionDef, plan: TrialPlan, symbols: Symbols) -> list[cst.
         text = f"pl.LightningModule.__init__({own})\n{own}.save_hyperparameters(hparams)\n"
     if not plan.is_automatic:
         text += f"{own}.automatic_optimization = False\n"
-    at = 1 if has_docstring(lines) else 0
-    return [*lines[:at], *statements(text), *lines[at:]]
+    at = 1 if syntax.has_docstring(lines) else 0
+    return [*lines[:at], *syntax.statements(text), *lines[at:]]
 
 
 def _passing_hparams(
     line: cst.BaseStatement, plan: TrialPlan, symbols: Symbols
 ) -> cst.BaseStatement | None:
     """A call of the base's ``__init__`` with hyperparameters instead of the context."""
-    call = lone_call(line)
-    if call is None or not code(call.func).endswith(".__init__"):
+    call = syntax.lone_call(line)
+    if call is None or not syntax.code(call.func).endswith(".__init__"):
         return line
     given = [arg for arg in call.args if not symbols.is_context(arg.value)]
     if plan.is_root and (len(given) < len(call.args) or not call.args):
@@ -174,17 +161,19 @@ def late_values(
     An attribute becomes a property if nothing else sets it, nothing that runs before there is a
     Trainer reads it, and its value needs nothing but the trial.
     """
-    me, body = self_name(init), body_of(init)
-    local = {n for t in find(init.body, cst.AssignTarget) for n in names_in(t.target)} - {me}
+    me, body = syntax.self_name(init), syntax.body_of(init)
+    local = {
+        n for t in syntax.find(init.body, cst.AssignTarget) for n in syntax.names_in(t.target)
+    } - {me}
     local |= {p.name.value for p in init.params.params[1:]}
     indices: list[int] = []
     made: list[cst.BaseStatement] = []
     for index, line in enumerate(body):
-        value, target = getattr(simple(line), "value", None), target_of(line) or ""
+        value, target = getattr(syntax.simple(line), "value", None), syntax.target_of(line) or ""
         attribute = target.removeprefix(f"{me}.")
         if value is None or target == attribute or not attribute.isidentifier():
             continue
-        if not _is_late(value, symbols) or names_in(value) & local:
+        if not _is_late(value, symbols) or syntax.names_in(value) & local:
             continue
         early = [other for other in body if other is not line]
         early += [own[name] for name in plan.own.early - {"__init__"} if name in own]
@@ -196,24 +185,23 @@ def late_values(
 
 
 def _is_late(value: cst.BaseExpression, symbols: Symbols) -> bool:
-    found = (symbols.member(node) for node in find(value, cst.Attribute))
+    found = (symbols.member(node) for node in syntax.find(value, cst.Attribute))
     return any(member is not None and member[1] in _LATE for member in found)
 
 
 def _reads(node: cst.CSTNode, attribute: str) -> bool:
-    return any(found.attr.value == attribute for found in find(node, cst.Attribute))
+    return any(found.attr.value == attribute for found in syntax.find(node, cst.Attribute))
 
 
 def _sets(own: dict[str, cst.FunctionDef], init: cst.FunctionDef, attribute: str) -> bool:
     others = [found for found in own.values() if found.name.value != init.name.value]
-    kinds = (cst.AssignTarget, cst.AugAssign, cst.AnnAssign)
-    return any(
-        _reads(assignment.target, attribute)
-        for found in others
-        for kind in kinds
-        for assignment in find(found, kind)
-    )
+    targets: list[cst.CSTNode] = []
+    for method in others:
+        targets += [node.target for node in syntax.find(method, cst.AssignTarget)]
+        targets += [node.target for node in syntax.find(method, cst.AugAssign)]
+        targets += [node.target for node in syntax.find(method, cst.AnnAssign)]
+    return any(_reads(target, attribute) for target in targets)
 
 
 def _property(attribute: str, value: cst.BaseExpression, me: str) -> cst.BaseStatement:
-    return method(f"@property\ndef {attribute}({me}):\n    return {code(value)}\n")
+    return syntax.method(f"@property\ndef {attribute}({me}):\n    return {syntax.code(value)}\n")

@@ -7,18 +7,8 @@ from collections.abc import Iterable
 import libcst as cst
 
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
+from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
-from det_compat.migrate.tree.syntax import (
-    argument,
-    call_of,
-    code,
-    expression,
-    find,
-    method,
-    names_in,
-    simple,
-    target_of,
-)
 
 _NAMES = {
     "build_training_data_loader": "train_dataloader",
@@ -79,15 +69,17 @@ class _Loaders(LightningTransformer):
             return updated
         # one item, the loader itself, so that validation_step gets it whole
         self.file.imports.new.add("import torch")
-        text = f"torch.utils.data.DataLoader([{code(updated.value)}], batch_size=None)"
+        text = f"torch.utils.data.DataLoader([{syntax.code(updated.value)}], batch_size=None)"
         return updated.with_changes(
-            value=expression(text), whitespace_after_return=cst.SimpleWhitespace(" ")
+            value=syntax.expression(text), whitespace_after_return=cst.SimpleWhitespace(" ")
         )
 
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
-        small = simple(updated)
-        is_idle = isinstance(small, cst.Assign) and target_of(updated) == code(small.value)
-        was_call = call_of(original) is not None
+        small = syntax.simple(updated)
+        is_idle = isinstance(small, cst.Assign) and syntax.target_of(updated) == syntax.code(
+            small.value
+        )
+        was_call = syntax.call_of(original) is not None
         return cst.RemoveFromParent() if is_idle and was_call else updated
 
     def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> cst.Attribute:
@@ -101,8 +93,8 @@ class _Loaders(LightningTransformer):
         func = updated.func
         if not isinstance(func, cst.Attribute) or func.attr.value != "get_data_loader":
             return updated
-        repeat = argument(updated, 0, "repeat")
-        is_once = repeat is None or code(repeat) == "False"
+        repeat = syntax.argument(updated, 0, "repeat")
+        is_once = repeat is None or syntax.code(repeat) == "False"
         return func.value if is_once else updated
 
 
@@ -121,8 +113,8 @@ def on_before_batch_transfer(self, batch, dataloader_idx):
 def transfer_hooks(stays: bool, arrays: bool) -> list[cst.BaseStatement]:
     """The hooks of a trial whose batches stay, or have NumPy's arrays."""
     if stays:
-        return [method(_STAYING)]
-    return [method(_CONVERTING)] if arrays else []
+        return [syntax.method(_STAYING)]
+    return [syntax.method(_CONVERTING)] if arrays else []
 
 
 def collates_arrays(trees: Iterable[cst.Module]) -> bool:
@@ -130,9 +122,9 @@ def collates_arrays(trees: Iterable[cst.Module]) -> bool:
     trees = [*trees]
     names = {name for tree in trees for name in _collating(tree)}
     return any(
-        node.name.value in names and names_in(node.body) & {"np", "numpy"}
+        node.name.value in names and syntax.names_in(node.body) & {"np", "numpy"}
         for tree in trees
-        for node in find(tree, cst.FunctionDef)
+        for node in syntax.find(tree, cst.FunctionDef)
     )
 
 
@@ -140,12 +132,12 @@ def _collating(tree: cst.Module) -> set[str]:
     """The names of the functions that loaders collate with."""
     given = [
         arg.value
-        for arg in find(tree, cst.Arg)
+        for arg in syntax.find(tree, cst.Arg)
         if arg.keyword is not None and arg.keyword.value == "collate_fn"
     ]
-    names = {code(value).rpartition(".")[2] for value in given}
-    for assign in find(tree, cst.Assign):
-        if code(assign.targets[0].target).rpartition(".")[2] in names:
+    names = {syntax.code(value).rpartition(".")[2] for value in given}
+    for assign in syntax.find(tree, cst.Assign):
+        if syntax.code(assign.targets[0].target).rpartition(".")[2] in names:
             # `collate = staticmethod(function)`
-            names |= names_in(assign.value)
+            names |= syntax.names_in(assign.value)
     return names

@@ -8,16 +8,8 @@ import libcst as cst
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
+from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
-from det_compat.migrate.tree.syntax import (
-    Expression,
-    argument,
-    code,
-    expression,
-    find,
-    lone_call,
-    statement,
-)
 
 _Valued = TypeVar("_Valued", cst.Arg, cst.Assign, cst.Return)
 
@@ -87,17 +79,19 @@ def _is_batch(data: cst.BaseExpression, function: cst.FunctionDef | None) -> boo
     if function is None or function.name.value not in _STEPS:
         return False
     names = [param.name.value for param in function.params.params]
-    return len(names) > 1 and code(data) == names[1]
+    return len(names) > 1 and syntax.code(data) == names[1]
 
 
 def _is_tensor(data: cst.BaseExpression, function: cst.FunctionDef | None) -> bool:
     """Whether this is what a function of torch's has returned."""
     if isinstance(data, cst.Name) and function is not None:
         values = [
-            a.value for a in find(function, cst.Assign) if code(a.targets[0].target) == data.value
+            a.value
+            for a in syntax.find(function, cst.Assign)
+            if syntax.code(a.targets[0].target) == data.value
         ]
         return any(isinstance(v, cst.Call) and _is_tensor(v, None) for v in values)
-    return isinstance(data, cst.Call) and code(data.func).startswith("torch.")
+    return isinstance(data, cst.Call) and syntax.code(data.func).startswith("torch.")
 
 
 def ask_module(tree: cst.Module, file: LightningFile) -> cst.Module:
@@ -113,16 +107,18 @@ class _Members(LightningTransformer):
         return plan is not None and any(f.name.value in plan.own.early for f in self.functions)
 
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
-        call = lone_call(updated)
+        call = syntax.lone_call(updated)
         found = self.symbols.called(call)
         if call is None or found is None or found[1] != "set_stop_requested":
             return updated
-        given = argument(call, 0, "stop_requested")
+        given = syntax.argument(call, 0, "stop_requested")
         module = self.symbols.module(found[0])
-        new = statement(f"{module}.trainer.should_stop = {code(given) if given else True}")
+        new = syntax.statement(
+            f"{module}.trainer.should_stop = {syntax.code(given) if given else True}"
+        )
         return updated.with_changes(body=ensure_type(new, cst.SimpleStatementLine).body)
 
-    def leave_Call(self, original: cst.Call, updated: cst.Call) -> Expression:
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> syntax.Expression:
         found = self.symbols.called(updated)
         if found is None:
             return updated
@@ -132,7 +128,7 @@ class _Members(LightningTransformer):
         if member == "to_device":
             return self._moved(module, updated)
         text = self._text(member, _CALLED)
-        return expression(text.format(module)) if text else updated
+        return syntax.expression(text.format(module)) if text else updated
 
     def leave_Arg(self, original: cst.Arg, updated: cst.Arg) -> cst.Arg:
         return self._bare(original, updated)
@@ -160,33 +156,35 @@ class _Members(LightningTransformer):
         return text
 
     def _moved(self, module: str, call: cst.Call) -> cst.BaseExpression:
-        data = argument(call, 0, "data")
+        data = syntax.argument(call, 0, "data")
         if data is None:
             return call
         self._text("to_device", {})
         function, plan = self.functions[-1] if self.functions else None, self.plan
         if plan is not None and any(found.own.stays for found in plan.ancestors):
             self.file.imports.new.add(_MOVE)
-            return expression(f"move_data_to_device({code(data)}, {module}.device)")
+            return syntax.expression(f"move_data_to_device({syntax.code(data)}, {module}.device)")
         if _is_batch(data, function):
             # Lightning has moved it
             return data
         if _is_tensor(data, function):
-            return expression(f"{code(data)}.to({module}.device)")
-        return expression(f"{module}.transfer_batch_to_device({code(data)}, {module}.device, 0)")
+            return syntax.expression(f"{syntax.code(data)}.to({module}.device)")
+        return syntax.expression(
+            f"{module}.transfer_batch_to_device({syntax.code(data)}, {module}.device, 0)"
+        )
 
-    def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> Expression:
+    def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> syntax.Expression:
         found = self.symbols.member(updated)
         text = self._text(found[1], _READ) if found is not None and found[1] in _READ else None
         if found is None or text is None:
             return updated
-        return expression(text.format(self.symbols.module(found[0])))
+        return syntax.expression(text.format(self.symbols.module(found[0])))
 
 
 def _hparam(module: str, call: cst.Call) -> cst.BaseExpression:
-    name = argument(call, 0, "name")
+    name = syntax.argument(call, 0, "name")
     if name is None:
         return call
     if isinstance(name, cst.SimpleString) and str(name.evaluated_value).isidentifier():
-        return expression(f"{module}.hparams.{name.evaluated_value!s}")
-    return expression(f"{module}.hparams[{code(name)}]")
+        return syntax.expression(f"{module}.hparams.{name.evaluated_value!s}")
+    return syntax.expression(f"{module}.hparams[{syntax.code(name)}]")

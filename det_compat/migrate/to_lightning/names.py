@@ -6,19 +6,10 @@ import libcst as cst
 
 from det_compat import LOG_FORMAT
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
+from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.marks import above, comments_of
 from det_compat.migrate.tree.symbols import WRITER
-from det_compat.migrate.tree.syntax import (
-    Expression,
-    argument,
-    call_of,
-    code,
-    expression,
-    lone_call,
-    simple,
-    statement,
-)
 
 _LIGHTNING = "import pytorch_lightning as pl"
 _TYPES = {
@@ -45,7 +36,7 @@ def rename_types(tree: cst.Module, file: LightningFile) -> cst.Module:
 
 
 class _Types(LightningTransformer):
-    def leave_Name(self, original: cst.Name, updated: cst.Name) -> Expression:
+    def leave_Name(self, original: cst.Name, updated: cst.Name) -> syntax.Expression:
         path = self.symbols.path(original)
         if path is None:
             return updated
@@ -56,7 +47,7 @@ class _Types(LightningTransformer):
         name, statement = found
         if statement:
             self.file.imports.new.add(statement)
-        return expression(name)
+        return syntax.expression(name)
 
 
 def write_out_functions(tree: cst.Module, file: LightningFile) -> cst.Module:
@@ -66,20 +57,20 @@ def write_out_functions(tree: cst.Module, file: LightningFile) -> cst.Module:
 
 class _Functions(LightningTransformer):
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
-        call = lone_call(updated)
+        call = syntax.lone_call(updated)
         if call is None or self.symbols.path(call.func) != _RESET:
             return updated
-        model = argument(call, 0, "model")
+        model = syntax.argument(call, 0, "model")
         if model is None:
             return updated
-        made = statement(
-            f"for module in {code(model)}.modules():\n"
+        made = syntax.statement(
+            f"for module in {syntax.code(model)}.modules():\n"
             '    if hasattr(module, "reset_parameters"):\n'
             "        module.reset_parameters()\n"
         )
         return above(made, comments_of(updated))
 
-    def leave_Name(self, original: cst.Name, updated: cst.Name) -> Expression:
+    def leave_Name(self, original: cst.Name, updated: cst.Name) -> syntax.Expression:
         if self.symbols.path(original) != _LOG_FORMAT:
             return updated
         return cst.SimpleString(repr(LOG_FORMAT).replace("'", '"'))
@@ -92,22 +83,22 @@ def use_loggers(tree: cst.Module, file: LightningFile) -> cst.Module:
 
 class _Writers(LightningTransformer):
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
-        small = simple(updated)
-        call = call_of(small) if isinstance(small, (cst.Assign, cst.AnnAssign)) else None
+        small = syntax.simple(updated)
+        call = syntax.call_of(small) if isinstance(small, (cst.Assign, cst.AnnAssign)) else None
         made = call is not None and self.symbols.path(call.func) == WRITER
         return cst.RemoveFromParent() if made else updated
 
-    def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> Expression:
+    def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> syntax.Expression:
         symbol = self.symbols.get(updated.value)
         if symbol is None or updated.attr.value != "writer":
             return updated
         if not self.symbols.is_writer(updated.value):
             return updated
-        module = code(symbol.module)
-        if module == code(symbol.original):
+        module = syntax.code(symbol.module)
+        if module == syntax.code(symbol.original):
             # not a trial's
             return updated
-        return expression(f"{module}.logger.experiment")
+        return syntax.expression(f"{module}.logger.experiment")
 
 
 def make_modules(tree: cst.Module, file: LightningFile) -> cst.Module:
@@ -117,26 +108,29 @@ def make_modules(tree: cst.Module, file: LightningFile) -> cst.Module:
 
 class _Scripts(LightningTransformer):
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
-        call = lone_call(updated)
+        call = syntax.lone_call(updated)
         is_aliasing = call is not None and self.symbols.path(call.func) == _ALIASING
         return cst.RemoveFromParent() if is_aliasing else updated
 
-    def leave_Call(self, original: cst.Call, updated: cst.Call) -> Expression:
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> syntax.Expression:
         adapting = updated.func
         if not isinstance(adapting, cst.Call) or len(adapting.args) != 1:
             return updated
         if self.symbols.path(adapting.func) not in _ADAPTING:
             return updated
-        trial = code(adapting.args[0].value)
+        trial = syntax.code(adapting.args[0].value)
         plan = self.file.trials.get(trial.rpartition(".")[2])
         if plan is None or any(arg.star for arg in updated.args):
             return updated
         if any(arg.keyword and arg.keyword.value not in _ARGUMENTS for arg in updated.args):
             return updated
-        hparams, config = argument(updated, 0, "hparams"), argument(updated, 1, "exp_conf")
-        given = [f"**{code(hparams)}"] if hparams is not None else []
+        hparams, config = (
+            syntax.argument(updated, 0, "hparams"),
+            syntax.argument(updated, 1, "exp_conf"),
+        )
+        given = [f"**{syntax.code(hparams)}"] if hparams is not None else []
         if config is not None and "experiment_config" in plan.config.sections:
-            given.append(f"experiment_config={code(config)}")
+            given.append(f"experiment_config={syntax.code(config)}")
         if config is not None and "data_config" in plan.config.sections:
-            given.append(f'data_config={code(config)}["data"]')
-        return expression(f"{trial}({', '.join(given)})")
+            given.append(f'data_config={syntax.code(config)}["data"]')
+        return syntax.expression(f"{trial}({', '.join(given)})")

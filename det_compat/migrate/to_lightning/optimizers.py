@@ -13,27 +13,9 @@ from det_compat.migrate.to_lightning.plan import (
     wrappings,
 )
 from det_compat.migrate.to_lightning.reducers import FUNCTION_METRIC
+from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import File, FileTransformer, Line, Lines
 from det_compat.migrate.tree.symbols import Symbols
-from det_compat.migrate.tree.syntax import (
-    Expression,
-    argument,
-    body_of,
-    call_of,
-    code,
-    dedented,
-    expression,
-    find,
-    lone_call,
-    mentions,
-    method,
-    names_in,
-    replaced,
-    self_name,
-    simple,
-    target_of,
-    with_body,
-)
 
 _MOVED = ("wrap_optimizer", "wrap_lr_scheduler")
 _WRAPPERS = {
@@ -50,11 +32,11 @@ def moved_lines(
     init: cst.FunctionDef, plan: TrialPlan, symbols: Symbols, own: dict[str, cst.FunctionDef]
 ) -> list[int]:
     """The statements of ``__init__`` that make optimizers and schedulers, if they can be moved."""
-    body = body_of(init)
+    body = syntax.body_of(init)
     found = [
         i
         for i, line in enumerate(body)
-        if symbols.method(call_of(line)) in _MOVED and "." in _target(line)
+        if symbols.method(syntax.call_of(line)) in _MOVED and "." in _target(line)
     ]
     if len(found) != sum(len(symbols.calls(line, *_MOVED)) for line in body):
         return []
@@ -62,13 +44,18 @@ def moved_lines(
     rest = [line for i, line in enumerate(body) if i not in found]
     moved = [body[i] for i in found]
     made = {_target(line) for line in moved}
-    local = {n for line in body for t in find(line, cst.AssignTarget) for n in names_in(t.target)}
+    local = {
+        n
+        for line in body
+        for t in syntax.find(line, cst.AssignTarget)
+        for n in syntax.names_in(t.target)
+    }
     local |= {p.name.value for p in init.params.params[1:]}
     local -= {init.params.params[0].name.value}
-    needed = set().union(*(names_in(line) for line in moved)) & local
+    needed = set().union(*(syntax.names_in(line) for line in moved)) & local
     # what __init__ calls may need them as well
     early = [own[name] for name in plan.own.early - {"__init__"} if name in own]
-    if needed - made or any(mentions(n, name) for name in made for n in (*rest, *early)):
+    if needed - made or any(syntax.mentions(n, name) for name in made for n in (*rest, *early)):
         return []
     return found
 
@@ -77,7 +64,7 @@ def _with_locals(body: Sequence[cst.BaseStatement], found: list[int]) -> list[in
     """With the assignments of local variables that are used there and nowhere else."""
     while True:
         moved = [body[i] for i in found]
-        used = set().union(*(names_in(line) for line in moved)) if moved else set()
+        used = set().union(*(syntax.names_in(line) for line in moved)) if moved else set()
         more = [
             i
             for i, line in enumerate(body)
@@ -85,7 +72,7 @@ def _with_locals(body: Sequence[cst.BaseStatement], found: list[int]) -> list[in
             and _target(line).isidentifier()
             and _target(line) in used
             and not any(
-                _target(line) in names_in(other)
+                _target(line) in syntax.names_in(other)
                 for j, other in enumerate(body)
                 if j != i and j not in found
             )
@@ -96,7 +83,7 @@ def _with_locals(body: Sequence[cst.BaseStatement], found: list[int]) -> list[in
 
 
 def _target(line: cst.BaseStatement) -> str:
-    return target_of(line) or ""
+    return syntax.target_of(line) or ""
 
 
 def configure_optimizers(
@@ -116,14 +103,14 @@ def configure_optimizers(
     if moved:
         names.update({name: name for name in names if name not in used})
     returned = _returned(plan, [names[name] for name in optimizers], schedulers, names)
-    made = method(f"def configure_optimizers(self):\n    return {returned}\n")
+    made = syntax.method(f"def configure_optimizers(self):\n    return {returned}\n")
     lines = [_unwrapped_line(line, names) for line in moved]
     if lines:
         first = lines[0]
         lines[0] = first.with_changes(
             leading_lines=[line for line in first.leading_lines if line.comment]  # type: ignore[attr-defined]
         )
-    made = with_body(made, [*lines, *body_of(made)])
+    made = syntax.with_body(made, [*lines, *syntax.body_of(made)])
     is_kept = any("self." in name for name in map(names.get, optimizers) if name)
     starred = [name for name in optimizers if name.startswith("*")]
     can_count = len(starred) < min(2, len(optimizers))
@@ -139,13 +126,13 @@ def _own(attribute: str) -> str:
 def _counted(optimizers: list[str]) -> cst.BaseStatement:
     """Lets Lightning count the steps, without which it saves no checkpoints."""
     names = ", ".join(map(_own, optimizers))
-    return method(f"def on_train_start(self):\n    {names} = self.optimizers()\n")
+    return syntax.method(f"def on_train_start(self):\n    {names} = self.optimizers()\n")
 
 
 def _unwrapped_line(line: cst.BaseStatement, names: dict[str, str]) -> cst.BaseStatement:
     for attribute, name in names.items():
         if name == attribute:
-            line = replaced(line, f"self.{attribute}", name)
+            line = syntax.replaced(line, f"self.{attribute}", name)
     return line
 
 
@@ -191,11 +178,11 @@ def _stepping_hooks(plan: TrialPlan, schedulers: list[WrappedScheduler]) -> list
     ):
         if interval in plan.idle_hooks:
             lines = "    # there is no scheduler as in the base class\n    pass\n"
-            made.append(method(f"def {header}:\n{lines}"))
+            made.append(syntax.method(f"def {header}:\n{lines}"))
         due = [s for s in schedulers if s.interval == interval]
         if due:
             lines = "".join(_step(scheduler, count) for scheduler in due)
-            made.append(method(f"def {header}:\n{lines}"))
+            made.append(syntax.method(f"def {header}:\n{lines}"))
     return made
 
 
@@ -232,33 +219,33 @@ class _Unwrapping(FileTransformer[LightningFile]):
     def leave_Assign(self, original: cst.Assign, updated: cst.Assign) -> cst.Assign:
         """A list of models is a ModuleList, or Lightning does not see them."""
         value = updated.value
-        attribute = code(updated.targets[0].target).partition(".")[2]
+        attribute = syntax.code(updated.targets[0].target).partition(".")[2]
         if attribute not in self._lists or not isinstance(value, (cst.List, cst.ListComp)):
             return updated
         self.file.imports.new.add("import torch")
         is_empty = isinstance(value, cst.List) and not value.elements
-        made = "torch.nn.ModuleList()" if is_empty else f"torch.nn.ModuleList({code(value)})"
-        return updated.with_changes(value=expression(made))
+        made = "torch.nn.ModuleList()" if is_empty else f"torch.nn.ModuleList({syntax.code(value)})"
+        return updated.with_changes(value=syntax.expression(made))
 
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
-        small = simple(updated)
-        is_idle = isinstance(small, cst.Assign) and _target(updated) == code(small.value)
+        small = syntax.simple(updated)
+        is_idle = isinstance(small, cst.Assign) and _target(updated) == syntax.code(small.value)
         is_bare = isinstance(small, cst.Expr) and isinstance(small.value, (cst.Name, cst.Attribute))
-        was_call = call_of(original) is not None
+        was_call = syntax.call_of(original) is not None
         return cst.RemoveFromParent() if is_idle or (is_bare and was_call) else updated
 
-    def leave_Call(self, original: cst.Call, updated: cst.Call) -> Expression:
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> syntax.Expression:
         member = self.symbols.method(updated)
         if member == "configure_apex_amp":
             return self._without_apex(updated)
         name = _WRAPPERS.get(member)
-        wrapped = argument(updated, 0, name) if name else None
+        wrapped = syntax.argument(updated, 0, name) if name else None
         if wrapped is None:
             return updated
         if name == "reducer" and self._is_function(wrapped):
-            return expression(f"{FUNCTION_METRIC}({code(wrapped)})")
+            return syntax.expression(f"{FUNCTION_METRIC}({syntax.code(wrapped)})")
         is_below = isinstance(updated.whitespace_before_args, cst.ParenthesizedWhitespace)
-        return dedented(wrapped) if is_below else wrapped
+        return syntax.dedented(wrapped) if is_below else wrapped
 
     def _is_function(self, node: cst.BaseExpression) -> bool:
         is_known = isinstance(node, cst.Name) and node.value in self.file.functions
@@ -267,12 +254,15 @@ class _Unwrapping(FileTransformer[LightningFile]):
         return is_known or is_method or isinstance(node, cst.Lambda)
 
     def _without_apex(self, call: cst.Call) -> cst.BaseExpression:
-        models, optimizers = argument(call, 0, "models"), argument(call, 1, "optimizers")
+        models, optimizers = (
+            syntax.argument(call, 0, "models"),
+            syntax.argument(call, 1, "optimizers"),
+        )
         if models is None or optimizers is None:
             return call
         message = 'mixed precision is pl.Trainer(precision="16-mixed")'
         self.mark(message, "MIGRATION.md#nvidia-apex")
-        return expression(f"({code(models)}, {code(optimizers)})")
+        return syntax.expression(f"({syntax.code(models)}, {syntax.code(optimizers)})")
 
 
 _NAMES = {"wrap_optimizer": "optimizer", "wrap_lr_scheduler": "lr_scheduler"}
@@ -295,7 +285,7 @@ class _Keeping(FileTransformer[File]):
         self._taken = set()
 
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
-        call = lone_call(updated)
+        call = syntax.lone_call(updated)
         name = _NAMES.get(self.symbols.method(call))
         function = self.functions[-1] if self.functions else None
         if call is None or name is None or function is None or function.name.value != "__init__":
@@ -303,5 +293,7 @@ class _Keeping(FileTransformer[File]):
         while name in self._taken:
             name += "_"
         self._taken.add(name)
-        target = cst.AssignTarget(cst.Attribute(cst.Name(self_name(function)), cst.Name(name)))
+        target = cst.AssignTarget(
+            cst.Attribute(cst.Name(syntax.self_name(function)), cst.Name(name))
+        )
         return updated.with_changes(body=[cst.Assign([target], call)])

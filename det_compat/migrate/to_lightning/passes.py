@@ -10,7 +10,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import libcst as cst
 
@@ -84,53 +83,56 @@ class Pass:
     leaves: Holds = Holds.NONE
 
 
-_In: TypeAlias = Holds
-
 PASSES = (
     # Before any pass writes `self.logger` or `self.trainer` into a trial and means Lightning's.
-    Pass(attributes.rename_reserved, needs=_In.OWN_ATTRIBUTES, takes=_In.NONE),
-    Pass(names.make_modules, needs=_In.ADAPTERS, takes=_In.ADAPTERS),
+    Pass(attributes.rename_reserved, needs=Holds.OWN_ATTRIBUTES, takes=Holds.NONE),
+    Pass(names.make_modules, needs=Holds.ADAPTERS, takes=Holds.ADAPTERS),
     # It has to see the whole trial: what __init__ wraps moves to configure_optimizers, one backward
     # before one step is Lightning's, the context is no parameter any more, and what of it is only
     # known later becomes a property. So all that takes one of these apart comes later.
     Pass(
         trial_class.rewrite_trials,
-        needs=_In.TRIALS | _In.WRAPS | _In.STEPS | _In.ALIASES | _In.MEMBERS | _In.TYPES,
-        takes=_In.TRIALS | _In.OWN_ATTRIBUTES,
+        needs=Holds.TRIALS
+        | Holds.WRAPS
+        | Holds.STEPS
+        | Holds.ALIASES
+        | Holds.MEMBERS
+        | Holds.TYPES,
+        takes=Holds.TRIALS | Holds.OWN_ATTRIBUTES,
     ),
     # What is left of steps is outside of trials, or was in methods that it has kept.
-    Pass(stepping.write_out_steps, needs=_In.STEPS, takes=_In.STEPS),
+    Pass(stepping.write_out_steps, needs=Holds.STEPS, takes=Holds.STEPS),
     # It tells an alias by the context, or the member of one, that is assigned; and a name of a step
     # mode that nothing needs by the calls that wrap schedulers. Both go in the passes below.
     Pass(
         attributes.drop_aliases,
-        needs=_In.ALIASES | _In.MEMBERS | _In.WRAPS | _In.TYPES,
-        takes=_In.ALIASES,
+        needs=Holds.ALIASES | Holds.MEMBERS | Holds.WRAPS | Holds.TYPES,
+        takes=Holds.ALIASES,
     ),
     Pass(
         optimizers.unwrap,
-        needs=_In.WRAPS,
-        takes=_In.WRAPS,
-        leaves=_In.FUNCTION_METRICS,
+        needs=Holds.WRAPS,
+        takes=Holds.WRAPS,
+        leaves=Holds.FUNCTION_METRICS,
     ),
-    Pass(loaders.rename_loaders, needs=_In.LOADERS, takes=_In.LOADERS),
-    Pass(names.use_loggers, needs=_In.WRITERS, takes=_In.WRITERS),
+    Pass(loaders.rename_loaders, needs=Holds.LOADERS, takes=Holds.LOADERS),
+    Pass(names.use_loggers, needs=Holds.WRITERS, takes=Holds.WRITERS),
     # It makes plain text of members, by which none of the passes above would know them.
-    Pass(members.ask_module, needs=_In.MEMBERS, takes=_In.MEMBERS),
-    Pass(names.write_out_functions, needs=_In.FUNCTIONS, takes=_In.FUNCTIONS),
-    Pass(callbacks.rename_hooks, needs=_In.HOOKS, takes=_In.HOOKS),
+    Pass(members.ask_module, needs=Holds.MEMBERS, takes=Holds.MEMBERS),
+    Pass(names.write_out_functions, needs=Holds.FUNCTIONS, takes=Holds.FUNCTIONS),
+    Pass(callbacks.rename_hooks, needs=Holds.HOOKS, takes=Holds.HOOKS),
     # It looks for PyTorchCallback among the bases.
-    Pass(callbacks.report_training, needs=_In.TYPES, takes=_In.NONE),
+    Pass(callbacks.report_training, needs=Holds.TYPES, takes=Holds.NONE),
     # It writes the class that unwrapping has called, above the one of the pass before.
     Pass(
         reducers.rewrite_reducers,
-        needs=_In.REDUCERS | _In.FUNCTION_METRICS,
-        takes=_In.REDUCERS | _In.FUNCTION_METRICS,
+        needs=Holds.REDUCERS | Holds.FUNCTION_METRICS,
+        takes=Holds.REDUCERS | Holds.FUNCTION_METRICS,
     ),
     # The passes above tell bases and annotations by their placeholders.
-    Pass(names.rename_types, needs=_In.TYPES, takes=_In.TYPES),
+    Pass(names.rename_types, needs=Holds.TYPES, takes=Holds.TYPES),
     # Whatever is a placeholder now has no counterpart.
-    Pass(leftovers.put_back, needs=_In.NONE, takes=~_In.NONE),
+    Pass(leftovers.put_back, needs=Holds.NONE, takes=~Holds.NONE),
 )
 
 

@@ -11,18 +11,9 @@ from typing import Any, TypeVar
 
 import libcst as cst
 
+from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import File, FileTransformer
 from det_compat.migrate.tree.symbols import Symbols
-from det_compat.migrate.tree.syntax import (
-    argument,
-    call_of,
-    code,
-    find,
-    methods,
-    returned_keys,
-    simple,
-    target_of,
-)
 
 _Item = TypeVar("_Item")
 
@@ -212,7 +203,7 @@ class LightningTransformer(FileTransformer[LightningFile]):
 
 def facts_of(node: cst.ClassDef, symbols: Symbols) -> ClassFacts:
     """What stands in a trial class."""
-    own = methods(node)
+    own = syntax.methods(node)
     wrapped = [found for method in own.values() for found in wrappings(method, symbols)]
     init = own.get("__init__", cst.Pass())
     return ClassFacts(
@@ -223,10 +214,12 @@ def facts_of(node: cst.ClassDef, symbols: Symbols) -> ClassFacts:
             _scheduler(w, symbols) for w in wrapped if w.member == "wrap_lr_scheduler"
         ),
         reducers=tuple(made for w in wrapped if (made := _reducer(w)) is not None),
-        calls_init=any("__init__" in code(call.func) for call in find(init, cst.Call)),
+        calls_init=any(
+            "__init__" in syntax.code(call.func) for call in syntax.find(init, cst.Call)
+        ),
         stays=bool(symbols.calls(node, "experimental.disable_auto_to_device")),
         early=_reachable(own, "__init__"),
-        logged=frozenset(returned_keys(own["train_batch"]) if "train_batch" in own else ()),
+        logged=frozenset(syntax.returned_keys(own["train_batch"]) if "train_batch" in own else ()),
     )
 
 
@@ -250,8 +243,8 @@ def config_use(node: cst.CSTNode, symbols: Symbols) -> ConfigUse:
     names: list[str] = []
     sections: list[str] = []
     is_open = False
-    for call in find(node, cst.Call):
-        method, name = symbols.method(call), argument(call, 0, "name")
+    for call in syntax.find(node, cst.Call):
+        method, name = symbols.method(call), syntax.argument(call, 0, "name")
         if method in _BATCH_SIZES:
             names.append("global_batch_size")
         elif method in _SECTIONS:
@@ -264,21 +257,23 @@ def config_use(node: cst.CSTNode, symbols: Symbols) -> ConfigUse:
 
 
 def _scheduler(found: Wrapping, symbols: Symbols) -> WrappedScheduler:
-    path = symbols.path(argument(found.call, 1, "step_mode")) or ""
-    frequency = argument(found.call, 2, "frequency")
+    path = symbols.path(syntax.argument(found.call, 1, "step_mode")) or ""
+    frequency = syntax.argument(found.call, 2, "frequency")
     mode = path.removeprefix(_STEP_MODES) if path.startswith(_STEP_MODES) else ""
-    return WrappedScheduler(found.starred, mode, "1" if frequency is None else code(frequency))
+    return WrappedScheduler(
+        found.starred, mode, "1" if frequency is None else syntax.code(frequency)
+    )
 
 
 def _reducer(found: Wrapping) -> WrappedReducer | None:
     """A reducer of validation metrics; None for another, or for one without a known name."""
     if found.member not in ("wrap_reducer", "experimental.wrap_reducer"):
         return None
-    name = argument(found.call, 1, "name")
-    for_validation = argument(found.call, 3, "for_validation")
-    if for_validation is not None and code(for_validation) == "False":
+    name = syntax.argument(found.call, 1, "name")
+    for_validation = syntax.argument(found.call, 3, "for_validation")
+    if for_validation is not None and syntax.code(for_validation) == "False":
         return None
-    known = code(name) if name is not None and code(name) != "None" else None
+    known = syntax.code(name) if name is not None and syntax.code(name) != "None" else None
     if found.is_list and known is not None and not found.loop:
         return None
     return WrappedReducer(found.starred, known, found.loop)
@@ -294,7 +289,7 @@ def _reachable(own: dict[str, cst.FunctionDef], start: str) -> frozenset[str]:
 
 
 def _called(method: cst.FunctionDef, own: dict[str, cst.FunctionDef]) -> Iterator[str]:
-    for node in find(method, cst.Attribute):
+    for node in syntax.find(method, cst.Attribute):
         if isinstance(node.value, cst.Name) and node.attr.value in own:
             yield node.attr.value
 
@@ -325,13 +320,13 @@ class Wrapping:
 
 def wrappings(method: cst.FunctionDef, symbols: Symbols) -> Iterator[Wrapping]:
     """What a method wraps and keeps on its object."""
-    for line in find(method, cst.SimpleStatementLine):
-        small, target = simple(line), target_of(line)
+    for line in syntax.find(method, cst.SimpleStatementLine):
+        small, target = syntax.simple(line), syntax.target_of(line)
         if target is not None and "." in target:
             value = getattr(small, "value", None)
             yield from _assigned(value, target.partition(".")[2], symbols)
         elif isinstance(small, cst.Expr):
-            yield from _appended(call_of(small), symbols)
+            yield from _appended(syntax.call_of(small), symbols)
 
 
 def _assigned(
@@ -344,7 +339,7 @@ def _assigned(
         call, found = _wrap(value.elt, symbols)
         inner = value.for_in
         if call is not None:
-            loop = f"{code(inner.target)} in {code(inner.iter)}"
+            loop = f"{syntax.code(inner.target)} in {syntax.code(inner.iter)}"
             is_plain = not inner.ifs and inner.inner_for_in is None
             yield Wrapping(found, call, attribute, True, loop if is_plain else "")
     elif isinstance(value, (cst.List, cst.Tuple)):
@@ -359,14 +354,14 @@ def _appended(call: cst.Call | None, symbols: Symbols) -> Iterator[Wrapping]:
     if call is None or not isinstance(func, cst.Attribute) or func.attr.value != "append":
         return
     wrap, found = _wrap(call.args[0].value if call.args else None, symbols)
-    owner = code(func.value)
+    owner = syntax.code(func.value)
     if wrap is not None and "." in owner:
         yield Wrapping(found, wrap, owner.partition(".")[2], True)
 
 
 def _wrap(value: cst.BaseExpression | None, symbols: Symbols) -> tuple[cst.Call | None, str]:
     """The call that wraps, without a cast around it, and the member that is called."""
-    if isinstance(value, cst.Call) and code(value.func) in _CASTS and len(value.args) == 2:
+    if isinstance(value, cst.Call) and syntax.code(value.func) in _CASTS and len(value.args) == 2:
         value = value.args[1].value
     found = symbols.called(value)
     if found is None or not isinstance(value, cst.Call):

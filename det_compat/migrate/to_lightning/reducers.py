@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import libcst as cst
 
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer, WrappedReducer
+from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import marked
-from det_compat.migrate.tree.syntax import (
-    body_of,
-    call_of,
-    code,
-    find,
-    has_docstring,
-    method,
-    methods,
-    statement,
-    with_body,
-    with_definition,
-)
 
 #: What reducers that are functions become.
 FUNCTION_METRIC = "FunctionMetric"
@@ -61,12 +52,12 @@ class FunctionMetric(torchmetrics.Metric):
 def rewrite_reducers(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Give the file's reducers what a ``torchmetrics.Metric`` has."""
     tree = tree.visit(_Reducers(file))
-    is_there = any(node.name.value == FUNCTION_METRIC for node in find(tree, cst.ClassDef))
-    called = {code(call.func) for call in find(tree, cst.Call)}
+    is_there = any(node.name.value == FUNCTION_METRIC for node in syntax.find(tree, cst.ClassDef))
+    called = {syntax.code(call.func) for call in syntax.find(tree, cst.Call)}
     if FUNCTION_METRIC not in called or is_there:
         return tree
     file.imports.new.update(_IMPORTS)
-    return with_definition(tree, _FUNCTION_METRIC)
+    return syntax.with_definition(tree, _FUNCTION_METRIC)
 
 
 class _Reducers(LightningTransformer):
@@ -74,23 +65,25 @@ class _Reducers(LightningTransformer):
         name = updated.name.value
         if name not in self.file.reducers:
             return updated
-        own = methods(updated)
+        own = syntax.methods(updated)
         is_first = self.file.reducers[name]
         updating = _updating(own)
         if is_first and updating is None:
             return marked(updated, "a torchmetrics.Metric needs the method update()")
-        body = [_method(line, is_first) for line in body_of(updated)]
+        body = [_method(line, is_first) for line in syntax.body_of(updated)]
         if is_first and updating != "update":
-            body.append(statement(f"update = {updating}\n"))
+            body.append(syntax.statement(f"update = {updating}\n"))
         if is_first:
             if "__init__" not in own:
-                at = 1 if has_docstring(body) else 0
-                made = method("def __init__(self):\n    super().__init__()\n    self.reset()\n")
+                at = 1 if syntax.has_docstring(body) else 0
+                made = syntax.method(
+                    "def __init__(self):\n    super().__init__()\n    self.reset()\n"
+                )
                 lead = made if at else made.with_changes(leading_lines=[])
                 body.insert(at, lead)
-            body.append(method(_COMPUTE))
+            body.append(syntax.method(_COMPUTE))
             self.file.imports.new.update(_IMPORTS)
-        return with_body(updated, body)
+        return syntax.with_body(updated, body)
 
 
 def _updating(own: dict[str, cst.FunctionDef]) -> str | None:
@@ -108,22 +101,22 @@ def _method(line: cst.BaseStatement, is_first: bool) -> cst.BaseStatement:
     if name not in ("__init__", "reset") or (name == "__init__" and not is_first):
         return line
     call = f"super().{name}()"
-    body = [*body_of(line)]
-    if any(code(found) == call for found in map(call_of, body) if found is not None):
+    body = [*syntax.body_of(line)]
+    if any(syntax.code(found) == call for found in map(syntax.call_of, body) if found is not None):
         return line
-    body.insert(1 if has_docstring(body) else 0, statement(call))
-    return with_body(line, body)
+    body.insert(1 if syntax.has_docstring(body) else 0, syntax.statement(call))
+    return syntax.with_body(line, body)
 
 
-def reducer_hooks(reducers: list[WrappedReducer]) -> list[cst.BaseStatement]:
+def reducer_hooks(reducers: Sequence[WrappedReducer]) -> list[cst.BaseStatement]:
     """The hooks that reset reducers before a validation, and log them after it."""
     if not reducers:
         return []
     resets = "\n".join(_reset(reducer) for reducer in reducers)
     logs = "\n".join(_log(reducer) for reducer in reducers)
     return [
-        method(f"def on_validation_start(self):\n{resets}\n"),
-        method(f"def on_validation_epoch_end(self):\n{logs}\n"),
+        syntax.method(f"def on_validation_start(self):\n{resets}\n"),
+        syntax.method(f"def on_validation_epoch_end(self):\n{logs}\n"),
     ]
 
 

@@ -8,29 +8,14 @@ import libcst as cst
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.plan import ClassFacts, LightningFile, TrialPlan
+from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import FileTransformer, Line, Lines
 from det_compat.migrate.tree.symbols import Symbols
-from det_compat.migrate.tree.syntax import (
-    argument,
-    body_of,
-    call_of,
-    code,
-    find,
-    lone_call,
-    mentions,
-    methods,
-    names_in,
-    replaced,
-    self_name,
-    simple,
-    statements,
-    with_body,
-)
 
 
 def is_automatic(node: cst.ClassDef, symbols: Symbols, facts: ClassFacts) -> bool:
     """Whether one optimizer is stepped right after one backward, in straight-line code."""
-    own = methods(node)
+    own = syntax.methods(node)
     method = own.get("train_batch")
     if method is None or len(facts.optimizers) != 1:
         return False
@@ -41,7 +26,7 @@ def is_automatic(node: cst.ClassDef, symbols: Symbols, facts: ClassFacts) -> boo
     attributes = [*facts.optimizers, *(scheduler.attribute for scheduler in facts.schedulers)]
     if any(name.startswith("*") for name in attributes):
         return False
-    attribute = f"{self_name(method)}.{facts.optimizers[0]}"
+    attribute = f"{syntax.self_name(method)}.{facts.optimizers[0]}"
     if _is_used_elsewhere(own, attribute):
         return False
     index = backward_and_step(method, symbols)
@@ -53,62 +38,71 @@ _ONCE = ("backward", "step_optimizer")
 
 def backward_and_step(method: cst.FunctionDef, symbols: Symbols) -> int | None:
     """The index of the statement that calls backward, if the next one steps."""
-    called = [symbols.method(lone_call(line)) for line in body_of(method)]
+    called = [symbols.method(syntax.lone_call(line)) for line in syntax.body_of(method)]
     pairs = [*itertools.pairwise(called)]
     return pairs.index(_ONCE) if _ONCE in pairs else None
 
 
 def _uses(node: cst.CSTNode, symbols: Symbols, member: str) -> int:
-    found = (symbols.member(attribute) for attribute in find(node, cst.Attribute))
+    found = (symbols.member(attribute) for attribute in syntax.find(node, cst.Attribute))
     return sum(pair is not None and pair[1] == member for pair in found)
 
 
 def _is_used_elsewhere(own: dict[str, cst.FunctionDef], attribute: str) -> bool:
     others = (m for name, m in own.items() if name not in ("__init__", "train_batch"))
-    if any(mentions(method, attribute) for method in others):
+    if any(syntax.mentions(method, attribute) for method in others):
         return True
-    return sum(code(n) == attribute for n in find(own["train_batch"], cst.Attribute)) != 1
+    return (
+        sum(syntax.code(n) == attribute for n in syntax.find(own["train_batch"], cst.Attribute))
+        != 1
+    )
 
 
 def _is_simple(
     own: dict[str, cst.FunctionDef], index: int, symbols: Symbols, attribute: str
 ) -> bool:
     method = own["train_batch"]
-    body = body_of(method)
-    backward, step = call_of(body[index]), call_of(body[index + 1])
+    body = syntax.body_of(method)
+    backward, step = syntax.call_of(body[index]), syntax.call_of(body[index + 1])
     assert backward is not None and step is not None
-    optimizer, clip = argument(step, 0, "optimizer"), argument(step, 1, "clip_grads")
+    optimizer, clip = syntax.argument(step, 0, "optimizer"), syntax.argument(step, 1, "clip_grads")
     if len(backward.args) != 1:
         return False
     loss = backward.args[0].value
-    if not isinstance(loss, cst.Name) and "loss" in names_in(method.body):
+    if not isinstance(loss, cst.Name) and "loss" in syntax.names_in(method.body):
         return False
-    if optimizer is None or code(optimizer) != attribute or argument(step, 3, "scaler"):
+    if (
+        optimizer is None
+        or syntax.code(optimizer) != attribute
+        or syntax.argument(step, 3, "scaler")
+    ):
         return False
     if not zeroes_gradients(step):
         return False
-    if clip is not None and names_in(clip) & _locals(method):
+    if clip is not None and syntax.names_in(clip) & _locals(method):
         return False
     return _ends_plainly(own, index, symbols)
 
 
 def _locals(method: cst.FunctionDef) -> set[str]:
     given = (p.name.value for p in method.params.params[1:])
-    targets = (t.target for t in find(method.body, cst.AssignTarget))
-    return {*given, *(name for t in targets for name in names_in(t))}
+    targets = (t.target for t in syntax.find(method.body, cst.AssignTarget))
+    return {*given, *(name for t in targets for name in syntax.names_in(t))}
 
 
 def _ends_plainly(own: dict[str, cst.FunctionDef], index: int, symbols: Symbols) -> bool:
     method = own["train_batch"]
-    after = body_of(method)[index + 2 :]
-    returns = [found for line in after for found in find(line, cst.Return)]
-    if len(returns) != 1 or not after or not isinstance(simple(after[-1]), cst.Return):
+    after = syntax.body_of(method)[index + 2 :]
+    returns = [found for line in after for found in syntax.find(line, cst.Return)]
+    if len(returns) != 1 or not after or not isinstance(syntax.simple(after[-1]), cst.Return):
         return False
     # what comes after the step must not see that Lightning steps later
-    known = {f"{self_name(method)}.{name}" for name, other in own.items() if _is_function(other)}
+    known = {
+        f"{syntax.self_name(method)}.{name}" for name, other in own.items() if _is_function(other)
+    }
     return not any(
-        _uses_self(line, self_name(method), known)
-        or any(map(symbols.is_context, find(line, cst.Name)))
+        _uses_self(line, syntax.self_name(method), known)
+        or any(map(symbols.is_context, syntax.find(line, cst.Name)))
         for line in after
     )
 
@@ -116,49 +110,54 @@ def _ends_plainly(own: dict[str, cst.FunctionDef], index: int, symbols: Symbols)
 def _is_function(method: cst.FunctionDef) -> bool:
     """Whether a method depends on nothing but what else it is given."""
     is_plain = not method.decorators and bool(method.params.params)
-    return is_plain and self_name(method) not in names_in(method.body)
+    return is_plain and syntax.self_name(method) not in syntax.names_in(method.body)
 
 
 def _uses_self(line: cst.BaseStatement, own_name: str, known: set[str]) -> bool:
-    every = sum(name.value == own_name for name in find(line, cst.Name))
-    return every > sum(code(call.func) in known for call in find(line, cst.Call))
+    every = sum(name.value == own_name for name in syntax.find(line, cst.Name))
+    return every > sum(syntax.code(call.func) in known for call in syntax.find(line, cst.Call))
 
 
 def zeroes_gradients(step: cst.Call) -> bool:
     """Whether a call of ``step_optimizer`` is sure to zero the gradients."""
-    zero = argument(step, 2, "auto_zero_grads")
-    return zero is None or code(zero) == "True"
+    zero = syntax.argument(step, 2, "auto_zero_grads")
+    return zero is None or syntax.code(zero) == "True"
 
 
 def clipping(clip: cst.BaseExpression | None, optimizer: str) -> list[str]:
     """The lines that clip gradients as ``clip_grads`` did."""
-    if clip is None or code(clip) == "None":
+    if clip is None or syntax.code(clip) == "None":
         return []
     lines = [f'params = [p for group in {optimizer}.param_groups for p in group["params"]]']
     if isinstance(clip, cst.Lambda) and len(clip.params.params) == 1:
-        lines.append(code(replaced(clip.body, clip.params.params[0].name.value, "params")))
+        lines.append(
+            syntax.code(syntax.replaced(clip.body, clip.params.params[0].name.value, "params"))
+        )
     elif isinstance(clip, cst.Attribute):
-        lines.append(f"{code(clip)}(params)")
+        lines.append(f"{syntax.code(clip)}(params)")
     else:
-        lines.append(f"clip_grads = {code(clip)}")
+        lines.append(f"clip_grads = {syntax.code(clip)}")
         lines += ["if clip_grads is not None:", "    clip_grads(params)"]
     return lines
 
 
 def _written_out(call: cst.Call) -> list[cst.BaseStatement] | None:
     """What ``step_optimizer`` does, step by step; None if it is called in an unknown way."""
-    optimizer, zero = argument(call, 0, "optimizer"), argument(call, 2, "auto_zero_grads")
-    scaler = argument(call, 3, "scaler")
+    optimizer, zero = (
+        syntax.argument(call, 0, "optimizer"),
+        syntax.argument(call, 2, "auto_zero_grads"),
+    )
+    scaler = syntax.argument(call, 3, "scaler")
     if optimizer is None or any(given.star for given in call.args):
         return None
-    name = code(optimizer)
-    lines = clipping(argument(call, 1, "clip_grads"), name)
-    lines.append(f"{name}.step()" if scaler is None else f"{code(scaler)}.step({name})")
-    if zero is None or code(zero) == "True":
+    name = syntax.code(optimizer)
+    lines = clipping(syntax.argument(call, 1, "clip_grads"), name)
+    lines.append(f"{name}.step()" if scaler is None else f"{syntax.code(scaler)}.step({name})")
+    if zero is None or syntax.code(zero) == "True":
         lines.append(f"{name}.zero_grad()")
-    elif code(zero) != "False":
-        lines += [f"if {code(zero)}:", f"    {name}.zero_grad()"]
-    return statements("\n".join(lines) + "\n")
+    elif syntax.code(zero) != "False":
+        lines += [f"if {syntax.code(zero)}:", f"    {name}.zero_grad()"]
+    return syntax.statements("\n".join(lines) + "\n")
 
 
 def write_out_steps(tree: cst.Module, file: LightningFile) -> cst.Module:
@@ -170,7 +169,7 @@ class _Stepping(FileTransformer[LightningFile]):
     """Writes out every ``step_optimizer`` that is a statement."""
 
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
-        call = lone_call(updated)
+        call = syntax.lone_call(updated)
         if call is None or self.symbols.method(call) != "step_optimizer":
             return updated
         lines = _written_out(call)
@@ -191,14 +190,14 @@ def with_optimizers(
     It asks Lightning for the optimizers it steps if ``are_moved``: ``configure_optimizers`` makes
     them then, and no attribute keeps them.
     """
-    own, optimizers = self_name(method), plan.own.optimizers
+    own, optimizers = syntax.self_name(method), plan.own.optimizers
     steps = file.symbols.calls(method, "step_optimizer")
-    stepped = [name for name in optimizers if steps and mentions(method, f"{own}.{name}")]
+    stepped = [name for name in optimizers if steps and syntax.mentions(method, f"{own}.{name}")]
     changed = ensure_type(method.visit(_Stepping(file)), cst.FunctionDef)
-    if not are_moved or not stepped or names_in(method.body) & {*optimizers}:
+    if not are_moved or not stepped or syntax.names_in(method.body) & {*optimizers}:
         return changed
     for attribute in stepped:
-        changed = replaced(changed, f"{own}.{attribute}", attribute)
+        changed = syntax.replaced(changed, f"{own}.{attribute}", attribute)
     names = [name if name in stepped else "_" for name in optimizers]
-    first = statements(f"{', '.join(names)} = {own}.optimizers()\n")
-    return with_body(changed, [*first, *body_of(changed)])
+    first = syntax.statements(f"{', '.join(names)} = {own}.optimizers()\n")
+    return syntax.with_body(changed, [*first, *syntax.body_of(changed)])

@@ -6,10 +6,10 @@ What they returned is logged instead.
 from __future__ import annotations
 
 import libcst as cst
-from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.to_lightning.stepping import backward_and_step, clipping, with_optimizers
+from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import FileTransformer
 from det_compat.migrate.tree.marks import above, comments_of, marked
 from det_compat.migrate.tree.metric_shapes import (
@@ -19,23 +19,6 @@ from det_compat.migrate.tree.metric_shapes import (
     is_reduced_in_part,
 )
 from det_compat.migrate.tree.symbols import Symbols
-from det_compat.migrate.tree.syntax import (
-    argument,
-    body_of,
-    call_of,
-    code,
-    expression,
-    find,
-    has_docstring,
-    names_in,
-    replaced,
-    returned_keys,
-    self_name,
-    simple,
-    statements,
-    with_body,
-)
-from det_compat.migrate.tree.syntax import method as made_method
 
 _TOTAL = "{0}.trainer.fit_loop.epoch_loop.total_batch_idx"
 _REDUCERS = {"AVG": "mean", "SUM": "sum", "MAX": "max", "MIN": "min"}
@@ -58,9 +41,9 @@ def training_step(
     if plan.is_automatic:
         return _automatic(method, file.symbols)
     calls = file.symbols.calls(method, "backward")
-    losses = {code(call.args[0].value) for call in calls if call.args}
+    losses = {syntax.code(call.args[0].value) for call in calls if call.args}
     loss = losses.pop() if len(losses) == 1 else ""
-    logged = Logged(self_name(method), loss=loss if loss.isidentifier() else "")
+    logged = Logged(syntax.self_name(method), loss=loss if loss.isidentifier() else "")
     method = with_optimizers(logged.in_method(method), plan, file, are_moved)
     return [_training(method)]
 
@@ -68,26 +51,26 @@ def training_step(
 def _automatic(method: cst.FunctionDef, symbols: Symbols) -> list[cst.BaseStatement]:
     index = backward_and_step(method, symbols)
     assert index is not None
-    body = [*body_of(method)]
-    backward, step = call_of(body[index]), call_of(body[index + 1])
+    body = [*syntax.body_of(method)]
+    backward, step = syntax.call_of(body[index]), syntax.call_of(body[index + 1])
     assert backward is not None and step is not None
     given = backward.args[0].value
     comments = [*comments_of(body[index]), *comments_of(body[index + 1])]
     loss = given.value if isinstance(given, cst.Name) else "loss"
     if not isinstance(given, cst.Name):
-        after = [_with_loss(line, code(given)) for line in body[index + 2 :]]
+        after = [_with_loss(line, syntax.code(given)) for line in body[index + 2 :]]
         body[index:] = [*body[index : index + 2], *after]
-        body.insert(index, statements(f"loss = {code(given)}\n")[0])
+        body.insert(index, syntax.statements(f"loss = {syntax.code(given)}\n")[0])
         index += 1
     body[index : index + 2] = []
     if index < len(body):
         body[index] = above(body[index], comments)
-    method = with_body(method, body)
-    own = self_name(method)
+    method = syntax.with_body(method, body)
+    own = syntax.self_name(method)
     method = Logged(own, loss=loss).in_method(method, last=f"return {loss}")
     made: list[cst.BaseStatement] = [_training(method, "torch.Tensor")]
-    clip = argument(step, 1, "clip_grads")
-    if clip is not None and code(clip) != "None":
+    clip = syntax.argument(step, 1, "clip_grads")
+    if clip is not None and syntax.code(clip) != "None":
         made.append(_clipping_hook(clip, own))
     return made
 
@@ -95,29 +78,30 @@ def _automatic(method: cst.FunctionDef, symbols: Symbols) -> list[cst.BaseStatem
 def _with_loss(line: cst.BaseStatement, text: str) -> cst.BaseStatement:
     """A statement with ``loss`` for the expression that it is, where that is in it."""
     for kind in (cst.Subscript, cst.Attribute, cst.Call):
-        for found in find(line, kind):
-            if code(found) == text:
+        for found in syntax.find(line, kind):
+            if syntax.code(found) == text:
                 changed = line.deep_replace(found, cst.Name("loss"))
-                return _with_loss(ensure_type(changed, cst.BaseStatement), text)
+                assert isinstance(changed, cst.BaseStatement)
+                return _with_loss(changed, text)
     return line
 
 
 def _clipping_hook(clip: cst.BaseExpression, own: str) -> cst.BaseStatement:
     lines = "\n    ".join(clipping(clip, "optimizer"))
-    return made_method(
+    return syntax.method(
         f"def configure_gradient_clipping(\n    {own}, optimizer, gradient_clip_val=None, "
         f"gradient_clip_algorithm=None\n):\n    {lines}\n"
     )
 
 
 def _training(method: cst.FunctionDef, returns: str = "None") -> cst.FunctionDef:
-    own, index = self_name(method), _parameter(method, "batch")
-    uses_index = index in names_in(method.body)
+    own, index = syntax.self_name(method), _parameter(method, "batch")
+    uses_index = index in syntax.names_in(method.body)
     method = _with_epoch(method)
     if uses_index:
         # Determined counts batches from the start, Lightning from the start of the epoch
-        line = statements(f"{index} = {_TOTAL.format(own)}\n")
-        method = with_body(method, [*line, *body_of(method)])
+        line = syntax.statements(f"{index} = {_TOTAL.format(own)}\n")
+        method = syntax.with_body(method, [*line, *syntax.body_of(method)])
     return _as_step(method, "training_step", returns)
 
 
@@ -134,16 +118,16 @@ def validation_step(
     """
     fx = reduction(reducer, symbols)
     options = BATCH_SIZE if fx in (None, "mean") else f', reduce_fx="{fx}"{BATCH_SIZE}'
-    validated = returned_keys(method)
+    validated = syntax.returned_keys(method)
     renamed = {name: f"val_{name}" for name in plan.own.logged & validated}
     if any(new in validated for new in renamed.values()):
         renamed = {}
     by = "" if plan.evaluates_whole else fx or "mean"
-    logged = Logged(self_name(method), options=options, renamed=renamed, reduction=by)
+    logged = Logged(syntax.self_name(method), options=options, renamed=renamed, reduction=by)
     method = logged.in_method(method)
     index = _parameter(method, "batch")
     if index != "batch_idx":
-        method = replaced(method, index, "batch_idx")
+        method = syntax.replaced(method, index, "batch_idx")
     return _as_step(_with_epoch(method), "validation_step", "None")
 
 
@@ -156,9 +140,9 @@ def _parameter(method: cst.FunctionDef, part: str) -> str:
 def _with_epoch(method: cst.FunctionDef) -> cst.FunctionDef:
     """A method that asks Lightning for the epoch if it uses the one that it was given."""
     epoch = _parameter(method, "epoch")
-    if epoch not in names_in(method.body):
+    if epoch not in syntax.names_in(method.body):
         return method
-    return replaced(method, epoch, f"{self_name(method)}.current_epoch")
+    return syntax.replaced(method, epoch, f"{syntax.self_name(method)}.current_epoch")
 
 
 def _as_step(method: cst.FunctionDef, name: str, returns: str) -> cst.FunctionDef:
@@ -176,15 +160,15 @@ def _as_step(method: cst.FunctionDef, name: str, returns: str) -> cst.FunctionDe
 
 
 def _annotation(text: str) -> cst.Annotation:
-    return cst.Annotation(expression(text))
+    return cst.Annotation(syntax.expression(text))
 
 
 def reduction(reducer: cst.FunctionDef | None, symbols: Symbols) -> str | None:
     """The one reduction that evaluation_reducer returns; None if it decides at run time."""
     if reducer is None:
         return "mean"
-    body = body_of(reducer)[has_docstring(body_of(reducer)) :]
-    small = simple(body[-1]) if len(body) == 1 else None
+    body = syntax.body_of(reducer)[syntax.has_docstring(syntax.body_of(reducer)) :]
+    small = syntax.simple(body[-1]) if len(body) == 1 else None
     value = small.value if isinstance(small, cst.Return) else None
     elements = value.elements if isinstance(value, cst.Dict) else ()
     found = {_reduction_of(part.value, symbols) for part in elements}
@@ -221,7 +205,7 @@ class ReducerNames(FileTransformer[LightningFile]):
         if self.symbols.path(original.value) != _REDUCER.rstrip("."):
             return updated
         # `Reducer[name]`
-        return updated.with_changes(value=expression(repr(_REDUCERS).replace("'", '"')))
+        return updated.with_changes(value=syntax.expression(repr(_REDUCERS).replace("'", '"')))
 
 
 class Logged:
@@ -255,9 +239,9 @@ class Logged:
     def in_method(self, method: cst.FunctionDef, last: str = "") -> cst.FunctionDef:
         """The method; ``last`` is a statement to end with."""
         self._known = assigned(method)
-        body = [*body_of(method)]
-        end = statements(f"{last}\n") if last else []
-        if body and isinstance(simple(body[-1]), cst.Return):
+        body = [*syntax.body_of(method)]
+        end = syntax.statements(f"{last}\n") if last else []
+        if body and isinstance(syntax.simple(body[-1]), cst.Return):
             given = body.pop()
             lines = [*self._lines(given), *end]
             if lines:
@@ -267,14 +251,14 @@ class Logged:
             end = lines
         rest = cst.IndentedBlock(body).visit(_Returns(self))
         assert isinstance(rest, cst.IndentedBlock)
-        return with_body(method, [*rest.body, *end])
+        return syntax.with_body(method, [*rest.body, *end])
 
     def _lines(self, line: cst.BaseStatement) -> list[cst.BaseStatement]:
-        small = simple(line)
+        small = syntax.simple(line)
         assert isinstance(small, cst.Return)
         self._left_out = []
         text = self.text(small.value)
-        lines = statements(f"{text}\n") if text else []
+        lines = syntax.statements(f"{text}\n") if text else []
         if self._left_out and lines:
             names = ", ".join(self._left_out)
             lines[0] = marked(lines[0], f"Lightning logs numbers, and {names} is none")
@@ -283,38 +267,39 @@ class Logged:
     def early(self, line: cst.SimpleStatementLine) -> list[cst.BaseStatement]:
         """What takes the place of a return before the end."""
         lines = self._lines(line)
-        rest = statements("return\n")
+        rest = syntax.statements("return\n")
         if not lines:
             return [above(rest[0], comments_of(line))]
         return [above(lines[0], comments_of(line)), *lines[1:], *rest]
 
     def text(self, metrics: cst.BaseExpression | None) -> str:
         """The call that logs ``metrics``; empty if there are none."""
-        if metrics is None or code(metrics) in ("None", "{}", "dict()"):
+        if metrics is None or syntax.code(metrics) in ("None", "{}", "dict()"):
             return ""
-        if code(metrics) == self._loss:
+        if syntax.code(metrics) == self._loss:
             return f'{self._own}.log("loss", {self._loss}{self._options})'
         if not isinstance(metrics, cst.Dict):
-            return f"{self._own}.log_dict({code(metrics)}{self._options})"
+            return f"{self._own}.log_dict({syntax.code(metrics)}{self._options})"
         named = [made for found in metrics.elements if (made := self._element(found)) is not None]
         if not named:
             return ""
         if len(named) < len(metrics.elements):
             named[-1] = named[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
         if len(named) == 1 and isinstance(named[0], cst.DictElement):
-            key, value = code(named[0].key), code(named[0].value)
+            key, value = syntax.code(named[0].key), syntax.code(named[0].value)
             return f"{self._own}.log({key}, {value}{self._options})"
-        return f"{self._own}.log_dict({code(metrics.with_changes(elements=named))}{self._options})"
+        logged = syntax.code(metrics.with_changes(elements=named))
+        return f"{self._own}.log_dict({logged}{self._options})"
 
     def _element(self, element: cst.BaseDictElement) -> cst.BaseDictElement | None:
         """An entry of the metrics as it is logged; None if it cannot be."""
         value, key = element.value, getattr(element, "key", None)
         if is_no_number(value) or (not self._reduction and is_many(value, self._known)):
-            self._left_out.append(code(key) if key is not None else code(value))
+            self._left_out.append(syntax.code(key) if key is not None else syntax.code(value))
             return None
         if is_many(value, self._known) or is_reduced_in_part(value):
-            made = f"torch.as_tensor({code(value)}).float().{self._reduction or 'mean'}()"
-            element = element.with_changes(value=expression(made))
+            made = f"torch.as_tensor({syntax.code(value)}).float().{self._reduction or 'mean'}()"
+            element = element.with_changes(value=syntax.expression(made))
         if not isinstance(key, cst.SimpleString) or key.evaluated_value not in self._renamed:
             return element
         name = self._renamed[str(key.evaluated_value)]
@@ -334,7 +319,7 @@ class _Returns(cst.CSTTransformer):
     def leave_SimpleStatementLine(
         self, original: cst.SimpleStatementLine, updated: cst.SimpleStatementLine
     ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement]:
-        small = simple(updated)
+        small = syntax.simple(updated)
         if not isinstance(small, cst.Return) or small.value is None:
             return updated
         return cst.FlattenSentinel(self._logged.early(updated))

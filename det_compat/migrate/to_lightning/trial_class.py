@@ -26,19 +26,8 @@ from det_compat.migrate.to_lightning.steps import (
     training_step,
     validation_step,
 )
+from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import marked
-from det_compat.migrate.tree.syntax import (
-    body_of,
-    call_of,
-    code,
-    expression,
-    find,
-    has_docstring,
-    method,
-    methods,
-    simple,
-    with_body,
-)
 
 
 def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
@@ -48,7 +37,7 @@ def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
 
 class _TrialClasses(LightningTransformer):
     def visit_Module(self, node: cst.Module) -> None:
-        self._classes = [*find(node, cst.ClassDef)]
+        self._classes = [*syntax.find(node, cst.ClassDef)]
 
     def leave_ClassDef(self, original: cst.ClassDef, updated: cst.ClassDef) -> cst.BaseStatement:
         plan = self.file.plans.get(updated.name.value)
@@ -73,7 +62,7 @@ class _Rewriting:
         self._plan = plan
         self._file = file
         self._others = others
-        self._own = methods(node)
+        self._own = syntax.methods(node)
         self._are_optimizers_moved = False
 
     def result(self) -> cst.BaseStatement:
@@ -86,7 +75,7 @@ class _Rewriting:
             init = _without(init, gone)
             indices = moved_lines(init, plan, self._file.symbols, self._own)
             self._are_optimizers_moved = bool(indices)
-            moved = [body_of(init)[i] for i in indices]
+            moved = [syntax.body_of(init)[i] for i in indices]
             init = _without(init, indices)
         body = self._methods()
         made: list[cst.BaseStatement] = []
@@ -97,23 +86,23 @@ class _Rewriting:
             made.extend(configure_optimizers(plan, moved, used))
         at = self._index_of_init(body)
         body = [*body[:at], *made, *body[at:], *self._hooks()]
-        node = with_body(self._node, _spaced(body))
+        node = syntax.with_body(self._node, _spaced(body))
         return self._checked(node)
 
     def _index_of_init(self, body: list[cst.BaseStatement]) -> int:
-        original = body_of(self._node)
+        original = syntax.body_of(self._node)
         for index, line in enumerate(original):
             if isinstance(line, cst.FunctionDef) and line.name.value == "__init__":
                 before = {id(line) for line in original[:index]}
                 return sum(id(line) in before for line in body) or index
-        at = 1 if has_docstring(body) else 0
-        while at < len(body) and simple(body[at]) is not None:
+        at = 1 if syntax.has_docstring(body) else 0
+        while at < len(body) and syntax.simple(body[at]) is not None:
             at += 1
         return at
 
     def _methods(self) -> list[cst.BaseStatement]:
         body: list[cst.BaseStatement] = []
-        for line in body_of(self._node):
+        for line in syntax.body_of(self._node):
             if not isinstance(line, cst.FunctionDef):
                 body.append(line)
             elif line.name.value != "__init__":
@@ -141,7 +130,7 @@ class _Rewriting:
 
     def _is_called(self, name: str) -> bool:
         nodes = [self._node, *self._others]
-        return any(a.attr.value == name for node in nodes for a in find(node, cst.Attribute))
+        return any(a.attr.value == name for node in nodes for a in syntax.find(node, cst.Attribute))
 
     def _evaluation(self) -> str:
         return "evaluate_full_dataset" if self._plan.evaluates_whole else "evaluate_batch"
@@ -153,9 +142,9 @@ class _Rewriting:
         self, body: list[cst.BaseStatement], init: cst.FunctionDef | None
     ) -> set[str]:
         nodes = [*body, *self._others, *([init] if init is not None else [])]
-        attributes = [n for node in nodes for n in find(node, cst.Attribute)]
+        attributes = [n for node in nodes for n in syntax.find(node, cst.Attribute)]
         # torch.optim has an lr_scheduler, too
-        used = {n.attr.value for n in attributes if not code(n.value).endswith("optim")}
+        used = {n.attr.value for n in attributes if not syntax.code(n.value).endswith("optim")}
         if not self._plan.is_automatic:
             used |= {s.attribute for s in self._plan.own.schedulers if s.interval}
         return used
@@ -168,7 +157,7 @@ class _Rewriting:
         elif self._decides_late() and self._evaluation() in self._own:
             made.append(self._calling_validation())
         if self._keeps_gradients():
-            made.append(method(_KEEPING))
+            made.append(syntax.method(_KEEPING))
         made.extend(reducer_hooks(plan.own.reducers))
         made.extend(transfer_hooks(plan.own.stays, plan.arrays))
         return made
@@ -178,7 +167,7 @@ class _Rewriting:
         symbols, every, plain = self._file.symbols, 0, 0
         for name, found in self._own.items():
             every += len(symbols.calls(found, "step_optimizer"))
-            calls = map(call_of, body_of(found) if name != "__init__" else ())
+            calls = map(syntax.call_of, syntax.body_of(found) if name != "__init__" else ())
             stepping = (c for c in calls if c and symbols.method(c) == "step_optimizer")
             plain += sum(map(zeroes_gradients, stepping))
         return every > plain
@@ -187,7 +176,7 @@ class _Rewriting:
         plan = self._plan
         made: list[cst.BaseStatement] = []
         if plan.is_root and plan.parameters("train_batch") is not None:
-            made.append(method(_TRAINING))
+            made.append(syntax.method(_TRAINING))
         if plan.is_root and not plan.evaluates_whole and not plan.parameters("evaluate_batch"):
             return made
         differs = (
@@ -214,7 +203,7 @@ class _Rewriting:
         else:
             lines.extend(by_name("self", "metrics").split("\n"))
         text = "\n    ".join(lines)
-        return method(f"def validation_step(self, {batch}, batch_idx):\n    {text}\n")
+        return syntax.method(f"def validation_step(self, {batch}, batch_idx):\n    {text}\n")
 
     def _checked(self, node: cst.ClassDef) -> cst.BaseStatement:
         symbols, plan = self._file.symbols, self._plan
@@ -230,7 +219,9 @@ class _Rewriting:
 
 
 def _without(init: cst.FunctionDef, indices: Sequence[int]) -> cst.FunctionDef:
-    return with_body(init, [line for i, line in enumerate(body_of(init)) if i not in indices])
+    return syntax.with_body(
+        init, [line for i, line in enumerate(syntax.body_of(init)) if i not in indices]
+    )
 
 
 _KEEPING = """\
@@ -269,13 +260,15 @@ class _ListReturns(cst.CSTTransformer):
                 rbracket=cst.RightSquareBracket(value.rbrace.whitespace_before),
             )
         else:
-            new = expression(f"list({code(value)}.values())")
+            new = syntax.expression(f"list({syntax.code(value)}.values())")
         return updated.with_changes(value=new)
 
 
 def _configure_callbacks(line: cst.FunctionDef) -> cst.FunctionDef:
     body = line.body.visit(_ListReturns())
-    returns = None if line.returns is None else cst.Annotation(expression("list[pl.Callback]"))
+    returns = (
+        None if line.returns is None else cst.Annotation(syntax.expression("list[pl.Callback]"))
+    )
     return line.with_changes(name=cst.Name("configure_callbacks"), body=body, returns=returns)
 
 

@@ -6,24 +6,16 @@ without.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 import libcst as cst
 
 from det_compat.catalog import support
+from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import File, FileTransformer
 from det_compat.migrate.tree.imports import imported
 from det_compat.migrate.tree.symbols import CONTEXT
-from det_compat.migrate.tree.syntax import (
-    Expression,
-    body_of,
-    code,
-    expression,
-    has_docstring,
-    names_in,
-    statements,
-    with_body,
-)
 
 _Block = TypeVar("_Block", cst.FunctionDef, cst.If)
 
@@ -44,7 +36,7 @@ class _AsItWas(FileTransformer[File]):
         symbol = self.symbols.get(original)
         if symbol is None:
             return updated
-        self.file.imports.kept |= names_in(symbol.original)
+        self.file.imports.kept |= syntax.names_in(symbol.original)
         return symbol.original.deep_clone()
 
 
@@ -67,15 +59,15 @@ class _Leftovers(FileTransformer[File]):
         self._mark(f"the context's {found[1]}", link)
         return False
 
-    def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> Expression:
+    def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> syntax.Expression:
         found = self.symbols.member(original)
         if found is None:
             return updated
         symbol = self.symbols.get(found[0])
         assert symbol is not None
-        return expression(f"{code(symbol.original)}.{found[1]}")
+        return syntax.expression(f"{syntax.code(symbol.original)}.{found[1]}")
 
-    def leave_Name(self, original: cst.Name, updated: cst.Name) -> Expression:
+    def leave_Name(self, original: cst.Name, updated: cst.Name) -> syntax.Expression:
         symbol = self.symbols.get(original)
         if symbol is None:
             return updated
@@ -86,7 +78,7 @@ class _Leftovers(FileTransformer[File]):
             return cst.Name("Any")
         link = support.of_name(symbol.path).link
         self._mark(symbol.path.removeprefix("det_compat."), link)
-        names = names_in(symbol.original)
+        names = syntax.names_in(symbol.original)
         self._needed[-1 if names <= self._imports.keys() else 0] |= names
         return symbol.original.deep_clone()
 
@@ -136,12 +128,12 @@ class _Leftovers(FileTransformer[File]):
         if not lines:
             return node
         self.file.imports.local.update(lines)
-        body = body_of(node)
-        at = 1 if has_docstring(body) else 0
-        made = statements("".join(f"{line}\n" for line in lines))
-        return with_body(node, [*body[:at], *made, *body[at:]])
+        body: Sequence[cst.BaseStatement] = syntax.body_of(node)
+        at: int = 1 if syntax.has_docstring(body) else 0
+        made: list[cst.BaseStatement] = syntax.statements("".join(f"{line}\n" for line in lines))
+        return syntax.with_body(node, [*body[:at], *made, *body[at:]])
 
 
 def _is_main(node: cst.If) -> bool:
     """Whether a block only runs where its file is the program."""
-    return code(node.test).startswith("__name__ ==")
+    return syntax.code(node.test).startswith("__name__ ==")
