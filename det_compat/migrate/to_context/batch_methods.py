@@ -68,13 +68,6 @@ def _stepped(
     return syntax.statements(body)
 
 
-def returns_only_at_the_end(line: cst.FunctionDef) -> bool:
-    """Whether a method has one return, which is its last statement."""
-    body = syntax.body_of(line)
-    returns = [found for inner in body for found in syntax.find(inner, cst.Return)]
-    return len(returns) == 1 and bool(body) and isinstance(syntax.simple(body[-1]), cst.Return)
-
-
 _FORWARD = """\
     inputs, labels = batch
     predictions = self.model(inputs)

@@ -161,8 +161,8 @@ def added(tree: cst.Module, new: Collection[str]) -> cst.Module:
     """
     body: list[cst.BaseStatement] = [*tree.body]
     there = {text for line in body for _, text in imported(line)}
-    place = next((i for i, line in enumerate(body) if any(map(_is_ours, _modules(line)))), None)
-    place = _first_import(body) if place is None else place
+    start = next((i for i, line in enumerate(body) if any(map(_is_ours, _modules(line)))), None)
+    start = _first_import(body) if start is None else start
     others: list[str] = []
     for text in sorted({*new} - there):
         at = _same_module(body, text)
@@ -170,10 +170,10 @@ def added(tree: cst.Module, new: Collection[str]) -> cst.Module:
             body[at] = _with_name(body[at], text.rpartition(" ")[2])
         elif _is_standard(statement(text)):
             body = _with_standard(body, text)
-            place += 1
+            start += 1
         else:
             others.append(text)
-    at = min(place, _first_import(body)) if place >= len(body) else place
+    at = min(start, _first_import(body)) if start >= len(body) else start
     for text in sorted(others, key=_order, reverse=True):
         body = _in_group(body, at, text)
     return tree.with_changes(body=body)
