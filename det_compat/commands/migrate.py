@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 exit status: 0 if nothing is left to do; 1 if a file could not be rewritten, a # MIGRATE: comment or
-a notebook is left, or --verify found a difference; 2 if the command line is wrong
+a notebook is left, or --verify found a difference; 2 if the command line is wrong; 3 if a file
+could not be rewritten because of an error in det_compat itself
 """
 
 
@@ -52,15 +54,18 @@ def add_parser(commands: _Commands) -> None:
 
 
 def _command(args: argparse.Namespace) -> int:
-    from det_compat.migrate.extra import check_extra
-
     try:
-        check_extra()
+        _check_extra()
         hparams = _hparams(args)
         return _migrate(args, hparams)
     except (ImportError, OSError, ValueError) as error:
         print(f"det-compat: {error}", file=sys.stderr)
         return 2
+
+
+def _check_extra() -> None:
+    if importlib.util.find_spec("libcst") is None:
+        raise ImportError("rewriting code needs LibCST: pip install 'det-compat[migrate]'")
 
 
 def _hparams(args: argparse.Namespace) -> dict[str, Any] | None:
@@ -88,6 +93,8 @@ def _migrate(args: argparse.Namespace, hparams: dict[str, Any] | None) -> int:
     _summarize(migration, args.write and not refused)
     for path, reason in refused:
         print(f"not written: {path}: {reason}; --force writes all the same", file=sys.stderr)
+    if any(file.traceback for file in migration.failed):
+        return 3
     left = migration.marks or migration.failed or migration.notebooks or refused or different
     return 1 if left else 0
 
@@ -104,6 +111,7 @@ def _verify(args: argparse.Namespace, migration: Migration, hparams: dict[str, A
 def _summarize(migration: Migration, is_written: bool) -> None:
     for file in migration.failed:
         print(f"{file.path}: not migrated: {file.problem}", file=sys.stderr)
+        print(file.traceback, end="", file=sys.stderr)
     for path in migration.notebooks:
         print(f"{path}: not migrated: a notebook", file=sys.stderr)
     trials = [name for file in migration.files for name in file.trials]

@@ -44,11 +44,13 @@ def add_parser(commands: _Commands) -> None:
 
 
 def _command(args: argparse.Namespace) -> int:
+    from det_compat.migrate.configs import trial_arguments
+
     try:
         old, new = class_in_file(args.old), class_in_file(args.new)
         if args.batches < 1:
             raise ValueError(f"--batches is {args.batches}: it must be 1 or more")
-        hparams, exp_conf = arguments(parsed_hparams(args.hparams), args.config)
+        hparams, exp_conf = trial_arguments(parsed_hparams(args.hparams), args.config)
     except (OSError, ValueError) as error:
         print(f"det-compat: {error}", file=sys.stderr)
         return 2
@@ -75,19 +77,3 @@ def parsed_hparams(text: str | None) -> dict[str, Any] | None:
     if not isinstance(found, dict):
         raise ValueError(f"--hparams must be a JSON object, got {text}")
     return found
-
-
-def arguments(
-    hparams: dict[str, Any] | None, config: str | None
-) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """The hyperparameters and the experiment config that a trial gets.
-
-    Raises:
-        ConfigError: the config is not valid.
-    """
-    if config is None:
-        return hparams or {}, None
-    from det_compat.config import read_config
-
-    found = read_config(config)
-    return {**found.hyperparameters.constants(), **(hparams or {})}, found.raw

@@ -1,8 +1,9 @@
-"""The experiment config beside a trial."""
+"""What a trial gets from an experiment config: the one that is given, or the one beside it."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from det_compat.config import ConfigError, ExperimentConfig, read_config
 from det_compat.config.entrypoint import Entrypoint
@@ -29,3 +30,17 @@ def _starts(entrypoint: Entrypoint, path: Path, name: str) -> bool:
     if entrypoint.trial is not None:
         return entrypoint.trial.rpartition(":")[2].rpartition(".")[2] == name
     return any(path.name in word.split() for word in entrypoint.argv)
+
+
+def trial_arguments(
+    hparams: dict[str, Any] | None, config: str | None
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """The hyperparameters and the experiment config that a trial gets; ``hparams`` win.
+
+    Raises:
+        ConfigError: the config is not valid.
+    """
+    if config is None:
+        return hparams or {}, None
+    found = read_config(config)
+    return {**found.hyperparameters.constants(), **(hparams or {})}, found.raw

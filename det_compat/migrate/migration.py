@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
 
 import libcst as cst
 
@@ -13,33 +12,23 @@ from det_compat.analysis.relevant import is_relevant
 from det_compat.analysis.source import Source, parsed, read
 from det_compat.analysis.tree import list_files
 from det_compat.migrate.results import FileResult, Migration
-from det_compat.migrate.to_context.passes import Context
+from det_compat.migrate.target import Problems, Target
 from det_compat.migrate.to_context.pedl_names import PedlNames
+from det_compat.migrate.to_context.target import Context
 from det_compat.migrate.to_det_compat import DetCompat
-from det_compat.migrate.to_lightning.passes import Lightning
+from det_compat.migrate.to_lightning.target import Lightning
 from det_compat.migrate.tree import line_length
 from det_compat.migrate.tree.facts import Analysis
 
-_Target: TypeAlias = DetCompat | PedlNames | Context | Lightning
-
-#: The passes over the whole tree, in order.
-TARGETS: dict[str, tuple[type[_Target], ...]] = {
+#: The steps to each target, in order: each reads what the one before has written.
+#:
+#: PEDL's names come first, since an older trial is known by Determined's; Lightning is reached
+#: through the context API, so that there is one way to it.
+TARGETS: dict[str, tuple[type[Target], ...]] = {
     "det_compat": (DetCompat,),
     "context": (PedlNames, Context),
     "lightning": (PedlNames, Context, Lightning),
 }
-# a file that is too odd for a transformation must not stop the others
-_FAILURES = (
-    cst.ParserSyntaxError,
-    cst.CSTValidationError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    RecursionError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-)
 
 
 def migrate(paths: Sequence[str], to: str) -> Migration:
@@ -87,29 +76,30 @@ def _with_unreadable(source: Source, result: FileResult) -> FileResult:
 
 
 def _step(
-    step: type[_Target],
+    step: type[Target],
     sources: dict[Path, Source],
     results: dict[Path, FileResult],
 ) -> dict[Path, FileResult]:
     texts = {path: result.after for path, result in results.items() if not result.problem}
     current = {path: parsed(path, sources[path].root, text) for path, text in texts.items()}
-    target = step(Analysis(current.values()), texts)
+    target = step(Analysis(current.values()), texts, Problems())
     return {path: _apply(target, result) for path, result in results.items()}
 
 
-def _apply(target: _Target, result: FileResult) -> FileResult:
+def _apply(target: Target, result: FileResult) -> FileResult:
     if result.problem:
         return result
-    path, before = result.path, result.before
-    if path in target.problems:
-        return FileResult(path, before, before, target.problems[path])
-    try:
-        after = target.migrated(path)
-        if after is None:
-            return result
-        compile(after, str(path), "exec")
-    except _FAILURES as error:
-        kind = type(error).__name__
-        return FileResult(path, before, before, f"cannot be rewritten: {kind} {error}".strip())
+    path, problems, after = result.path, target.problems, None
+    with problems.of(path):
+        after = None if path in problems else target.migrated(path)
+        if after is not None:
+            compile(after, str(path), "exec")
+    if path in problems:
+        problem = problems[path]
+        return FileResult(
+            path, result.before, result.before, problem.reason, traceback=problem.traceback
+        )
+    if after is None:
+        return result
     trials = (*result.trials, *target.trials(path))
-    return FileResult(path, before, after, trials=tuple(dict.fromkeys(trials)))
+    return FileResult(path, result.before, after, trials=tuple(dict.fromkeys(trials)))

@@ -13,7 +13,8 @@ from det_compat.migrate.tree.marks import count
 class FileResult:
     """One file: its text before and after, and why it stayed as it was.
 
-    ``trials`` are the names of the trial classes that were rewritten.
+    ``trials`` are the names of the trial classes that were rewritten. ``traceback`` is there if
+    the problem is a bug of det_compat's.
     """
 
     path: Path
@@ -21,6 +22,7 @@ class FileResult:
     after: bytes
     problem: str = ""
     trials: tuple[str, ...] = ()
+    traceback: str = ""
 
     @property
     def is_changed(self) -> bool:

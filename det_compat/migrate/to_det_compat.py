@@ -5,37 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 
 import libcst as cst
+from libcst.helpers import get_absolute_module_for_import
 
 from det_compat.catalog.names import MODULES, SINGLE_NAMES
 from det_compat.catalog.support import home, is_determined
-from det_compat.migrate.tree.facts import Analysis
-from det_compat.migrate.tree.marks import marked
+from det_compat.migrate.target import Target
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.file import Line, Lines
+from det_compat.migrate.tree.imports import bound_name
+from det_compat.migrate.tree.marks import marked, marks_of
 from det_compat.migrate.tree.symbols import Symbols, resolve
-from det_compat.migrate.tree.syntax import code, names_in, simple, statement
 
 
-class DetCompat:
+class DetCompat(Target):
     """Rewrites the imports of the files of one analysis, and nothing else."""
 
-    def __init__(self, analysis: Analysis, sources: dict[Path, bytes]) -> None:
-        self._analysis = analysis
-        self._sources = sources
-        self.problems: dict[Path, str] = {}
-
-    def trials(self, path: Path) -> list[str]:
-        """None: classes stay as they are."""
-        return []
-
     def migrated(self, path: Path) -> bytes | None:
-        """The new text of a file; None if it has nothing to do with Determined.
-
-        Raises:
-            cst.ParserSyntaxError: LibCST cannot parse it.
-        """
-        facts = self._analysis.facts(path)
+        """The new text of a file; None if it has nothing to do with Determined."""
+        facts = self.analysis.facts(path)
         if facts is None:
             return None
-        tree, symbols = resolve(self._sources[path], facts)
+        tree, symbols = resolve(self.sources[path], facts)
         dotted = _DottedNames(symbols, _roots(tree))
         tree = tree.visit(dotted)
         return tree.visit(_Imports(dotted.kept, dotted.modules)).bytes
@@ -55,13 +45,13 @@ class _DottedNames(cst.CSTTransformer):
         self.modules: set[str] = set()
         self.kept: set[str] = set()
 
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
-        symbol = self._symbols.get(original_node)
+    def leave_Name(self, original: cst.Name, updated: cst.Name) -> cst.BaseExpression:
+        symbol = self._symbols.get(original)
         if symbol is None:
-            return updated_node
+            return updated
         module = None if symbol.is_object else _module_of(symbol.path)
-        if module is None or not names_in(symbol.original) & self._roots:
-            self.kept |= names_in(symbol.original)
+        if module is None or not syntax.names_in(symbol.original) & self._roots:
+            self.kept |= syntax.names_in(symbol.original)
             return symbol.original.deep_clone()
         self.modules.add(module)
         return cst.parse_expression(symbol.path)
@@ -84,11 +74,11 @@ def _roots(tree: cst.Module) -> set[str]:
     """The names by which ``import determined`` and the like is used with dots."""
     found = set()
     for line in tree.body:
-        small = simple(line)
+        small = syntax.simple(line)
         for each in small.names if isinstance(small, cst.Import) else ():
-            name = code(each.name)
+            name = each.evaluated_name
             if is_determined(name) and not _is_module(name, each):
-                found.add(code(each.asname.name) if each.asname else name.partition(".")[0])
+                found.add(bound_name(each))
     return found
 
 
@@ -102,21 +92,19 @@ class _Imports(cst.CSTTransformer):
         self._kept = kept
         self._modules = modules
 
-    def leave_SimpleStatementLine(
-        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
-    ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement] | cst.RemovalSentinel:
-        small = simple(updated_node)
-        if isinstance(small, cst.ImportFrom) and not small.relative and small.module:
-            module = code(small.module)
+    def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
+        small = syntax.simple(updated)
+        if isinstance(small, cst.ImportFrom):
+            module = get_absolute_module_for_import(None, small) or ""
             if is_determined(module):
-                return _from(updated_node, small, module)
-        if isinstance(small, cst.Import) and any(is_determined(code(a.name)) for a in small.names):
-            return self._plain(updated_node, small)
-        return updated_node
+                return _from(updated, small, module)
+        if isinstance(small, cst.Import) and any(
+            is_determined(a.evaluated_name) for a in small.names
+        ):
+            return self._plain(updated, small)
+        return updated
 
-    def _plain(
-        self, line: cst.SimpleStatementLine, small: cst.Import
-    ) -> cst.FlattenSentinel[cst.BaseStatement] | cst.RemovalSentinel:
+    def _plain(self, line: Line, small: cst.Import) -> Lines:
         made = [found for each in small.names for found in self._imported(each)]
         if not made:
             return cst.RemoveFromParent()
@@ -125,30 +113,27 @@ class _Imports(cst.CSTTransformer):
         return cst.FlattenSentinel(made)
 
     def _imported(self, each: cst.ImportAlias) -> list[cst.BaseStatement]:
-        name = code(each.name)
-        text = code(each.with_changes(comma=cst.MaybeSentinel.DEFAULT))
+        name = each.evaluated_name
+        text = syntax.code(each.with_changes(comma=cst.MaybeSentinel.DEFAULT))
         if not is_determined(name):
-            return [statement(f"import {text}")]
+            return [syntax.statement(f"import {text}")]
         if _is_module(name, each):
-            return [statement(f"import {home(name)} as {text.rpartition(' ')[2]}")]
+            return [syntax.statement(f"import {home(name)} as {text.rpartition(' ')[2]}")]
         modules, self._modules = sorted(self._modules), set()
-        made = [statement(f"import {module}") for module in modules]
-        bound = code(each.asname.name) if each.asname else name.partition(".")[0]
-        if bound in self._kept:
+        made = [syntax.statement(f"import {module}") for module in modules]
+        if bound_name(each) in self._kept:
             message = f"{name} has no such place in det_compat"
-            made.append(marked(statement(f"import {text}"), message))
+            made.append(marked(syntax.statement(f"import {text}"), message))
         return made
 
 
-def _from(
-    line: cst.SimpleStatementLine, small: cst.ImportFrom, module: str
-) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement]:
+def _from(line: Line, small: cst.ImportFrom, module: str) -> Lines:
     if isinstance(small.names, cst.ImportStar):
         return _moved(line, small, module, home(module))
     groups: dict[str | None, list[cst.ImportAlias]] = {}
     for each in small.names:
-        where = home(f"{module}.{code(each.name)}")
-        is_renamed = where is not None and where.rpartition(".")[2] != code(each.name)
+        where = home(f"{module}.{each.evaluated_name}")
+        is_renamed = where is not None and where.rpartition(".")[2] != each.evaluated_name
         key = None if where is None or is_renamed else where.rpartition(".")[0]
         groups.setdefault(key, []).append(each)
     if len(groups) == 1:
@@ -156,13 +141,8 @@ def _from(
     lines = [
         _moved(line, _with_names(small, names), module, where) for where, names in groups.items()
     ]
-    lines[1:] = [other.with_changes(leading_lines=_marks(other)) for other in lines[1:]]
+    lines[1:] = [other.with_changes(leading_lines=marks_of(other)) for other in lines[1:]]
     return cst.FlattenSentinel(lines)
-
-
-def _marks(line: cst.BaseStatement) -> list[cst.EmptyLine]:
-    lines = getattr(line, "leading_lines", ())
-    return [line for line in lines if line.comment and "MIGRATE" in line.comment.value]
 
 
 def _with_names(small: cst.ImportFrom, names: list[cst.ImportAlias]) -> cst.ImportFrom:
@@ -174,16 +154,8 @@ def _with_names(small: cst.ImportFrom, names: list[cst.ImportAlias]) -> cst.Impo
     return small.with_changes(names=names, lpar=None, rpar=None)
 
 
-def _moved(
-    line: cst.SimpleStatementLine, small: cst.ImportFrom, module: str, where: str | None
-) -> cst.BaseStatement:
+def _moved(line: Line, small: cst.ImportFrom, module: str, where: str | None) -> Line:
     if where is None:
         kept = line.with_changes(body=[small])
         return marked(kept, f"{module} has no such place in det_compat")
-    return line.with_changes(body=[small.with_changes(module=_dotted(where))])
-
-
-def _dotted(name: str) -> cst.Name | cst.Attribute:
-    found = cst.parse_expression(name)
-    assert isinstance(found, (cst.Name, cst.Attribute))
-    return found
+    return line.with_changes(body=[small.with_changes(module=syntax.expression(where))])

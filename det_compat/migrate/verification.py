@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from det_compat.analysis.tree import SKIPPED
-from det_compat.migrate.configs import config_of
+from det_compat.migrate.configs import config_of, trial_arguments
 from det_compat.migrate.results import FileResult, Migration
 
 if TYPE_CHECKING:
@@ -40,12 +40,11 @@ def _pair(
     file: FileResult, name: str, copy: Path, hparams: dict[str, Any] | None, config: str | None
 ) -> Pair:
     from det_compat.adapters.verify.verdict import Pair
-    from det_compat.commands.verify import arguments
 
     given = config
     if given is None and (beside := config_of(file.path, name)) is not None:
         given = beside.file
-    values, exp_conf = arguments(hparams, given)
+    values, exp_conf = trial_arguments(hparams, given)
     return Pair((file.path, name), (copy, name), values, exp_conf)
 
 

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from det_compat.cli import main
+from det_compat.migrate.to_lightning.target import Lightning
 from tests.migrate.rewriting import trial
 
 
@@ -63,6 +64,25 @@ def test_one_file_does_not_stop_the_others(repository, capsys):
     assert "+class Trial(pl.LightningModule):" in output.out
     assert "broken.py: not migrated: does not parse" in output.err
     assert "notes.ipynb: not migrated: a notebook" in output.err
+
+
+def test_a_bug_is_reported_and_does_not_stop_the_others(repository, capsys, monkeypatch):
+    (repository / "other.py").write_text("from determined import pytorch\n# odd\n")
+    real = Lightning.migrated
+
+    def migrated(self, path):
+        if path.name == "other.py":
+            raise AttributeError("no such node")
+        return real(self, path)
+
+    monkeypatch.setattr(Lightning, "migrated", migrated)
+    assert main(["migrate", str(repository), "--to", "lightning"]) == 3
+    output = capsys.readouterr()
+    assert "+class Trial(pl.LightningModule):" in output.out
+    assert "other.py: not migrated: internal error: AttributeError: no such node; please" in (
+        output.err
+    )
+    assert "Traceback (most recent call last)" in output.err
 
 
 def test_odd_files_keep_their_bytes(repository):

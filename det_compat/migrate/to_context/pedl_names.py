@@ -11,26 +11,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import libcst as cst
-from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
+from libcst.helpers import ensure_type
 
 from det_compat.analysis.scopes import Scope
 from det_compat.analysis.values import Name
 from det_compat.catalog.support import home
-from det_compat.migrate.to_context.pedl_imports import in_determined, with_error_rate
+from det_compat.migrate.target import Problems, Target
 from det_compat.migrate.to_context.pedl_needs import DATA_CONFIG, DATA_DIR, HPARAMS, Needs, getter
-from det_compat.migrate.tree.facts import Analysis, Facts, Span
-from det_compat.migrate.tree.syntax import (
-    argument,
-    body_of,
-    call_of,
-    code,
-    expression,
-    has_docstring,
-    methods,
-    self_name,
-    statements,
-    with_body,
-)
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.facts import Analysis, Facts
+from det_compat.migrate.tree.file import Line
+from det_compat.migrate.tree.imports import added, bound_name, dropping, keeping
+from det_compat.migrate.tree.transformers import LocatingTransformer, parsed
 
 _IN_TRIAL = {
     HPARAMS: "{0}.context.get_hparams()",
@@ -39,27 +31,17 @@ _IN_TRIAL = {
 }
 
 
-class PedlNames:
+class PedlNames(Target):
     """Rewrites the files of one analysis that refer to ``pedl``."""
 
-    def __init__(self, analysis: Analysis, sources: dict[Path, bytes]) -> None:
-        self._analysis = analysis
-        self._sources = sources
+    def __init__(self, analysis: Analysis, sources: dict[Path, bytes], problems: Problems) -> None:
+        super().__init__(analysis, sources, problems)
         self._needs = Needs(analysis)
-        self.problems: dict[Path, str] = {}
-
-    def trials(self, path: Path) -> list[str]:
-        """None: classes stay trials."""
-        return []
 
     def migrated(self, path: Path) -> bytes | None:
-        """The new text of a file; None if it has nothing to do with PEDL.
-
-        Raises:
-            cst.ParserSyntaxError: LibCST cannot parse it.
-        """
-        facts, found = self._analysis.facts(path), self._analysis.code(path)
-        source = self._sources[path]
+        """The new text of a file; None if it has nothing to do with PEDL."""
+        facts, found = self.analysis.facts(path), self.analysis.code(path)
+        source = self.sources[path]
         if facts is None or found is None:
             return None
         scopes = {
@@ -67,79 +49,62 @@ class PedlNames:
             for scope in (*found.functions, *found.classes)
             if isinstance(scope.node, ast.stmt)
         }
-        wrapper = MetadataWrapper(cst.parse_module(source))
         getters = _Getters(facts, self._needs, scopes)
-        tree = wrapper.visit(getters)
+        tree = parsed(source).visit(getters)
         if not getters.has_changed and b"pedl" not in source:
             return None
         return with_error_rate(in_determined(tree), getters.error_rate).bytes
 
 
-class _Getters(cst.CSTTransformer):
-    METADATA_DEPENDENCIES = (PositionProvider,)
-
+class _Getters(LocatingTransformer):
     def __init__(self, facts: Facts, needs: Needs, scopes: dict[int, Scope]) -> None:
         super().__init__()
         self._facts = facts
         self._needs = needs
         self._scopes = scopes
-        self._around: list[Scope | None] = []
-        self._selves: list[str] = []
         self.has_changed = False
         self.error_rate = ""
 
-    def _span(self, node: cst.CSTNode) -> Span:
-        found = self.get_metadata(PositionProvider, node)
-        assert isinstance(found, CodeRange)
-        return (found.start.line, found.start.column, found.end.line, found.end.column)
-
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
-        self._around.append(self._scopes.get(self._span(node.name)[0]))
-        self._selves.append(self_name(node))
+    def _scope(self, node: cst.FunctionDef | cst.ClassDef) -> Scope | None:
+        return self._scopes.get(self.span(node.name)[0])
 
     def leave_FunctionDef(
-        self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef
+        self, original: cst.FunctionDef, updated: cst.FunctionDef
     ) -> cst.FunctionDef:
-        scope = self._around.pop()
-        self._selves.pop()
-        needed = self._needs.of(scope) if scope is not None and not self._around else []
-        return _with_parameters(updated_node, needed)
+        scope = self._scope(original)
+        needed = self._needs.of(scope) if scope is not None and not self.around else []
+        return _with_parameters(updated, needed)
 
-    def visit_ClassDef(self, node: cst.ClassDef) -> None:
-        self._around.append(self._scopes.get(self._span(node.name)[0]))
+    def leave_ClassDef(self, original: cst.ClassDef, updated: cst.ClassDef) -> cst.ClassDef:
+        scope = self._scope(original)
+        if scope is None or self.around:
+            return updated
+        return _with_init(updated, self._needs.of(scope), self._needs.stored(scope))
 
-    def leave_ClassDef(
-        self, original_node: cst.ClassDef, updated_node: cst.ClassDef
-    ) -> cst.ClassDef:
-        scope = self._around.pop()
-        if scope is None or self._around:
-            return updated_node
-        return _with_init(updated_node, self._needs.of(scope), self._needs.stored(scope))
-
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.Name:
-        values = self._facts.values(self._span(original_node))
+    def leave_Name(self, original: cst.Name, updated: cst.Name) -> cst.Name:
+        values = self._facts.values(self.span(original))
         paths = {home(value.path) for value in values if isinstance(value, Name)}
         if paths == {"det_compat.pedl.frameworks.pytorch.util.error_rate"}:
-            self.error_rate = original_node.value
-        return updated_node
+            self.error_rate = original.value
+        return updated
 
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
-        values = self._facts.values(self._span(original_node.func))
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        values = self._facts.values(self.span(original.func))
         kind = getter(values)
         if kind is not None:
-            return self._answer(kind, updated_node)
+            return self._answer(kind, updated)
         target = self._needs.called(values)
         if target is None:
-            return updated_node
+            return updated
         given = [(name, self._value(name)) for name in self._needs.of(target)]
         if any(value is None for _, value in given):
-            return updated_node
+            return updated
         self.has_changed = True
         args = [
-            cst.Arg(expression(str(value)), keyword=cst.Name(name), equal=_EQUAL)
+            cst.Arg(syntax.expression(str(value)), keyword=cst.Name(name), equal=_EQUAL)
             for name, value in given
         ]
-        return updated_node.with_changes(args=[*_with_commas(updated_node.args), *args])
+        return updated.with_changes(args=[*_with_commas(updated.args), *args])
 
     def _answer(self, kind: str, call: cst.Call) -> cst.BaseExpression:
         value = self._value(kind)
@@ -147,25 +112,26 @@ class _Getters(cst.CSTTransformer):
             return call
         self.has_changed = True
         if kind != HPARAMS:
-            return expression(value)
-        name = argument(call, 0, "name")
+            return syntax.expression(value)
+        name = syntax.argument(call, 0, "name")
         if name is None:
             return call
         if value.endswith(".get_hparams()"):
-            return expression(f"{value.removesuffix('s()')}({code(name)})")
-        return expression(f"{value}[{code(name)}]")
+            return syntax.expression(f"{value.removesuffix('s()')}({syntax.code(name)})")
+        return syntax.expression(f"{value}[{syntax.code(name)}]")
 
     def _value(self, kind: str) -> str | None:
-        """What a place has of a kind; None if it has nothing."""
-        scope = next((found for found in self._around[::-1] if found is not None), None)
+        """The expression for what is asked for, where it is asked; None outside of functions."""
+        scopes = [scope for node in self.around if (scope := self._scope(node)) is not None]
+        scope = scopes[-1] if scopes else None
         if scope is None:
             return None
         unit = self._needs.unit_of(scope)
-        own = self._selves[0] if self._selves else "self"
+        own = syntax.self_name(self.functions[0]) if self.functions else "self"
         if unit is None:
             return kind if kind in _names(scope) else _IN_TRIAL[kind].format(own)
         if unit.kind == "class":
-            in_init = any(found is not None and found.name == "__init__" for found in self._around)
+            in_init = any(found.name == "__init__" for found in scopes)
             return kind if in_init else f"{own}.{kind}"
         if kind == DATA_CONFIG and kind not in self._needs.of(unit):
             return 'experiment_config["data"]'
@@ -182,8 +148,8 @@ _EQUAL = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
 _COMMA = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
 
 
-def _with_commas(args: object) -> list[cst.Arg]:
-    return [arg.with_changes(comma=_COMMA) for arg in args]  # type: ignore[attr-defined]
+def _with_commas(args: Sequence[cst.Arg]) -> list[cst.Arg]:
+    return [arg.with_changes(comma=_COMMA) for arg in args]
 
 
 def _with_parameters(method: cst.FunctionDef, names: list[str]) -> cst.FunctionDef:
@@ -225,26 +191,97 @@ def _with_more(params: Sequence[cst.Param], more: list[cst.Param]) -> list[cst.P
 def _with_init(node: cst.ClassDef, needed: list[str], stored: list[str]) -> cst.ClassDef:
     if not needed:
         return node
-    body = [*body_of(node)]
-    init = methods(node).get("__init__")
+    body = [*syntax.body_of(node)]
+    init = syntax.methods(node).get("__init__")
     if init is None:
         if not stored:
             return node
-        made = cst.parse_statement("def __init__(self):\n    super().__init__()\n")
-        assert isinstance(made, cst.FunctionDef)
-        init = made
-        body.insert(1 if has_docstring(body) else 0, init)
+        made = syntax.statement("def __init__(self):\n    super().__init__()\n")
+        init = ensure_type(made, cst.FunctionDef)
+        body.insert(1 if syntax.has_docstring(body) else 0, init)
     changed = _storing(_with_parameters(init, needed), stored)
-    return with_body(node, [changed if line is init else line for line in body])
+    return syntax.with_body(node, [changed if line is init else line for line in body])
 
 
 def _storing(init: cst.FunctionDef, names: list[str]) -> cst.FunctionDef:
     if not names:
         return init
-    own = self_name(init)
-    body = [*body_of(init)]
-    calls = [call_of(line) for line in body]
-    after = [i for i, call in enumerate(calls) if call and code(call.func).endswith("__init__")]
-    at = after[0] + 1 if after else 1 if has_docstring(body) else 0
-    lines = statements("".join(f"{own}.{name} = {name}\n" for name in names))
-    return with_body(init, [*body[:at], *lines, *body[at:]])
+    own = syntax.self_name(init)
+    body = [*syntax.body_of(init)]
+    calls = [syntax.call_of(line) for line in body]
+    after = [
+        i for i, call in enumerate(calls) if call and syntax.code(call.func).endswith("__init__")
+    ]
+    at = after[0] + 1 if after else 1 if syntax.has_docstring(body) else 0
+    lines = syntax.statements("".join(f"{own}.{name} = {name}\n" for name in names))
+    return syntax.with_body(init, [*body[:at], *lines, *body[at:]])
+
+
+_MODULES = ("pedl.frameworks.pytorch", "pedl.frameworks.pytorch.data")
+_ERROR_RATE = '''\
+def {0}(predictions: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """The share of predictions, one row each, whose largest column is not the label."""
+    return (predictions.argmax(1) != labels).float().mean()
+'''
+
+
+def in_determined(tree: cst.Module) -> cst.Module:
+    """The file with imports of ``determined.pytorch``, and of pedl only what is still used."""
+    used = {
+        name
+        for line in tree.body
+        if not isinstance(syntax.simple(line), (cst.Import, cst.ImportFrom))
+        for name in syntax.names_in(line) | _quoted(line)
+    }
+    return dropping(tree, _Imports(used))
+
+
+def _quoted(line: cst.CSTNode) -> set[str]:
+    """Names in annotations that are texts."""
+    return {
+        name
+        for found in syntax.find(line, cst.Annotation)
+        for text in syntax.find(found, cst.SimpleString)
+        for name in str(text.evaluated_value).replace(".", " ").split()
+    }
+
+
+class _Imports(cst.CSTTransformer):
+    def __init__(self, used: set[str]) -> None:
+        self._used = used
+
+    def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> cst.Attribute:
+        if syntax.code(original) in _MODULES:
+            return _PYTORCH.deep_clone()
+        return updated
+
+    def leave_SimpleStatementLine(
+        self, original: Line, updated: Line
+    ) -> Line | cst.RemovalSentinel:
+        small = syntax.simple(updated)
+        if isinstance(small, cst.Import):
+            return self._plain(updated, small)
+        old = syntax.simple(original)
+        if not isinstance(old, cst.ImportFrom) or old.module is None or old.relative:
+            return updated
+        module = syntax.code(old.module)
+        if module.partition(".")[0] != "pedl" or isinstance(old.names, cst.ImportStar):
+            return updated
+        gone = {"error_rate"} if module == "pedl.frameworks.pytorch.util" else set()
+        if module == "pedl":
+            gone = {a.evaluated_name for a in old.names if bound_name(a) not in self._used}
+        return keeping(updated, [a for a in old.names if a.evaluated_name not in gone])
+
+    def _plain(self, line: Line, small: cst.Import) -> Line | cst.RemovalSentinel:
+        used = (a for a in small.names if a.evaluated_name != "pedl" or bound_name(a) in self._used)
+        return keeping(line, [*used])
+
+
+_PYTORCH = cst.Attribute(cst.Name("determined"), cst.Name("pytorch"))
+
+
+def with_error_rate(tree: cst.Module, name: str) -> cst.Module:
+    """The file with PEDL's ``error_rate`` as a function of its own, if it uses it."""
+    if not name:
+        return tree
+    return added(syntax.with_definition(tree, _ERROR_RATE.format(name)), ["import torch"])

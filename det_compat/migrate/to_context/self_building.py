@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import libcst as cst
+from libcst.helpers import ensure_type
 
-from det_compat.migrate.to_context.older_batches import without_model
-from det_compat.migrate.tree.file import File
+from det_compat.migrate.to_context.batch_methods import without_model
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.file import File, FileTransformer
 from det_compat.migrate.tree.symbols import Symbols
-from det_compat.migrate.tree.syntax import body_of, find, self_name, simple, with_body
 
 _NAMES = {
     "Model": "wrap_model",
@@ -32,29 +33,26 @@ _GETTERS = {
 
 def builds_itself(node: cst.ClassDef, symbols: Symbols) -> bool:
     """Whether a trial class wraps its models by itself."""
-    return any(_name(call, symbols) == "wrap_model" for call in find(node, cst.Call))
+    return any(_name(call, symbols) == "wrap_model" for call in syntax.find(node, cst.Call))
 
 
 def _name(call: cst.CSTNode | None, symbols: Symbols) -> str:
     """What a call of the context's is called today, if it wraps, steps and so on."""
-    found = symbols.called(call)
-    name = found[1] if found is not None else ""
+    name = symbols.method(call)
     return name if name.startswith("wrap_") else _NAMES.get(name.removeprefix("_"), "")
 
 
 def with_names_of_today(node: cst.ClassDef, file: File) -> cst.ClassDef:
     """The class with the context's names of today; what is wrapped is kept on the trial."""
     kept: dict[str, str] = {}
-    body = [_keeping(line, kept, file.symbols) for line in body_of(node)]
+    body = [_keeping(line, kept, file.symbols) for line in syntax.body_of(node)]
     body = [
         without_model(line, kept["wrap_model"])
         if isinstance(line, cst.FunctionDef) and "wrap_model" in kept and _is_given(line)
         else line
         for line in body
     ]
-    changed = with_body(node, body).visit(_Names(file, kept))
-    assert isinstance(changed, cst.ClassDef)
-    return changed
+    return ensure_type(syntax.with_body(node, body).visit(_Names(file, kept)), cst.ClassDef)
 
 
 def _is_given(line: cst.FunctionDef) -> bool:
@@ -64,58 +62,48 @@ def _is_given(line: cst.FunctionDef) -> bool:
 def _keeping(line: cst.BaseStatement, kept: dict[str, str], symbols: Symbols) -> cst.BaseStatement:
     if not isinstance(line, cst.FunctionDef):
         return line
-    own = self_name(line)
-    return with_body(line, [_kept(inner, own, kept, symbols) for inner in body_of(line)])
+    own = syntax.self_name(line)
+    return syntax.with_body(
+        line, [_kept(inner, own, kept, symbols) for inner in syntax.body_of(line)]
+    )
 
 
 def _kept(
     line: cst.BaseStatement, own: str, kept: dict[str, str], symbols: Symbols
 ) -> cst.BaseStatement:
     """A statement that wraps something, which is set to an attribute if it is not yet."""
-    small = simple(line)
-    value = getattr(small, "value", None)
+    small = syntax.simple(line)
+    value = syntax.call_of(line)
     name = _name(value, symbols)
-    if name not in _ATTRIBUTES:
+    if value is None or name not in _ATTRIBUTES:
         return line
     if isinstance(small, cst.Assign):
-        target = small.targets[0].target
-        if isinstance(target, cst.Attribute) and isinstance(target.value, cst.Name):
-            kept.setdefault(name, target.attr.value)
+        goal = small.targets[0].target
+        if isinstance(goal, cst.Attribute) and isinstance(goal.value, cst.Name):
+            kept.setdefault(name, goal.attr.value)
             return line
-        attribute = kept.setdefault(name, _ATTRIBUTES[name])
-        more = cst.AssignTarget(cst.Attribute(cst.Name(own), cst.Name(attribute)))
-        return line.with_changes(body=[small.with_changes(targets=[more, *small.targets])])
-    if not isinstance(small, cst.Expr) or name in kept:
+    elif not isinstance(small, cst.Expr) or name in kept:
         return line
     attribute = kept.setdefault(name, _ATTRIBUTES[name])
-    goal = cst.AssignTarget(cst.Attribute(cst.Name(own), cst.Name(attribute)))
-    return line.with_changes(body=[cst.Assign([goal], small.value)])
+    target = cst.AssignTarget(cst.Attribute(cst.Name(own), cst.Name(attribute)))
+    others = small.targets if isinstance(small, cst.Assign) else ()
+    return line.with_changes(body=[cst.Assign([target, *others], value)])
 
 
-class _Names(cst.CSTTransformer):
+class _Names(FileTransformer[File]):
     def __init__(self, file: File, kept: dict[str, str]) -> None:
-        self._symbols = file.symbols
+        super().__init__(file)
         self._kept = kept
-        self._selves: list[str] = []
 
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
-        self._selves.append(self_name(node))
-
-    def leave_FunctionDef(
-        self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef
-    ) -> cst.FunctionDef:
-        self._selves.pop()
-        return updated_node
-
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
-        found = self._symbols.called(original_node)
-        func = updated_node.func
-        if found is None or not isinstance(func, cst.Attribute):
-            return updated_node
-        attribute = self._kept.get(_GETTERS.get(found[1], ""))
-        if attribute is not None and self._selves:
-            return cst.Attribute(cst.Name(self._selves[0]), cst.Name(attribute))
-        name = _name(original_node, self._symbols)
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> syntax.Expression:
+        member = self.symbols.method(original)
+        func = updated.func
+        if not member or not isinstance(func, cst.Attribute):
+            return updated
+        attribute = self._kept.get(_GETTERS.get(member, ""))
+        if attribute is not None and self.functions:
+            return cst.Attribute(cst.Name(syntax.self_name(self.functions[0])), cst.Name(attribute))
+        name = _name(original, self.symbols)
         if not name:
-            return updated_node
-        return updated_node.with_changes(func=func.with_changes(attr=cst.Name(name)))
+            return updated
+        return updated.with_changes(func=func.with_changes(attr=cst.Name(name)))

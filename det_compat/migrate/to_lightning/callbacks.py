@@ -6,18 +6,9 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from det_compat.migrate.tree.file import File
+from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
+from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import marked
-from det_compat.migrate.tree.syntax import (
-    body_of,
-    code,
-    find,
-    methods,
-    names_in,
-    self_name,
-    statements,
-    with_body,
-)
 
 _NO_CHECKPOINT_HOOK = "Lightning has no hook after a checkpoint is written"
 
@@ -61,33 +52,28 @@ _NOT_THERE = {
 }
 
 
-def apply(tree: cst.Module, file: File) -> cst.Module:
+def rename_hooks(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Rewrite the hooks of the file's callbacks."""
     return tree.visit(_Callbacks(file))
 
 
-class _Callbacks(cst.CSTTransformer):
-    def __init__(self, file: File) -> None:
-        self._file = file
-
-    def leave_ClassDef(
-        self, original_node: cst.ClassDef, updated_node: cst.ClassDef
-    ) -> cst.ClassDef:
-        if updated_node.name.value not in self._file.callbacks:
-            return updated_node
-        names = _new_names(updated_node)
+class _Callbacks(LightningTransformer):
+    def leave_ClassDef(self, original: cst.ClassDef, updated: cst.ClassDef) -> cst.ClassDef:
+        if updated.name.value not in self.file.callbacks:
+            return updated
+        names = _new_names(updated)
         body = [
             _method(line, names) if isinstance(line, cst.FunctionDef) else line
-            for line in body_of(updated_node)
+            for line in syntax.body_of(updated)
         ]
-        return with_body(updated_node, body)
+        return syntax.with_body(updated, body)
 
 
 def _new_names(node: cst.ClassDef) -> set[str]:
     """Old hooks that can have their new names: no two get the same, and nobody calls them."""
-    called = {code(call.func) for call in find(node, cst.Call)}
+    called = {syntax.code(call.func) for call in syntax.find(node, cst.Call)}
     names: dict[str, str] = {}
-    for name, found in methods(node).items():
+    for name, found in syntax.methods(node).items():
         hook = _HOOKS.get(name)
         is_called = any(text.endswith(f".{name}") for text in called)
         if hook and not is_called and hook.name not in names and _args_known(found, hook):
@@ -101,7 +87,7 @@ def _args_known(method: cst.FunctionDef, hook: _Hook) -> bool:
     if len(hook.old) == len(given) == 1 or len(hook.more) == len(given) == 1:
         unknown = set()
     extra = method.params.star_kwarg or isinstance(method.params.star_arg, cst.Param)
-    return not (unknown & names_in(method.body)) and not extra
+    return not (unknown & syntax.names_in(method.body)) and not extra
 
 
 def _method(method: cst.FunctionDef, names: set[str]) -> cst.BaseStatement:
@@ -123,14 +109,89 @@ def _renamed(method: cst.FunctionDef, hook: _Hook) -> cst.FunctionDef:
         old = {given[0]: next(iter(old.values()))}
     if len(given) == len(more) == 1:
         more = given
-    used = names_in(method.body)
+    used = syntax.names_in(method.body)
     lines = "".join(f"{name} = {value}\n" for name, value in old.items() if name in used)
     if lines:
-        method = with_body(method, [*statements(lines), *body_of(method)])
-    names = [self_name(method), "trainer", "pl_module", *more]
+        method = syntax.with_body(method, [*syntax.statements(lines), *syntax.body_of(method)])
+    names = [syntax.self_name(method), "trainer", "pl_module", *more]
     params = cst.Parameters([cst.Param(cst.Name(name)) for name in names])
     return method.with_changes(
         name=cst.Name(hook.name),
         params=params,
         whitespace_before_params=cst.SimpleWhitespace(""),
     )
+
+
+CALLBACK = "det_compat.pytorch.PyTorchCallback"
+#: The methods of a callback that ``TrainingReport`` calls, with what it calls them.
+CALLS = {
+    "on_training_workload_end": "avg_metrics, batch_metrics",
+    "on_train_step_end": (
+        "trainer.current_epoch + 1, {'avg_metrics': avg_metrics, 'batch_metrics': batch_metrics}"
+    ).replace("'", '"'),
+}
+_NAME = "TrainingReport"
+_CLASS = '''\
+class TrainingReport(pl.Callback):
+    """Calls {0}() with an epoch's training metrics, before its validation."""
+
+    def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+        if batch_idx == 0:
+            self.batch_metrics = []
+        metrics = trainer.callback_metrics.items()
+        self.batch_metrics.append({{name: float(value) for name, value in metrics}})
+        if trainer.is_last_batch or trainer.should_stop:
+            batch_metrics = self.batch_metrics
+            avg_metrics = {{
+                name: sum(metrics[name] for metrics in batch_metrics) / len(batch_metrics)
+                for name in batch_metrics[0]
+            }}
+            {1}
+'''
+
+
+def report_training(tree: cst.Module, file: LightningFile) -> cst.Module:
+    """Derive the callbacks that ask for training metrics from a class that tells them.
+
+    Determined told them those of a period; Lightning's are those of each epoch.
+    """
+    classes = {node.name.value: node for node in syntax.find(tree, cst.ClassDef)}
+    asking = {name for name in file.callbacks if name in classes and _hook(classes[name])}
+    if not asking:
+        return tree
+    firsts = {name for name in asking if not _inherited(classes[name], classes, asking)}
+    hooks = sorted({hook for name in asking if (hook := _hook(classes[name]))})
+    tree = tree.visit(_Bases(file, firsts))
+    file.imports.new.add("import pytorch_lightning as pl")
+    calls = "\n            ".join(f"self.{hook}({CALLS[hook]})" for hook in hooks)
+    made = _CLASS.format("() or ".join(hooks), calls)
+    return syntax.with_definition(tree, made, kinds=(cst.ClassDef,))
+
+
+def _hook(node: cst.ClassDef) -> str:
+    return next((name for name in CALLS if name in syntax.methods(node)), "")
+
+
+def _inherited(node: cst.ClassDef, classes: dict[str, cst.ClassDef], asking: set[str]) -> bool:
+    """Whether a base of the file asks already."""
+    for base in node.bases:
+        name = syntax.code(base.value)
+        if name in asking or (name in classes and _inherited(classes[name], classes, asking)):
+            return True
+    return False
+
+
+class _Bases(LightningTransformer):
+    def __init__(self, file: LightningFile, names: set[str]) -> None:
+        super().__init__(file)
+        self._names = names
+
+    def leave_ClassDef(self, original: cst.ClassDef, updated: cst.ClassDef) -> cst.ClassDef:
+        if updated.name.value not in self._names:
+            return updated
+        bases = [*updated.bases]
+        for index, base in enumerate(bases):
+            if self.symbols.path(base.value) == CALLBACK:
+                bases[index] = base.with_changes(value=cst.Name(_NAME))
+                return updated.with_changes(bases=bases)
+        return updated.with_changes(bases=[cst.Arg(cst.Name(_NAME)), *bases])

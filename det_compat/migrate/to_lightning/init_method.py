@@ -6,37 +6,26 @@ from typing import Any
 
 import libcst as cst
 
-from det_compat.migrate.tree.file import File, TrialPlan
+from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
+from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
-from det_compat.migrate.tree.syntax import (
-    body_of,
-    call_of,
-    code,
-    find,
-    has_docstring,
-    method,
-    names_in,
-    self_name,
-    simple,
-    statements,
-    with_body,
-)
 
 _LINE, _INDENT = 100, 4
 _TYPES = (bool, int, float, str)
 _CONTAINERS: dict[type, str] = {dict: "dict[str, Any]", list: "list[Any]"}
 
 
-def with_arguments(init: cst.FunctionDef | None, plan: TrialPlan, file: File) -> cst.FunctionDef:
+def with_arguments(
+    init: cst.FunctionDef | None, plan: TrialPlan, file: LightningFile
+) -> cst.FunctionDef:
     """``__init__`` with hyperparameters in the place of the context."""
     if init is None:
-        init = method("def __init__(self):\n    pass\n")
-        init = with_body(init, [])
+        init = syntax.method("def __init__(self):\n    pass\n")
         init = init.with_changes(body=cst.IndentedBlock([]))
     # no parameter may hide what __init__ uses
-    hidden = {*plan.hparams, *plan.arguments} & file.names & names_in(init.body)
-    plan.is_open = plan.is_open or bool(hidden)
-    names = _parameters(plan, file)
+    hidden = {*plan.config.names, *plan.config.sections} & file.names & syntax.names_in(init.body)
+    is_open = plan.config.is_open or bool(hidden)
+    names = [] if is_open else _parameters(plan, file)
     params = init.params
     context = _context_name(init, file.symbols)
     kept = [p for p in params.params if p.name.value != context]
@@ -46,17 +35,17 @@ def with_arguments(init: cst.FunctionDef | None, plan: TrialPlan, file: File) ->
         params=_without_commas(kept),
         kwonly_params=_without_commas([*keyword, *names]),
         star_arg=cst.ParamStar() if names and not _has_star(params) else params.star_arg,
-        star_kwarg=open_end if plan.is_open else params.star_kwarg,
+        star_kwarg=open_end if is_open else params.star_kwarg,
     )
-    if plan.is_open:
-        file.imports.add("from typing import Any")
+    if is_open:
+        file.imports.new.add("from typing import Any")
     body = _body(init, plan, file.symbols)
-    init = with_body(init.with_changes(params=params), body)
+    init = syntax.with_body(init.with_changes(params=params), body)
     return _spread(init) if _is_long(init) else init
 
 
 def _is_long(init: cst.FunctionDef) -> bool:
-    header = code(init.with_changes(body=cst.IndentedBlock([]), leading_lines=[]))
+    header = syntax.code(init.with_changes(body=cst.IndentedBlock([]), leading_lines=[]))
     return len(header.split("\n")[0]) > _LINE - _INDENT
 
 
@@ -89,7 +78,7 @@ def _without_commas(params: list[cst.Param]) -> list[cst.Param]:
 def _context_name(init: cst.FunctionDef, symbols: Symbols) -> str:
     originals = {
         symbol.original.value
-        for name in find(init.body, cst.Name)
+        for name in syntax.find(init.body, cst.Name)
         if (symbol := symbols.get(name)) is not None
         and symbols.is_context(name)
         and isinstance(symbol.original, cst.Name)
@@ -102,21 +91,19 @@ def _context_name(init: cst.FunctionDef, symbols: Symbols) -> str:
     return named[0] if named else ""
 
 
-def _parameters(plan: TrialPlan, file: File) -> list[cst.Param]:
-    if plan.is_open:
-        return []
-    made = [_parameter(name, plan.defaults.get(name), file) for name in plan.hparams]
-    for name in plan.arguments:
-        file.imports.add("from typing import Any")
+def _parameters(plan: TrialPlan, file: LightningFile) -> list[cst.Param]:
+    made = [_parameter(name, plan.defaults.get(name), file) for name in plan.config.names]
+    for name in plan.config.sections:
+        file.imports.new.add("from typing import Any")
         annotation = cst.Annotation(cst.parse_expression("dict[str, Any]"))
         made.append(cst.Param(cst.Name(name), annotation))
     return sorted(made, key=lambda param: param.default is not None)
 
 
-def _parameter(name: str, default: Any, file: File) -> cst.Param:
+def _parameter(name: str, default: Any, file: LightningFile) -> cst.Param:
     kind = next((t for t in _TYPES if type(default) is t), None)
     if kind is None:
-        file.imports.add("from typing import Any")
+        file.imports.new.add("from typing import Any")
         annotation = cst.parse_expression(_CONTAINERS.get(type(default), "Any"))
         return cst.Param(cst.Name(name), cst.Annotation(annotation))
     value = cst.parse_expression(_literal(default))
@@ -129,10 +116,10 @@ def _literal(value: bool | float | str) -> str:
 
 
 def _body(init: cst.FunctionDef, plan: TrialPlan, symbols: Symbols) -> list[cst.BaseStatement]:
-    own = self_name(init)
-    body = [_passing_hparams(line, plan, symbols) for line in body_of(init)]
+    own = syntax.self_name(init)
+    body = [_passing_hparams(line, plan, symbols) for line in syntax.body_of(init)]
     lines = [line for line in body if line is not None]
-    if not plan.is_root and plan.calls_init:
+    if not plan.is_root and plan.own.calls_init:
         return lines
     # a class that leaves the __init__ of its base out does so still
     if plan.is_root:
@@ -141,16 +128,16 @@ def _body(init: cst.FunctionDef, plan: TrialPlan, symbols: Symbols) -> list[cst.
         text = f"pl.LightningModule.__init__({own})\n{own}.save_hyperparameters(hparams)\n"
     if not plan.is_automatic:
         text += f"{own}.automatic_optimization = False\n"
-    at = 1 if has_docstring(lines) else 0
-    return [*lines[:at], *statements(text), *lines[at:]]
+    at = 1 if syntax.has_docstring(lines) else 0
+    return [*lines[:at], *syntax.statements(text), *lines[at:]]
 
 
 def _passing_hparams(
     line: cst.BaseStatement, plan: TrialPlan, symbols: Symbols
 ) -> cst.BaseStatement | None:
     """A call of the base's ``__init__`` with hyperparameters instead of the context."""
-    call = call_of(line) if isinstance(simple(line), cst.Expr) else None
-    if call is None or not code(call.func).endswith(".__init__"):
+    call = syntax.lone_call(line)
+    if call is None or not syntax.code(call.func).endswith(".__init__"):
         return line
     given = [arg for arg in call.args if not symbols.is_context(arg.value)]
     if plan.is_root and (len(given) < len(call.args) or not call.args):
@@ -159,6 +146,62 @@ def _passing_hparams(
         return line
     hparams = cst.Arg(cst.Name("hparams"), star="**")
     given = [arg.with_changes(comma=cst.MaybeSentinel.DEFAULT) for arg in given]
-    changed = line.with_deep_changes(call, args=[*given, hparams])
-    assert isinstance(changed, cst.BaseStatement)
-    return changed
+    return line.with_deep_changes(call, args=[*given, hparams])
+
+
+_SIZES = ("distributed.get_size", "distributed.size", "get_per_slot_batch_size")
+_LATE = frozenset(("device", "get_tensorboard_writer", *_SIZES))
+
+
+def late_values(
+    init: cst.FunctionDef, own: dict[str, cst.FunctionDef], plan: TrialPlan, symbols: Symbols
+) -> tuple[list[int], list[cst.BaseStatement]]:
+    """The statements of ``__init__`` to leave out, and the properties in their place.
+
+    An attribute becomes a property if nothing else sets it, nothing that runs before there is a
+    Trainer reads it, and its value needs nothing but the trial.
+    """
+    me, body = syntax.self_name(init), syntax.body_of(init)
+    local = {
+        n for t in syntax.find(init.body, cst.AssignTarget) for n in syntax.names_in(t.target)
+    } - {me}
+    local |= {p.name.value for p in init.params.params[1:]}
+    indices: list[int] = []
+    made: list[cst.BaseStatement] = []
+    for index, line in enumerate(body):
+        value, target = getattr(syntax.simple(line), "value", None), syntax.target_of(line) or ""
+        attribute = target.removeprefix(f"{me}.")
+        if value is None or target == attribute or not attribute.isidentifier():
+            continue
+        if not _is_late(value, symbols) or syntax.names_in(value) & local:
+            continue
+        early = [other for other in body if other is not line]
+        early += [own[name] for name in plan.own.early - {"__init__"} if name in own]
+        if any(_reads(node, attribute) for node in early) or _sets(own, init, attribute):
+            continue
+        indices.append(index)
+        made.append(_property(attribute, value, me))
+    return indices, made
+
+
+def _is_late(value: cst.BaseExpression, symbols: Symbols) -> bool:
+    found = (symbols.member(node) for node in syntax.find(value, cst.Attribute))
+    return any(member is not None and member[1] in _LATE for member in found)
+
+
+def _reads(node: cst.CSTNode, attribute: str) -> bool:
+    return any(found.attr.value == attribute for found in syntax.find(node, cst.Attribute))
+
+
+def _sets(own: dict[str, cst.FunctionDef], init: cst.FunctionDef, attribute: str) -> bool:
+    others = [found for found in own.values() if found.name.value != init.name.value]
+    targets: list[cst.CSTNode] = []
+    for method in others:
+        targets += [node.target for node in syntax.find(method, cst.AssignTarget)]
+        targets += [node.target for node in syntax.find(method, cst.AugAssign)]
+        targets += [node.target for node in syntax.find(method, cst.AnnAssign)]
+    return any(_reads(target, attribute) for target in targets)
+
+
+def _property(attribute: str, value: cst.BaseExpression, me: str) -> cst.BaseStatement:
+    return syntax.method(f"@property\ndef {attribute}({me}):\n    return {syntax.code(value)}\n")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TypeVar
 
 import libcst as cst
+from libcst.helpers import ensure_type
 
-from det_compat.migrate.tree.file import File
-from det_compat.migrate.tree.marks import marked
-from det_compat.migrate.tree.syntax import argument, code, expression, find
+from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.file import Line, Lines
 
 _Valued = TypeVar("_Valued", cst.Arg, cst.Assign, cst.Return)
 
@@ -78,152 +79,112 @@ def _is_batch(data: cst.BaseExpression, function: cst.FunctionDef | None) -> boo
     if function is None or function.name.value not in _STEPS:
         return False
     names = [param.name.value for param in function.params.params]
-    return len(names) > 1 and code(data) == names[1]
+    return len(names) > 1 and syntax.code(data) == names[1]
 
 
 def _is_tensor(data: cst.BaseExpression, function: cst.FunctionDef | None) -> bool:
     """Whether this is what a function of torch's has returned."""
     if isinstance(data, cst.Name) and function is not None:
         values = [
-            a.value for a in find(function, cst.Assign) if code(a.targets[0].target) == data.value
+            a.value
+            for a in syntax.find(function, cst.Assign)
+            if syntax.code(a.targets[0].target) == data.value
         ]
         return any(isinstance(v, cst.Call) and _is_tensor(v, None) for v in values)
-    return isinstance(data, cst.Call) and code(data.func).startswith("torch.")
+    return isinstance(data, cst.Call) and syntax.code(data.func).startswith("torch.")
 
 
-def apply(tree: cst.Module, file: File) -> cst.Module:
+def ask_module(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Ask the LightningModule instead of the context, where it knows as well."""
     return tree.visit(_Members(file))
 
 
-class _Members(cst.CSTTransformer):
-    def __init__(self, file: File) -> None:
-        self._file = file
-        self._early: list[bool] = [False]
-        self._classes: list[str] = []
-        self._marks: list[list[str]] = [[]]
-        self._functions: list[cst.FunctionDef] = []
+class _Members(LightningTransformer):
+    @property
+    def _is_early(self) -> bool:
+        """Whether this runs before there is a Trainer."""
+        plan = self.plan
+        return plan is not None and any(f.name.value in plan.own.early for f in self.functions)
 
-    def visit_ClassDef(self, node: cst.ClassDef) -> None:
-        self._classes.append(node.name.value)
-        self._early.append(False)
+    def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
+        call = syntax.lone_call(updated)
+        found = self.symbols.called(call)
+        if call is None or found is None or found[1] != "set_stop_requested":
+            return updated
+        given = syntax.argument(call, 0, "stop_requested")
+        module = self.symbols.module(found[0])
+        new = syntax.statement(
+            f"{module}.trainer.should_stop = {syntax.code(given) if given else True}"
+        )
+        return updated.with_changes(body=ensure_type(new, cst.SimpleStatementLine).body)
 
-    def leave_ClassDef(
-        self, original_node: cst.ClassDef, updated_node: cst.ClassDef
-    ) -> cst.ClassDef:
-        self._classes.pop()
-        self._early.pop()
-        return updated_node
-
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
-        plan = self._file.plans.get(self._classes[-1]) if self._classes else None
-        is_early = plan is not None and node.name.value in plan.early
-        self._early.append(is_early or self._early[-1])
-        self._functions.append(node)
-
-    def leave_FunctionDef(
-        self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef
-    ) -> cst.FunctionDef:
-        self._early.pop()
-        self._functions.pop()
-        return updated_node
-
-    def visit_SimpleStatementLine(self, node: cst.SimpleStatementLine) -> None:
-        self._marks.append([])
-
-    def leave_SimpleStatementLine(
-        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
-    ) -> cst.BaseStatement:
-        statement: cst.BaseStatement = self._with_stop(updated_node)
-        for member in dict.fromkeys(self._marks.pop()):
-            message = f"{member} is that of one device here, before there is a Trainer"
-            statement = marked(statement, message)
-        return statement
-
-    def _with_stop(self, line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
-        small = line.body[0] if len(line.body) == 1 else None
-        value = small.value if isinstance(small, cst.Expr) else None
-        found = self._file.symbols.called(value)
-        if found is None or found[1] != "set_stop_requested" or not isinstance(value, cst.Call):
-            return line
-        given = argument(value, 0, "stop_requested")
-        text = f"{self._module(found[0])}.trainer.should_stop = {code(given) if given else True}"
-        new = cst.parse_statement(text)
-        assert isinstance(new, cst.SimpleStatementLine)
-        return line.with_changes(body=new.body)
-
-    def _module(self, context: cst.Name) -> str:
-        symbol = self._file.symbols.get(context)
-        assert symbol is not None
-        return code(symbol.module)
-
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
-        found = self._file.symbols.called(updated_node)
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> syntax.Expression:
+        found = self.symbols.called(updated)
         if found is None:
-            return updated_node
-        context, member = found
+            return updated
+        module, member = self.symbols.module(found[0]), found[1]
         if member == "get_hparam":
-            return self._hparam(context, updated_node)
+            return _hparam(module, updated)
         if member == "to_device":
-            return self._moved(context, updated_node)
+            return self._moved(module, updated)
         text = self._text(member, _CALLED)
-        return expression(text.format(self._module(context))) if text else updated_node
+        return syntax.expression(text.format(module)) if text else updated
 
-    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
-        return self._bare(original_node, updated_node)
+    def leave_Arg(self, original: cst.Arg, updated: cst.Arg) -> cst.Arg:
+        return self._bare(original, updated)
 
-    def leave_Assign(self, original_node: cst.Assign, updated_node: cst.Assign) -> cst.Assign:
-        return self._bare(original_node, updated_node)
+    def leave_Assign(self, original: cst.Assign, updated: cst.Assign) -> cst.Assign:
+        return self._bare(original, updated)
 
-    def leave_Return(self, original_node: cst.Return, updated_node: cst.Return) -> cst.Return:
-        return self._bare(original_node, updated_node)
+    def leave_Return(self, original: cst.Return, updated: cst.Return) -> cst.Return:
+        return self._bare(original, updated)
 
     def _bare(self, original: _Valued, updated: _Valued) -> _Valued:
         """Without the parentheses that a new expression needs only inside of another one."""
-        if updated.value is None or self._file.symbols.called(original.value) is None:
+        if updated.value is None or self.symbols.called(original.value) is None:
             return updated
         return updated.with_changes(value=updated.value.with_changes(lpar=[], rpar=[]))
 
     def _text(self, member: str, table: dict[str, str]) -> str | None:
-        is_early = self._early[-1]
+        is_early = self._is_early
         if is_early and member in _EARLY_IS_DIFFERENT:
-            self._marks[-1].append(member)
+            self.mark(f"{member} is that of one device here, before there is a Trainer")
         text = _EARLY.get(member) if is_early else None
         if text is None:
             return table.get(member)
-        self._file.imports |= {line for start, line in _IMPORTS.items() if start in text}
+        self.file.imports.new |= {line for start, line in _IMPORTS.items() if start in text}
         return text
 
-    def _hparam(self, context: cst.Name, call: cst.Call) -> cst.BaseExpression:
-        name = argument(call, 0, "name")
-        if name is None:
-            return call
-        if isinstance(name, cst.SimpleString) and str(name.evaluated_value).isidentifier():
-            return expression(f"{self._module(context)}.hparams.{name.evaluated_value!s}")
-        return expression(f"{self._module(context)}.hparams[{code(name)}]")
-
-    def _moved(self, context: cst.Name, call: cst.Call) -> cst.BaseExpression:
-        data = argument(call, 0, "data")
+    def _moved(self, module: str, call: cst.Call) -> cst.BaseExpression:
+        data = syntax.argument(call, 0, "data")
         if data is None:
             return call
         self._text("to_device", {})
-        module, function = self._module(context), self._functions[-1] if self._functions else None
-        plan = self._file.plans.get(self._classes[-1]) if self._classes else None
-        if plan is not None and any(found.stays for found in plan.ancestors):
-            self._file.imports.add(_MOVE)
-            return expression(f"move_data_to_device({code(data)}, {module}.device)")
+        function, plan = self.functions[-1] if self.functions else None, self.plan
+        if plan is not None and any(found.own.stays for found in plan.ancestors):
+            self.file.imports.new.add(_MOVE)
+            return syntax.expression(f"move_data_to_device({syntax.code(data)}, {module}.device)")
         if _is_batch(data, function):
             # Lightning has moved it
             return data
         if _is_tensor(data, function):
-            return expression(f"{code(data)}.to({module}.device)")
-        return expression(f"{module}.transfer_batch_to_device({code(data)}, {module}.device, 0)")
+            return syntax.expression(f"{syntax.code(data)}.to({module}.device)")
+        return syntax.expression(
+            f"{module}.transfer_batch_to_device({syntax.code(data)}, {module}.device, 0)"
+        )
 
-    def leave_Attribute(
-        self, original_node: cst.Attribute, updated_node: cst.Attribute
-    ) -> cst.BaseExpression:
-        found = self._file.symbols.member(updated_node)
-        if found is None or found[1] not in _READ:
-            return updated_node
-        text = self._text(found[1], _READ)
-        return expression(text.format(self._module(found[0]))) if text else updated_node
+    def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> syntax.Expression:
+        found = self.symbols.member(updated)
+        text = self._text(found[1], _READ) if found is not None and found[1] in _READ else None
+        if found is None or text is None:
+            return updated
+        return syntax.expression(text.format(self.symbols.module(found[0])))
+
+
+def _hparam(module: str, call: cst.Call) -> cst.BaseExpression:
+    name = syntax.argument(call, 0, "name")
+    if name is None:
+        return call
+    if isinstance(name, cst.SimpleString) and str(name.evaluated_value).isidentifier():
+        return syntax.expression(f"{module}.hparams.{name.evaluated_value!s}")
+    return syntax.expression(f"{module}.hparams[{syntax.code(name)}]")

@@ -1,48 +1,226 @@
-"""What is to become of the trial classes of a file, before anything is changed."""
+"""What is to become of the files and trial classes of a tree, before anything is changed.
+
+All of it is read, and decided, before the first pass; no pass changes it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import libcst as cst
 
-from det_compat.migrate.to_lightning.automatic import is_automatic
-from det_compat.migrate.to_lightning.batch_transfer import stays_put
-from det_compat.migrate.tree.file import Schedule, TrialPlan, WrappedReducer
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.file import File, FileTransformer
 from det_compat.migrate.tree.symbols import Symbols
-from det_compat.migrate.tree.syntax import argument, body_of, code, find, methods
-from det_compat.migrate.tree.wrapping import Wrapping, wrappings
 
-_ARGUMENTS = {
+_Item = TypeVar("_Item")
+
+_CASTS = ("cast", "typing.cast")
+_SECTIONS = {
     "get_data_config": "data_config",
     "get_experiment_config": "experiment_config",
     "get_trial_seed": "experiment_config",
 }
-_MODES = "det_compat.pytorch.LRScheduler.StepMode."
+_STEP_MODES = "det_compat.pytorch.LRScheduler.StepMode."
+_INTERVALS = {
+    "STEP_EVERY_EPOCH": "epoch",
+    "STEP_EVERY_BATCH": "step",
+    "STEP_EVERY_OPTIMIZER_STEP": "step",
+}
 _BATCH_SIZES = ("get_per_slot_batch_size", "get_global_batch_size")
 
 
-def plan_of(node: cst.ClassDef, symbols: Symbols) -> TrialPlan:
-    """What becomes of a class, but for what depends on other classes."""
-    plan = TrialPlan(node.name.value)
-    own = methods(node)
-    plan.methods = {name: _parameters(method) for name, method in own.items()}
-    _add_hparams(node, symbols, plan)
-    for method in own.values():
-        _add_wrapped(method, symbols, plan)
-    plan.calls_init = any(
-        "__init__" in code(call.func) for call in find(own.get("__init__", cst.Pass()), cst.Call)
+@dataclass(frozen=True)
+class WrappedScheduler:
+    """An LR scheduler that is wrapped: its attribute, when it steps, every how many of these.
+
+    The attribute has a star if it is a list of schedulers.
+
+    ``mode`` is the name of Determined's step mode, ``""`` if it is decided at run time.
+    """
+
+    attribute: str
+    mode: str
+    frequency: str = "1"
+
+    @property
+    def interval(self) -> str:
+        """Lightning's interval; ``""`` where the trial steps it."""
+        return _INTERVALS.get(self.mode, "")
+
+
+@dataclass(frozen=True)
+class WrappedReducer:
+    """A reducer that is wrapped: its attribute and the expression of its name, if it has one.
+
+    An attribute with a star is a list of reducers, with names that ``loop`` goes through.
+    """
+
+    attribute: str
+    name: str | None
+    loop: str = ""
+
+
+@dataclass(frozen=True)
+class ConfigUse:
+    """What code asks of the experiment config.
+
+    Attributes:
+        names: the hyperparameters that are known, in order.
+        is_open: whether there may be others.
+        sections: what else of the config is asked for.
+    """
+
+    names: tuple[str, ...] = ()
+    is_open: bool = False
+    sections: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ClassFacts:
+    """What stands in a trial class itself.
+
+    Attributes:
+        name: of the class.
+        methods: the names of its methods with their parameters.
+        optimizers, schedulers, reducers: what it wraps, by attribute; with a star in front, the
+            attribute is a list.
+        calls_init: whether its ``__init__`` calls that of its base.
+        stays: whether it asks for batches that are not moved to the device.
+        early: its methods that run before there is a Trainer.
+        logged: metric names that its train_batch is known to return.
+    """
+
+    name: str
+    methods: dict[str, list[str]]
+    optimizers: tuple[str, ...]
+    schedulers: tuple[WrappedScheduler, ...]
+    reducers: tuple[WrappedReducer, ...]
+    calls_init: bool
+    stays: bool
+    early: frozenset[str]
+    logged: frozenset[str]
+
+
+@dataclass(frozen=True, eq=False)
+class TrialPlan:
+    """What becomes of a trial class, which depends on the other classes of the tree.
+
+    Attributes:
+        own: what stands in the class itself.
+        parents: plans of its bases that are trial classes of the tree, or mixins of them.
+        is_root: whether it derives from Determined's class itself.
+        is_whole: whether all of the trial is in this class, so that its methods can become
+            Lightning's; otherwise they stay, and Lightning's call them.
+        is_automatic: whether Lightning may step the optimizer.
+        config: what the class and its file ask of the experiment config.
+        defaults: of hyperparameters, from the experiment config.
+        arrays: whether its batches have NumPy's arrays.
+    """
+
+    own: ClassFacts
+    parents: Sequence[TrialPlan]
+    is_root: bool
+    is_whole: bool
+    is_automatic: bool
+    config: ConfigUse
+    defaults: dict[str, Any]
+    arrays: bool
+
+    @property
+    def ancestors(self) -> list[TrialPlan]:
+        """This plan and those of its bases, nearest first."""
+        found = [self]
+        for plan in found:
+            found.extend(parent for parent in plan.parents if parent not in found)
+        return found
+
+    def parameters(self, method: str) -> list[str] | None:
+        """The parameters of a method, its own or inherited; None if there is none."""
+        known = (plan.own.methods for plan in self.ancestors)
+        return next((methods[method] for methods in known if method in methods), None)
+
+    @property
+    def evaluates_whole(self) -> bool:
+        """Whether validation is one call with the whole loader."""
+        return self.parameters("evaluate_full_dataset") is not None
+
+    @property
+    def _initialized(self) -> list[ClassFacts]:
+        return [p.own for p in self.ancestors if p is self or self.own.calls_init][::-1]
+
+    @property
+    def idle_hooks(self) -> list[str]:
+        """The intervals at which bases step what this class does not make."""
+        if self.is_root or self.own.calls_init or "__init__" not in self.own.methods:
+            return []
+        own = {scheduler.interval for scheduler in self.own.schedulers}
+        inherited = {s.interval for p in self.ancestors[1:] for s in p.own.schedulers}
+        return sorted(interval for interval in inherited - own if interval)
+
+    @property
+    def all_optimizers(self) -> list[str]:
+        """The attributes of every optimizer, those of bases first."""
+        return [*dict.fromkeys(o for own in self._initialized for o in own.optimizers)]
+
+    @property
+    def all_schedulers(self) -> list[WrappedScheduler]:
+        """Every scheduler, those of bases first."""
+        return [*dict.fromkeys(s for own in self._initialized for s in own.schedulers)]
+
+
+@dataclass(frozen=True)
+class LightningFile(File):
+    """What the passes over a file know.
+
+    Attributes:
+        plans: of the trial classes of the file, by name.
+        trials: of those of the whole tree.
+        callbacks: the names of the classes that are callbacks.
+        reducers: those of reducers, and whether they derive from MetricReducer itself.
+        functions: the names of the file's functions, and of Python's own.
+        names: those that the file binds at its top level.
+    """
+
+    plans: dict[str, TrialPlan] = field(default_factory=dict)
+    trials: dict[str, TrialPlan] = field(default_factory=dict)
+    callbacks: set[str] = field(default_factory=set)
+    reducers: dict[str, bool] = field(default_factory=dict)
+    functions: set[str] = field(default_factory=set)
+    names: set[str] = field(default_factory=set)
+
+
+class LightningTransformer(FileTransformer[LightningFile]):
+    """A transformer that knows which trial class it is in."""
+
+    @property
+    def plan(self) -> TrialPlan | None:
+        """The plan of the innermost class around, None if that is no trial class."""
+        return self.file.plans.get(self.classes[-1].name.value) if self.classes else None
+
+
+def facts_of(node: cst.ClassDef, symbols: Symbols) -> ClassFacts:
+    """What stands in a trial class."""
+    own = syntax.methods(node)
+    wrapped = [found for method in own.values() for found in wrappings(method, symbols)]
+    init = own.get("__init__", cst.Pass())
+    return ClassFacts(
+        name=node.name.value,
+        methods={name: _parameters(method) for name, method in own.items()},
+        optimizers=distinct(w.starred for w in wrapped if w.member == "wrap_optimizer"),
+        schedulers=distinct(
+            _scheduler(w, symbols) for w in wrapped if w.member == "wrap_lr_scheduler"
+        ),
+        reducers=tuple(made for w in wrapped if (made := _reducer(w)) is not None),
+        calls_init=any(
+            "__init__" in syntax.code(call.func) for call in syntax.find(init, cst.Call)
+        ),
+        stays=bool(symbols.calls(node, "experimental.disable_auto_to_device")),
+        early=_reachable(own, "__init__"),
+        logged=frozenset(syntax.returned_keys(own["train_batch"]) if "train_batch" in own else ()),
     )
-    plan.stays = stays_put(node, symbols)
-    plan.early = _reachable(own, "__init__")
-    if "train_batch" in own:
-        plan.logged = _returned_names(own["train_batch"])
-    return plan
-
-
-def decide(plan: TrialPlan, node: cst.ClassDef, symbols: Symbols, steps_elsewhere: bool) -> None:
-    """Decide whether Lightning may step the optimizer, once ``is_whole`` is known."""
-    plan.is_automatic = plan.is_whole and not steps_elsewhere and is_automatic(node, symbols, plan)
 
 
 def _parameters(method: cst.FunctionDef) -> list[str]:
@@ -52,89 +230,140 @@ def _parameters(method: cst.FunctionDef) -> list[str]:
     return [*(p.name.value for p in named), *extra]
 
 
-def _add_hparams(node: cst.CSTNode, symbols: Symbols, plan: TrialPlan) -> None:
-    names, is_open, arguments = hparams_of(node, symbols)
-    plan.hparams, plan.is_open, plan.arguments = names, is_open, arguments
+def distinct(found: Iterable[_Item]) -> tuple[_Item, ...]:
+    """Items without those that were there before."""
+    return tuple(dict.fromkeys(found))
 
 
-def hparams_of(node: cst.CSTNode, symbols: Symbols) -> tuple[list[str], bool, list[str]]:
-    """The hyperparameters that code asks for, whether it asks for others, and config sections."""
-    names: dict[str, None] = {}
-    arguments: dict[str, None] = {}
+def config_use(node: cst.CSTNode, symbols: Symbols) -> ConfigUse:
+    """What code below ``node`` asks of the experiment config.
+
+    A method of the context that is kept under another name is found where it is called.
+    """
+    names: list[str] = []
+    sections: list[str] = []
     is_open = False
-    for call in find(node, cst.Call):
-        found = symbols.called(call)
-        if found is None:
-            continue
-        member = found[1]
-        if member == "get_hparam":
-            name = argument(call, 0, "name")
-            if isinstance(name, cst.SimpleString):
-                names[str(name.evaluated_value)] = None
-            else:
-                is_open = True
-        elif member == "get_hparams":
+    for call in syntax.find(node, cst.Call):
+        method, name = symbols.method(call), syntax.argument(call, 0, "name")
+        if method in _BATCH_SIZES:
+            names.append("global_batch_size")
+        elif method in _SECTIONS:
+            sections.append(_SECTIONS[method])
+        elif method == "get_hparam" and isinstance(name, cst.SimpleString):
+            names.append(str(name.evaluated_value))
+        elif method in ("get_hparam", "get_hparams"):
             is_open = True
-        elif member in _BATCH_SIZES:
-            names["global_batch_size"] = None
-        elif member in _ARGUMENTS:
-            arguments[_ARGUMENTS[member]] = None
-    # an uncalled `get_hparam`, kept under another name, is resolved where it is called
-    return [*names], is_open, [*arguments]
+    return ConfigUse(distinct(names), is_open, distinct(sections))
 
 
-def _add_wrapped(method: cst.FunctionDef, symbols: Symbols, plan: TrialPlan) -> None:
-    for found in wrappings(method, symbols):
-        attribute = f"*{found.attribute}" if found.is_list else found.attribute
-        if found.member == "wrap_optimizer" and attribute not in plan.optimizers:
-            plan.optimizers.append(attribute)
-        elif found.member == "wrap_lr_scheduler":
-            schedule = _schedule(found.call, attribute, symbols)
-            plan.schedulers += [schedule] if schedule not in plan.schedulers else []
-        elif found.member in ("wrap_reducer", "experimental.wrap_reducer"):
-            _add_reducer(found, plan)
+def _scheduler(found: Wrapping, symbols: Symbols) -> WrappedScheduler:
+    path = symbols.path(syntax.argument(found.call, 1, "step_mode")) or ""
+    frequency = syntax.argument(found.call, 2, "frequency")
+    mode = path.removeprefix(_STEP_MODES) if path.startswith(_STEP_MODES) else ""
+    return WrappedScheduler(
+        found.starred, mode, "1" if frequency is None else syntax.code(frequency)
+    )
 
 
-def _add_reducer(found: Wrapping, plan: TrialPlan) -> None:
-    name = argument(found.call, 1, "name")
-    for_validation = argument(found.call, 3, "for_validation")
-    if for_validation is not None and code(for_validation) == "False":
-        return
-    known = code(name) if name is not None and code(name) != "None" else None
-    if not found.is_list:
-        plan.reducers.append(WrappedReducer(found.attribute, known))
-    elif known is None or found.loop:
-        plan.reducers.append(WrappedReducer(f"*{found.attribute}", known, found.loop))
+def _reducer(found: Wrapping) -> WrappedReducer | None:
+    """A reducer of validation metrics; None for another, or for one without a known name."""
+    if found.member not in ("wrap_reducer", "experimental.wrap_reducer"):
+        return None
+    name = syntax.argument(found.call, 1, "name")
+    for_validation = syntax.argument(found.call, 3, "for_validation")
+    if for_validation is not None and syntax.code(for_validation) == "False":
+        return None
+    known = syntax.code(name) if name is not None and syntax.code(name) != "None" else None
+    if found.is_list and known is not None and not found.loop:
+        return None
+    return WrappedReducer(found.starred, known, found.loop)
 
 
-def _schedule(call: cst.Call, attribute: str, symbols: Symbols) -> Schedule:
-    path = symbols.path(argument(call, 1, "step_mode")) or ""
-    frequency = argument(call, 2, "frequency")
-    mode = path.removeprefix(_MODES) if path.startswith(_MODES) else ""
-    return Schedule(attribute, mode, "1" if frequency is None else code(frequency))
-
-
-def _reachable(own: dict[str, cst.FunctionDef], start: str) -> set[str]:
+def _reachable(own: dict[str, cst.FunctionDef], start: str) -> frozenset[str]:
+    """The methods of an object that a method of it calls, and so on, with itself."""
     found: list[str] = [start]
     for name in found:
         if name in own:
             found.extend(called for called in _called(own[name], own) if called not in found)
-    return set(found)
+    return frozenset(found)
 
 
 def _called(method: cst.FunctionDef, own: dict[str, cst.FunctionDef]) -> Iterator[str]:
-    for node in find(method, cst.Attribute):
+    for node in syntax.find(method, cst.Attribute):
         if isinstance(node.value, cst.Name) and node.attr.value in own:
             yield node.attr.value
 
 
-def _returned_names(method: cst.FunctionDef) -> set[str]:
-    found: set[str] = set()
-    for line in body_of(method):
-        for given in find(line, cst.Return):
-            if isinstance(given.value, cst.Dict):
-                keys = (e.key for e in given.value.elements if isinstance(e, cst.DictElement))
-                found |= {
-                    str(key.evaluated_value) for key in keys if isinstance(key, cst.SimpleString)
-                }
-    return found
+@dataclass(frozen=True)
+class Wrapping:
+    """A call that wraps something, and the attribute that keeps it.
+
+    Attributes:
+        member: ``wrap_optimizer``, for example.
+        call: the call.
+        attribute: without ``self.``.
+        is_list: whether the attribute is a list of such.
+        loop: what the list is made from, as in ``i in range(3)``; ``""`` if it is no comprehension.
+    """
+
+    member: str
+    call: cst.Call
+    attribute: str
+    is_list: bool = False
+    loop: str = ""
+
+    @property
+    def starred(self) -> str:
+        """The attribute, with a star in front if it is a list."""
+        return f"*{self.attribute}" if self.is_list else self.attribute
+
+
+def wrappings(method: cst.FunctionDef, symbols: Symbols) -> Iterator[Wrapping]:
+    """What a method wraps and keeps on its object."""
+    for line in syntax.find(method, cst.SimpleStatementLine):
+        small, target = syntax.simple(line), syntax.target_of(line)
+        if target is not None and "." in target:
+            value = getattr(small, "value", None)
+            yield from _assigned(value, target.partition(".")[2], symbols)
+        elif isinstance(small, cst.Expr):
+            yield from _appended(syntax.call_of(small), symbols)
+
+
+def _assigned(
+    value: cst.BaseExpression | None, attribute: str, symbols: Symbols
+) -> Iterator[Wrapping]:
+    call, found = _wrap(value, symbols)
+    if call is not None:
+        yield Wrapping(found, call, attribute)
+    elif isinstance(value, cst.ListComp):
+        call, found = _wrap(value.elt, symbols)
+        inner = value.for_in
+        if call is not None:
+            loop = f"{syntax.code(inner.target)} in {syntax.code(inner.iter)}"
+            is_plain = not inner.ifs and inner.inner_for_in is None
+            yield Wrapping(found, call, attribute, True, loop if is_plain else "")
+    elif isinstance(value, (cst.List, cst.Tuple)):
+        for element in value.elements:
+            call, found = _wrap(element.value, symbols)
+            if call is not None:
+                yield Wrapping(found, call, attribute, True)
+
+
+def _appended(call: cst.Call | None, symbols: Symbols) -> Iterator[Wrapping]:
+    func = call.func if call is not None else None
+    if call is None or not isinstance(func, cst.Attribute) or func.attr.value != "append":
+        return
+    wrap, found = _wrap(call.args[0].value if call.args else None, symbols)
+    owner = syntax.code(func.value)
+    if wrap is not None and "." in owner:
+        yield Wrapping(found, wrap, owner.partition(".")[2], True)
+
+
+def _wrap(value: cst.BaseExpression | None, symbols: Symbols) -> tuple[cst.Call | None, str]:
+    """The call that wraps, without a cast around it, and the member that is called."""
+    if isinstance(value, cst.Call) and syntax.code(value.func) in _CASTS and len(value.args) == 2:
+        value = value.args[1].value
+    found = symbols.called(value)
+    if found is None or not isinstance(value, cst.Call):
+        return None, ""
+    return (value, found[1]) if found[1].rpartition(".")[2].startswith("wrap_") else (None, "")

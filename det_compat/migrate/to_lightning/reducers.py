@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import libcst as cst
 
-from det_compat.migrate.tree.file import File
+from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer, WrappedReducer
+from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import marked
-from det_compat.migrate.tree.syntax import (
-    body_of,
-    call_of,
-    code,
-    has_docstring,
-    method,
-    methods,
-    statement,
-    with_body,
-)
 
+#: What reducers that are functions become.
+FUNCTION_METRIC = "FunctionMetric"
+_IMPORTS = ("import torch", "import torchmetrics")
 _REDUCING = ("per_slot_reduce", "cross_slot_reduce")
 _COMPUTE = """\
 def compute(self):
@@ -53,50 +49,41 @@ class FunctionMetric(torchmetrics.Metric):
 """
 
 
-def apply(tree: cst.Module, file: File) -> cst.Module:
+def rewrite_reducers(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Give the file's reducers what a ``torchmetrics.Metric`` has."""
     tree = tree.visit(_Reducers(file))
-    return _with_function_metric(tree, file) if file.has_function_reducers else tree
+    is_there = any(node.name.value == FUNCTION_METRIC for node in syntax.find(tree, cst.ClassDef))
+    called = {syntax.code(call.func) for call in syntax.find(tree, cst.Call)}
+    if FUNCTION_METRIC not in called or is_there:
+        return tree
+    file.imports.new.update(_IMPORTS)
+    return syntax.with_definition(tree, _FUNCTION_METRIC)
 
 
-def _with_function_metric(tree: cst.Module, file: File) -> cst.Module:
-    file.imports.update(("import torch", "import torchmetrics"))
-    body: list[cst.BaseStatement] = [*tree.body]
-    kinds = (cst.ClassDef, cst.FunctionDef)
-    at = next((i for i, line in enumerate(body) if isinstance(line, kinds)), len(body))
-    made = statement(_FUNCTION_METRIC)
-    blank = [cst.EmptyLine(indent=False)] * 2
-    body.insert(at, made.with_changes(leading_lines=blank))
-    return tree.with_changes(body=body)
-
-
-class _Reducers(cst.CSTTransformer):
-    def __init__(self, file: File) -> None:
-        self._file = file
-
-    def leave_ClassDef(
-        self, original_node: cst.ClassDef, updated_node: cst.ClassDef
-    ) -> cst.BaseStatement:
-        name = updated_node.name.value
-        if name not in self._file.reducers:
-            return updated_node
-        own = methods(updated_node)
-        is_first = self._file.reducers[name]
+class _Reducers(LightningTransformer):
+    def leave_ClassDef(self, original: cst.ClassDef, updated: cst.ClassDef) -> cst.BaseStatement:
+        name = updated.name.value
+        if name not in self.file.reducers:
+            return updated
+        own = syntax.methods(updated)
+        is_first = self.file.reducers[name]
         updating = _updating(own)
         if is_first and updating is None:
-            return marked(updated_node, "a torchmetrics.Metric needs the method update()")
-        body = [_method(line, is_first) for line in body_of(updated_node)]
+            return marked(updated, "a torchmetrics.Metric needs the method update()")
+        body = [_method(line, is_first) for line in syntax.body_of(updated)]
         if is_first and updating != "update":
-            body.append(statement(f"update = {updating}\n"))
+            body.append(syntax.statement(f"update = {updating}\n"))
         if is_first:
             if "__init__" not in own:
-                at = 1 if has_docstring(body) else 0
-                made = method("def __init__(self):\n    super().__init__()\n    self.reset()\n")
+                at = 1 if syntax.has_docstring(body) else 0
+                made = syntax.method(
+                    "def __init__(self):\n    super().__init__()\n    self.reset()\n"
+                )
                 lead = made if at else made.with_changes(leading_lines=[])
                 body.insert(at, lead)
-            body.append(method(_COMPUTE))
-            self._file.imports.update(("import torch", "import torchmetrics"))
-        return with_body(updated_node, body)
+            body.append(syntax.method(_COMPUTE))
+            self.file.imports.new.update(_IMPORTS)
+        return syntax.with_body(updated, body)
 
 
 def _updating(own: dict[str, cst.FunctionDef]) -> str | None:
@@ -114,8 +101,46 @@ def _method(line: cst.BaseStatement, is_first: bool) -> cst.BaseStatement:
     if name not in ("__init__", "reset") or (name == "__init__" and not is_first):
         return line
     call = f"super().{name}()"
-    body = [*body_of(line)]
-    if any(code(found) == call for found in map(call_of, body) if found is not None):
+    body = [*syntax.body_of(line)]
+    if any(syntax.code(found) == call for found in map(syntax.call_of, body) if found is not None):
         return line
-    body.insert(1 if has_docstring(body) else 0, statement(call))
-    return with_body(line, body)
+    body.insert(1 if syntax.has_docstring(body) else 0, syntax.statement(call))
+    return syntax.with_body(line, body)
+
+
+def reducer_hooks(reducers: Sequence[WrappedReducer]) -> list[cst.BaseStatement]:
+    """The hooks that reset reducers before a validation, and log them after it."""
+    if not reducers:
+        return []
+    resets = "\n".join(_reset(reducer) for reducer in reducers)
+    logs = "\n".join(_log(reducer) for reducer in reducers)
+    return [
+        syntax.method(f"def on_validation_start(self):\n{resets}\n"),
+        syntax.method(f"def on_validation_epoch_end(self):\n{logs}\n"),
+    ]
+
+
+def _reset(reducer: WrappedReducer) -> str:
+    if not reducer.attribute.startswith("*"):
+        return f"    self.{reducer.attribute}.reset()"
+    return f"    for reducer in self.{reducer.attribute[1:]}:\n        reducer.reset()"
+
+
+def _log(reducer: WrappedReducer) -> str:
+    name, attribute = reducer.name, reducer.attribute.removeprefix("*")
+    if attribute == reducer.attribute:
+        logged = _logged(name, f"self.{attribute}")
+        return f"    {logged}"
+    loop = f"reducer in self.{attribute}"
+    if name is not None:
+        target, _, values = reducer.loop.partition(" in ")
+        if "enumerate(" not in values and values.startswith("range(len("):
+            loop = f"{target}, reducer in enumerate(self.{attribute})"
+        else:
+            loop = f"({target}), reducer in zip({values}, self.{attribute})"
+    return f"    for {loop}:\n        {_logged(name, 'reducer')}"
+
+
+def _logged(name: str | None, reducer: str) -> str:
+    value = f"{reducer}.compute()"
+    return f"self.log_dict({value})" if name is None else f"self.log({name}, {value})"

@@ -1,106 +1,203 @@
-"""``context.step_optimizer`` as the lines that it stands for."""
+"""Steps of optimizers: whether they are Lightning's, and if not, the lines that they stand for."""
 
 from __future__ import annotations
 
-import libcst as cst
+import itertools
 
-from det_compat.migrate.tree.file import File, TrialPlan
+import libcst as cst
+from libcst.helpers import ensure_type
+
+from det_compat.migrate.to_lightning.plan import ClassFacts, LightningFile, TrialPlan
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.file import FileTransformer, Line, Lines
 from det_compat.migrate.tree.symbols import Symbols
-from det_compat.migrate.tree.syntax import (
-    argument,
-    body_of,
-    code,
-    find,
-    mentions,
-    names_in,
-    replaced,
-    self_name,
-    statements,
-    with_body,
-)
+
+
+def is_automatic(node: cst.ClassDef, symbols: Symbols, facts: ClassFacts) -> bool:
+    """Whether one optimizer is stepped right after one backward, in straight-line code."""
+    own = syntax.methods(node)
+    method = own.get("train_batch")
+    if method is None or len(facts.optimizers) != 1:
+        return False
+    if any(_uses(node, symbols, name) != 1 for name in ("wrap_optimizer", *_ONCE)):
+        return False
+    if not all(scheduler.interval for scheduler in facts.schedulers):
+        return False
+    attributes = [*facts.optimizers, *(scheduler.attribute for scheduler in facts.schedulers)]
+    if any(name.startswith("*") for name in attributes):
+        return False
+    attribute = f"{syntax.self_name(method)}.{facts.optimizers[0]}"
+    if _is_used_elsewhere(own, attribute):
+        return False
+    index = backward_and_step(method, symbols)
+    return index is not None and _is_simple(own, index, symbols, attribute)
+
+
+_ONCE = ("backward", "step_optimizer")
+
+
+def backward_and_step(method: cst.FunctionDef, symbols: Symbols) -> int | None:
+    """The index of the statement that calls backward, if the next one steps."""
+    called = [symbols.method(syntax.lone_call(line)) for line in syntax.body_of(method)]
+    pairs = [*itertools.pairwise(called)]
+    return pairs.index(_ONCE) if _ONCE in pairs else None
+
+
+def _uses(node: cst.CSTNode, symbols: Symbols, member: str) -> int:
+    found = (symbols.member(attribute) for attribute in syntax.find(node, cst.Attribute))
+    return sum(pair is not None and pair[1] == member for pair in found)
+
+
+def _is_used_elsewhere(own: dict[str, cst.FunctionDef], attribute: str) -> bool:
+    others = (m for name, m in own.items() if name not in ("__init__", "train_batch"))
+    if any(syntax.mentions(method, attribute) for method in others):
+        return True
+    return (
+        sum(syntax.code(n) == attribute for n in syntax.find(own["train_batch"], cst.Attribute))
+        != 1
+    )
+
+
+def _is_simple(
+    own: dict[str, cst.FunctionDef], index: int, symbols: Symbols, attribute: str
+) -> bool:
+    method = own["train_batch"]
+    body = syntax.body_of(method)
+    backward, step = syntax.call_of(body[index]), syntax.call_of(body[index + 1])
+    assert backward is not None and step is not None
+    optimizer, clip = syntax.argument(step, 0, "optimizer"), syntax.argument(step, 1, "clip_grads")
+    if len(backward.args) != 1:
+        return False
+    loss = backward.args[0].value
+    if not isinstance(loss, cst.Name) and "loss" in syntax.names_in(method.body):
+        return False
+    if (
+        optimizer is None
+        or syntax.code(optimizer) != attribute
+        or syntax.argument(step, 3, "scaler")
+    ):
+        return False
+    if not zeroes_gradients(step):
+        return False
+    if clip is not None and syntax.names_in(clip) & _locals(method):
+        return False
+    return _ends_plainly(own, index, symbols)
+
+
+def _locals(method: cst.FunctionDef) -> set[str]:
+    given = (p.name.value for p in method.params.params[1:])
+    targets = (t.target for t in syntax.find(method.body, cst.AssignTarget))
+    return {*given, *(name for t in targets for name in syntax.names_in(t))}
+
+
+def _ends_plainly(own: dict[str, cst.FunctionDef], index: int, symbols: Symbols) -> bool:
+    method = own["train_batch"]
+    after = syntax.body_of(method)[index + 2 :]
+    returns = [found for line in after for found in syntax.find(line, cst.Return)]
+    if len(returns) != 1 or not after or not isinstance(syntax.simple(after[-1]), cst.Return):
+        return False
+    # what comes after the step must not see that Lightning steps later
+    known = {
+        f"{syntax.self_name(method)}.{name}" for name, other in own.items() if _is_function(other)
+    }
+    return not any(
+        _uses_self(line, syntax.self_name(method), known)
+        or any(map(symbols.is_context, syntax.find(line, cst.Name)))
+        for line in after
+    )
+
+
+def _is_function(method: cst.FunctionDef) -> bool:
+    """Whether a method depends on nothing but what else it is given."""
+    is_plain = not method.decorators and bool(method.params.params)
+    return is_plain and syntax.self_name(method) not in syntax.names_in(method.body)
+
+
+def _uses_self(line: cst.BaseStatement, own_name: str, known: set[str]) -> bool:
+    every = sum(name.value == own_name for name in syntax.find(line, cst.Name))
+    return every > sum(syntax.code(call.func) in known for call in syntax.find(line, cst.Call))
+
+
+def zeroes_gradients(step: cst.Call) -> bool:
+    """Whether a call of ``step_optimizer`` is sure to zero the gradients."""
+    zero = syntax.argument(step, 2, "auto_zero_grads")
+    return zero is None or syntax.code(zero) == "True"
 
 
 def clipping(clip: cst.BaseExpression | None, optimizer: str) -> list[str]:
     """The lines that clip gradients as ``clip_grads`` did."""
-    if clip is None or code(clip) == "None":
+    if clip is None or syntax.code(clip) == "None":
         return []
     lines = [f'params = [p for group in {optimizer}.param_groups for p in group["params"]]']
     if isinstance(clip, cst.Lambda) and len(clip.params.params) == 1:
-        lines.append(code(replaced(clip.body, clip.params.params[0].name.value, "params")))
+        lines.append(
+            syntax.code(syntax.replaced(clip.body, clip.params.params[0].name.value, "params"))
+        )
     elif isinstance(clip, cst.Attribute):
-        lines.append(f"{code(clip)}(params)")
+        lines.append(f"{syntax.code(clip)}(params)")
     else:
-        lines.append(f"clip_grads = {code(clip)}")
+        lines.append(f"clip_grads = {syntax.code(clip)}")
         lines += ["if clip_grads is not None:", "    clip_grads(params)"]
     return lines
 
 
-def step(call: cst.Call) -> list[cst.BaseStatement] | None:
+def _written_out(call: cst.Call) -> list[cst.BaseStatement] | None:
     """What ``step_optimizer`` does, step by step; None if it is called in an unknown way."""
-    optimizer, zero = argument(call, 0, "optimizer"), argument(call, 2, "auto_zero_grads")
-    scaler = argument(call, 3, "scaler")
+    optimizer, zero = (
+        syntax.argument(call, 0, "optimizer"),
+        syntax.argument(call, 2, "auto_zero_grads"),
+    )
+    scaler = syntax.argument(call, 3, "scaler")
     if optimizer is None or any(given.star for given in call.args):
         return None
-    name = code(optimizer)
-    lines = clipping(argument(call, 1, "clip_grads"), name)
-    lines.append(f"{name}.step()" if scaler is None else f"{code(scaler)}.step({name})")
-    if zero is None or code(zero) == "True":
+    name = syntax.code(optimizer)
+    lines = clipping(syntax.argument(call, 1, "clip_grads"), name)
+    lines.append(f"{name}.step()" if scaler is None else f"{syntax.code(scaler)}.step({name})")
+    if zero is None or syntax.code(zero) == "True":
         lines.append(f"{name}.zero_grad()")
-    elif code(zero) != "False":
-        lines += [f"if {code(zero)}:", f"    {name}.zero_grad()"]
-    return statements("\n".join(lines) + "\n")
+    elif syntax.code(zero) != "False":
+        lines += [f"if {syntax.code(zero)}:", f"    {name}.zero_grad()"]
+    return syntax.statements("\n".join(lines) + "\n")
 
 
-def apply(tree: cst.Module, file: File) -> cst.Module:
+def write_out_steps(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Write out the steps outside of trial classes, in callbacks for example."""
-    return tree.visit(Stepping(file.symbols))
+    return tree.visit(_Stepping(file))
 
 
-class Stepping(cst.CSTTransformer):
+class _Stepping(FileTransformer[LightningFile]):
     """Writes out every ``step_optimizer`` that is a statement."""
 
-    def __init__(self, symbols: Symbols) -> None:
-        self._symbols = symbols
-
-    def leave_SimpleStatementLine(
-        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
-    ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement]:
-        small = updated_node.body[0] if len(updated_node.body) == 1 else None
-        call = small.value if isinstance(small, cst.Expr) else None
-        found = self._symbols.called(call)
-        if found is None or found[1] != "step_optimizer" or not isinstance(call, cst.Call):
-            return updated_node
-        lines = step(call)
+    def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
+        call = syntax.lone_call(updated)
+        if call is None or self.symbols.method(call) != "step_optimizer":
+            return updated
+        lines = _written_out(call)
         if lines is None:
-            return updated_node
+            return updated
         first, last = lines[0], lines[-1]
-        lines[0] = first.with_changes(leading_lines=updated_node.leading_lines)
+        lines[0] = first.with_changes(leading_lines=updated.leading_lines)
         if last is not first and isinstance(last, cst.SimpleStatementLine):
-            lines[-1] = last.with_changes(trailing_whitespace=updated_node.trailing_whitespace)
+            lines[-1] = last.with_changes(trailing_whitespace=updated.trailing_whitespace)
         return cst.FlattenSentinel(lines)
 
 
-def with_optimizers(method: cst.FunctionDef, plan: TrialPlan, symbols: Symbols) -> cst.FunctionDef:
-    """A method with its steps written out; it asks Lightning for the optimizers it steps."""
-    own = self_name(method)
-    stepped = _stepped(method, own, plan, symbols)
-    changed = method.visit(Stepping(symbols))
-    assert isinstance(changed, cst.FunctionDef)
-    if not plan.is_moved or not stepped:
-        return changed
-    taken = names_in(method.body)
-    if taken & set(plan.optimizers):
+def with_optimizers(
+    method: cst.FunctionDef, plan: TrialPlan, file: LightningFile, are_moved: bool
+) -> cst.FunctionDef:
+    """A method with its steps written out.
+
+    It asks Lightning for the optimizers it steps if ``are_moved``: ``configure_optimizers`` makes
+    them then, and no attribute keeps them.
+    """
+    own, optimizers = syntax.self_name(method), plan.own.optimizers
+    steps = file.symbols.calls(method, "step_optimizer")
+    stepped = [name for name in optimizers if steps and syntax.mentions(method, f"{own}.{name}")]
+    changed = ensure_type(method.visit(_Stepping(file)), cst.FunctionDef)
+    if not are_moved or not stepped or syntax.names_in(method.body) & {*optimizers}:
         return changed
     for attribute in stepped:
-        changed = replaced(changed, f"{own}.{attribute}", attribute)
-    names = [name if name in stepped else "_" for name in plan.optimizers]
-    first = statements(f"{', '.join(names)} = {own}.optimizers()\n")
-    return with_body(changed, [*first, *body_of(changed)])
-
-
-def _stepped(method: cst.FunctionDef, own: str, plan: TrialPlan, symbols: Symbols) -> list[str]:
-    if not any(
-        (f := symbols.called(c)) and f[1] == "step_optimizer" for c in find(method, cst.Call)
-    ):
-        return []
-    return [name for name in plan.optimizers if mentions(method, f"{own}.{name}")]
+        changed = syntax.replaced(changed, f"{own}.{attribute}", attribute)
+    names = [name if name in stepped else "_" for name in optimizers]
+    first = syntax.statements(f"{', '.join(names)} = {own}.optimizers()\n")
+    return syntax.with_body(changed, [*first, *syntax.body_of(changed)])

@@ -70,6 +70,7 @@ class Analysis:
     def __init__(self, sources: Iterable[Source]) -> None:
         relevant = [source for source in sources if is_relevant(source)]
         self.inference = Inference([collect(source) for source in relevant])
+        self._facts: dict[Path, Facts] = {}
         self._codes = {code.module.source.path: code for code in self.inference.codes}
 
     def code(self, path: Path) -> Code | None:
@@ -79,4 +80,6 @@ class Analysis:
     def facts(self, path: Path) -> Facts | None:
         """The facts of a file; None if it has nothing to do with Determined."""
         code = self.code(path)
-        return None if code is None else Facts(code, self.inference)
+        if code is not None and path not in self._facts:
+            self._facts[path] = Facts(code, self.inference)
+        return self._facts.get(path)

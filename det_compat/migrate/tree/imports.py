@@ -1,30 +1,46 @@
-"""Imports: those of Determined that nothing needs any more go, those of the new code come."""
+"""Imports: those of Determined that nothing needs any more go, those of the new code come.
+
+LibCST's AddImportsVisitor (1.8) puts what is new behind all imports, and new names before those of
+a statement: formatters would move both. Its RemoveImportsVisitor removes no ``import *``, and
+drops the comments above what it removes. So both are done here.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 
 import libcst as cst
+from libcst.helpers import ensure_type, get_absolute_module_for_import
 
 from det_compat.catalog.support import is_determined
-from det_compat.migrate.tree.syntax import DepthTransformer, code, simple, statement
+from det_compat.migrate.tree.syntax import code, simple, statement
+from det_compat.migrate.tree.transformers import ScopedTransformer
+
+_LONGEST = 80
 
 
-def tidied(
-    tree: cst.Module, new: Iterable[str], kept: set[str], local: Collection[str] = ()
-) -> cst.Module:
-    """The file with the imports ``new``, and of Determined's with those of names in ``kept``.
+@dataclass
+class ImportEdits:
+    """What the rewriting of a file needs of its imports.
 
-    ``local`` are the statements that functions import by, which stay as well.
+    Passes add to it, and none reads it: ``tidied`` does, after the last one.
+
+    Attributes:
+        new: the import statements that the new code needs.
+        kept: the names that are still needed of Determined's.
+        local: the import statements of Determined's that functions have now.
     """
-    place = _first_of_determined(tree)
-    return dropping(_with_imports(tree, sorted(new), place), _Unused(kept, local))
+
+    new: set[str] = field(default_factory=set)
+    kept: set[str] = field(default_factory=set)
+    local: set[str] = field(default_factory=set)
 
 
-def added(tree: cst.Module, new: Iterable[str]) -> cst.Module:
-    """The file with more imports, where those of Determined begin."""
-    return _with_imports(tree, sorted(new), _first_of_determined(tree))
+def tidied(tree: cst.Module, edits: ImportEdits) -> cst.Module:
+    """The file with its new imports, and of Determined's with those that are still needed."""
+    return dropping(added(tree, edits.new), _Unused(edits))
 
 
 def dropping(tree: cst.Module, transformer: cst.CSTTransformer) -> cst.Module:
@@ -32,22 +48,15 @@ def dropping(tree: cst.Module, transformer: cst.CSTTransformer) -> cst.Module:
 
     What is above a statement that goes, a comment or blank line, stays.
     """
-    before = [*tree.body]
-    gone = [
-        small is not None
-        and isinstance(small, (cst.Import, cst.ImportFrom))
-        and not isinstance(line.visit(transformer), cst.BaseStatement)
-        for line in before
-        for small in [simple(line)]
-    ]
     leading: list[cst.EmptyLine] = []
     body: list[cst.BaseStatement] = []
-    for line, is_gone in zip(before, gone, strict=True):
-        if is_gone:
-            leading = leading or [*getattr(line, "leading_lines", ())]
+    for line in tree.body:
+        own = [*getattr(line, "leading_lines", ())]
+        is_import = isinstance(simple(line), (cst.Import, cst.ImportFrom))
+        if is_import and not isinstance(line.visit(transformer), cst.BaseStatement):
+            leading = leading or own
             continue
         if leading:
-            own = [*getattr(line, "leading_lines", ())]
             line = line.with_changes(leading_lines=_without_repeated_blanks([*leading, *own]))
             leading = []
         body.append(line)
@@ -62,96 +71,121 @@ def _without_repeated_blanks(lines: list[cst.EmptyLine]) -> list[cst.EmptyLine]:
     return [*lines[: min(blanks, 2)], *lines[blanks:]]
 
 
-def _first_of_determined(tree: cst.Module) -> int:
-    for index, line in enumerate(tree.body):
-        small = simple(line)
-        if isinstance(small, cst.ImportFrom) and _is_of_determined(small):
-            return index
-        if isinstance(small, cst.Import) and any(_is_ours(code(a.name)) for a in small.names):
-            return index
-    return _first_import([*tree.body])
+class _Unused(ScopedTransformer):
+    """Removes the imports of Determined's that are not kept."""
 
-
-class _Unused(DepthTransformer):
-    def __init__(self, kept: set[str], local: Collection[str]) -> None:
+    def __init__(self, edits: ImportEdits) -> None:
         super().__init__()
-        self._kept = kept
-        self._local = local
+        self._edits = edits
 
     def leave_SimpleStatementLine(
-        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+        self, original: cst.SimpleStatementLine, updated: cst.SimpleStatementLine
     ) -> cst.SimpleStatementLine | cst.RemovalSentinel:
-        small = simple(updated_node)
+        small = simple(updated)
         if not isinstance(small, (cst.Import, cst.ImportFrom)):
-            return updated_node
-        if self.depth and code(small) in self._local:
-            return updated_node
-        if isinstance(small, cst.ImportFrom) and not _is_of_determined(small):
-            return updated_node
+            return updated
+        if self.depth and code(small) in self._edits.local:
+            return updated
+        if not any(map(_is_ours, _modules(updated))):
+            return updated
         if isinstance(small.names, cst.ImportStar):
             return cst.RemoveFromParent()
-        kept = [alias for alias in small.names if self._is_kept(small, alias)]
-        if not kept:
-            return cst.RemoveFromParent()
-        is_short = len(kept) == 1 and len(small.names) > 1 and isinstance(small, cst.ImportFrom)
-        last = cst.MaybeSentinel.DEFAULT if is_short else small.names[-1].comma
-        kept[-1] = kept[-1].with_changes(comma=last)
-        changes = {"names": kept, **({"lpar": None, "rpar": None} if is_short else {})}
-        return updated_node.with_changes(body=[small.with_changes(**changes)])
+        is_plain = isinstance(small, cst.Import)
+        others = [a for a in small.names if is_plain and not _is_ours(a.evaluated_name)]
+        kept = [a for a in small.names if a in others or bound_name(a) in self._edits.kept]
+        return keeping(updated, kept)
 
-    def _is_kept(self, small: cst.Import | cst.ImportFrom, alias: cst.ImportAlias) -> bool:
-        name = code(alias.name)
-        if isinstance(small, cst.Import) and not _is_ours(name):
-            return True
-        return bound_name(alias) in self._kept
+
+def keeping(
+    line: cst.SimpleStatementLine, kept: Sequence[cst.ImportAlias]
+) -> cst.SimpleStatementLine | cst.RemovalSentinel:
+    """An import of these of its names; it is removed if there are none."""
+    small = simple(line)
+    assert isinstance(small, (cst.Import, cst.ImportFrom)) and not isinstance(
+        small.names, cst.ImportStar
+    )
+    if not kept:
+        return cst.RemoveFromParent()
+    is_short = len(kept) == 1 and len(small.names) > 1 and isinstance(small, cst.ImportFrom)
+    last = cst.MaybeSentinel.DEFAULT if is_short else small.names[-1].comma
+    names = [*kept[:-1], kept[-1].with_changes(comma=last)]
+    changes = {"names": names, **({"lpar": None, "rpar": None} if is_short else {})}
+    return line.with_changes(body=[small.with_changes(**changes)])
 
 
 def bound_name(alias: cst.ImportAlias) -> str:
     """The variable that an import sets."""
-    return code(alias.asname.name) if alias.asname else code(alias.name).partition(".")[0]
+    return alias.evaluated_alias or alias.evaluated_name.partition(".")[0]
 
 
-def _is_of_determined(small: cst.ImportFrom) -> bool:
-    return not small.relative and small.module is not None and _is_ours(code(small.module))
+def imported(line: cst.BaseStatement) -> list[tuple[str, str]]:
+    """The variables that an import sets, each with the statement that sets it alone."""
+    small = simple(line)
+    module = _modules(line)
+    if not module or isinstance(getattr(small, "names", None), cst.ImportStar):
+        return []
+    start = f"from {module[0]} import" if isinstance(small, cst.ImportFrom) else "import"
+    aliases: Sequence[cst.ImportAlias] = small.names  # type: ignore[union-attr]
+    plain = [alias.with_changes(comma=cst.MaybeSentinel.DEFAULT) for alias in aliases]
+    return [(bound_name(alias), f"{start} {code(alias)}") for alias in plain]
 
 
-def _is_ours(name: str) -> bool:
-    return is_determined(name) or name.partition(".")[0] == "det_compat"
+def _modules(line: cst.CSTNode) -> list[str]:
+    """The modules that an import names; none if it is relative."""
+    small = simple(line)
+    if isinstance(small, cst.Import):
+        return [alias.evaluated_name for alias in small.names]
+    module = None
+    if isinstance(small, cst.ImportFrom):
+        module = get_absolute_module_for_import(None, small)
+    return [module] if module else []
 
 
-def _with_imports(tree: cst.Module, new: list[str], place: int) -> cst.Module:
-    there = {text for line in tree.body for text in _imported(line)}
-    new = [text for text in new if text not in there]
+def _module_of(line: cst.BaseStatement) -> str:
+    return next(iter(_modules(line)), "")
+
+
+def _is_ours(module: str) -> bool:
+    return is_determined(module) or module.partition(".")[0] == "det_compat"
+
+
+def _is_standard(line: cst.BaseStatement) -> bool:
+    return _module_of(line).partition(".")[0] in sys.stdlib_module_names
+
+
+def added(tree: cst.Module, new: Collection[str]) -> cst.Module:
+    """The file with more imports, where those of Determined begin.
+
+    Names of a module that a short line imports from already come to that line; imports of the
+    standard library come to those at the top.
+    """
     body: list[cst.BaseStatement] = [*tree.body]
-    for text in [*new]:
+    there = {text for line in body for _, text in imported(line)}
+    start = next((i for i, line in enumerate(body) if any(map(_is_ours, _modules(line)))), None)
+    start = _first_import(body) if start is None else start
+    others: list[str] = []
+    for text in sorted({*new} - there):
         at = _same_module(body, text)
         if at is not None:
             body[at] = _with_name(body[at], text.rpartition(" ")[2])
-            new.remove(text)
-    for text in [text for text in new if text.startswith(_STANDARD)]:
-        body = _with_standard(body, text)
-    new = [text for text in new if not text.startswith(_STANDARD)]
-    if not new:
-        return tree.with_changes(body=body)
-    place += len(body) - len(tree.body)
-    at = min(place, _first_import(body)) if place >= len(body) else place
-    for text in sorted(new, key=_order, reverse=True):
-        body = _inserted(body, at, text)
+        elif _is_standard(statement(text)):
+            body = _with_standard(body, text)
+            start += 1
+        else:
+            others.append(text)
+    at = min(start, _first_import(body)) if start >= len(body) else start
+    for text in sorted(others, key=_order, reverse=True):
+        body = _in_group(body, at, text)
     return tree.with_changes(body=body)
 
 
-def _inserted(body: list[cst.BaseStatement], at: int, text: str) -> list[cst.BaseStatement]:
-    """The statements with an import, in the group of imports that ``at`` belongs to."""
-    while 0 < at < len(body) and not getattr(body[at], "leading_lines", True):
-        if _order(text) >= _module_of(body[at - 1]) or _is_standard(body[at - 1]):
-            break
-        at -= 1
-    line = statement(text)
-    if at < len(body):
-        below = body[at]
-        line = line.with_changes(leading_lines=getattr(below, "leading_lines", []))
-        body = [*body[:at], below.with_changes(leading_lines=[]), *body[at + 1 :]]
-    return [*body[:at], line, *body[at:]]
+def _first_import(body: Sequence[cst.BaseStatement]) -> int:
+    """The index of the first import that is no ``from __future__``, or where one would be."""
+    for index, line in enumerate(body):
+        is_docstring = index == 0 and isinstance(simple(line), cst.Expr)
+        if not is_docstring and _module_of(line) != "__future__":
+            return index
+    return len(body)
 
 
 def _same_module(body: Sequence[cst.BaseStatement], text: str) -> int | None:
@@ -161,19 +195,15 @@ def _same_module(body: Sequence[cst.BaseStatement], text: str) -> int | None:
         small = simple(line)
         if not isinstance(small, cst.ImportFrom) or isinstance(small.names, cst.ImportStar):
             continue
-        if small.lpar is None and small.module is not None and not small.relative:
-            length = len(code(small))
-            if f"from {code(small.module)}" == start and length < _LONGEST:
-                return index
+        is_one_line = small.lpar is None and len(code(small)) < _LONGEST
+        if is_one_line and f"from {_module_of(line)}" == start:
+            return index
     return None
 
 
-_LONGEST = 80
-
-
 def _with_name(line: cst.BaseStatement, name: str) -> cst.BaseStatement:
-    small = simple(line)
-    assert isinstance(small, cst.ImportFrom) and not isinstance(small.names, cst.ImportStar)
+    small = ensure_type(simple(line), cst.ImportFrom)
+    assert not isinstance(small.names, cst.ImportStar)
     plain = [alias.with_changes(comma=cst.MaybeSentinel.DEFAULT) for alias in small.names]
     texts = [code(alias) for alias in plain]
     listed = [*plain, cst.ImportAlias(cst.Name(name))]
@@ -182,68 +212,39 @@ def _with_name(line: cst.BaseStatement, name: str) -> cst.BaseStatement:
     return line.with_deep_changes(small, names=listed)
 
 
-def _imported(line: cst.BaseStatement) -> list[str]:
-    """The statements that import, one by one, what a statement imports."""
-    small = simple(line)
-    if isinstance(small, cst.Import):
-        return [f"import {code(a.with_changes(comma=_NO_COMMA))}" for a in small.names]
-    if isinstance(small, cst.ImportFrom) and not isinstance(small.names, cst.ImportStar):
-        module = code(small.module) if small.module else ""
-        return [
-            f"from {module} import {code(a.with_changes(comma=_NO_COMMA))}" for a in small.names
-        ]
-    return []
-
-
-_NO_COMMA = cst.MaybeSentinel.DEFAULT
-
-
-_STANDARD = ("from typing import", "import os")
-
-
-def _with_standard(body: list[cst.BaseStatement], text: str) -> list[cst.BaseStatement]:
-    """The statements with an import among those of the standard library, which are first."""
-    start = at = _first_import(body)
-    while at < len(body) and _is_standard(body[at]) and _module_of(body[at]) < _order(text):
-        at += 1
-    lines = [statement(text)]
-    if at < len(body):
-        below = body[at]
-        leading = [*getattr(below, "leading_lines", ())]
-        if at == start:
-            lines[0] = lines[0].with_changes(leading_lines=leading)
-            leading = []
-        if not leading and not _is_standard(below):
-            leading = [cst.EmptyLine(indent=False)]
-        body = [*body[:at], below.with_changes(leading_lines=leading), *body[at + 1 :]]
-    return [*body[:at], *lines, *body[at:]]
-
-
-def _is_standard(line: cst.BaseStatement) -> bool:
-    name = _module_of(line)
-    return name.partition(".")[0] in sys.stdlib_module_names
-
-
-def _module_of(line: cst.BaseStatement) -> str:
-    small = simple(line)
-    if isinstance(small, cst.Import):
-        return code(small.names[0].name)
-    is_absolute = isinstance(small, cst.ImportFrom) and not small.relative
-    return code(small.module) if is_absolute and small.module is not None else ""  # type: ignore[union-attr]
-
-
 def _order(text: str) -> str:
     return text.split()[1]
 
 
-def _first_import(body: Sequence[cst.BaseStatement]) -> int:
-    """The place of the first import that is no ``from __future__``, or where one would be."""
-    for index, line in enumerate(body):
-        small = simple(line)
-        is_future = isinstance(small, cst.ImportFrom) and code(small.module or cst.Name("")) == (
-            "__future__"
-        )
-        is_docstring = index == 0 and isinstance(small, cst.Expr)
-        if not is_future and not is_docstring:
-            return index
-    return len(body)
+def _with_standard(body: list[cst.BaseStatement], text: str) -> list[cst.BaseStatement]:
+    """The statements with an import among those of the standard library, which are first."""
+    first = at = _first_import(body)
+    while at < len(body) and _is_standard(body[at]) and _module_of(body[at]) < _order(text):
+        at += 1
+    return _inserted(body, at, text, heads_group=at == first)
+
+
+def _in_group(body: list[cst.BaseStatement], at: int, text: str) -> list[cst.BaseStatement]:
+    """The statements with an import in the group of imports that ``at`` belongs to."""
+    while 0 < at < len(body) and not getattr(body[at], "leading_lines", True):
+        if _order(text) >= _module_of(body[at - 1]) or _is_standard(body[at - 1]):
+            break
+        at -= 1
+    return _inserted(body, at, text, heads_group=True)
+
+
+def _inserted(
+    body: list[cst.BaseStatement], at: int, text: str, heads_group: bool
+) -> list[cst.BaseStatement]:
+    """The statements with one more, which takes over the lines above if it heads a group."""
+    line = statement(text)
+    if at == len(body):
+        return [*body, line]
+    below = body[at]
+    leading = [*getattr(below, "leading_lines", ())]
+    if heads_group:
+        line = line.with_changes(leading_lines=leading)
+        leading = []
+    if not leading and _is_standard(line) and not _is_standard(below):
+        leading = [cst.EmptyLine(indent=False)]
+    return [*body[:at], line, below.with_changes(leading_lines=leading), *body[at + 1 :]]

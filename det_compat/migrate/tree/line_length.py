@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 import libcst as cst
 
-from det_compat.migrate.tree.syntax import DepthTransformer, code, simple
+from det_compat.migrate.tree.syntax import code, simple
+from det_compat.migrate.tree.transformers import ScopedTransformer
 
 _LINE, _INDENT = 100, 4
 
@@ -17,22 +18,22 @@ def apply(tree: cst.Module, before: bytes) -> cst.Module:
     return tree.visit(_Spreading(there))
 
 
-class _Spreading(DepthTransformer):
+class _Spreading(ScopedTransformer):
     def __init__(self, there: set[str]) -> None:
         super().__init__()
         self._there = there
 
     def leave_SimpleStatementLine(
-        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+        self, original: cst.SimpleStatementLine, updated: cst.SimpleStatementLine
     ) -> cst.SimpleStatementLine:
-        small = simple(updated_node)
+        small = simple(updated)
         width = _LINE - self.depth * _INDENT
         if small is None or not self._is_too_long(small, width):
-            return updated_node
+            return updated
         value = getattr(small, "value", None)
         if not isinstance(value, (cst.Call, cst.Dict, cst.List)):
-            return updated_node
-        return updated_node.with_changes(body=[small.with_changes(value=spread(value, 0, width))])
+            return updated
+        return updated.with_changes(body=[small.with_changes(value=spread(value, 0, width))])
 
     def _is_too_long(self, node: cst.CSTNode, width: int) -> bool:
         lines = code(node).splitlines()

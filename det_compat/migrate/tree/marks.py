@@ -11,10 +11,10 @@ MARK = "# MIGRATE:"
 #: The heading for what has none of its own.
 REST = "MIGRATION.md#what-migrate-leaves-to-you"
 
-_Statement = TypeVar("_Statement", cst.SimpleStatementLine, cst.FunctionDef, cst.ClassDef)
+_Node = TypeVar("_Node", bound=cst.CSTNode)
 
 
-def marked(statement: cst.BaseStatement, message: str, link: str = REST) -> cst.BaseStatement:
+def marked(statement: _Node, message: str, link: str = REST) -> _Node:
     """The statement below a comment with a message and a link; once, however often it is asked."""
     lines = getattr(statement, "leading_lines", None)
     if lines is None:
@@ -37,7 +37,12 @@ def comments_of(statement: cst.BaseStatement) -> list[cst.EmptyLine]:
     return [line for line in lines if line.comment is not None]
 
 
-def above(statement: cst.BaseStatement, comments: list[cst.EmptyLine]) -> cst.BaseStatement:
+def marks_of(statement: cst.BaseStatement) -> list[cst.EmptyLine]:
+    """The comments above a statement that ``marked`` has made."""
+    return [line for line in comments_of(statement) if line.comment and MARK in line.comment.value]
+
+
+def above(statement: _Node, comments: list[cst.EmptyLine]) -> _Node:
     """The statement with more comments above it."""
     lines = getattr(statement, "leading_lines", None)
     if not comments or lines is None:

@@ -1,7 +1,7 @@
-"""Stand-ins for what belongs to Determined, under whatever name it is in a file.
+"""Placeholders for what belongs to Determined, under whatever name it is in a file.
 
-Transformations work on a tree in which each such expression is a single name: a stand-in. What
-none of them has replaced becomes again in the end what it was.
+Passes work on a tree in which each such expression is a single name: a placeholder, which stands
+for a symbol. What no pass has replaced becomes again in the end what it was.
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import libcst as cst
-from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
-from det_compat.analysis.scopes import Scope
 from det_compat.analysis.values import Member, Name, Object, Values
 from det_compat.catalog.members import TYPES
 from det_compat.catalog.support import home
-from det_compat.migrate.tree.facts import Facts, Span
-from det_compat.migrate.tree.syntax import self_name
+from det_compat.migrate.tree.facts import Facts
+from det_compat.migrate.tree.syntax import code, find, self_name
+from det_compat.migrate.tree.transformers import LocatingTransformer, parsed
 
 CONTEXT = "det_compat.pytorch.PyTorchTrialContext"
 _PARTS = {owner: name for (base, name), owner in TYPES.items() if base == CONTEXT}
@@ -25,7 +24,7 @@ WRITER = "det_compat.tensorboard.metric_writers.pytorch.TorchWriter"
 
 @dataclass(frozen=True)
 class Symbol:
-    """What a stand-in stands for.
+    """What a placeholder stands for.
 
     Attributes:
         path: the name in det_compat, or Determined's own of what is refused; CONTEXT of a context,
@@ -43,18 +42,18 @@ class Symbol:
 
 @dataclass
 class Symbols:
-    """The stand-ins of a file."""
+    """The placeholders of a file."""
 
     _known: dict[str, Symbol] = field(default_factory=dict)
 
     def add(self, symbol: Symbol) -> cst.Name:
-        """A new stand-in."""
+        """A new placeholder."""
         name = f"__det_{len(self._known)}__"
         self._known[name] = symbol
         return cst.Name(name)
 
     def get(self, node: cst.CSTNode | None) -> Symbol | None:
-        """What ``node`` stands for, if it is a stand-in."""
+        """What ``node`` stands for, if it is a placeholder."""
         return self._known.get(node.value) if isinstance(node, cst.Name) else None
 
     def path(self, node: cst.CSTNode | None) -> str | None:
@@ -83,7 +82,7 @@ class Symbols:
         return None
 
     def is_followed(self, node: cst.CSTNode | None, target: cst.CSTNode) -> bool:
-        """Whether ``target``, set to ``node``, is a stand-in itself wherever it is used."""
+        """Whether ``target``, set to ``node``, is a placeholder itself wherever it is used."""
         found = self.member(node)
         if found is None or "." in found[1]:
             return self.is_context(node)
@@ -94,58 +93,36 @@ class Symbols:
         """As ``member``, for the call of one."""
         return self.member(node.func) if isinstance(node, cst.Call) else None
 
+    def method(self, node: cst.CSTNode | None) -> str:
+        """The method of a context that ``node`` calls, with its dots; ``""`` if it calls none."""
+        found = self.called(node)
+        return "" if found is None else found[1]
+
+    def calls(self, node: cst.CSTNode, *methods: str) -> list[cst.Call]:
+        """The calls of these methods of a context below ``node``."""
+        return [call for call in find(node, cst.Call) if self.method(call) in methods]
+
+    def module(self, context: cst.Name) -> str:
+        """The LightningModule in the place of the placeholder of a context, as text."""
+        return code(self._known[context.value].module)
+
 
 def resolve(source: bytes, facts: Facts) -> tuple[cst.Module, Symbols]:
-    """The tree of a file, with stand-ins.
+    """The tree of a file, with placeholders.
 
     Raises:
-        cst.ParserSyntaxError: LibCST cannot parse the file.
+        CannotRewriteError: LibCST cannot parse the file.
     """
-    wrapper = MetadataWrapper(cst.parse_module(source))
     symbols = Symbols()
-    return wrapper.visit(_Resolver(facts, symbols)), symbols
+    return parsed(source).visit(_Resolver(facts, symbols)), symbols
 
 
-class _Resolver(cst.CSTTransformer):
-    METADATA_DEPENDENCIES = (PositionProvider,)
-
+class _Resolver(LocatingTransformer):
     def __init__(self, facts: Facts, symbols: Symbols) -> None:
         super().__init__()
         self._facts = facts
         self._symbols = symbols
-        self._classes: list[Scope | None] = []
-        self._selves: list[str | None] = []
         self._targets: set[cst.CSTNode] = set()
-
-    def _span(self, node: cst.CSTNode) -> Span:
-        found = self.get_metadata(PositionProvider, node)
-        assert isinstance(found, CodeRange)
-        return (found.start.line, found.start.column, found.end.line, found.end.column)
-
-    def visit_ClassDef(self, node: cst.ClassDef) -> None:
-        line = self._span(node.name)[0]
-        scope = self._facts.classes.get(line)
-        is_trial = scope is not None and self._facts.is_trial(scope)
-        self._classes.append(scope if is_trial else None)
-        self._selves.append(None)
-
-    def leave_ClassDef(
-        self, original_node: cst.ClassDef, updated_node: cst.ClassDef
-    ) -> cst.ClassDef:
-        self._classes.pop()
-        self._selves.pop()
-        return updated_node
-
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
-        is_method = bool(self._classes and self._classes[-1]) and self._selves[-1] is None
-        outer = self._selves[-1] if self._selves else None
-        self._selves.append(self_name(node) if is_method else outer)
-
-    def leave_FunctionDef(
-        self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef
-    ) -> cst.FunctionDef:
-        self._selves.pop()
-        return updated_node
 
     def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
         self._note_targets(node.target)
@@ -162,37 +139,40 @@ class _Resolver(cst.CSTTransformer):
                 self._note_targets(element.value)
         self._targets.add(node)
 
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
-        return self._resolved(original_node, updated_node)
+    def leave_Name(self, original: cst.Name, updated: cst.Name) -> cst.BaseExpression:
+        return self._resolved(original, updated)
 
     def leave_Attribute(
-        self, original_node: cst.Attribute, updated_node: cst.Attribute
+        self, original: cst.Attribute, updated: cst.Attribute
     ) -> cst.BaseExpression:
-        return self._resolved(original_node, updated_node)
+        return self._resolved(original, updated)
 
     def _resolved(
         self, node: cst.Name | cst.Attribute, updated: cst.Name | cst.Attribute
     ) -> cst.BaseExpression:
         if node in self._targets:
             return updated
-        values = self._facts.values(self._span(node))
+        values = self._facts.values(self.span(node))
         symbol = None if _is_copy(values, node) else _symbol(values)
         if symbol is None:
             return updated
         path, part = symbol
-        if part and _is_part_of_context(updated, self._symbols):
+        if part and self._symbols.member(updated) is not None:
             return updated
         is_object = path in (CONTEXT, WRITER) and not _is_class_name(values)
-        stand_in = self._symbols.add(Symbol(path, is_object, node, self._module(node)))
-        return cst.Attribute(stand_in, cst.Name(part)) if part else stand_in
+        placeholder = self._symbols.add(Symbol(path, is_object, node, self._module(node)))
+        return cst.Attribute(placeholder, cst.Name(part)) if part else placeholder
 
     def _module(self, node: cst.Name | cst.Attribute) -> cst.BaseExpression:
         """The LightningModule, where ``node`` was the context."""
-        if isinstance(node, cst.Attribute) and self._facts.stands_for_trial(self._span(node.value)):
+        if isinstance(node, cst.Attribute) and self._facts.stands_for_trial(self.span(node.value)):
             return node.value
-        own = self._selves[-1] if self._selves else None
-        in_trial = bool(self._classes and self._classes[-1])
-        return cst.Name(own) if own and in_trial else node
+        in_trial = bool(self.classes) and self._is_trial(self.classes[-1])
+        return cst.Name(self_name(self.method)) if in_trial and self.method else node
+
+    def _is_trial(self, node: cst.ClassDef) -> bool:
+        scope = self._facts.classes.get(self.span(node.name)[0])
+        return scope is not None and self._facts.is_trial(scope)
 
 
 def _is_class_name(values: Values) -> bool:
@@ -227,7 +207,3 @@ def _symbol(values: Values) -> tuple[str, str] | None:
         else:
             return None
     return found.pop() if len(found) == 1 else None
-
-
-def _is_part_of_context(node: cst.BaseExpression, symbols: Symbols) -> bool:
-    return symbols.member(node) is not None

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import libcst as cst
+
+#: What most transformations make.
+Expression: TypeAlias = cst.BaseExpression
 
 _Node = TypeVar("_Node", bound=cst.CSTNode)
 
@@ -46,6 +49,11 @@ def call_of(node: cst.CSTNode | None) -> cst.Call | None:
     return value if isinstance(value, cst.Call) else None
 
 
+def lone_call(line: cst.CSTNode) -> cst.Call | None:
+    """The call that is all of a statement, whose result is dropped."""
+    return call_of(line) if isinstance(simple(line), cst.Expr) else None
+
+
 def target_of(node: cst.CSTNode) -> str | None:
     """The one target of an assignment, as text."""
     small = simple(node)
@@ -67,8 +75,8 @@ def argument(call: cst.Call, position: int, name: str) -> cst.BaseExpression | N
     return None
 
 
-def body_of(node: cst.FunctionDef | cst.ClassDef) -> Sequence[cst.BaseStatement]:
-    """The statements of a function or class; those of one line get lines of their own."""
+def body_of(node: cst.FunctionDef | cst.ClassDef | cst.If) -> Sequence[cst.BaseStatement]:
+    """The statements of a block; those of one line get lines of their own."""
     if isinstance(node.body, cst.IndentedBlock):
         return node.body.body
     parts = (part for part in node.body.body if isinstance(part, cst.BaseSmallStatement))
@@ -82,6 +90,19 @@ def with_body(node: _Node, body: Iterable[cst.BaseStatement]) -> _Node:
     if isinstance(block, cst.IndentedBlock):
         return node.with_changes(body=block.with_changes(body=lines))
     return node.with_changes(body=cst.IndentedBlock(lines))
+
+
+def with_definition(
+    tree: cst.Module,
+    text: str,
+    kinds: tuple[type[cst.CSTNode], ...] = (cst.ClassDef, cst.FunctionDef),
+) -> cst.Module:
+    """The file with one more class or function, above the first that it has of these kinds."""
+    body: list[cst.BaseStatement] = [*tree.body]
+    at = next((i for i, line in enumerate(body) if isinstance(line, kinds)), len(body))
+    blank = [cst.EmptyLine(indent=False)] * 2
+    body.insert(at, statement(text).with_changes(leading_lines=blank))
+    return tree.with_changes(body=body)
 
 
 def methods(node: cst.ClassDef) -> dict[str, cst.FunctionDef]:
@@ -111,6 +132,17 @@ def find(node: cst.CSTNode, kind: type[_Node]) -> Iterator[_Node]:
         yield from find(child, kind)
 
 
+def returned_keys(method: cst.FunctionDef) -> set[str]:
+    """The keys, texts all, of the dicts that a method returns where they are made."""
+    return {
+        str(element.key.evaluated_value)
+        for found in find(method.body, cst.Return)
+        if isinstance(found.value, cst.Dict)
+        for element in found.value.elements
+        if isinstance(element, cst.DictElement) and isinstance(element.key, cst.SimpleString)
+    }
+
+
 def names_in(node: cst.CSTNode) -> set[str]:
     """Every name below ``node``, but for attributes and keywords."""
     if isinstance(node, cst.Name):
@@ -135,18 +167,18 @@ class _Replacement(cst.CSTTransformer):
         self._old = old
         self._new = new
 
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
-        return self._new.deep_clone() if original_node.value == self._old else updated_node
+    def leave_Name(self, original: cst.Name, updated: cst.Name) -> cst.BaseExpression:
+        return self._new.deep_clone() if original.value == self._old else updated
 
     def leave_Attribute(
-        self, original_node: cst.Attribute, updated_node: cst.Attribute
+        self, original: cst.Attribute, updated: cst.Attribute
     ) -> cst.BaseExpression:
-        if code(original_node) == self._old:
+        if code(original) == self._old:
             return self._new.deep_clone()
-        return updated_node.with_changes(attr=original_node.attr)
+        return updated.with_changes(attr=original.attr)
 
-    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
-        return updated_node.with_changes(keyword=original_node.keyword)
+    def leave_Arg(self, original: cst.Arg, updated: cst.Arg) -> cst.Arg:
+        return updated.with_changes(keyword=original.keyword)
 
 
 def replaced(node: _Node, old: str, new: str) -> _Node:
@@ -165,12 +197,12 @@ def method(text: str) -> cst.FunctionDef:
 class _Dedent(cst.CSTTransformer):
     def leave_ParenthesizedWhitespace(
         self,
-        original_node: cst.ParenthesizedWhitespace,
-        updated_node: cst.ParenthesizedWhitespace,
+        original: cst.ParenthesizedWhitespace,
+        updated: cst.ParenthesizedWhitespace,
     ) -> cst.ParenthesizedWhitespace:
-        last = updated_node.last_line.value
+        last = updated.last_line.value
         shorter = last[4:] if last.startswith("    ") else last
-        return updated_node.with_changes(last_line=cst.SimpleWhitespace(shorter))
+        return updated.with_changes(last_line=cst.SimpleWhitespace(shorter))
 
 
 def dedented(node: cst.BaseExpression) -> cst.BaseExpression:
@@ -178,20 +210,3 @@ def dedented(node: cst.BaseExpression) -> cst.BaseExpression:
     found = node.visit(_Dedent())
     assert isinstance(found, cst.BaseExpression)
     return found
-
-
-class DepthTransformer(cst.CSTTransformer):
-    """A transformer that knows how many indented blocks it is in."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.depth = 0
-
-    def visit_IndentedBlock(self, node: cst.IndentedBlock) -> None:
-        self.depth += 1
-
-    def leave_IndentedBlock(
-        self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
-    ) -> cst.IndentedBlock:
-        self.depth -= 1
-        return updated_node

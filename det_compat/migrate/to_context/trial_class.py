@@ -6,30 +6,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import libcst as cst
+from libcst.helpers import ensure_type
 
-from det_compat.migrate.to_context.older_batches import train_batch, without_model
-from det_compat.migrate.to_context.older_clipping import clipping, without_clipping
-from det_compat.migrate.to_context.older_data import DataFunction
-from det_compat.migrate.to_context.older_scheduler import step_mode, with_plain_scheduler
-from det_compat.migrate.to_context.pedl_standard import batch_methods
+from det_compat.migrate.to_context.batch_methods import batch_methods, train_batch, without_model
+from det_compat.migrate.to_context.clipping import clipping, without_clipping
+from det_compat.migrate.to_context.data_functions import DataFunction
+from det_compat.migrate.to_context.scheduler import step_mode, with_plain_scheduler
 from det_compat.migrate.to_context.self_building import builds_itself, with_names_of_today
+from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import File
 from det_compat.migrate.tree.marks import marked
-from det_compat.migrate.tree.syntax import (
-    body_of,
-    call_of,
-    code,
-    find,
-    has_docstring,
-    method,
-    methods,
-    replaced,
-    self_name,
-    simple,
-    statement,
-    statements,
-    with_body,
-)
 
 _LINK = "MIGRATION.md#determined-012"
 _CONTEXT = "from determined.pytorch import PyTorchTrialContext"
@@ -56,14 +42,14 @@ def in_context_api(node: cst.ClassDef, file: File, older: Older) -> cst.BaseStat
 
     A class whose methods are not what its generation documented stays as it was.
     """
-    if "build_model" not in methods(node) and builds_itself(node, file.symbols):
+    if "build_model" not in syntax.methods(node) and builds_itself(node, file.symbols):
         return with_names_of_today(node, file)
     problem = _problem(node, file, older)
     return marked(node, problem, _LINK) if problem else _Rewriting(node, file, older).result()
 
 
 def _problem(node: cst.ClassDef, file: File, older: Older) -> str:
-    own = methods(node)
+    own = syntax.methods(node)
     needed = ["build_model", "optimizer", "losses" if older.is_standard else "train_batch"]
     missing = [name for name in needed if name not in own]
     if missing:
@@ -82,8 +68,8 @@ class _Rewriting:
         self._node = node
         self._file = file
         self._older = older
-        self._own = methods(node)
-        taken = {n.attr.value for n in find(node, cst.Attribute)} | {*self._own}
+        self._own = syntax.methods(node)
+        taken = {n.attr.value for n in syntax.find(node, cst.Attribute)} | {*self._own}
         self._model = "model" if "model" not in self._own else "network"
         self._optimizer = next(n for n in ("opt", "trial_opt") if n not in taken)
         self._clip = clipping(self._own.get("build_callbacks"), older.hparams, "self.context", file)
@@ -93,7 +79,7 @@ class _Rewriting:
         body: list[cst.BaseStatement] = []
         if "__init__" not in self._own:
             body.append(self._init(self._new_init()))
-        for line in body_of(self._node):
+        for line in syntax.body_of(self._node):
             if isinstance(line, cst.FunctionDef):
                 body.extend(self._method(line))
             else:
@@ -102,10 +88,10 @@ class _Rewriting:
             body = _below_fields(body)
         if self._older.is_standard:
             body.extend(batch_methods(self._own, self._optimizer, self._clip))
-            self._file.imports.add("import torch")
+            self._file.imports.new.add("import torch")
         if not any(name in self._own for name in _LOADERS):
             body.extend(_loader_methods())
-        return with_body(self._node, body)
+        return syntax.with_body(self._node, body)
 
     def _method(self, line: cst.FunctionDef) -> list[cst.BaseStatement]:
         name = line.name.value
@@ -126,48 +112,49 @@ class _Rewriting:
         return [line]
 
     def _is_named(self, name: str) -> bool:
-        return any(n.attr.value == name for n in find(self._node, cst.Attribute))
+        return any(n.attr.value == name for n in syntax.find(self._node, cst.Attribute))
 
     def _new_init(self) -> cst.FunctionDef:
         is_annotated = any(found.returns is not None for found in self._own.values())
         header = "def __init__(self, context):\n    pass\n"
         if is_annotated:
             header = "def __init__(self, context: PyTorchTrialContext) -> None:\n    pass\n"
-            self._file.imports.add(_CONTEXT)
-            self._file.kept.add("PyTorchTrialContext")
-        made = statement(header)
-        assert isinstance(made, cst.FunctionDef)
-        return with_body(made, [])
+            self._file.imports.new.add(_CONTEXT)
+            self._file.imports.kept.add("PyTorchTrialContext")
+        return syntax.with_body(ensure_type(syntax.statement(header), cst.FunctionDef), [])
 
     def _init(self, init: cst.FunctionDef) -> cst.FunctionDef:
         init, context = _with_context(init)
-        own = self_name(init)
-        lines = [line for line in body_of(init) if not isinstance(simple(line), cst.Pass)]
+        own = syntax.self_name(init)
+        lines = [
+            line for line in syntax.body_of(init) if not isinstance(syntax.simple(line), cst.Pass)
+        ]
         download = self._older.functions.get("download_data")
         first = [] if self._keeps_context(lines, own) else [f"{own}.context = {context}"]
         if download is not None:
             self._import(download)
             first.append(f"{own}.download_data_dir = {download.call(own, context)}")
-        at = 1 if has_docstring(lines) else 0
+        at = 1 if syntax.has_docstring(lines) else 0
         at += any(_is_super(line) for line in lines[at : at + 1])
-        after = statements("\n".join([*first, ""])) if first else []
-        wraps = statements("".join(f"{text}\n" for text in self._wraps(own, context)))
+        after = syntax.statements("\n".join([*first, ""])) if first else []
+        wraps = syntax.statements("".join(f"{text}\n" for text in self._wraps(own, context)))
         if lines or len(after) > 1:
             wraps[0] = wraps[0].with_changes(leading_lines=[cst.EmptyLine(indent=False)])
-        return with_body(init, [*lines[:at], *after, *lines[at:], *wraps])
+        return syntax.with_body(init, [*lines[:at], *after, *lines[at:], *wraps])
 
     def _keeps_context(self, lines: list[cst.BaseStatement], own: str) -> bool:
         """Whether ``__init__`` keeps the context under its usual name."""
         return any(
-            code(target.target) == f"{own}.context" and self._file.symbols.is_context(found.value)
+            syntax.code(target.target) == f"{own}.context"
+            and self._file.symbols.is_context(found.value)
             for line in lines
-            for found in find(line, cst.Assign)
+            for found in syntax.find(line, cst.Assign)
             for target in found.targets
         )
 
     def _import(self, function: DataFunction) -> None:
         if function.statement:
-            self._file.imports.add(function.statement)
+            self._file.imports.new.add(function.statement)
 
     def _wraps(self, own: str, context: str) -> list[str]:
         hparams, model, optimizer = f"{context}.get_hparams()", self._model, self._optimizer
@@ -193,7 +180,7 @@ class _Rewriting:
 
 def _loader_methods() -> list[cst.BaseStatement]:
     return [
-        method(f"def build_{kind}_data_loader(self):\n    return self.{kind}_loader\n")
+        syntax.method(f"def build_{kind}_data_loader(self):\n    return self.{kind}_loader\n")
         for kind in ("training", "validation")
     ]
 
@@ -225,26 +212,23 @@ def _with_context(init: cst.FunctionDef) -> tuple[cst.FunctionDef, str]:
         return init, named[0]
     if given and given[0].name.value != "hparams":
         return init, given[0].name.value
-    body = replaced(init.body, "hparams", "context.get_hparams()")
-    changed = [_passing_context(line) for line in body_of(init.with_changes(body=body))]
+    body = syntax.replaced(init.body, "hparams", "context.get_hparams()")
+    changed = [_passing_context(line) for line in syntax.body_of(init.with_changes(body=body))]
     params = [init.params.params[0].with_changes(comma=cst.MaybeSentinel.DEFAULT)]
     params.append(cst.Param(cst.Name("context")))
     params += [p for p in given if p.name.value != "hparams"]
     new = init.params.with_changes(params=params)
-    return with_body(init.with_changes(params=new), changed), "context"
+    return syntax.with_body(init.with_changes(params=new), changed), "context"
 
 
 def _passing_context(line: cst.BaseStatement) -> cst.BaseStatement:
-    call = call_of(line)
+    call = syntax.call_of(line)
     if call is None or not _is_super(line):
         return line
-    changed = line.with_deep_changes(call, args=[cst.Arg(cst.Name("context"))])
-    assert isinstance(changed, cst.BaseStatement)
-    return changed
+    return line.with_deep_changes(call, args=[cst.Arg(cst.Name("context"))])
 
 
 def _is_super(line: cst.BaseStatement) -> bool:
-    call = call_of(line) if isinstance(simple(line), cst.Expr) else None
-    return (
-        call is not None and code(call.func).startswith("super(") and "__init__" in code(call.func)
-    )
+    call = syntax.lone_call(line)
+    func = "" if call is None else syntax.code(call.func)
+    return func.startswith("super(") and "__init__" in func

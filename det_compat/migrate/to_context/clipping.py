@@ -6,8 +6,8 @@ from typing import Any
 
 import libcst as cst
 
+from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import File
-from det_compat.migrate.tree.syntax import body_of, code, find, names_in, simple, with_body
 
 _CALLBACKS = {
     "det_compat.pytorch.ClipGradsL2Norm": "clip_grad_norm_",
@@ -29,7 +29,7 @@ def clipping(
     """
     for element in _entries(build_callbacks, file):
         assert isinstance(element.value, cst.Call)
-        value = code(element.value.args[0].value)
+        value = syntax.code(element.value.args[0].value)
         value = _locals(build_callbacks).get(value, value)
         function = _CALLBACKS[file.symbols.path(element.value.func) or ""]
         return _clip(function, value, file)
@@ -40,7 +40,7 @@ def clipping(
 
 
 def _clip(function: str, value: str, file: File) -> str:
-    file.imports.add("import torch")
+    file.imports.new.add("import torch")
     return f"lambda params: torch.nn.utils.{function}(params, {value})"
 
 
@@ -49,7 +49,7 @@ def _entries(build: cst.FunctionDef | None, file: File) -> list[cst.DictElement]
         return []
     return [
         element
-        for element in find(build, cst.DictElement)
+        for element in syntax.find(build, cst.DictElement)
         if isinstance(element.value, cst.Call)
         and file.symbols.path(element.value.func) in _CALLBACKS
         and element.value.args
@@ -58,10 +58,10 @@ def _entries(build: cst.FunctionDef | None, file: File) -> list[cst.DictElement]
 
 def _locals(build: cst.FunctionDef | None) -> dict[str, str]:
     found: dict[str, str] = {}
-    for line in body_of(build) if build is not None else ():
-        small = simple(line)
+    for line in syntax.body_of(build) if build is not None else ():
+        small = syntax.simple(line)
         if isinstance(small, cst.Assign):
-            found[code(small.targets[0].target)] = code(small.value)
+            found[syntax.code(small.targets[0].target)] = syntax.code(small.value)
     return found
 
 
@@ -70,19 +70,19 @@ def without_clipping(build: cst.FunctionDef, file: File) -> cst.FunctionDef | No
     entries = _entries(build, file)
     if not entries:
         return build
-    lines = [_without(line, entries) for line in body_of(build)]
+    lines = [_without(line, entries) for line in syntax.body_of(build)]
     used: set[str] = set()
     for line in lines:
-        used |= set() if isinstance(simple(line), cst.Assign) else names_in(line)
+        used |= set() if isinstance(syntax.simple(line), cst.Assign) else syntax.names_in(line)
     kept = [line for line in lines if not _is_idle(line, used)]
-    only = simple(kept[0]) if len(kept) == 1 else None
-    if isinstance(only, cst.Return) and only.value is not None and code(only.value) == "{}":
+    only = syntax.simple(kept[0]) if len(kept) == 1 else None
+    if isinstance(only, cst.Return) and only.value is not None and syntax.code(only.value) == "{}":
         return None
-    return with_body(build, kept)
+    return syntax.with_body(build, kept)
 
 
 def _without(line: cst.BaseStatement, entries: list[cst.DictElement]) -> cst.BaseStatement:
-    for found in find(line, cst.Dict):
+    for found in syntax.find(line, cst.Dict):
         rest = [element for element in found.elements if element not in entries]
         if len(rest) == len(found.elements):
             continue
@@ -90,12 +90,10 @@ def _without(line: cst.BaseStatement, entries: list[cst.DictElement]) -> cst.Bas
             rest[-1] = rest[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
         brace = cst.LeftCurlyBrace() if not rest else found.lbrace
         end = cst.RightCurlyBrace() if not rest else found.rbrace
-        changed = line.with_deep_changes(found, elements=rest, lbrace=brace, rbrace=end)
-        assert isinstance(changed, cst.BaseStatement)
-        return changed
+        return line.with_deep_changes(found, elements=rest, lbrace=brace, rbrace=end)
     return line
 
 
 def _is_idle(line: cst.BaseStatement, used: set[str]) -> bool:
-    small = simple(line)
-    return isinstance(small, cst.Assign) and code(small.targets[0].target) not in used
+    small = syntax.simple(line)
+    return isinstance(small, cst.Assign) and syntax.code(small.targets[0].target) not in used

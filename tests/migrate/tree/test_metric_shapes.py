@@ -3,7 +3,7 @@ from __future__ import annotations
 import libcst as cst
 import pytest
 
-from det_compat.migrate.tree.shapes import all_scalar, is_many, is_no_number, is_scalar
+from det_compat.migrate.tree.metric_shapes import all_scalar, is_many, is_no_number, is_scalar
 from tests.migrate.rewriting import method, rewritten, trial
 
 

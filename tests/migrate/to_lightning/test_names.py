@@ -35,3 +35,16 @@ def test_arguments_that_are_not_known_stay(tmp_path):
     # the file is imported without
     assert "def main(config):\n    import det_compat\n" in made
     assert not made.startswith("import det_compat")
+
+
+def test_the_logger_writes(tmp_path):
+    source = "from determined.tensorboard.metric_writers.pytorch import TorchWriter\n" + trial(
+        ("lr=0.1))\n", "lr=0.1))\n        self.logger = TorchWriter()\n"),
+        (
+            '        return {"error"',
+            "        self.logger.writer.add_scalar('x', 1, 2)\n        return {\"error\"",
+        ),
+    )
+    made = rewritten(tmp_path, source)
+    assert "TorchWriter" not in made
+    assert "self.logger.experiment.add_scalar('x', 1, 2)" in made

@@ -1,0 +1,226 @@
+"""The attributes of trials: those that a LightningModule has for something else, and aliases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+from libcst import matchers as m
+from libcst.helpers import ensure_type
+
+from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.file import Line, Lines
+from det_compat.migrate.tree.symbols import Symbols
+
+#: What ``pytorch_lightning.LightningModule`` has, but for the hooks that a migrated trial defines.
+RESERVED = frozenset(
+    """
+    T_destination add_module all_gather allow_zero_length_dataloader_with_multiple_devices apply
+    automatic_optimization backward bfloat16 buffers call_super_init children clip_gradients
+    compile cpu cuda current_epoch device device_mesh double dtype dump_patches eval
+    example_input_array extra_repr fabric float forward freeze from_datasets get_buffer
+    get_extra_state get_parameter get_submodule global_rank global_step half hparams
+    hparams_initial ipu load_from_checkpoint load_state_dict local_rank log log_dict logger loggers
+    lr_scheduler_step lr_schedulers manual_backward modules mtia named_buffers named_children
+    named_modules named_parameters on_gpu optimizer_step optimizer_zero_grad optimizers parameters
+    predict_dataloader predict_step prepare_data print register_backward_hook register_buffer
+    register_forward_hook register_forward_pre_hook register_full_backward_hook
+    register_full_backward_pre_hook register_load_state_dict_post_hook
+    register_load_state_dict_pre_hook register_module register_parameter
+    register_state_dict_post_hook register_state_dict_pre_hook requires_grad_ save_hyperparameters
+    set_extra_state set_submodule setup share_memory state_dict strict_loading teardown test_step
+    to to_empty to_onnx to_torchscript to_tensorrt toggle_optimizer toggled_optimizer train trainer
+    remove_ignored_hparams training training_step type unfreeze untoggle_optimizer validation_step
+    xpu zero_grad
+    transfer_batch_to_device configure_callbacks configure_optimizers train_dataloader
+    val_dataloader test_dataloader configure_model configure_sharded_model
+    configure_gradient_clipping
+    """.split()  # noqa: SIM905
+)
+# a trial that has one means the module's
+_SHARED = frozenset({"forward", "hparams_initial", "training"})
+_MODES = "det_compat.pytorch.LRScheduler.StepMode"
+_IS_DROPPED = (
+    "experimental.disable_auto_to_device",
+    "experimental.disable_dataset_reproducibility_checks",
+    "experimental.use_amp",
+)
+
+
+def rename_reserved(tree: cst.Module, file: LightningFile) -> cst.Module:
+    """Rename attributes and methods of trials that a LightningModule has for something else."""
+    taken = {
+        name
+        for node in syntax.find(tree, cst.ClassDef)
+        if node.name.value in file.plans
+        for name in _own_names(node, file)
+        if name in RESERVED - _SHARED
+    }
+    return tree.visit(_Renaming(file, taken)) if taken else tree
+
+
+def _own_names(node: cst.ClassDef, file: LightningFile) -> set[str]:
+    found = {*syntax.methods(node)}
+    for target in _targets(node, file):
+        parts = target.target
+        elements = parts.elements if isinstance(parts, (cst.Tuple, cst.List)) else ()
+        for part in (parts, *(e.value for e in elements)):
+            if isinstance(part, cst.Attribute) and m.matches(part.value, _SELF):
+                found.add(part.attr.value)
+    return found
+
+
+def _targets(node: cst.ClassDef, file: LightningFile) -> Iterator[cst.AssignTarget]:
+    for assign in syntax.find(node, cst.Assign):
+        # a LightningModule has them under this name
+        is_same = file.symbols.method(assign.value) == "get_hparams"
+        for target in assign.targets:
+            if not is_same or syntax.code(target.target) != "self.hparams":
+                yield target
+
+
+_SELF = m.Name("self")
+
+
+class _Renaming(LightningTransformer):
+    def __init__(self, file: LightningFile, taken: set[str]) -> None:
+        super().__init__(file)
+        self._taken = taken
+
+    def _renamed(self, name: cst.Name) -> cst.Name:
+        is_taken = self.plan is not None and name.value in self._taken
+        return cst.Name(f"trial_{name.value}") if is_taken else name
+
+    def leave_FunctionDef(
+        self, original: cst.FunctionDef, updated: cst.FunctionDef
+    ) -> cst.FunctionDef:
+        return updated.with_changes(name=self._renamed(updated.name))
+
+    def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> cst.Attribute:
+        if not m.matches(original.value, _SELF):
+            return updated
+        return updated.with_changes(attr=self._renamed(updated.attr))
+
+
+def drop_aliases(tree: cst.Module, file: LightningFile) -> cst.Module:
+    """Drop ``self.context = context`` in trials, and what has no meaning without Determined."""
+    return tree.visit(_Aliases(file))
+
+
+class _Aliases(LightningTransformer):
+    def visit_Module(self, node: cst.Module) -> None:
+        paths = [self.symbols.path(name) for name in syntax.find(node, cst.Name)]
+        self._modes = paths.count(_MODES)
+        self._used = _used_names(node, self.symbols)
+
+    def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
+        small = syntax.simple(updated)
+        if self._holds_context(small):
+            return _unregistered(updated)
+        if isinstance(small, cst.Assign) and self.plan is not None:
+            updated = self._without_aliases(updated, small)
+        is_alias = isinstance(small, (cst.Assign, cst.AnnAssign)) and (
+            self._is_alias(small) or self._is_mode(small)
+        )
+        is_dropped = self.symbols.method(syntax.lone_call(updated)) in _IS_DROPPED
+        return cst.RemoveFromParent() if is_alias or is_dropped else updated
+
+    def _is_alias(self, small: cst.Assign | cst.AnnAssign) -> bool:
+        if self.plan is None or small.value is None:
+            return False
+        target, value = _target(small), small.value
+        parts = target.elements if isinstance(target, cst.Tuple) else ()
+        targets = [part.value for part in parts] or [target]
+        if not all(map(_is_own, targets)):
+            return False
+        if isinstance(value, cst.Call):
+            return (
+                self.symbols.method(value) == "get_hparams"
+                and syntax.code(target) == "self.hparams"
+            )
+        values = [e.value for e in value.elements] if isinstance(value, cst.Tuple) else [value]
+        is_followed = self.symbols.is_followed
+        return len(targets) == len(values) and all(map(is_followed, values, targets))
+
+    def _without_aliases(
+        self, line: cst.SimpleStatementLine, small: cst.Assign
+    ) -> cst.SimpleStatementLine:
+        """``rows, ranks = read(), context.distributed`` without its second half."""
+        target, value = small.targets[0].target, small.value
+        if not isinstance(target, cst.Tuple) or not isinstance(value, cst.Tuple):
+            return line
+        pairs = [*zip(target.elements, value.elements, strict=False)]
+        is_followed = self.symbols.is_followed
+        kept = [(t, v) for t, v in pairs if not is_followed(v.value, t.value)]
+        if len(target.elements) != len(value.elements) or len(kept) not in range(1, len(pairs)):
+            return line
+        targets, values = ([part.value for part in parts] for parts in zip(*kept, strict=True))
+        goal = cst.AssignTarget(_one_or_tuple(targets))  # type: ignore[arg-type]
+        return line.with_changes(body=[cst.Assign([goal], _one_or_tuple(values))])
+
+    def _holds_context(self, small: cst.BaseSmallStatement | None) -> bool:
+        """Whether a torch module keeps a context, which is a module now."""
+        return (
+            isinstance(small, cst.Assign)
+            and bool(self.classes)
+            and self.plan is None
+            and any(
+                syntax.code(base.value).endswith("nn.Module") for base in self.classes[-1].bases
+            )
+            and isinstance(small.targets[0].target, cst.Attribute)
+            and self.symbols.is_context(small.value)
+        )
+
+    def _is_mode(self, small: cst.Assign | cst.AnnAssign) -> bool:
+        """Whether this is a short name for step modes, all uses of which are resolved."""
+        path = self.symbols.path(small.value) or ""
+        target = _target(small)
+        is_unused = isinstance(target, cst.Name) and target.value not in self._used
+        is_one = path.startswith(f"{_MODES}.") and is_unused
+        return is_one or (path == _MODES and self._modes == 1)
+
+
+def _target(small: cst.Assign | cst.AnnAssign) -> cst.BaseExpression:
+    return small.targets[0].target if isinstance(small, cst.Assign) else small.target
+
+
+def _used_names(tree: cst.Module, symbols: Symbols) -> set[str]:
+    """The variables that are read, but for those whose step mode a scheduler is wrapped with."""
+    wraps = symbols.calls(tree, "wrap_lr_scheduler")
+    resolved = {
+        id(name) for wrap in wraps for name in syntax.find(wrap, cst.Name) if symbols.path(name)
+    }
+    targets = {id(target.target) for target in syntax.find(tree, cst.AssignTarget)}
+    targets |= {id(line.target) for line in syntax.find(tree, cst.AnnAssign)}
+    keywords = {id(argument.keyword) for argument in syntax.find(tree, cst.Arg)}
+    ignored = resolved | targets | keywords
+    names = [name for name in syntax.find(tree, cst.Name) if id(name) not in ignored]
+    symbols_of = [symbols.get(name) for name in names]
+    return {
+        syntax.code(symbol.original) if symbol else name.value
+        for name, symbol in zip(names, symbols_of, strict=True)
+    }
+
+
+def _unregistered(line: cst.SimpleStatementLine) -> cst.BaseStatement:
+    """An assignment to an attribute that torch does not take for a submodule."""
+    small = ensure_type(syntax.simple(line), cst.Assign)
+    target = ensure_type(small.targets[0].target, cst.Attribute)
+    owner, value = syntax.code(target.value), syntax.code(small.value)
+    text = f'object.__setattr__({owner}, "{target.attr.value}", {value})'
+    comment = cst.Comment("# no submodule, since it has this one in it")
+    return line.with_changes(
+        body=[cst.Expr(syntax.expression(text))],
+        leading_lines=[*line.leading_lines, cst.EmptyLine(comment=comment)],
+    )
+
+
+def _one_or_tuple(values: Sequence[cst.BaseExpression]) -> cst.BaseExpression:
+    return values[0] if len(values) == 1 else cst.Tuple([cst.Element(value) for value in values])
+
+
+def _is_own(target: cst.BaseExpression) -> bool:
+    """Whether a target is a variable, or an attribute of the trial itself."""
+    owner = target.value if isinstance(target, cst.Attribute) else target
+    return isinstance(owner, cst.Name)

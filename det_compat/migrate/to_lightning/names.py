@@ -1,0 +1,136 @@
+"""Determined's names that torch or Lightning have others for: types, functions, adapters."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from det_compat import LOG_FORMAT
+from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.file import Line, Lines
+from det_compat.migrate.tree.marks import above, comments_of
+from det_compat.migrate.tree.symbols import WRITER
+
+_LIGHTNING = "import pytorch_lightning as pl"
+_TYPES = {
+    "det_compat.pytorch.DataLoader": ("DataLoader", "from torch.utils.data import DataLoader"),
+    "det_compat.pytorch.TorchData": ("Any", "from typing import Any"),
+    "det_compat.pytorch.PyTorchTrial": ("pl.LightningModule", _LIGHTNING),
+    "det_compat.pytorch.PyTorchTrialContext": ("pl.LightningModule", _LIGHTNING),
+    "det_compat.pytorch.PyTorchCallback": ("pl.Callback", _LIGHTNING),
+    "det_compat.pytorch.MetricReducer": ("torchmetrics.Metric", "import torchmetrics"),
+    "det_compat.pytorch.LRScheduler": ("torch.optim.lr_scheduler.LRScheduler", "import torch"),
+    "InvalidHP": ("ValueError", ""),
+    "TrialContext": ("pl.LightningModule", _LIGHTNING),
+}
+_LOG_FORMAT = "det_compat.LOG_FORMAT"
+_RESET = "det_compat.pytorch.reset_parameters"
+_ALIASING = "det_compat.alias_determined"
+_ADAPTING = ("det_compat.to_lightning", "det_compat.adapters.to_lightning")
+_ARGUMENTS = {"hparams", "exp_conf"}
+
+
+def rename_types(tree: cst.Module, file: LightningFile) -> cst.Module:
+    """Rename types wherever they are named: bases, annotations, calls."""
+    return tree.visit(_Types(file))
+
+
+class _Types(LightningTransformer):
+    def leave_Name(self, original: cst.Name, updated: cst.Name) -> syntax.Expression:
+        path = self.symbols.path(original)
+        if path is None:
+            return updated
+        # these have several homes
+        found = _TYPES.get(path) or _TYPES.get(path.rpartition(".")[2])
+        if found is None:
+            return updated
+        name, statement = found
+        if statement:
+            self.file.imports.new.add(statement)
+        return syntax.expression(name)
+
+
+def write_out_functions(tree: cst.Module, file: LightningFile) -> cst.Module:
+    """Write out ``reset_parameters(model)`` where it is a statement, and the log format."""
+    return tree.visit(_Functions(file))
+
+
+class _Functions(LightningTransformer):
+    def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
+        call = syntax.lone_call(updated)
+        if call is None or self.symbols.path(call.func) != _RESET:
+            return updated
+        model = syntax.argument(call, 0, "model")
+        if model is None:
+            return updated
+        made = syntax.statement(
+            f"for module in {syntax.code(model)}.modules():\n"
+            '    if hasattr(module, "reset_parameters"):\n'
+            "        module.reset_parameters()\n"
+        )
+        return above(made, comments_of(updated))
+
+    def leave_Name(self, original: cst.Name, updated: cst.Name) -> syntax.Expression:
+        if self.symbols.path(original) != _LOG_FORMAT:
+            return updated
+        return cst.SimpleString(repr(LOG_FORMAT).replace("'", '"'))
+
+
+def use_loggers(tree: cst.Module, file: LightningFile) -> cst.Module:
+    """``self.logger = TorchWriter()`` goes, its ``writer`` is ``self.logger.experiment``."""
+    return tree.visit(_Writers(file))
+
+
+class _Writers(LightningTransformer):
+    def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
+        small = syntax.simple(updated)
+        call = syntax.call_of(small) if isinstance(small, (cst.Assign, cst.AnnAssign)) else None
+        made = call is not None and self.symbols.path(call.func) == WRITER
+        return cst.RemoveFromParent() if made else updated
+
+    def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> syntax.Expression:
+        symbol = self.symbols.get(updated.value)
+        if symbol is None or updated.attr.value != "writer":
+            return updated
+        if not self.symbols.is_writer(updated.value):
+            return updated
+        module = syntax.code(symbol.module)
+        if module == syntax.code(symbol.original):
+            # not a trial's
+            return updated
+        return syntax.expression(f"{module}.logger.experiment")
+
+
+def make_modules(tree: cst.Module, file: LightningFile) -> cst.Module:
+    """``to_lightning(MyTrial)(hparams, exp_conf)`` is ``MyTrial(**hparams)`` now."""
+    return tree.visit(_Scripts(file))
+
+
+class _Scripts(LightningTransformer):
+    def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
+        call = syntax.lone_call(updated)
+        is_aliasing = call is not None and self.symbols.path(call.func) == _ALIASING
+        return cst.RemoveFromParent() if is_aliasing else updated
+
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> syntax.Expression:
+        adapting = updated.func
+        if not isinstance(adapting, cst.Call) or len(adapting.args) != 1:
+            return updated
+        if self.symbols.path(adapting.func) not in _ADAPTING:
+            return updated
+        trial = syntax.code(adapting.args[0].value)
+        plan = self.file.trials.get(trial.rpartition(".")[2])
+        if plan is None or any(arg.star for arg in updated.args):
+            return updated
+        if any(arg.keyword and arg.keyword.value not in _ARGUMENTS for arg in updated.args):
+            return updated
+        hparams, config = (
+            syntax.argument(updated, 0, "hparams"),
+            syntax.argument(updated, 1, "exp_conf"),
+        )
+        given = [f"**{syntax.code(hparams)}"] if hparams is not None else []
+        if config is not None and "experiment_config" in plan.config.sections:
+            given.append(f"experiment_config={syntax.code(config)}")
+        if config is not None and "data_config" in plan.config.sections:
+            given.append(f'data_config={syntax.code(config)}["data"]')
+        return syntax.expression(f"{trial}({', '.join(given)})")

@@ -1,0 +1,325 @@
+"""Batch methods become steps: ``train_batch``, ``evaluate_batch``, ``evaluate_full_dataset``.
+
+What they returned is logged instead.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
+from det_compat.migrate.to_lightning.stepping import backward_and_step, clipping, with_optimizers
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.file import FileTransformer
+from det_compat.migrate.tree.marks import above, comments_of, marked
+from det_compat.migrate.tree.metric_shapes import (
+    assigned,
+    is_many,
+    is_no_number,
+    is_reduced_in_part,
+)
+from det_compat.migrate.tree.symbols import Symbols
+
+_TOTAL = "{0}.trainer.fit_loop.epoch_loop.total_batch_idx"
+_REDUCERS = {"AVG": "mean", "SUM": "sum", "MAX": "max", "MIN": "min"}
+_REDUCER = "det_compat.pytorch.Reducer."
+#: Each batch counts the same, as in Determined, whatever its size.
+BATCH_SIZE = ", batch_size=1"
+
+
+def training_step(
+    method: cst.FunctionDef, plan: TrialPlan, file: LightningFile, are_moved: bool
+) -> list[cst.BaseStatement]:
+    """The methods that take the place of a trial's train_batch.
+
+    Args:
+        method: train_batch.
+        plan: of the trial.
+        file: that it is in.
+        are_moved: whether ``configure_optimizers`` makes the optimizers.
+    """
+    if plan.is_automatic:
+        return _automatic(method, file.symbols)
+    calls = file.symbols.calls(method, "backward")
+    losses = {syntax.code(call.args[0].value) for call in calls if call.args}
+    loss = losses.pop() if len(losses) == 1 else ""
+    logged = Logged(syntax.self_name(method), loss=loss if loss.isidentifier() else "")
+    method = with_optimizers(logged.in_method(method), plan, file, are_moved)
+    return [_training(method)]
+
+
+def _automatic(method: cst.FunctionDef, symbols: Symbols) -> list[cst.BaseStatement]:
+    index = backward_and_step(method, symbols)
+    assert index is not None
+    body = [*syntax.body_of(method)]
+    backward, step = syntax.call_of(body[index]), syntax.call_of(body[index + 1])
+    assert backward is not None and step is not None
+    given = backward.args[0].value
+    comments = [*comments_of(body[index]), *comments_of(body[index + 1])]
+    loss = given.value if isinstance(given, cst.Name) else "loss"
+    if not isinstance(given, cst.Name):
+        after = [_with_loss(line, syntax.code(given)) for line in body[index + 2 :]]
+        body[index:] = [*body[index : index + 2], *after]
+        body.insert(index, syntax.statements(f"loss = {syntax.code(given)}\n")[0])
+        index += 1
+    body[index : index + 2] = []
+    if index < len(body):
+        body[index] = above(body[index], comments)
+    method = syntax.with_body(method, body)
+    own = syntax.self_name(method)
+    method = Logged(own, loss=loss).in_method(method, last=f"return {loss}")
+    made: list[cst.BaseStatement] = [_training(method, "torch.Tensor")]
+    clip = syntax.argument(step, 1, "clip_grads")
+    if clip is not None and syntax.code(clip) != "None":
+        made.append(_clipping_hook(clip, own))
+    return made
+
+
+def _with_loss(line: cst.BaseStatement, text: str) -> cst.BaseStatement:
+    """A statement with ``loss`` for the expression that it is, where that is in it."""
+    for kind in (cst.Subscript, cst.Attribute, cst.Call):
+        for found in syntax.find(line, kind):
+            if syntax.code(found) == text:
+                changed = line.deep_replace(found, cst.Name("loss"))
+                assert isinstance(changed, cst.BaseStatement)
+                return _with_loss(changed, text)
+    return line
+
+
+def _clipping_hook(clip: cst.BaseExpression, own: str) -> cst.BaseStatement:
+    lines = "\n    ".join(clipping(clip, "optimizer"))
+    return syntax.method(
+        f"def configure_gradient_clipping(\n    {own}, optimizer, gradient_clip_val=None, "
+        f"gradient_clip_algorithm=None\n):\n    {lines}\n"
+    )
+
+
+def _training(method: cst.FunctionDef, returns: str = "None") -> cst.FunctionDef:
+    own, index = syntax.self_name(method), _parameter(method, "batch")
+    uses_index = index in syntax.names_in(method.body)
+    method = _with_epoch(method)
+    if uses_index:
+        # Determined counts batches from the start, Lightning from the start of the epoch
+        line = syntax.statements(f"{index} = {_TOTAL.format(own)}\n")
+        method = syntax.with_body(method, [*line, *syntax.body_of(method)])
+    return _as_step(method, "training_step", returns)
+
+
+def validation_step(
+    method: cst.FunctionDef, plan: TrialPlan, reducer: cst.FunctionDef | None, symbols: Symbols
+) -> cst.FunctionDef:
+    """The validation_step of a trial's evaluate_batch or evaluate_full_dataset.
+
+    Args:
+        method: one of these.
+        plan: of the trial.
+        reducer: its evaluation_reducer.
+        symbols: of the file.
+    """
+    fx = reduction(reducer, symbols)
+    options = BATCH_SIZE if fx in (None, "mean") else f', reduce_fx="{fx}"{BATCH_SIZE}'
+    validated = syntax.returned_keys(method)
+    renamed = {name: f"val_{name}" for name in plan.own.logged & validated}
+    if any(new in validated for new in renamed.values()):
+        renamed = {}
+    by = "" if plan.evaluates_whole else fx or "mean"
+    logged = Logged(syntax.self_name(method), options=options, renamed=renamed, reduction=by)
+    method = logged.in_method(method)
+    index = _parameter(method, "batch")
+    if index != "batch_idx":
+        method = syntax.replaced(method, index, "batch_idx")
+    return _as_step(_with_epoch(method), "validation_step", "None")
+
+
+def _parameter(method: cst.FunctionDef, part: str) -> str:
+    """The name of the parameter after the batch that counts epochs, or batches."""
+    given = [*method.params.posonly_params, *method.params.params][2:]
+    return next((p.name.value for p in given if part in p.name.value), f"{part}_idx")
+
+
+def _with_epoch(method: cst.FunctionDef) -> cst.FunctionDef:
+    """A method that asks Lightning for the epoch if it uses the one that it was given."""
+    epoch = _parameter(method, "epoch")
+    if epoch not in syntax.names_in(method.body):
+        return method
+    return syntax.replaced(method, epoch, f"{syntax.self_name(method)}.current_epoch")
+
+
+def _as_step(method: cst.FunctionDef, name: str, returns: str) -> cst.FunctionDef:
+    """A method with a step's name and parameters, annotated if it was."""
+    own, batch, *rest = [*method.params.posonly_params, *method.params.params]
+    is_annotated = any(param.annotation is not None for param in (batch, *rest))
+    index = cst.Param(cst.Name("batch_idx"), _annotation("int") if is_annotated else None)
+    plain = [cst.Param(param.name, param.annotation) for param in (own, batch)]
+    return method.with_changes(
+        name=cst.Name(name),
+        params=cst.Parameters([*plain, index]),
+        whitespace_before_params=cst.SimpleWhitespace(""),
+        returns=_annotation(returns) if method.returns is not None else None,
+    )
+
+
+def _annotation(text: str) -> cst.Annotation:
+    return cst.Annotation(syntax.expression(text))
+
+
+def reduction(reducer: cst.FunctionDef | None, symbols: Symbols) -> str | None:
+    """The one reduction that evaluation_reducer returns; None if it decides at run time."""
+    if reducer is None:
+        return "mean"
+    body = syntax.body_of(reducer)[syntax.has_docstring(syntax.body_of(reducer)) :]
+    small = syntax.simple(body[-1]) if len(body) == 1 else None
+    value = small.value if isinstance(small, cst.Return) else None
+    elements = value.elements if isinstance(value, cst.Dict) else ()
+    found = {_reduction_of(part.value, symbols) for part in elements}
+    found = found or {_reduction_of(value, symbols)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _reduction_of(node: cst.BaseExpression | None, symbols: Symbols) -> str | None:
+    path = symbols.path(node)
+    return _REDUCERS.get(path.removeprefix(_REDUCER)) if path else None
+
+
+def by_name(own: str, metrics: str) -> str:
+    """The lines that log each metric with the reduction that evaluation_reducer names."""
+    return (
+        f"reductions = {own}.evaluation_reducer()\n"
+        f"for name, value in {metrics}.items():\n"
+        "    reduction = reductions[name] if isinstance(reductions, dict) else reductions\n"
+        f"    {own}.log(name, value, reduce_fx=reduction{BATCH_SIZE})"
+    )
+
+
+class ReducerNames(FileTransformer[LightningFile]):
+    """Determined's reducers by the names that Lightning has for them."""
+
+    def leave_Name(self, original: cst.Name, updated: cst.Name) -> cst.BaseExpression:
+        path = self.symbols.path(original) or ""
+        name = _REDUCERS.get(path.removeprefix(_REDUCER)) if path.startswith(_REDUCER) else None
+        return cst.SimpleString(f'"{name}"') if name else updated
+
+    def leave_Subscript(
+        self, original: cst.Subscript, updated: cst.Subscript
+    ) -> cst.BaseExpression:
+        if self.symbols.path(original.value) != _REDUCER.rstrip("."):
+            return updated
+        # `Reducer[name]`
+        return updated.with_changes(value=syntax.expression(repr(_REDUCERS).replace("'", '"')))
+
+
+class Logged:
+    """Turns the metrics that a method returns into calls of ``self.log``.
+
+    Args:
+        own: the method's name for its object.
+        options: the keyword arguments of every call, as text that begins with a comma.
+        loss: the name of the loss, which may be returned in place of a dict.
+        renamed: metrics that are logged under another name.
+        reduction: what the metrics of a batch that are several numbers are reduced by, as their
+            batches are; ``""`` if they are not reduced, and so cannot be logged.
+    """
+
+    def __init__(
+        self,
+        own: str,
+        options: str = "",
+        loss: str = "",
+        renamed: dict[str, str] | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        self._own = own
+        self._options = options
+        self._loss = loss
+        self._renamed = renamed or {}
+        self._reduction = reduction
+        self._known: dict[str, cst.BaseExpression | None] = {}
+        self._left_out: list[str] = []
+
+    def in_method(self, method: cst.FunctionDef, last: str = "") -> cst.FunctionDef:
+        """The method; ``last`` is a statement to end with."""
+        self._known = assigned(method)
+        body = [*syntax.body_of(method)]
+        end = syntax.statements(f"{last}\n") if last else []
+        if body and isinstance(syntax.simple(body[-1]), cst.Return):
+            given = body.pop()
+            lines = [*self._lines(given), *end]
+            if lines:
+                leading = given.leading_lines  # type: ignore[attr-defined]
+                own = lines[0].leading_lines  # type: ignore[attr-defined]
+                lines[0] = lines[0].with_changes(leading_lines=[*leading, *own])
+            end = lines
+        rest = cst.IndentedBlock(body).visit(_Returns(self))
+        assert isinstance(rest, cst.IndentedBlock)
+        return syntax.with_body(method, [*rest.body, *end])
+
+    def _lines(self, line: cst.BaseStatement) -> list[cst.BaseStatement]:
+        small = syntax.simple(line)
+        assert isinstance(small, cst.Return)
+        self._left_out = []
+        text = self.text(small.value)
+        lines = syntax.statements(f"{text}\n") if text else []
+        if self._left_out and lines:
+            names = ", ".join(self._left_out)
+            lines[0] = marked(lines[0], f"Lightning logs numbers, and {names} is none")
+        return lines
+
+    def early(self, line: cst.SimpleStatementLine) -> list[cst.BaseStatement]:
+        """What takes the place of a return before the end."""
+        lines = self._lines(line)
+        rest = syntax.statements("return\n")
+        if not lines:
+            return [above(rest[0], comments_of(line))]
+        return [above(lines[0], comments_of(line)), *lines[1:], *rest]
+
+    def text(self, metrics: cst.BaseExpression | None) -> str:
+        """The call that logs ``metrics``; empty if there are none."""
+        if metrics is None or syntax.code(metrics) in ("None", "{}", "dict()"):
+            return ""
+        if syntax.code(metrics) == self._loss:
+            return f'{self._own}.log("loss", {self._loss}{self._options})'
+        if not isinstance(metrics, cst.Dict):
+            return f"{self._own}.log_dict({syntax.code(metrics)}{self._options})"
+        named = [made for found in metrics.elements if (made := self._element(found)) is not None]
+        if not named:
+            return ""
+        if len(named) < len(metrics.elements):
+            named[-1] = named[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+        if len(named) == 1 and isinstance(named[0], cst.DictElement):
+            key, value = syntax.code(named[0].key), syntax.code(named[0].value)
+            return f"{self._own}.log({key}, {value}{self._options})"
+        logged = syntax.code(metrics.with_changes(elements=named))
+        return f"{self._own}.log_dict({logged}{self._options})"
+
+    def _element(self, element: cst.BaseDictElement) -> cst.BaseDictElement | None:
+        """An entry of the metrics as it is logged; None if it cannot be."""
+        value, key = element.value, getattr(element, "key", None)
+        if is_no_number(value) or (not self._reduction and is_many(value, self._known)):
+            self._left_out.append(syntax.code(key) if key is not None else syntax.code(value))
+            return None
+        if is_many(value, self._known) or is_reduced_in_part(value):
+            made = f"torch.as_tensor({syntax.code(value)}).float().{self._reduction or 'mean'}()"
+            element = element.with_changes(value=syntax.expression(made))
+        if not isinstance(key, cst.SimpleString) or key.evaluated_value not in self._renamed:
+            return element
+        name = self._renamed[str(key.evaluated_value)]
+        return element.with_changes(key=cst.SimpleString(f'"{name}"'))
+
+
+class _Returns(cst.CSTTransformer):
+    def __init__(self, logged: Logged) -> None:
+        self._logged = logged
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
+        return False
+
+    def visit_Lambda(self, node: cst.Lambda) -> bool:
+        return False
+
+    def leave_SimpleStatementLine(
+        self, original: cst.SimpleStatementLine, updated: cst.SimpleStatementLine
+    ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement]:
+        small = syntax.simple(updated)
+        if not isinstance(small, cst.Return) or small.value is None:
+            return updated
+        return cst.FlattenSentinel(self._logged.early(updated))

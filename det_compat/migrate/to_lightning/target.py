@@ -1,0 +1,200 @@
+"""``--to lightning``: trials of the context API become LightningModules."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import libcst as cst
+
+from det_compat.analysis.scopes import Scope
+from det_compat.analysis.values import Class
+from det_compat.catalog.support import home
+from det_compat.migrate.configs import config_of
+from det_compat.migrate.target import Problems, Target
+from det_compat.migrate.to_context.target import old_trials
+from det_compat.migrate.to_lightning.loaders import collates_arrays
+from det_compat.migrate.to_lightning.optimizers import keep_wrapped
+from det_compat.migrate.to_lightning.passes import rewritten
+from det_compat.migrate.to_lightning.plan import (
+    ClassFacts,
+    ConfigUse,
+    LightningFile,
+    TrialPlan,
+    config_use,
+    distinct,
+    facts_of,
+)
+from det_compat.migrate.to_lightning.stepping import is_automatic
+from det_compat.migrate.tree.facts import Analysis, Facts
+from det_compat.migrate.tree.file import File
+from det_compat.migrate.tree.imports import bound_name, tidied
+from det_compat.migrate.tree.symbols import Symbols, resolve
+from det_compat.migrate.tree.syntax import find, simple, target_of
+
+_CALLBACK = "det_compat.pytorch.PyTorchCallback"
+_REDUCER = "det_compat.pytorch.MetricReducer"
+_BATCH_METHODS = ("train_batch", "evaluate_batch", "evaluate_full_dataset")
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A file as it was read: its tree with placeholders, and the trial classes in it."""
+
+    tree: cst.Module
+    symbols: Symbols
+    facts: Facts
+    trials: dict[Scope, tuple[cst.ClassDef, ClassFacts]]
+
+
+class Lightning(Target):
+    """Rewrites the files of one analysis.
+
+    Reading all of them first tells which trials derive from which.
+    """
+
+    def __init__(self, analysis: Analysis, sources: dict[Path, bytes], problems: Problems) -> None:
+        super().__init__(analysis, sources, problems)
+        self._hierarchy = analysis.inference.hierarchy
+        self._read: dict[Path, _Source] = {}
+        self._plans: dict[Scope, TrialPlan] = {}
+        for path in sources:
+            with problems.of(path):
+                self._read_file(path)
+        self._arrays = collates_arrays(source.tree for source in self._read.values())
+        for path, source in self._read.items():
+            with problems.of(path):
+                for scope in source.trials:
+                    self._plan(scope)
+
+    def trials(self, path: Path) -> list[str]:
+        """The trial classes of a file that become LightningModules."""
+        plans = self._plans_of(path).values()
+        return [plan.own.name for plan in plans if any(p.is_root for p in plan.ancestors)]
+
+    def migrated(self, path: Path) -> bytes | None:
+        """The new text of a file; None if there is nothing to migrate in it."""
+        if path not in self._read:
+            return None
+        tree, file = self._read[path].tree, self._file(path)
+        return tidied(rewritten(tree, file), file.imports).bytes
+
+    def _read_file(self, path: Path) -> None:
+        facts = self.analysis.facts(path)
+        if facts is None or old_trials(facts, self._hierarchy):
+            # older ones have been marked, and what is around them is still theirs
+            return
+        tree, symbols = resolve(self.sources[path], facts)
+        tree = keep_wrapped(tree, File(symbols))
+        nodes = {node.name.value: node for node in find(tree, cst.ClassDef)}
+        trials = {
+            scope: (nodes[scope.name], facts_of(nodes[scope.name], symbols))
+            for scope in facts.classes.values()
+            if scope.name in nodes and facts.is_trial(scope)
+        }
+        self._read[path] = _Source(tree, symbols, facts, trials)
+
+    def _plans_of(self, path: Path) -> dict[str, TrialPlan]:
+        scopes = self._read[path].trials if path in self._read else ()
+        return {scope.name: self._plans[scope] for scope in scopes}
+
+    def _file(self, path: Path) -> LightningFile:
+        source = self._read[path]
+        functions = {node.name.value for node in find(source.tree, cst.FunctionDef)}
+        classes = {scope.name: self._bases(scope) for scope in source.facts.classes.values()}
+        return LightningFile(
+            source.symbols,
+            plans=self._plans_of(path),
+            trials={n: plan for each in self._read for n, plan in self._plans_of(each).items()},
+            callbacks={name for name, (every, _) in classes.items() if _CALLBACK in every},
+            reducers={
+                n: _REDUCER in own for n, (every, own) in classes.items() if _REDUCER in every
+            },
+            functions={*dir(builtins), *functions},
+            names=_bound(source.tree),
+        )
+
+    def _bases(self, scope: Scope) -> tuple[set[str | None], set[str | None]]:
+        """The bases of a class that are Determined's: all of them, and those that it names."""
+        every = {home(name) for name in self._hierarchy.determined_bases(scope)}
+        own = {home(getattr(base, "path", "")) for base in self._hierarchy.bases(scope)}
+        return every, own
+
+    def _plan(self, scope: Scope) -> TrialPlan:
+        """The plan of a trial class, made after those of its bases."""
+        if scope in self._plans:
+            return self._plans[scope]
+        source = next(each for each in self._read.values() if scope in each.trials)
+        path = next(path for path, each in self._read.items() if each is source)
+        node, own = source.trials[scope]
+        bases = self._hierarchy.bases(scope)
+        known = {found for each in self._read.values() for found in each.trials}
+        parents = [b.scope for b in bases if isinstance(b, Class) and b.scope in known]
+        is_root = any(getattr(base, "path", None) for base in bases)
+        is_alone = not parents and not self._hierarchy.children(scope)
+        is_whole = is_alone and is_root and not self._calls_methods(own)
+        config, defaults = _config(path, source, node, is_whole)
+        every = source.symbols.calls(source.tree, "step_optimizer")
+        steps_elsewhere = len(every) > len(source.symbols.calls(node, "step_optimizer"))
+        plan = self._plans[scope] = TrialPlan(
+            own=own,
+            parents=[self._plan(parent) for parent in parents if parent is not scope],
+            is_root=is_root,
+            is_whole=is_whole,
+            is_automatic=(
+                is_whole and not steps_elsewhere and is_automatic(node, source.symbols, own)
+            ),
+            config=config,
+            defaults=defaults,
+            arrays=is_root and self._arrays,
+        )
+        return plan
+
+    def _calls_methods(self, own: ClassFacts) -> bool:
+        """Whether some code calls the methods that would become Lightning's."""
+        if any(name.startswith("**") for name in own.methods.get("train_batch", [])):
+            return True
+        return any(
+            isinstance(call.func, cst.Attribute) and call.func.attr.value in _BATCH_METHODS
+            for source in self._read.values()
+            for call in find(source.tree, cst.Call)
+        )
+
+
+def _config(
+    path: Path, source: _Source, node: cst.ClassDef, is_whole: bool
+) -> tuple[ConfigUse, dict[str, Any]]:
+    """What a trial, and the file around it, ask of the config; and the values that it has there."""
+    own, around = config_use(node, source.symbols), config_use(source.tree, source.symbols)
+    names = distinct((*own.names, *around.names))
+    sections = distinct((*own.sections, *around.sections))
+    is_open = around.is_open or not is_whole
+    config = config_of(path, node.name.value)
+    if config is None or not is_whole or not (names or is_open):
+        return ConfigUse(names, is_open, sections), {}
+    known = config.hyperparameters.space
+    is_open = not all(map(_is_parameter, known))
+    return (
+        ConfigUse(distinct((*names, *known)), is_open, sections),
+        config.hyperparameters.constants(),
+    )
+
+
+def _is_parameter(name: str) -> bool:
+    return name.isidentifier() and not keyword.iskeyword(name)
+
+
+def _bound(tree: cst.Module) -> set[str]:
+    """The names that a file binds at its top level."""
+    bound: set[str] = set()
+    for line in tree.body:
+        small = simple(line)
+        names = small.names if isinstance(small, (cst.Import, cst.ImportFrom)) else ()
+        bound |= set() if isinstance(names, cst.ImportStar) else set(map(bound_name, names))
+        if isinstance(line, (cst.FunctionDef, cst.ClassDef)):
+            bound.add(line.name.value)
+        bound.add(target_of(line) or "")
+    return bound

@@ -1,0 +1,89 @@
+"""Transformers that know where in a file they are."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import libcst as cst
+from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
+
+from det_compat.migrate.tree.facts import Span
+
+#: What may come of a node.
+Left: TypeAlias = cst.CSTNodeT | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNodeT]
+
+
+class CannotRewriteError(Exception):
+    """A file cannot be rewritten, and why: it is not det_compat's fault."""
+
+
+def parsed(source: bytes) -> MetadataWrapper:
+    """The tree of a file, with the place of each node.
+
+    Raises:
+        CannotRewriteError: LibCST cannot parse the file, which Python can.
+    """
+    try:
+        return MetadataWrapper(cst.parse_module(source))
+    except cst.ParserSyntaxError as error:
+        raise CannotRewriteError(f"LibCST cannot parse it: {error.message}") from error
+
+
+class ScopedTransformer(cst.CSTTransformer):
+    """A transformer that knows what is around the node that it visits.
+
+    Attributes:
+        around: the classes and functions, as they were, outermost first.
+        depth: how many indented blocks there are.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.around: list[cst.ClassDef | cst.FunctionDef] = []
+        self.depth = 0
+
+    @property
+    def classes(self) -> list[cst.ClassDef]:
+        """The classes around, outermost first."""
+        return [node for node in self.around if isinstance(node, cst.ClassDef)]
+
+    @property
+    def functions(self) -> list[cst.FunctionDef]:
+        """The functions around, outermost first."""
+        return [node for node in self.around if isinstance(node, cst.FunctionDef)]
+
+    @property
+    def method(self) -> cst.FunctionDef | None:
+        """The method of the innermost class, from whichever function of it; None outside of one."""
+        found = None
+        for node in self.around:
+            found = None if isinstance(node, cst.ClassDef) else found or node
+        return found
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        """Note what is entered, and visit it."""
+        if isinstance(node, (cst.ClassDef, cst.FunctionDef)):
+            self.around.append(node)
+        elif isinstance(node, cst.IndentedBlock):
+            self.depth += 1
+        return super().on_visit(node)
+
+    def on_leave(self, original: cst.CSTNodeT, updated: cst.CSTNodeT) -> Left[cst.CSTNodeT]:
+        """Note what is left, and transform it."""
+        if isinstance(original, (cst.ClassDef, cst.FunctionDef)):
+            self.around.pop()
+        elif isinstance(original, cst.IndentedBlock):
+            self.depth -= 1
+        return super().on_leave(original, updated)
+
+
+class LocatingTransformer(ScopedTransformer):
+    """A transformer that knows where in the text a node was; it visits what ``parsed`` gives."""
+
+    METADATA_DEPENDENCIES = (PositionProvider,)
+
+    def span(self, node: cst.CSTNode) -> Span:
+        """Where a node was."""
+        found = self.get_metadata(PositionProvider, node)
+        assert isinstance(found, CodeRange)
+        return (found.start.line, found.start.column, found.end.line, found.end.column)
