@@ -119,7 +119,7 @@ class TrialModule(RunModule, metaclass=_TrialModuleType):
         file = io.BytesIO()
         torch.save(checkpoint, file)
         file.seek(0)
-        kwargs["weights_only"] = False  # what is in it has been read already
+        kwargs["weights_only"] = False  # DeterminedCheckpointIO has read it safely already.
         return super().load_from_checkpoint(file, *args, **kwargs)
 
     def _saved_arguments(self, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def _module_class(
         aggregation_frequency: int = 1,
         **trial_kwargs: Any,
     ) -> None:
-        trial_kwargs.pop("trial_cls", None)  # of checkpoints made of Determined's
+        trial_kwargs.pop("trial_cls", None)  # Checkpoints made of Determined's have it.
         TrialModule.__init__(
             self, trial_cls, hparams, exp_conf, aggregation_frequency, **trial_kwargs
         )

@@ -9,8 +9,6 @@ import sys
 from typing import Any
 
 import pytorch_lightning as pl
-from lightning_fabric.plugins.environments.lightning import LightningEnvironment
-from pytorch_lightning.strategies import DDPStrategy
 
 from det_compat.adapters.checkpoints.checkpoint_keeper import checkpoint_keeper
 from det_compat.adapters.generations.generation import adapted
@@ -20,8 +18,8 @@ from det_compat.adapters.lightning.determined_pace import (
     OnValidationSaved,
     Plan,
 )
-from det_compat.adapters.lightning.environment import TrialEnvironment
 from det_compat.adapters.lightning.preemption import set_handler
+from det_compat.adapters.lightning.processes import process_flags
 from det_compat.adapters.lightning.run_module import RunModule
 from det_compat.adapters.lightning.sources import BuiltTrial
 from det_compat.adapters.run.schedule import Schedule
@@ -62,7 +60,7 @@ def fit(
             trainer = _trainer(context, arguments.test_mode)
         trainer.fit(module)
     except BaseException as error:
-        with contextlib.suppress(Exception):  # the device may be what failed
+        with contextlib.suppress(Exception):  # The device may have failed.
             _back_to_device(context)
         # Lightning exits on Ctrl-C, and ignores it from then on; the script may want to know.
         if isinstance(error, SystemExit) and isinstance(error.__context__, KeyboardInterrupt):
@@ -84,21 +82,10 @@ def _trainer(context: PyTorchTrialContext, test_mode: bool) -> pl.Trainer:
 
 
 def _devices(context: PyTorchTrialContext) -> dict[str, Any]:
-    is_cuda = context.device.type == "cuda"
-    accelerator = "cuda" if is_cuda else context.device.type
-    distributed = context.distributed
-    if distributed.size == 1:
-        return {
-            "accelerator": accelerator,
-            "devices": [context.device.index or 0] if is_cuda else 1,
-            "plugins": [LightningEnvironment()],
-        }
-    return {
-        "accelerator": accelerator,
-        "devices": distributed.local_size,
-        "num_nodes": distributed.cross_size,
-        "strategy": DDPStrategy(cluster_environment=TrialEnvironment(distributed)),
-    }
+    flags = {"accelerator": context.device.type, **process_flags(context.distributed)}
+    if context.device.type == "cuda" and context.distributed.size == 1:
+        flags["devices"] = [context.device.index or 0]
+    return flags
 
 
 def _logger(context: PyTorchTrialContext) -> Any:

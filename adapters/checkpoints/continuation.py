@@ -15,7 +15,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from det_compat.adapters.data.generators import generator_state, generators_of, set_generator_state
+from det_compat.adapters.data.batch_stream import (
+    generator_state,
+    generators_of,
+    set_generator_state,
+)
 from det_compat.adapters.data.loaders import ValidationBatches, WholeDataset
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.pytorch.context.steering import Steering

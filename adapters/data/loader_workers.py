@@ -44,7 +44,7 @@ def _exit_flag(owner: int) -> Any:
     # This runs before multiprocessing, which was imported earlier, ends the workers.
     @atexit.register
     def note_exit() -> None:
-        if os.getpid() == owner:  # and no fork of it
+        if os.getpid() == owner:  # A fork of the owner inherits this function.
             flag.value = 1
 
     return flag

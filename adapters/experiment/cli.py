@@ -11,6 +11,7 @@ import logging
 import os
 import signal
 import traceback
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,8 @@ from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning.cli import LightningArgumentParser
 
 from det_compat import LOG_FORMAT
-from det_compat.adapters.experiment.module import ExperimentRun
+from det_compat.adapters.experiment.module import ExperimentRun, imported_trial
 from det_compat.adapters.experiment.report import ExperimentReport
-from det_compat.adapters.experiment.run import imported_trial, with_changes
 from det_compat.adapters.experiment.trainer import (
     check_devices,
     default_logger,
@@ -37,7 +37,7 @@ from det_compat.adapters.experiment.trainer import (
 )
 from det_compat.adapters.lightning.strategy import callbacks_of
 from det_compat.adapters.module import TrialModule
-from det_compat.config.experiment import ExperimentConfig
+from det_compat.config.experiment import ExperimentConfig, parse_config
 from det_compat.errors import (
     CheckpointWriteError,
     InvalidCheckpointException,
@@ -164,7 +164,7 @@ def _run_experiment(request: Request, experiment: ExperimentConfig) -> None:
     parser.set_defaults(_defaults(experiment))
     options = parser.parse_args(request.options)
     make_paths_absolute(options)
-    # the trial is seeded when it is built
+    # This process draws nothing before the trial is built, which seeds it.
     seed = None if isinstance(options.seed_everything, bool) else options.seed_everything
     experiment = with_changes(experiment, **vars(options.model), seed=seed)
     check_devices(experiment, options.trainer.devices, request.again())
@@ -210,7 +210,7 @@ def _fit(
 
 
 def _validate(trainer: pl.Trainer, run: ExperimentRun, arguments: dict[str, Any]) -> None:
-    start = run.run_start()
+    start = run.start
     latest = start.latest_checkpoint
     if latest is not None and arguments["ckpt_path"] is None:
         checkpoints = checkpoints_of(run.experiment.checkpoint_storage, start.folder)
@@ -224,6 +224,52 @@ def _set_up_logging(config: ExperimentConfig) -> None:
     logging.basicConfig(format=LOG_FORMAT, level=logging.DEBUG if config.debug else logging.INFO)
     if not config.debug:
         logging.getLogger("determined").setLevel(logging.WARNING)
+
+
+def with_changes(
+    config: ExperimentConfig,
+    trial_cls: str | None = None,
+    hparams: dict[str, Any] | None = None,
+    aggregation_frequency: int | None = None,
+    seed: int | None = None,
+) -> ExperimentConfig:
+    """What of an experiment config can be given as an option.
+
+    Args:
+        config: the config, which stays as it is.
+        trial_cls: the trial class, ``module:Class``.
+        hparams: the trial's hyperparameters.
+        aggregation_frequency: batches over which gradients are accumulated.
+        seed: the seed of the experiment.
+
+    Returns:
+        The config with what was given in place of its own.
+
+    Raises:
+        ConfigError: it would not be valid.
+    """
+    given = dict(config.given)
+    entrypoint = config.entrypoint
+    if trial_cls is not None and entrypoint is not None and trial_cls != entrypoint.trial:
+        given["entrypoint"] = trial_cls
+        given.pop("entrypoints", None)
+    if hparams is not None and hparams != config.hyperparameters.constants():
+        given["hyperparameters"] = {name: _constant(value) for name, value in hparams.items()}
+    if aggregation_frequency not in (None, config.optimizations.aggregation_frequency):
+        optimizations = given.get("optimizations", {})
+        given["optimizations"] = {**optimizations, "aggregation_frequency": aggregation_frequency}
+    if seed not in (None, config.seed):
+        given["reproducibility"] = {"experiment_seed": seed}
+    if given == config.given:
+        return config
+    changed = parse_config(given)
+    return replace(changed, file=config.file, max_restarts=config.max_restarts)
+
+
+def _constant(value: Any) -> Any:
+    if isinstance(value, dict) and value:
+        return {name: _constant(item) for name, item in value.items()}
+    return {"type": "const", "val": value}
 
 
 def make_paths_absolute(options: Any) -> None:

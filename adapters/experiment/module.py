@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
-from torch.nn.parallel import DistributedDataParallel
 
 from det_compat.adapters.checkpoints.checkpoint_keeper import checkpoint_keeper
 from det_compat.adapters.checkpoints.resume import Resume
 from det_compat.adapters.checkpoints.saved_arguments import saved_arguments
-from det_compat.adapters.experiment.schedule import (
+from det_compat.adapters.experiment.trainer import (
     Overrides,
     as_train_units,
     planned,
@@ -23,7 +24,6 @@ from det_compat.adapters.experiment.schedule import (
 )
 from det_compat.adapters.generations.trial_class import full_name
 from det_compat.adapters.lightning.determined_pace import DeterminedPace, Plan
-from det_compat.adapters.lightning.door import comm_hook
 from det_compat.adapters.lightning.run_module import RunModule
 from det_compat.adapters.lightning.sources import (
     LoaderFunctions,
@@ -31,7 +31,9 @@ from det_compat.adapters.lightning.sources import (
     TrialArguments,
     TrialClass,
 )
+from det_compat.adapters.run.checks import check_trial_class
 from det_compat.adapters.run.trial_run import TrialRun
+from det_compat.alias import alias_determined
 from det_compat.config.experiment import ExperimentConfig
 from det_compat.config.hyperparameters import batch_size
 from det_compat.config.lengths import Length
@@ -42,6 +44,7 @@ from det_compat.fit.errors import FitError
 from det_compat.fit.run_start import RunStart
 from det_compat.pytorch.train_unit import Batch
 from det_compat.search.searchers.validations import RungsToo
+from det_compat.shared.importing import NoSuchName, imported
 
 
 class ExperimentRun(Source):
@@ -64,7 +67,7 @@ class ExperimentRun(Source):
         module: what a Trainer fits.
         pace: when it reports, validates and writes checkpoints.
         plan: the lengths and periods in batches, when training has started.
-        validations: of this run: batches trained, and the metrics.
+        validations: the batches trained and the metrics, for each validation of this run.
     """
 
     def __init__(
@@ -77,13 +80,14 @@ class ExperimentRun(Source):
         rungs: Sequence[Length] | None = None,
     ) -> None:
         self.experiment = experiment
-        self.start = start
+        self._start = start
         self.plan: ResolvedPeriods | None = None
         self.validations: list[tuple[int, dict[str, Any]]] = []
         self._model_dir = model_dir.resolve()
         self._started_in: str | None = None
         self._rungs = rungs
         self._overrides = Overrides()
+        compresses = experiment.optimizations.gradient_compression
         self._trial = TrialClass(
             TrialArguments(
                 trial_cls,
@@ -91,6 +95,7 @@ class ExperimentRun(Source):
                 experiment.raw,
                 experiment.optimizations.aggregation_frequency,
                 functions=functions,
+                comm_hook=fp16_compress_hook if compresses else None,
             )
         )
         self.pace = DeterminedPace(self._planned, self._take_over)
@@ -103,18 +108,19 @@ class ExperimentRun(Source):
             "exp_conf": arguments.exp_conf,
             "aggregation_frequency": arguments.aggregation_frequency,
         }
-        # The report logs what there is of it to see.
+        # ExperimentReport logs the hyperparameters, without secrets.
         self.module.save_hyperparameters(saved_arguments(saved), logger=False)
 
-    def run_start(self) -> RunStart:
-        """Where the run is.
+    @property
+    def start(self) -> RunStart:
+        """The run's directory, its seed, and the checkpoint that it goes on from.
 
         Raises:
             RuntimeError: the Trainer has not set it up yet.
         """
-        if self.start is None:
+        if self._start is None:
             raise RuntimeError("the run directory is known when the Trainer has set up its ranks")
-        return self.start
+        return self._start
 
     @property
     def checkpoints(self) -> RunCheckpoints:
@@ -138,8 +144,8 @@ class ExperimentRun(Source):
     def provide(self, trainer: pl.Trainer | None, built: TrialRun | None) -> TrialRun:
         if trainer is None:
             return self._trial.provide(None, built)
-        self.start = trainer.strategy.broadcast(self.start)
-        start = self.run_start()
+        self._start = trainer.strategy.broadcast(self._start)
+        start = self.start
         self._started_in = os.getcwd()
         os.chdir(self._model_dir)
         given = self._trial.arguments
@@ -150,13 +156,12 @@ class ExperimentRun(Source):
         run = self._trial.provide(trainer, built)
         if run is not built:
             self._set_up_precision(trainer, run)
-            self._compress_gradients(trainer, run)
         return run
 
     def _exp_conf(self, trainer: pl.Trainer, seed: int) -> dict[str, Any]:
         config = with_seed(self.experiment.raw, seed)
         if trainer.precision != "32-true":
-            # --trainer.precision goes before the config
+            # What --trainer.precision says goes before the config.
             config["optimizations"] = {**config["optimizations"], "mixed_precision": "O0"}
         return config
 
@@ -166,16 +171,8 @@ class ExperimentRun(Source):
         if level != "O0" and has_none and context.optimizers:
             context.configure_apex_amp(context.models, context.optimizers, opt_level=level)
 
-    def _compress_gradients(self, trainer: pl.Trainer, run: TrialRun) -> None:
-        wanted = self.experiment.optimizations.gradient_compression
-        if not wanted or comm_hook(trainer) is not None:
-            return
-        for model in run.context.models:
-            if isinstance(model, DistributedDataParallel):
-                model.register_comm_hook(None, fp16_compress_hook)
-
     def started_from(self) -> str | None:
-        return self.run_start().latest_checkpoint
+        return self.start.latest_checkpoint
 
     def fit_starts(self, run: TrialRun) -> Resume | None:
         self._trial.fit_starts(run)
@@ -203,7 +200,7 @@ class ExperimentRun(Source):
             validations = RungsToo(schedule.validation, self._rungs, size, lambda: run.epoch_len)
             schedule = replace(schedule, validation=Batch(validations))
         keeper = checkpoint_keeper(
-            run.context, self.plan.checkpoint_policy, owns_start=self.run_start().resumes
+            run.context, self.plan.checkpoint_policy, owns_start=self.start.resumes
         )
         return Plan(
             schedule,
@@ -221,3 +218,57 @@ class ExperimentRun(Source):
                 f"searcher.metric is {metric!r}, and the trial's validation metrics are "
                 f"{names or 'none'}: set searcher.metric to one of them"
             )
+
+
+def imported_trial(config: ExperimentConfig, model_dir: Path) -> tuple[type, LoaderFunctions]:
+    """The trial class of ``config`` and PEDL's loader functions, imported from ``model_dir``.
+
+    Raises:
+        FitError: there is no such module or class.
+    """
+    entrypoint = config.entrypoint
+    if entrypoint is None or entrypoint.trial is None:
+        raise FitError("the config's entrypoint is no trial class, module:TrialClass")
+    alias_determined()
+    model_dir = model_dir.resolve()
+    if str(model_dir) not in sys.path:
+        sys.path.insert(0, str(model_dir))
+    with _working_in(model_dir):
+        trial_cls = _imported(entrypoint.trial, model_dir)
+        functions = _functions(entrypoint.functions, model_dir)
+    try:
+        check_trial_class(trial_cls)
+    except TypeError as error:
+        raise FitError(f"entrypoint {entrypoint.trial}: {error}") from error
+    return trial_cls, functions
+
+
+@contextlib.contextmanager
+def _working_in(folder: Path) -> Iterator[None]:
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def _imported(path: str, model_dir: Path) -> Any:
+    try:
+        return imported(path)
+    except NoSuchName as error:
+        remedy = ""
+        if error.name is not None:
+            remedy = f" in {model_dir.resolve()}; name its folder after the config, as MODEL_DIR"
+        raise FitError(f"entrypoint {path}: {error}{remedy}") from error
+
+
+def _functions(functions: dict[str, str], model_dir: Path) -> LoaderFunctions:
+    def named(*names: str) -> Any:
+        path = next((functions[name] for name in names if name in functions), None)
+        return None if path is None else _imported(path, model_dir)
+
+    return (
+        named("data_loaders_function", "make_data_loaders"),
+        named("download_data_function", "download_data"),
+    )

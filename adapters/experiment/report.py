@@ -81,7 +81,7 @@ class ExperimentReport(pl.Callback):
             "description": config.description,
             "labels": ", ".join(config.labels),
             "integrations": config.integrations,
-            "seed": self._run.run_start().seed,
+            "seed": self._run.start.seed,
         }
         logged = {**config.hyperparameters.constants(), **{k: v for k, v in described.items() if v}}
         for logger in trainer.loggers:
@@ -90,7 +90,7 @@ class ExperimentReport(pl.Callback):
     def _print_plan(self, trainer: pl.Trainer) -> None:
         run, plan = self._run, self._run.plan
         assert plan is not None
-        start = run.run_start()
+        start = run.start
         rows = {
             "epoch": f"{plan.epoch_batches} batches",
             "training": _length(plan),
@@ -152,7 +152,7 @@ class ExperimentReport(pl.Callback):
             rows["records per second"] = f"{result.records_per_second:.0f}"
         rows["best checkpoint"] = result.best_checkpoint or "none"
         rows["latest checkpoint"] = result.latest_checkpoint or "none"
-        folder = str(run.run_start().folder.path)
+        folder = str(run.start.folder.path)
         rows["run directory"] = folder
         rows["curves"] = f"tensorboard --logdir {shlex.quote(folder)}"
         if self._resuming:
@@ -177,10 +177,8 @@ def _validation(validation: Validation | None) -> str:
 
 
 def _text(value: Any) -> str:
-    try:
-        return f"{float(value):.6g}"
-    except (TypeError, ValueError):
-        return str(value)
+    number = _number(value)
+    return str(value) if math.isnan(number) else f"{number:.6g}"
 
 
 def _length(plan: ResolvedPeriods) -> str:

@@ -10,21 +10,18 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
-from lightning_fabric.plugins.environments.lightning import LightningEnvironment
-from pytorch_lightning.strategies import DDPStrategy
 
-from det_compat.adapters.experiment.module import ExperimentRun
+from det_compat.adapters.experiment.module import ExperimentRun, imported_trial
 from det_compat.adapters.experiment.report import ExperimentReport
-from det_compat.adapters.experiment.run import imported_trial
 from det_compat.adapters.experiment.trainer import default_logger, trainer_flags
 from det_compat.adapters.lightning.determined_pace import OnValidationSaved
-from det_compat.adapters.lightning.environment import TrialEnvironment
-from det_compat.config.experiment import ExperimentConfig, parse_config
+from det_compat.adapters.lightning.processes import process_flags
+from det_compat.config.experiment import parse_config
 from det_compat.config.lengths import Length
-from det_compat.core.distributed import DistributedContext
+from det_compat.core.distributed import DistributedContext, DummyDistributedContext
 from det_compat.fit.environment import set_environment
 from det_compat.fit.run_folder import RunFolder
-from det_compat.fit.run_start import RunStart, begin_in
+from det_compat.fit.run_start import begin_in
 from det_compat.search.train_context import as_number
 from det_compat.search.tune.attempt import ReportFunction
 
@@ -51,32 +48,28 @@ def train_one(
     experiment = parse_config({**config, "checkpoint_policy": "all"})
     set_environment(experiment)
     ranks = _ranks()
-    is_chief = ranks is None or ranks.rank == 0
-    folder = RunFolder(run_dir) if is_chief else None
-    start = None if folder is None else _start(folder, experiment, resume_from)
+    start = None
+    if ranks.rank == 0:
+        start = begin_in(RunFolder(run_dir), experiment, resume=False)
+        # What an earlier process of the trial has written is the trial's own.
+        start = replace(start, latest_checkpoint=resume_from, resumes=resume_from is not None)
     trial_cls, functions = imported_trial(experiment, model_dir)
     run = ExperimentRun(experiment, trial_cls, model_dir, start, functions, validate_at)
-    if is_chief:
+    if start is not None:
         run.pace.on_validation_saved.append(_reporting(report, run))
     trainer = pl.Trainer(
-        **{**trainer_flags(experiment), **_process_flags(ranks)},
-        logger=default_logger(folder),
+        **{**trainer_flags(experiment), **process_flags(ranks)},
+        logger=default_logger(None if start is None else start.folder),
         enable_progress_bar=False,
         callbacks=[ExperimentReport(run, quiet=True)],
     )
     trainer.fit(run.module)
 
 
-def _start(folder: RunFolder, experiment: ExperimentConfig, resume_from: str | None) -> RunStart:
-    start = begin_in(folder, experiment, resume=False)
-    # what an earlier process of the trial has written is the trial's own
-    return replace(start, latest_checkpoint=resume_from, resumes=resume_from is not None)
-
-
-def _ranks() -> DistributedContext | None:
-    """The ranks of the processes that Ray Train has started; None for one process."""
+def _ranks() -> DistributedContext:
+    """The ranks of the processes that Ray Train has started, or of this one alone."""
     if not torch.distributed.is_initialized():
-        return None
+        return DummyDistributedContext()
     rank, size, local_rank, local_size, node = (
         int(os.environ[name])
         for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK")
@@ -89,18 +82,6 @@ def _ranks() -> DistributedContext | None:
         cross_rank=node,
         cross_size=size // local_size,
     )
-
-
-def _process_flags(ranks: DistributedContext | None) -> dict[str, Any]:
-    """The flags of ``pl.Trainer`` for the processes there are, whatever started the search."""
-    if ranks is None:
-        one = {"devices": 1, "num_nodes": 1, "strategy": "auto"}
-        return {**one, "plugins": [LightningEnvironment()]}
-    return {
-        "devices": ranks.local_size,
-        "num_nodes": ranks.cross_size,
-        "strategy": DDPStrategy(cluster_environment=TrialEnvironment(ranks)),
-    }
 
 
 def _reporting(report: ReportFunction, run: ExperimentRun) -> OnValidationSaved:

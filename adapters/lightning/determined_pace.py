@@ -29,8 +29,8 @@ logger = logging.getLogger("det_compat")
 
 NEVER = sys.maxsize
 
-#: Is told of a validation: batches trained, the metrics, and the UUID of the latest checkpoint if
-#: there is one.
+#: A function that hears of each validation: batches trained, the metrics, and the UUID of the
+#: latest checkpoint, if there is one.
 OnValidationSaved = Callable[[int, dict[str, Any], str | None], None]
 
 #: The flags by which a Trainer leaves the schedule to DeterminedPace.
@@ -79,7 +79,7 @@ class DeterminedPace(Pace):
         self._make_plan = plan
         self._take_over = take_over
         self._plan: Plan | None = None
-        #: They are told of each validation when the checkpoint that may follow it is complete.
+        #: These functions are called when the checkpoint that may follow a validation is complete.
         self.on_validation_saved: list[OnValidationSaved] = []
 
     @property

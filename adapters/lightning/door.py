@@ -1,8 +1,9 @@
 """The one door to Lightning's insides.
 
-Every name of Lightning that is private, or that belongs to its loops, which are, stands here and in
-no other module, with the reason why nothing public would do. All were read in Lightning 2.6.6. What
-is done for speed alone is done only in a Lightning that ``known.py`` knows. What a trial cannot do
+Every name of Lightning that is private stands here and in no other module, with the reason why
+nothing public would do. So do names of its loops, whose classes are private, but for those that
+``epoch_loop.py`` needs to do their work. All were read in Lightning 2.6.6. What is done for speed
+alone is done only in a Lightning that ``known.py`` knows. What a trial cannot do
 without is tried with any, and what came of it is looked at: where a name is gone or does something
 else, the run is refused, since it could train other weights.
 """
@@ -10,7 +11,6 @@ else, the run is refused, since it could train other weights.
 from __future__ import annotations
 
 import contextlib
-import functools
 import inspect
 import operator
 from collections.abc import Callable, Iterator, Mapping
@@ -41,107 +41,64 @@ class PlainAttributes:
             super().__setattr__(name, value)
 
 
-# Batches: what the shorter loops of epoch_loop.py take the place of
+# Batches: what the shorter loops of epoch_loop.py do in a Lightning that is known
+
+#: The methods that train on a batch and evaluate one, of the loops over batches.
+ADVANCE, EVALUATION_STEP = "advance", "_evaluation_step"
 
 
-class LoopInsides:
-    """What one of Lightning's loops over batches keeps; for a Lightning that is known.
-
-    A subclass has a method to put in the place of the loop's method ``replaces``.
-    """
-
-    replaces = ""
-
-    def __init__(self, trainer: pl.Trainer, loop: Any) -> None:
-        self.trainer: Any = trainer
-        self._loop = loop
-        self.progress = loop.batch_progress
-        self._results = loop._results
-        self._metrics = self.trainer._logger_connector
-
-    @staticmethod
-    def can_stand_in(loop: Any) -> bool:
-        """Whether the class of the loop and all its methods are Lightning's own."""
-        is_lightnings = type(loop).__module__.startswith("pytorch_lightning.")
-        return is_lightnings and not any(hasattr(type(loop), name) for name in vars(loop))
-
-    def put_in_place(self, method: Callable[..., Any]) -> None:
-        """Let the loop call ``method``, of this object, in place of its own."""
-        vars(self._loop)[self.replaces] = method
-
-    @staticmethod
-    def take_out(loop: Any) -> None:
-        """Undo ``put_in_place``."""
-        for name, value in [*vars(loop).items()]:
-            if isinstance(getattr(value, "__self__", None), LoopInsides):
-                del vars(loop)[name]
-
-    def own_method(self, *args: Any) -> None:
-        """Call the method of the loop's that was replaced."""
-        getattr(type(self._loop), self.replaces)(self._loop, *args)
-
-    def begin(self, batch: Any) -> None:
-        """Let ``log`` know of the batch that it is called in."""
-        if self._metrics._first_loop_iter is not False:
-            self._metrics.on_batch_start(batch)
-        else:  # the same, for a batch that is not one of an epoch's first two
-            self._results.batch, self._results.batch_size = batch, None
-
-    def end(self) -> None:
-        """Count the batch as complete, and pass on what was logged in it."""
-        has_logged = bool(self._results)
-        if has_logged:
-            self._metrics.on_batch_end()
-        self.progress.increment_completed()
-        self._log(has_logged)
-        self._results.batch = None
-
-    def _log(self, has_logged: bool) -> None:
-        raise NotImplementedError
-
-    @staticmethod
-    def call(module: Any, hook: str, method: Callable[..., Any], *args: Any) -> Any:
-        """Call a method under the name of a hook, which ``log`` goes by."""
-        before, module._current_fx_name = module._current_fx_name, hook
-        result = method(*args)
-        module._current_fx_name = before
-        return result
+def is_lightnings_own(loop: Any) -> bool:
+    """Whether the class of the loop and all its methods are Lightning's own."""
+    is_lightnings = type(loop).__module__.startswith("pytorch_lightning.")
+    return is_lightnings and not any(hasattr(type(loop), name) for name in vars(loop))
 
 
-class TrainingInsides(LoopInsides):
-    """The training epoch loop, whose ``advance`` trains on one batch."""
-
-    replaces = "advance"
-
-    def _log(self, has_logged: bool) -> None:
-        if has_logged:
-            self._metrics.update_train_step_metrics()
-
-    def is_resuming(self) -> bool:
-        """Whether the loop goes on from a state that was loaded."""
-        return bool(self._loop.restarting)
-
-    def count(self) -> None:
-        """Count a batch for loggers, as ``on_advance_end`` does."""
-        self._loop._batches_that_stepped += 1
-
-    def is_over(self) -> bool:
-        """Whether the last batch was the last of the epoch or of all."""
-        loop = self._loop
-        return bool(loop._num_ready_batches_reached()) or -1 < loop.max_steps <= loop.global_step
+def begin_batch(trainer: Any, loop: Any, batch: Any) -> None:
+    """Let ``log`` know of the batch that it is called in."""
+    metrics, results = trainer._logger_connector, loop._results
+    if metrics._first_loop_iter is not False:
+        metrics.on_batch_start(batch)
+    else:  # Lightning does the same with more calls after an epoch's first two batches.
+        results.batch, results.batch_size = batch, None
 
 
-class EvaluationInsides(LoopInsides):
-    """An evaluation loop, whose ``_evaluation_step`` evaluates one batch."""
+def end_batch(trainer: Any, loop: Any, *, trains: bool) -> None:
+    """Count the batch as complete, and pass on what was logged in it."""
+    metrics, results = trainer._logger_connector, loop._results
+    has_logged = bool(results)
+    if has_logged:
+        metrics.on_batch_end()
+    loop.batch_progress.increment_completed()
+    if not trains:
+        _end_evaluation_step(metrics, loop, has_logged)
+    elif has_logged:
+        metrics.update_train_step_metrics()
+    results.batch = None
 
-    replaces = "_evaluation_step"
 
-    def _log(self, has_logged: bool) -> None:
-        self._loop._has_run = True
-        seen = self._loop._seen_batches_per_dataloader
-        if has_logged:
-            self._metrics.update_eval_step_metrics(seen[0])
-        seen[0] += 1
+def _end_evaluation_step(metrics: Any, loop: Any, has_logged: bool) -> None:
+    loop._has_run = True
+    seen = loop._seen_batches_per_dataloader
+    if has_logged:
+        metrics.update_eval_step_metrics(seen[0])
+    seen[0] += 1
+
+
+def call_hook(module: Any, hook: str, method: Callable[..., Any], *args: Any) -> None:
+    """Call a method under the name of a hook, which ``log`` goes by."""
+    before, module._current_fx_name = module._current_fx_name, hook
+    method(*args)
+    module._current_fx_name = before
+
+
+def count_batch_for_loggers(loop: Any) -> None:
+    """Count a batch for loggers, as ``on_advance_end`` of the training epoch loop does."""
+    loop._batches_that_stepped += 1
+
+
+def training_is_over(loop: Any) -> bool:
+    """Whether the last batch was the last of the epoch or of all."""
+    return bool(loop._num_ready_batches_reached()) or -1 < loop.max_steps <= loop.global_step
 
 
 def next_batch(data_fetcher: Any) -> tuple[Any, bool]:
@@ -263,27 +220,23 @@ def comm_hook(trainer: pl.Trainer) -> tuple[Any, Any] | None:
 def step_counter(trainer: pl.Trainer) -> Callable[[], None]:
     """A function that lets ``trainer.global_step`` count a batch: checkpoints and loggers go by it.
 
-    Lightning counts steps of optimizers that are its own, and the trial steps others.
+    Lightning counts steps of optimizers that are its own, and the trial steps others. In a
+    Lightning that is not known, the function raises InvalidExperimentException where the count has
+    another effect.
     """
-    if not is_known():
-        return functools.partial(_count_step, trainer)
-    progress = trainer.fit_loop.epoch_loop.manual_optimization.optim_step_progress
-
-    def count() -> None:
-        progress.increment_ready()
-        progress.increment_completed()
-
-    return count
-
-
-def _count_step(trainer: pl.Trainer) -> None:
-    before = trainer.global_step
     with needed("the count of steps"):
         progress = trainer.fit_loop.epoch_loop.manual_optimization.optim_step_progress
-        progress.increment_ready()
-        progress.increment_completed()
-    if trainer.global_step != before + 1:
-        raise refusal(f"global_step is {trainer.global_step} one step after {before}")
+        begin, end = progress.increment_ready, progress.increment_completed
+    looks = not is_known()
+
+    def count() -> None:
+        before = trainer.global_step if looks else 0
+        begin()
+        end()
+        if looks and trainer.global_step != before + 1:
+            raise refusal(f"global_step is {trainer.global_step} one step after {before}")
+
+    return count
 
 
 def validate_now(trainer: pl.Trainer) -> None:

@@ -10,7 +10,6 @@ and only in a Lightning that ``known.py`` knows.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -20,38 +19,12 @@ from pytorch_lightning.strategies import Strategy
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 
 from det_compat.adapters.data.batch_stream import BatchStream
-from det_compat.adapters.lightning.door import (
-    EvaluationInsides,
-    LoopInsides,
-    TrainingInsides,
-    check_training,
-    check_validation,
-    loops_over_batches,
-    next_batch,
-    training_loop,
-    validation_loops,
-)
+from det_compat.adapters.lightning import door
 from det_compat.adapters.lightning.known import is_known
 
 _TRAINING = ("on_train_batch_start", "on_train_batch_end")
 _VALIDATION = ("on_validation_batch_start", "on_validation_batch_end")
 _TRANSFER = ("on_before_batch_transfer", "on_after_batch_transfer")
-_NOTHING = contextlib.nullcontext("")
-
-
-class NoProfiler(PassThroughProfiler):
-    """Lightning's default profiler, without a new context for each of 13 actions a batch."""
-
-    def profile(self, action_name: str) -> Any:
-        """A context in which nothing happens."""
-        return _NOTHING
-
-
-def cut_overhead(trainer: pl.Trainer) -> None:
-    """Replace the Trainer's default profiler; one that the user gave is left alone."""
-    flags: Any = trainer
-    if is_known() and type(flags.profiler) is PassThroughProfiler:
-        flags.profiler = NoProfiler()
 
 
 def shorten_training(trainer: pl.Trainer, known: type) -> None:
@@ -62,37 +35,41 @@ def shorten_training(trainer: pl.Trainer, known: type) -> None:
     Raises:
         InvalidExperimentException: Lightning would reduce gradients twice.
     """
-    check_training(trainer)
+    door.check_training(trainer)
     restore_loops(trainer)
     hooks = (*_TRAINING, "training_step", "on_validation_model_zero_grad")
-    loop = training_loop(trainer)
+    loop = door.training_loop(trainer)
     if (
         _is_plain(trainer, loop, known, hooks)
         and isinstance(trainer.train_dataloader, BatchStream)
         and not replaces(trainer.strategy, Strategy, _TRAINING[0])
     ):
-        shorter = _Training(trainer, loop)
-        shorter.put_in_place(shorter.advance)
+        vars(loop)[door.ADVANCE] = ShortLoop(trainer, loop, _TRAINING).advance
 
 
 def shorten_validation(trainer: pl.Trainer, known: type) -> None:
-    """Likewise, for the loop of the validation that is about to start.
+    """Replace what the loop of the validation that is about to start does for each batch.
 
     Raises:
         InvalidExperimentException: it is a validation that a trial would not be the same after.
     """
-    check_validation(trainer)
-    for loop in validation_loops(trainer):
-        LoopInsides.take_out(loop)
+    door.check_validation(trainer)
+    for loop in door.validation_loops(trainer):
+        _restore(loop)
         if _is_plain(trainer, loop, known, (*_VALIDATION, "validation_step")):
-            shorter = _Validation(trainer, loop)
-            shorter.put_in_place(shorter.step)
+            vars(loop)[door.EVALUATION_STEP] = ShortLoop(trainer, loop, _VALIDATION).evaluate
 
 
 def restore_loops(trainer: pl.Trainer) -> None:
-    """Undo it all."""
-    for loop in loops_over_batches(trainer):
-        LoopInsides.take_out(loop)
+    """Let the loops use their own methods again."""
+    for loop in door.loops_over_batches(trainer):
+        _restore(loop)
+
+
+def _restore(loop: Any) -> None:
+    for name, value in [*vars(loop).items()]:
+        if isinstance(getattr(value, "__self__", None), ShortLoop):
+            del vars(loop)[name]
 
 
 def _is_plain(trainer: pl.Trainer, loop: Any, known: type, hooks: tuple[str, ...]) -> bool:
@@ -100,8 +77,8 @@ def _is_plain(trainer: pl.Trainer, loop: Any, known: type, hooks: tuple[str, ...
     module = trainer.lightning_module
     return (
         is_known()
-        and LoopInsides.can_stand_in(loop)
-        and type(flags.profiler) in (PassThroughProfiler, NoProfiler)
+        and door.is_lightnings_own(loop)
+        and type(flags.profiler) is PassThroughProfiler
         and flags.datamodule is None
         and not replaces(trainer.strategy, Strategy, "batch_to_device")
         and not any(replaces(module, known, name) for name in (*hooks, *_TRANSFER))
@@ -147,19 +124,29 @@ class Listeners:
             self.refresh()
         if methods := self._methods[hook]:
             module = self._trainer.lightning_module
-            LoopInsides.call(module, hook, self._tell_all, methods, module, args)
+            door.call_hook(module, hook, self._tell_all, methods, module, args)
 
     def _tell_all(self, methods: list[Callable[..., Any]], module: Any, args: Any) -> None:
         for method in methods:
             method(self._trainer, module, *args)
 
 
-class _Training(TrainingInsides):
-    """What Lightning 2.6.6's training epoch loop does for a batch."""
+class ShortLoop:
+    """What Lightning 2.6.6's loops over batches do for a batch that nobody else watches.
 
-    def __init__(self, trainer: pl.Trainer, loop: Any) -> None:
-        super().__init__(trainer, loop)
-        self._listeners = Listeners(trainer, _TRAINING)
+    Args:
+        trainer: the Trainer.
+        loop: the loop that it works for.
+        hooks: the names of the hooks at the start and the end of a batch.
+    """
+
+    def __init__(self, trainer: pl.Trainer, loop: Any, hooks: tuple[str, str]) -> None:
+        self._trainer: Any = trainer
+        self._loop = loop
+        self._progress = loop.batch_progress
+        self._hooks = hooks
+        self._trains = hooks == _TRAINING
+        self._listeners = Listeners(trainer, hooks)
 
     def advance(self, data_fetcher: Any) -> None:
         """Train on one batch, and go on while nothing else can be due after it.
@@ -167,83 +154,68 @@ class _Training(TrainingInsides):
         Raises:
             StopIteration: the epoch has no more batches.
         """
-        if self.is_resuming():
-            self.own_method(data_fetcher)
+        loop = self._loop
+        if loop.restarting:
+            type(loop).advance(loop, data_fetcher)
             return
         self._train(data_fetcher)
         while not self._may_be_due():
-            self.count()
+            door.count_batch_for_loggers(loop)
             self._train(data_fetcher)
 
     def _train(self, data_fetcher: Any) -> None:
-        told, progress, strategy = self._listeners, self.progress, self.trainer.strategy
-        module = strategy.lightning_module
-        batch, is_last = next_batch(data_fetcher)
-        batch_idx = progress.current.ready
+        batch, is_last = door.next_batch(data_fetcher)
+        batch_idx = self._progress.current.ready
         if batch_idx == 0:
-            told.refresh()
-        progress.is_last_batch = is_last
-        batch = _moved(batch, strategy, module)
+            self._listeners.refresh()
+        self._progress.is_last_batch = is_last
+        self._run("training_step", batch, batch_idx, {})
+
+    def evaluate(self, batch: Any, batch_idx: int, *_: Any) -> None:
+        """Evaluate one batch.
+
+        Raises:
+            SIGTERMException: SIGTERM has come, and Lightning is to act on it.
+        """
+        self._run("validation_step", batch, batch_idx, None)
+        if self._trainer.received_sigterm and not self._progress.is_last_batch:
+            raise SIGTERMException
+
+    def _run(self, step: str, batch: Any, batch_idx: int, outputs: dict[str, Any] | None) -> None:
+        trainer, told, progress = self._trainer, self._listeners, self._progress
+        start, end = self._hooks
+        strategy = trainer.strategy
+        module = strategy.lightning_module
+        batch = strategy.precision_plugin.convert_input(batch)
+        batch = module.transfer_batch_to_device(batch, strategy.root_device, 0)
         progress.increment_ready()
-        self.begin(batch)
-        told.tell(_TRAINING[0], batch, batch_idx)
+        door.begin_batch(trainer, self._loop, batch)
+        told.tell(start, batch, batch_idx)
         progress.increment_started()
-        self.call(module, "training_step", strategy.training_step, batch, batch_idx)
-        strategy.post_training_step()
+        door.call_hook(module, step, getattr(strategy, step), batch, batch_idx)
+        if self._trains:
+            strategy.post_training_step()
         progress.increment_processed()
-        told.tell(_TRAINING[1], {}, batch, batch_idx)
-        self.call(module, _TRAINING[1], module.on_train_batch_end, {}, batch, batch_idx)
-        self.end()
+        told.tell(end, outputs, batch, batch_idx)
+        door.call_hook(module, end, getattr(module, end), outputs, batch, batch_idx)
+        door.end_batch(trainer, self._loop, trains=self._trains)
 
     def _may_be_due(self) -> bool:
         """Whether Lightning may have to validate, or to end the epoch or the training."""
         return (
-            self.is_over()
-            or self.trainer.should_stop
-            or self.trainer.received_sigterm
+            door.training_is_over(self._loop)
+            or self._trainer.should_stop
+            or self._trainer.received_sigterm
             or self._may_validate()
         )
 
     def _may_validate(self) -> bool:
-        trainer, progress = self.trainer, self.progress
+        trainer, progress = self._trainer, self._progress
         period = trainer.val_check_batch
-        if period is None:  # it is a time
+        if period is None:  # Lightning validates by the clock.
             return True
         if period == float("inf"):
             return isinstance(trainer.limit_train_batches, int)
         counts_on = trainer.check_val_every_n_epoch is None
         batches = progress.total.ready if counts_on else progress.current.ready
         return bool(batches % period == 0)
-
-
-class _Validation(EvaluationInsides):
-    """What Lightning 2.6.6's evaluation loops do for a batch."""
-
-    def __init__(self, trainer: pl.Trainer, loop: Any) -> None:
-        super().__init__(trainer, loop)
-        self._listeners = Listeners(trainer, _VALIDATION)
-
-    def step(self, batch: Any, batch_idx: int, *_: Any) -> None:
-        """Evaluate one batch.
-
-        Raises:
-            SIGTERMException: SIGTERM has come, and Lightning is to act on it.
-        """
-        trainer, told, progress = self.trainer, self._listeners, self.progress
-        strategy, module = trainer.strategy, trainer.lightning_module
-        batch = _moved(batch, strategy, module)
-        progress.increment_ready()
-        self.begin(batch)
-        told.tell(_VALIDATION[0], batch, batch_idx)
-        progress.increment_started()
-        output = self.call(module, "validation_step", strategy.validation_step, batch, batch_idx)
-        progress.increment_processed()
-        told.tell(_VALIDATION[1], output, batch, batch_idx)
-        self.end()
-        if trainer.received_sigterm and not progress.is_last_batch:
-            raise SIGTERMException
-
-
-def _moved(batch: Any, strategy: Any, module: Any) -> Any:
-    batch = strategy.precision_plugin.convert_input(batch)
-    return module.transfer_batch_to_device(batch, strategy.root_device, 0)

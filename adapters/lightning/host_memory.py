@@ -28,7 +28,7 @@ logger = logging.getLogger("det_compat")
 # From glibc's malloc.h; mallopt(3) describes them.
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
-# As far as glibc raises them by itself in a process that frees large blocks.
+# glibc raises both as far by itself in a process that frees large blocks.
 _MMAP_THRESHOLD = 32 * 2**20
 _TRIM_THRESHOLD = 2 * _MMAP_THRESHOLD
 

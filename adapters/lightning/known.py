@@ -32,7 +32,7 @@ logger = logging.getLogger("det_compat")
 _PACKAGE = "pytorch_lightning"
 _VERSION: str = vars(pl)["__version__"]  # which Lightning does not export, as mypy sees it
 
-# Of each module with a part in a batch: a digest of the file as released, and of its code alone.
+# Each module with a part in a batch has a digest of the released file, and one of its code alone.
 _KNOWN: dict[str, dict[str, tuple[str, str]]] = {
     "2.6.6": {
         "callbacks.callback": ("993649adee3a", "1d5abe995cf3"),
@@ -64,7 +64,7 @@ _KNOWN: dict[str, dict[str, tuple[str, str]]] = {
 }
 _MODULES = tuple(_KNOWN.get(_VERSION, [*_KNOWN.values()][-1]))
 
-# What wraps functions of these modules in functions of its own (Lightning 2.6.6, torch 2.13).
+# These libraries wrap functions of the modules in their own (Lightning 2.6.6, torch 2.13).
 _DECORATORS = ("contextlib", "dataclasses", "torch", _PACKAGE)
 
 _unknown: str | None = "not examined yet"

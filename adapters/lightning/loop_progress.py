@@ -11,12 +11,7 @@ from typing import Any
 
 import pytorch_lightning as pl
 
-from det_compat.adapters.lightning.door import (
-    LOGGED_STEPS,
-    batch_progress,
-    count_for_loggers,
-    load_loop_state,
-)
+from det_compat.adapters.lightning import door
 from det_compat.adapters.lightning.known import needed
 
 _BATCH = ("ready", "started", "processed", "completed")
@@ -46,7 +41,7 @@ def loop_state(
     return {
         "state_dict": {},
         "epoch_progress": {"total": epoch, "current": {**epoch}},
-        f"{loop}state_dict": {LOGGED_STEPS: batches},
+        f"{loop}state_dict": {door.LOGGED_STEPS: batches},
         f"{loop}batch_progress": {
             **_counts(_BATCH, batches, in_epoch),
             "is_last_batch": is_last_batch,
@@ -84,7 +79,7 @@ def go_on_after(trainer: pl.Trainer, batches: int, epoch_len: int, *, epoch_is_o
         begun=epochs + (in_epoch > 0),
         is_last_batch=in_epoch == epoch_len,
     )
-    load_loop_state(trainer, state)
+    door.load_loop_state(trainer, state)
 
 
 def ended_epoch(loops: dict[str, Any] | None) -> bool:
@@ -99,7 +94,7 @@ def ended_epoch(loops: dict[str, Any] | None) -> bool:
 
 def validation_was_due(trainer: pl.Trainer) -> bool:
     """Whether Lightning would have validated after the batch that the loops go on after."""
-    progress = batch_progress(trainer)
+    progress = door.batch_progress(trainer)
     in_epoch = progress.current.ready
     with needed("val_check_batch, which says when to validate,"):
         interval, every = trainer.val_check_batch, trainer.check_val_every_n_epoch
@@ -115,4 +110,4 @@ def validation_was_due(trainer: pl.Trainer) -> bool:
 
 def note_validation_done(trainer: pl.Trainer) -> None:
     """Make up for a step that Lightning counts for loggers when it leaves a validation out."""
-    count_for_loggers(trainer, batch_progress(trainer).total.ready - 1)
+    door.count_for_loggers(trainer, door.batch_progress(trainer).total.ready - 1)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("det_compat")
 
-#: What is told of a validation that is part of training: batches trained, and the metrics.
+#: A function that hears of each validation that is part of training: batches trained, metrics.
 OnValidated = Callable[[int, dict[str, Any]], None]
 
 
@@ -29,7 +29,7 @@ class Pace:
     """
 
     def __init__(self) -> None:
-        #: They are told of each validation, in order, before a checkpoint may follow it.
+        #: These functions are called in order, before a checkpoint may follow the validation.
         self.on_validated: list[OnValidated] = []
 
     def fit_starts(self, trainer: pl.Trainer) -> None:

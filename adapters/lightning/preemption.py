@@ -15,7 +15,7 @@ from det_compat import core
 
 logger = logging.getLogger("det_compat")
 
-#: What a process exits with whose run was ended by SIGTERM, as shells tell it.
+#: The exit status of a process whose run SIGTERM has ended, as shells count it.
 EXIT_STATUS = 128 + signal.SIGTERM
 
 
@@ -45,7 +45,7 @@ class TerminationSignal:
 
     def __init__(self, distributed: core.DistributedContext, disposition: Any) -> None:
         self._received = False
-        #: Whether there is a reason to ask; on several ranks always, since they have to agree.
+        #: Whether there is a reason to ask; several ranks always have one: they have to agree.
         self.may_have_come = distributed.size > 1
         self._disposition = disposition
         self._is_ours = disposition in (signal.SIG_DFL, None)

@@ -26,12 +26,7 @@ from det_compat.adapters.checkpoints.run_state import (
 from det_compat.adapters.data.batch_stream import BatchStream
 from det_compat.adapters.data.loaders import ValidationBatches, WholeDataset
 from det_compat.adapters.generations.adapted import user_trial
-from det_compat.adapters.lightning.door import (
-    PlainAttributes,
-    begin_next_epoch,
-    release_trainer,
-    step_counter,
-)
+from det_compat.adapters.lightning import door, strategy
 from det_compat.adapters.lightning.epoch_loop import (
     restore_loops,
     shorten_training,
@@ -39,17 +34,10 @@ from det_compat.adapters.lightning.epoch_loop import (
 )
 from det_compat.adapters.lightning.host_memory import freed_memory_kept
 from det_compat.adapters.lightning.pace import Pace
-from det_compat.adapters.lightning.precision import reconcile_precision
 from det_compat.adapters.lightning.preemption import Preempted, TerminationSignal
 from det_compat.adapters.lightning.publish import MetricsPublisher
 from det_compat.adapters.lightning.sources import Source
-from det_compat.adapters.lightning.strategy import (
-    callbacks_of,
-    check_flags,
-    prepare_trainer,
-)
-from det_compat.adapters.run.trial_run import TrialRun
-from det_compat.adapters.run.trial_state import TrialState
+from det_compat.adapters.run.trial_run import TrialRun, TrialState
 from det_compat.checkpoint.content import check_lightning_content
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.lr_scheduler import stepping_of
@@ -59,7 +47,7 @@ from det_compat.shared.plain_types import from_plain
 _OF_LIGHTNING = {"optimizer_states", "lr_schedulers"}
 
 
-class RunModule(PlainAttributes, pl.LightningModule):
+class RunModule(door.PlainAttributes, pl.LightningModule):
     """Runs a trial on Lightning's loops.
 
     What makes one run different from another is passed in: ``source`` says where the trial comes
@@ -68,6 +56,8 @@ class RunModule(PlainAttributes, pl.LightningModule):
     The models of the trial are the submodules of ``models``, without DistributedDataParallel, so
     that checkpoints have the same names on any number of ranks.
     """
+
+    _count_step: Callable[[], None]  # There is one from the start of training on.
 
     def __init__(self, source: Source, pace: Pace) -> None:
         super().__init__()
@@ -79,7 +69,6 @@ class RunModule(PlainAttributes, pl.LightningModule):
         self._run: TrialRun | None = None
         self._resume: Resume | None = None
         self._nothing_due_before = 0  # batches
-        self._count_step: Callable[[], None] = _count_nothing
         self._termination: TerminationSignal | None = None
         self._sigterm_did: Any = None
         self._memory = contextlib.ExitStack()
@@ -111,18 +100,18 @@ class RunModule(PlainAttributes, pl.LightningModule):
     def __getstate__(self) -> dict[str, Any]:
         # A run holds workers and process groups. The weights stay, in `models`.
         own: dict[str, Any] = dict.fromkeys(("_run", "_resume", "_termination", "_sigterm_did"))
-        own.update(_count_step=_count_nothing, _memory=contextlib.ExitStack())
+        own.update(_count_step=None, _memory=contextlib.ExitStack())
         return {**super().__getstate__(), **own}
 
     # The trial and its models
 
     def setup(self, stage: str) -> None:
-        prepare_trainer(self.trainer)
+        strategy.prepare_trainer(self.trainer)
         self._take(self.source.provide(self.trainer, self._run))
-        reconcile_precision(self.trainer, self.run.steering)
+        strategy.reconcile_precision(self.trainer, self.run.steering)
 
     def configure_model(self) -> None:
-        # Without a Trainer, as in load_from_checkpoint, the weights still need a place to go.
+        # load_from_checkpoint has no Trainer, and needs models that it can load weights into.
         if self._run is None:
             self._take(self.source.provide(None, None))
 
@@ -149,13 +138,15 @@ class RunModule(PlainAttributes, pl.LightningModule):
 
     def configure_callbacks(self) -> Sequence[pl.Callback]:
         """What ends the run if an exception does not let ``teardown`` do it."""
-        check_flags(self.trainer)  # here, before Lightning gives advice that a trial cannot follow
-        return [] if any(map(_is_ours, callbacks_of(self.trainer))) else [EndRunOnException()]
+        # Lightning gives advice a little later, which a trial cannot follow.
+        strategy.check_flags(self.trainer)
+        is_there = any(map(_is_ours, strategy.callbacks_of(self.trainer)))
+        return [] if is_there else [EndRunOnException()]
 
     @property
     def is_observed(self) -> bool:
         """Whether the Trainer has callbacks beside the module's own."""
-        return not all(map(_is_ours, callbacks_of(self.trainer)))
+        return not all(map(_is_ours, strategy.callbacks_of(self.trainer)))
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """The trial's own, for Lightning's checkpoints and monitors; the trial steps them."""
@@ -195,7 +186,7 @@ class RunModule(PlainAttributes, pl.LightningModule):
     def train_dataloader(self) -> BatchStream:
         run = self.run
         assert run.stream is not None
-        run.set_epoch_len(_limited(len(run.stream), self.trainer.limit_train_batches))
+        run.set_epoch_len(strategy.limited_epoch(self.trainer, len(run.stream)))
         if self._resume is not None:
             self._resume.restore()
             self._resume.enter_loops(self.trainer)
@@ -229,7 +220,7 @@ class RunModule(PlainAttributes, pl.LightningModule):
                 self.pace.has_failed(self, error)
 
     def _end_run(self) -> None:
-        release_trainer(self.trainer)
+        door.release_trainer(self.trainer)
         restore_loops(self.trainer)
         self._memory.close()
         if self._run is not None:
@@ -240,7 +231,7 @@ class RunModule(PlainAttributes, pl.LightningModule):
     def on_train_start(self) -> None:
         run, resume, self._resume = self.run, self._resume, None
         self._nothing_due_before = 0
-        self._count_step = step_counter(self.trainer)
+        self._count_step = door.step_counter(self.trainer)
         self.pace.training_starts(self, resume)
         self._termination = TerminationSignal(self.context.distributed, self._sigterm_did)
         run.callbacks.call("on_training_start")
@@ -279,7 +270,7 @@ class RunModule(PlainAttributes, pl.LightningModule):
         stream = self.run.stream
         if stream is not None and stream.epoch_is_over:
             stream.epoch_is_over = False
-            begin_next_epoch(self.trainer)
+            door.begin_next_epoch(self.trainer)
         self.pace.epoch_has_ended(self)
 
     def on_fit_end(self) -> None:
@@ -337,7 +328,7 @@ class RunModule(PlainAttributes, pl.LightningModule):
             checkpoint_io.on_written = self._tell_of_checkpoint
 
     def _tell_of_checkpoint(self, path: Path) -> None:
-        # Only the chief's process writes, and gets here.
+        # This runs only in the chief's process, which writes.
         self.run.callbacks.checkpoint_written(str(path.parent))
         self.run.callbacks.call("on_checkpoint_upload_end", uuid=path.stem)
 
@@ -357,7 +348,7 @@ class RunModule(PlainAttributes, pl.LightningModule):
             checkpoint[key] = from_plain(checkpoint[key])
         try:
             stage = self.trainer.state.fn
-        except RuntimeError:  # load_from_checkpoint has no Trainer, and wants the weights only
+        except RuntimeError:  # load_from_checkpoint has no Trainer, and loads only weights.
             return
         if not (state := checkpoint.get("determined")):
             return
@@ -367,17 +358,6 @@ class RunModule(PlainAttributes, pl.LightningModule):
         elif batches := state.get("trial_state", {}).get("batches_trained"):
             self.run.show_progress(batches)
         self.publisher.load_state_dict((state.get("continuation") or {}).get("published") or {})
-
-
-def _count_nothing() -> None:
-    """Nothing is counted before training starts."""
-
-
-def _limited(batches: int, limit: int | float) -> int:
-    """The length of an epoch of ``batches`` batches under Lightning's ``limit_train_batches``."""
-    if limit == 1.0 and isinstance(limit, float):
-        return batches
-    return min(batches, limit) if isinstance(limit, int) else int(batches * limit)
 
 
 class EndRunOnException(pl.Callback):

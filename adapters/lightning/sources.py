@@ -15,7 +15,8 @@ from det_compat import core
 from det_compat.adapters.checkpoints.resume import Resume
 from det_compat.adapters.generations.generation import in_context_api
 from det_compat.adapters.lightning.door import ddp_kwargs
-from det_compat.adapters.lightning.strategy import distributed_context, register_comm_hook
+from det_compat.adapters.lightning.processes import distributed_context
+from det_compat.adapters.lightning.strategy import register_comm_hook
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.core.tensorboard_path import new_tensorboard_path, tensorboard_path_is
 from det_compat.pytorch.context.settings import experiment_seed
@@ -87,6 +88,7 @@ class TrialArguments:
         checkpoints: where checkpoints of Determined's layout go; None for nowhere.
         tensorboard: the directory of TensorBoard files where the Trainer has no logger; None for a
             new one.
+        comm_hook: compresses gradients where the Trainer's strategy has no communication hook.
     """
 
     trial_cls: type
@@ -98,6 +100,7 @@ class TrialArguments:
     seed: int | None = None
     checkpoints: core.CheckpointContext | None = None
     tensorboard: Path | None = None
+    comm_hook: Callable[..., Any] | None = None
 
 
 class TrialClass(Source):
@@ -116,7 +119,7 @@ class TrialClass(Source):
             built.context.set_tensorboard_path(path)
             return built
         run = self._build(distributed, device, ddp_kwargs(trainer), path)
-        register_comm_hook(trainer, run.context.models)
+        register_comm_hook(trainer, run.context.models, self.arguments.comm_hook)
         return run
 
     def fit_starts(self, run: TrialRun) -> Resume | None:

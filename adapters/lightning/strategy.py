@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import pytorch_lightning as pl
@@ -11,13 +12,12 @@ from pytorch_lightning.plugins.io import TorchCheckpointIO
 from pytorch_lightning.strategies import DDPStrategy, SingleDeviceStrategy
 from torch.nn.parallel import DistributedDataParallel
 
-from det_compat import core
 from det_compat.adapters.checkpoints.checkpoint_io import DeterminedCheckpointIO
 from det_compat.adapters.lightning.door import comm_hook, leave_to_trial
-from det_compat.adapters.lightning.epoch_loop import cut_overhead
 from det_compat.adapters.lightning.known import examine
 from det_compat.checkpoint.reader import trusts_checkpoints
 from det_compat.errors import InvalidExperimentException
+from det_compat.pytorch.context.steering import Steering
 
 
 def prepare_trainer(trainer: pl.Trainer) -> None:
@@ -33,7 +33,6 @@ def prepare_trainer(trainer: pl.Trainer) -> None:
             "are moved and distributed one by one: use strategy='ddp', or one device"
         )
     examine()
-    cut_overhead(trainer)
     leave_to_trial(trainer)
     if type(strategy.checkpoint_io) is TorchCheckpointIO:
         strategy.checkpoint_io = DeterminedCheckpointIO(trust=trusts_checkpoints())
@@ -71,27 +70,38 @@ def preemption_path(trainer: pl.Trainer, batches: int) -> str:
     return os.path.join(folder, f"{prefix}-preempted-batch={batches}.ckpt")
 
 
-def distributed_context(trainer: pl.Trainer) -> core.DistributedContext:
-    """The ranks of a Trainer."""
-    if trainer.world_size == 1:
-        return core.DummyDistributedContext()
-    return core.DistributedContext(
-        rank=trainer.global_rank,
-        size=trainer.world_size,
-        local_rank=trainer.local_rank,
-        local_size=trainer.world_size // trainer.num_nodes,
-        cross_rank=trainer.node_rank,
-        cross_size=trainer.num_nodes,
-    )
-
-
-def register_comm_hook(trainer: pl.Trainer, models: list[torch.nn.Module]) -> None:
-    """Give every model the communication hook that the user gave ``DDPStrategy``."""
-    if (given := comm_hook(trainer)) is None:
-        return
+def register_comm_hook(
+    trainer: pl.Trainer, models: list[torch.nn.Module], default: Callable[..., Any] | None = None
+) -> None:
+    """Give every model the communication hook of the user's ``DDPStrategy``, or ``default``."""
+    hook = comm_hook(trainer) or (None, default)
     for model in models:
-        if isinstance(model, DistributedDataParallel):
-            model.register_comm_hook(*given)
+        if isinstance(model, DistributedDataParallel) and hook[1] is not None:
+            model.register_comm_hook(*hook)
+
+
+def reconcile_precision(trainer: pl.Trainer, steering: Steering) -> None:
+    """Let the trial use the Trainer's gradient scaler, if there is one, and no other Trainer's.
+
+    Raises:
+        InvalidExperimentException: trial and Trainer both set up precision.
+    """
+    asked = steering.mixed_precision_call
+    if asked is None:
+        steering.adopt_scaler(trainer.scaler)
+    elif trainer.precision != "32-true":
+        raise InvalidExperimentException(
+            f"the trial sets up mixed precision itself ({asked}) and the Trainer has precision="
+            f"{trainer.precision!r}: remove one of them"
+        )
+
+
+def limited_epoch(trainer: pl.Trainer, batches: int) -> int:
+    """The length of an epoch of ``batches`` batches under the Trainer's ``limit_train_batches``."""
+    limit = trainer.limit_train_batches
+    if limit == 1.0 and isinstance(limit, float):
+        return batches
+    return min(batches, limit) if isinstance(limit, int) else int(batches * limit)
 
 
 def log_often_enough(trainer: pl.Trainer, batches: int) -> None:

@@ -5,6 +5,7 @@ Nothing here loops. Lightning's loops call it, through ``adapters/lightning/run_
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from det_compat.adapters.data.batch_stream import BatchStream
@@ -18,12 +19,23 @@ from det_compat.adapters.data.loaders import (
 from det_compat.adapters.run.callbacks import TrialCallbacks
 from det_compat.adapters.run.checks import check_trial
 from det_compat.adapters.run.training import Training
-from det_compat.adapters.run.trial_state import TrialState
 from det_compat.adapters.run.validation import Validation
 from det_compat.pytorch.context.steering import Steering
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.overrides import is_user_code
 from det_compat.shared.random_state import RandomState, random_state, set_random_state
+
+
+@dataclass
+class TrialState:
+    """Counters of a run, named as in Determined's ``trial_state.pkl``; all but ids in batches."""
+
+    trial_id: int = 0
+    last_ckpt: int = 0
+    step_id: int = 0
+    last_val: int = 0
+    batches_trained: int = 0
+    epochs_trained: int = 0
 
 
 class TrialRun:
@@ -64,7 +76,7 @@ class TrialRun:
         self.validation = Validation(self)
         self.epoch_len = UNSIZED
         self.stream: BatchStream | None = None
-        #: Whether the run is about to end because it was asked to.
+        #: Whether the run is going to end because somebody has asked for it.
         self.is_stopping = False
         #: The random state in which the loaders were built.
         self.random_state_of_loaders: RandomState = {}
@@ -125,7 +137,7 @@ class TrialRun:
     def show_progress(self, batches_trained: int) -> None:
         """Let the trial know the progress of a checkpoint, in a validation before any training."""
         self.steering.at_batch(batches_trained - 1)
-        # the training data, which a validation needs for nothing else, may not be there
+        # A validation needs the training data for nothing else, and they may not be there.
         self.steering.count_epoch_by(self._count_epoch)
 
     def _count_epoch(self) -> int:

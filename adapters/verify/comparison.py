@@ -82,8 +82,8 @@ class _Replayed:
         batch = next(self._iterator, None)
         where = difference(self._recording.batches[self._given], batch)
         if where is not None:
-            place = f" at {where}" if where else ""
-            self.difference = f"batch {self._given} of the loader is another one{place}"
+            part = f" at {where}" if where else ""
+            self.difference = f"batch {self._given} of the loader is another one{part}"
 
 
 class _Comparison(pl.Callback):
@@ -189,7 +189,7 @@ def compare(
         replayed.append(_Replayed(own(), recording))
         return replayed[-1]
 
-    # the method of the object is replaced: a subclass would be another class to super()
+    # The method of the object is replaced: a subclass would be another class to super().
     module.train_dataloader = train_dataloader  # type: ignore[method-assign]
     try:
         runner.fit(module)
@@ -205,7 +205,7 @@ def _metrics_difference(expected: list[dict[str, float]], found: list[dict[str, 
         return f"the original validated {len(expected)} times, the migrated module {len(found)}"
     for number, (before, after) in enumerate(zip(expected, found, strict=True)):
         for name, value in before.items():
-            # one that training logs, too, has another name in validation
+            # A metric that training logs, too, has another name in validation.
             renamed = "" if f"val_{name}" in before else f"val_{name}"
             new = after.get(renamed, after.get(name))
             if new is None:
@@ -225,7 +225,7 @@ def main(folders: list[str]) -> None:
         result = asdict(Verdict())
         try:
             _compare(folder, result)
-        # whatever the migrated code raises is what the comparison has to say
+        # The comparison reports whatever the migrated code raises.
         except (Exception, SystemExit) as error:
             result["migrated_error"] = described(error)
         (folder / VERDICT).write_text(json.dumps(result))
@@ -236,7 +236,7 @@ def _compare(folder: Path, result: dict[str, Any]) -> None:
     file, name = pair["new"]
     module = load_file(Path(file))
     result["imports"] = True
-    # batches may be of a class of the original's module
+    # Recorded batches may be of a class of the original's module, by whose name they are found.
     sys.modules.setdefault(pair["module"], module)
     recording = Recording(**torch.load(folder / RECORDING, weights_only=False))
     result["batches"] = len(recording.weights) - 1

@@ -81,14 +81,14 @@ def numbers_in(metrics: Mapping[str, Any]) -> dict[str, float]:
 
 def described(error: BaseException) -> str:
     """An error, and the last line of code outside of the libraries that it passed."""
-    place, traceback = "", error.__traceback__
+    where, traceback = "", error.__traceback__
     while traceback is not None:
         file = traceback.tb_frame.f_code.co_filename
         if not file.startswith("<") and "site-packages" not in file and "adapters" not in file:
-            place = f" ({file}:{traceback.tb_lineno})"
+            where = f" ({file}:{traceback.tb_lineno})"
         traceback = traceback.tb_next
     first_line = str(error).strip().split("\n")[0]
-    return f"{type(error).__name__}: {first_line}{place}"
+    return f"{type(error).__name__}: {first_line}{where}"
 
 
 def module_arguments(module_cls: Any, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def module_arguments(module_cls: Any, arguments: dict[str, Any]) -> dict[str, An
     given.update(arguments.get("hparams") or {})
     parameters = inspect.signature(module_cls.__init__).parameters
     if HPARAMS in parameters:
-        # a trial for Determined's Trainer was given them beside its context
+        # A trial for Determined's Trainer got the hyperparameters beside its context.
         given[HPARAMS] = arguments.get("hparams") or {}
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         extra = {name for name in _EXTRA if config}
@@ -124,7 +124,7 @@ class StopAfter(pl.Callback):
 
 def trainer(callback: pl.Callback, batches: int, logs: str) -> pl.Trainer:
     """A Trainer that trains ``batches`` batches on the CPU and validates after every epoch."""
-    # the user has not asked for what Lightning says of devices and the like
+    # Lightning logs the devices that it found, for which nobody has asked here.
     logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
     has_tensorboard = importlib.util.find_spec("tensorboard") is not None
     logger = TensorBoardLogger(logs) if has_tensorboard else False
@@ -251,7 +251,7 @@ def main(folders: list[str]) -> None:
             trial_cls, logs = getattr(module, name), str(folder / "logs")
             recording = record(trial_cls, pair["arguments"], pair["batches"], pair["seed"], logs)
             torch.save(vars(recording), folder / RECORDING)
-        # whatever the user's code raises is what the comparison has to say
+        # The comparison reports whatever the user's code raises.
         except (Exception, SystemExit) as error:
             verdict = Verdict(original_error=described(error))
             (folder / VERDICT).write_text(json.dumps(asdict(verdict)))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-#: What is in the folder of a pair: what to train; what the original did; what came out.
+#: The files in the folder of a pair say what to train, what the original did, and what came out.
 PAIR, RECORDING, VERDICT = "pair.json", "recording.pt", "verdict.json"
 
 _STDERR = 2
@@ -108,7 +108,7 @@ def _run(half: str, homes: Sequence[Path]) -> str:
     """Run one half in a process of its own; returns how it ended."""
     command = [sys.executable, "-m", f"det_compat.adapters.verify.{half}", *map(str, homes)]
     environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
-    # its own output goes where errors go: the verdict is what this command prints
+    # The process prints to standard error: only the verdict goes to standard output.
     done = subprocess.run(command, stdout=_STDERR, env=environment, check=False)
     return f"the process ended with status {done.returncode}"
 

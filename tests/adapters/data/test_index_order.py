@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler, Sampler
 
-from det_compat.adapters.data.batch_stream import with_known_order
-from det_compat.adapters.data.generators import (
+from det_compat.adapters.data.batch_stream import (
     generator_state,
     generators_of,
     set_generator_state,
+    with_known_order,
 )
 from det_compat.pytorch.samplers import RepeatBatchSampler
 

@@ -14,7 +14,7 @@ from pytorch_lightning.strategies import SingleDeviceStrategy
 from torch import nn
 
 from det_compat import to_lightning
-from det_compat.adapters.lightning.epoch_loop import Listeners, NoProfiler, replaces
+from det_compat.adapters.lightning.epoch_loop import Listeners, replaces
 from tests.adapters.trials import Gan, Linear, trainer, weights
 
 BATCHES = 8  # of two epochs
@@ -274,25 +274,10 @@ def test_a_callback_that_comes_later_is_told_too() -> None:
 # Profilers and attributes
 
 
-def test_the_default_profiler_is_replaced() -> None:
-    profiler = fitted()[0].profiler
-    assert type(profiler) is NoProfiler
-    assert isinstance(profiler, PassThroughProfiler)
-
-
 def test_a_profiler_that_was_asked_for_still_profiles() -> None:
     profiler = SimpleProfiler()
     assert fitted(profiler=profiler)[0].profiler is profiler
     assert any("training_step" in name for name in profiler.recorded_durations)
-
-
-def test_the_profiler_does_not_swallow_exceptions() -> None:
-    try:
-        with NoProfiler().profile("action"):
-            raise KeyError
-    except KeyError:
-        return
-    raise AssertionError
 
 
 def test_other_attributes_of_a_module_are_set_as_ever() -> None:

@@ -18,7 +18,7 @@ from pytorch_lightning.profilers import SimpleProfiler
 from torch import nn
 
 from det_compat import to_lightning
-from det_compat.adapters.run.trial_run import TrialRun
+from det_compat.adapters.run.training import Training
 from det_compat.pytorch import DataLoader, LRScheduler, PyTorchCallback
 from tests.adapters.trials import Gan, Linear, Net, Normed, rows, same, trainer, weights
 
@@ -539,14 +539,14 @@ def test_what_has_no_average_is_not_shown_at_the_end_of_an_epoch() -> None:
 def test_averages_of_a_period_under_way_are_made_if_a_callback_can_see_them(
     callbacks: list[pl.Callback], made: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[TrialRun] = []
-    averages_so_far = TrialRun.averages_so_far
+    asked: list[Training] = []
+    averages_so_far = Training.averages_so_far
 
-    def noted(self: TrialRun) -> dict[str, Any]:
+    def noted(self: Training) -> dict[str, Any]:
         asked.append(self)
         return averages_so_far(self)
 
-    monkeypatch.setattr(TrialRun, "averages_so_far", noted)
+    monkeypatch.setattr(Training, "averages_so_far", noted)
     module = LinearModule(hparams={})
     found = trainer(max_epochs=2, limit_val_batches=0, callbacks=callbacks)
     found.fit(module)

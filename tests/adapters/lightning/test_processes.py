@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from det_compat import core
-from det_compat.adapters.lightning.environment import TrialEnvironment
+from det_compat.adapters.lightning.processes import TrialEnvironment
 
 
 def environment() -> TrialEnvironment:

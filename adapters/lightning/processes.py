@@ -1,10 +1,14 @@
-"""The ranks of a trial's context, as Lightning asks for them."""
+"""The processes of a run, as det_compat counts them and as Lightning does."""
 
 from __future__ import annotations
 
 import os
+from typing import Any
 
+import pytorch_lightning as pl
 from lightning_fabric.plugins.environments.cluster_environment import ClusterEnvironment
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+from pytorch_lightning.strategies import DDPStrategy
 
 from det_compat import core
 
@@ -57,3 +61,29 @@ class TrialEnvironment(ClusterEnvironment):
                 f"Lightning counts {what} {found} where pytorch.init() has {expected}: every "
                 "machine must run the same number of processes"
             )
+
+
+def process_flags(ranks: core.DistributedContext) -> dict[str, Any]:
+    """The flags of ``pl.Trainer`` for processes that were started before Lightning."""
+    if ranks.size == 1:
+        one = {"devices": 1, "num_nodes": 1, "strategy": "auto"}
+        return {**one, "plugins": [LightningEnvironment()]}
+    return {
+        "devices": ranks.local_size,
+        "num_nodes": ranks.cross_size,
+        "strategy": DDPStrategy(cluster_environment=TrialEnvironment(ranks)),
+    }
+
+
+def distributed_context(trainer: pl.Trainer) -> core.DistributedContext:
+    """The ranks of a Trainer."""
+    if trainer.world_size == 1:
+        return core.DummyDistributedContext()
+    return core.DistributedContext(
+        rank=trainer.global_rank,
+        size=trainer.world_size,
+        local_rank=trainer.local_rank,
+        local_size=trainer.world_size // trainer.num_nodes,
+        cross_rank=trainer.node_rank,
+        cross_size=trainer.num_nodes,
+    )

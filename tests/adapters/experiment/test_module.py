@@ -1,4 +1,4 @@
-"""``run_experiment``: a config's schedule, checkpoints, seed and options, on Lightning."""
+"""``ExperimentRun``: a config's schedule, checkpoints, seed and options, on Lightning."""
 
 from __future__ import annotations
 
@@ -10,12 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytorch_lightning as pl
 import torch
 
-from det_compat.adapters.experiment.run import run_experiment, with_changes
+from det_compat.adapters.experiment.cli import with_changes
+from det_compat.adapters.experiment.module import ExperimentRun, imported_trial
+from det_compat.adapters.experiment.report import ExperimentReport, ExperimentResult
+from det_compat.adapters.experiment.trainer import trainer_flags
 from det_compat.checkpoint.reader import read_checkpoint
 from det_compat.config import ConfigError, parse_config, read_config
+from det_compat.config.experiment import ExperimentConfig
 from det_compat.fit.errors import FitError
+from det_compat.fit.place import begin_in
+from det_compat.fit.run_folder import RunFolder
 from tests.fit.projects import CONFIG, EPOCH, project, recorded
 from tests.fresh_python import ROOT
 from tests.without_determined import without_determined
@@ -29,6 +36,25 @@ def _fresh_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.delitem(sys.modules, "model_def", raising=False)
     with without_determined():
         yield
+
+
+def run_experiment(
+    config: ExperimentConfig,
+    run_dir: Path,
+    *,
+    model_dir: Path | None = None,
+    resume: bool = False,
+    **flags: Any,
+) -> ExperimentResult:
+    """Train the trial class of a config, with ``flags`` in place of what the config says."""
+    start = begin_in(RunFolder(run_dir), config, resume=resume)
+    home = Path(model_dir or Path(config.file or ".").parent)
+    trial_cls, functions = imported_trial(config, home)
+    run = ExperimentRun(config, trial_cls, home, start, functions)
+    report = ExperimentReport(run)
+    trainer = pl.Trainer(**{**trainer_flags(config), **flags}, callbacks=[report])
+    trainer.fit(run.module)
+    return report.result()
 
 
 def _searcher(**keys: Any) -> dict[str, Any]:
@@ -131,8 +157,8 @@ def test_resume(tmp_path: Path) -> None:
     whole = run_experiment(config, tmp_path / "whole", **QUIET)
     run_experiment(config, tmp_path / "run", max_steps=7, **QUIET)
     with pytest.raises(FitError, match="nothing to resume"):
-        run_experiment(config, tmp_path / "other", resume_from="latest", **QUIET)
-    resumed = run_experiment(config, tmp_path / "run", resume_from="latest", **QUIET)
+        run_experiment(config, tmp_path / "other", resume=True, **QUIET)
+    resumed = run_experiment(config, tmp_path / "run", resume=True, **QUIET)
     assert resumed.batches == whole.batches == 20
     assert whole.latest_checkpoint and resumed.latest_checkpoint
     for one, other in zip(
@@ -147,7 +173,7 @@ def test_a_run_without_a_seed_draws_one_and_keeps_it(tmp_path: Path) -> None:
     config = read_config(project(tmp_path, reproducibility={}))
     run_experiment(config, tmp_path / "run", max_steps=2, **QUIET)
     seed = json.loads((tmp_path / "run/det_compat_run.json").read_text())["seed"]
-    result = run_experiment(config, tmp_path / "run", resume_from="latest", **QUIET)
+    result = run_experiment(config, tmp_path / "run", resume=True, **QUIET)
     assert result.latest_checkpoint is not None
     data = json.loads((Path(result.latest_checkpoint) / "load_data.json").read_text())
     assert data["experiment_config"]["reproducibility"]["experiment_seed"] == seed
