@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from det_compat.script.task import Task, current_task
+from det_compat.script.task import current_task
 
 __all__ = ["ClusterInfo", "RendezvousInfo", "ResourcesInfo", "TrialInfo", "get_cluster_info"]
 
@@ -103,10 +103,8 @@ def get_cluster_info() -> ClusterInfo | None:
     There is no master: its URL, the token and the cluster's ids are empty or 0.
     """
     task = current_task()
-    return None if task is None else _info(task)
-
-
-def _info(task: Task) -> ClusterInfo:
+    if task is None:
+        return None
     trial = TrialInfo(
         trial_id=0,
         experiment_id=0,

@@ -6,26 +6,25 @@ a config is one ``ConfigError`` with all problems and their places.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from det_compat.shared.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from det_compat.config.errors import ConfigError, Problem
-    from det_compat.config.experiment import ExperimentConfig, parse_config, read_config
+    from det_compat.config.errors import ConfigError as ConfigError
+    from det_compat.config.errors import Problem as Problem
+    from det_compat.config.experiment import ExperimentConfig as ExperimentConfig
+    from det_compat.config.experiment import parse_config as parse_config
+    from det_compat.config.experiment import read_config as read_config
 
-_HOME = {
-    "ConfigError": "errors",
-    "ExperimentConfig": "experiment",
-    "Problem": "errors",
-    "parse_config": "experiment",
-    "read_config": "experiment",
-}
-
-__all__ = ["ConfigError", "ExperimentConfig", "Problem", "parse_config", "read_config"]
-
-
-def __getattr__(name: str) -> Any:
-    # the command line lists its commands without importing yaml
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+# The command line lists its commands without importing yaml.
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "ConfigError": "det_compat.config.errors",
+        "ExperimentConfig": "det_compat.config.experiment",
+        "Problem": "det_compat.config.errors",
+        "parse_config": "det_compat.config.experiment",
+        "read_config": "det_compat.config.experiment",
+    },
+)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
+import pkgutil
 import warnings
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -89,7 +89,6 @@ def load_trial_from_checkpoint_path(
     if trial_class is None:
         trial_class = _import_trial_class(checkpoint)
     context = CheckpointLoadContext(checkpoint.hparams, checkpoint.experiment_config)
-    trial: Any
     if hasattr(trial_class, "build_model"):
         trial, is_older = engine().build_without_data(trial_class, context, trial_kwargs or {})
     else:
@@ -97,8 +96,7 @@ def load_trial_from_checkpoint_path(
     load_weights(context.models, checkpoint.state)
     if is_older and not (checkpoint.path / "load_data.json").exists():
         trial = context.models[0]
-    loaded: PyTorchTrial = trial
-    return loaded
+    return cast("PyTorchTrial", trial)
 
 
 def load_weights(models: list[nn.Module], checkpoint: dict[str, Any]) -> None:
@@ -127,19 +125,14 @@ def _import_trial_class(checkpoint: Checkpoint) -> type[PyTorchTrial]:
             "the class as trial_class"
         )
     logger.warning(f"importing the trial class {spec} runs code of the checkpoint, from {code}")
-    module_name, _, qualname = spec.partition(":")
     try:
         with import_from_path(code):
-            found: Any = importlib.import_module(module_name)
-            for part in qualname.split("."):
-                found = getattr(found, part)
+            return cast("type[PyTorchTrial]", pkgutil.resolve_name(spec))
     except Exception as error:
         raise ValueError(
             f"cannot import the trial class {spec} from {code}; pass it as trial_class"
             f"{_hint(error)}"
         ) from error
-    trial_class: type[PyTorchTrial] = found
-    return trial_class
 
 
 def _hint(error: Exception) -> str:
