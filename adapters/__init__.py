@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from det_compat.shared.lazy_names import lazy_names
 
 if __name__ == "adapters":
     raise ImportError(
@@ -11,15 +13,10 @@ if __name__ == "adapters":
     )
 
 if TYPE_CHECKING:
-    from det_compat.adapters.module import TrialModule, to_lightning
+    from det_compat.adapters.module import TrialModule as TrialModule
+    from det_compat.adapters.module import to_lightning as to_lightning
 
-__all__ = ["TrialModule", "to_lightning"]
-
-
-def __getattr__(name: str) -> Any:
-    # Some rooms of this package need no Lightning, whose import takes seconds.
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from det_compat.adapters import module
-
-    return getattr(module, name)
+# Some rooms of this package need no Lightning, whose import takes seconds.
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__, dict.fromkeys(("TrialModule", "to_lightning"), "det_compat.adapters.module")
+)

@@ -124,7 +124,7 @@ class Training:
         steering.at_batch(batch_idx)
         if idx_in_epoch == 0:
             run.callbacks.epoch_start(epoch_idx)
-        with context.gradient_sync(), _profiled(context.profiler):
+        with steering.gradient_sync(), _profiled(context.profiler):
             metrics = self._trained(batch, epoch_idx, batch_idx)
         steering.update_scaler()
         if context.lr_schedulers:

@@ -6,30 +6,24 @@ Importing this package imports neither torch nor Lightning.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from det_compat.checkpoint.reader import (
-    Checkpoint,
-    CheckpointMetadata,
-    read_checkpoint,
-    read_metadata,
-)
+from det_compat.shared.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from det_compat.checkpoint.lightning import to_lightning_checkpoint
+    from det_compat.checkpoint.lightning import to_lightning_checkpoint as to_lightning_checkpoint
+    from det_compat.checkpoint.reader import Checkpoint as Checkpoint
+    from det_compat.checkpoint.reader import CheckpointMetadata as CheckpointMetadata
+    from det_compat.checkpoint.reader import read_checkpoint as read_checkpoint
+    from det_compat.checkpoint.reader import read_metadata as read_metadata
 
-__all__ = [
-    "Checkpoint",
-    "CheckpointMetadata",
-    "read_checkpoint",
-    "read_metadata",
-    "to_lightning_checkpoint",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name != "to_lightning_checkpoint":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from det_compat.checkpoint import lightning
-
-    return lightning.to_lightning_checkpoint
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "Checkpoint": "det_compat.checkpoint.reader",
+        "CheckpointMetadata": "det_compat.checkpoint.reader",
+        "read_checkpoint": "det_compat.checkpoint.reader",
+        "read_metadata": "det_compat.checkpoint.reader",
+        "to_lightning_checkpoint": "det_compat.checkpoint.lightning",
+    },
+)

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from det_compat import LOG_FORMAT
-from det_compat.errors import InvalidExperimentException
-from det_compat.shared.random_state import preserved_random_state, set_seed
-
-if TYPE_CHECKING:
-    from det_compat.pedl.lengths import Lengths
-    from det_compat.pytorch import PyTorchTrialContext
+from det_compat.shared.random_state import preserved_random_state
 
 T = TypeVar("T")
-
-logger = logging.getLogger("determined.pytorch")
 
 _constants: dict[str, Any] = {}
 
@@ -65,23 +58,9 @@ class Experiment:
             InvalidExperimentException: the configuration asks for a search or gives no length.
         """
         with preserved_random_state():
-            from det_compat import pytorch
-            from det_compat.pedl.lengths import lengths_of
-            from det_compat.pytorch.context.settings import experiment_seed
-            from det_compat.pytorch.engine import engine
+            from det_compat.pedl.training import train
         _log_to_stderr()
-        conf = self._configuration
-        hparams = {**_constants, **_only_constants(conf.get("hyperparameters") or {})}
-        trial_cls = engine().in_context_api(self._trial_def, *self._functions)
-        aggregation = (conf.get("optimizations") or {}).get("aggregation_frequency", 1)
-        with pytorch.init(
-            hparams=hparams, exp_conf=conf, aggregation_frequency=aggregation
-        ) as context:
-            lengths = lengths_of(conf, hparams, context.distributed.size)
-            _warn_of_fewer_slots(conf, context)
-            if (seed := experiment_seed(conf)) is not None:
-                set_seed(seed)
-            _fit(trial_cls, context, lengths)
+        train(self._trial_def, self._functions, self._configuration, _constants)
 
 
 def _log_to_stderr() -> None:
@@ -90,38 +69,3 @@ def _log_to_stderr() -> None:
     library = logging.getLogger("determined")
     if library.level == logging.NOTSET:
         library.setLevel(logging.INFO)
-
-
-def _fit(trial_cls: type, context: PyTorchTrialContext, lengths: Lengths) -> None:
-    from det_compat import pytorch
-
-    pytorch.Trainer(trial_cls(context), context).fit(
-        max_length=lengths.training,
-        validation_period=lengths.validation_period,
-        checkpoint_period=lengths.checkpoint_period,
-        reporting_period=lengths.reporting_period,
-        checkpoint_policy="all",
-    )
-
-
-def _only_constants(hyperparameters: dict[str, Any]) -> dict[str, Any]:
-    constants = {}
-    for name, value in hyperparameters.items():
-        is_typed = isinstance(value, dict) and "type" in value
-        if is_typed and value["type"] != "const":
-            raise InvalidExperimentException(
-                f"the hyperparameter {name!r} is to be searched (type {value['type']!r}), and "
-                "Experiment.create() trains one trial: give it a value, or "
-                "pedl.Constant(value=..., name=...)"
-            )
-        constants[name] = value["val"] if is_typed else value
-    return constants
-
-
-def _warn_of_fewer_slots(conf: dict[str, Any], context: PyTorchTrialContext) -> None:
-    slots, size = (conf.get("resources") or {}).get("slots_per_trial", 1), context.distributed.size
-    if slots > size:
-        logger.warning(
-            f"resources.slots_per_trial is {slots}, and {size} process(es) train: start the script "
-            f"with `torchrun --nproc_per_node={slots} --no-python det-compat run SCRIPT`"
-        )

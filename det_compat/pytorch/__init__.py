@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from det_compat.pytorch import samplers
 from det_compat.pytorch.callback import ClipGradsL2Norm, ClipGradsL2Value, PyTorchCallback
-from det_compat.pytorch.context.experimental import PyTorchExperimentalContext
+from det_compat.pytorch.context.settings import PyTorchExperimentalContext
+from det_compat.pytorch.context.transitional import reset_parameters
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.data import (
     DataLoader,
@@ -16,7 +17,6 @@ from det_compat.pytorch.data import (
 from det_compat.pytorch.load import CheckpointLoadContext, load_trial_from_checkpoint_path
 from det_compat.pytorch.lr_scheduler import LRScheduler
 from det_compat.pytorch.reducer import MetricReducer, Reducer
-from det_compat.pytorch.reset import reset_parameters
 from det_compat.pytorch.setup import init
 from det_compat.pytorch.train_unit import Batch, Epoch, TrainUnit
 from det_compat.pytorch.trainer import Trainer

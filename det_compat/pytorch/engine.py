@@ -37,7 +37,7 @@ class FitArguments:
 
 
 class Engine(Protocol):
-    """What the API asks of the rest of det_compat."""
+    """What the API asks of the rest of det_compat; a module has it as functions."""
 
     def fit(self, trial: Any, context: PyTorchTrialContext, arguments: FitArguments) -> None:
         """Train ``trial``, which was built with ``context``."""
@@ -85,4 +85,4 @@ class Engine(Protocol):
 def engine() -> Engine:
     """The engine, which is loaded when it is first used: its imports take seconds."""
     with preserved_random_state():
-        return cast("Engine", importlib.import_module(_ENGINE).ENGINE)
+        return cast("Engine", importlib.import_module(_ENGINE))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -89,7 +89,6 @@ def load_trial_from_checkpoint_path(
     if trial_class is None:
         trial_class = _import_trial_class(checkpoint)
     context = CheckpointLoadContext(checkpoint.hparams, checkpoint.experiment_config)
-    trial: Any
     if hasattr(trial_class, "build_model"):
         trial, is_older = engine().build_without_data(trial_class, context, trial_kwargs or {})
     else:
@@ -97,8 +96,7 @@ def load_trial_from_checkpoint_path(
     load_weights(context.models, checkpoint.state)
     if is_older and not (checkpoint.path / "load_data.json").exists():
         trial = context.models[0]
-    loaded: PyTorchTrial = trial
-    return loaded
+    return cast("PyTorchTrial", trial)
 
 
 def load_weights(models: list[nn.Module], checkpoint: dict[str, Any]) -> None:

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 
+from det_compat import core
 from det_compat.errors import InvalidExperimentException
 from det_compat.pytorch.reducer import Reducer, as_reducer
 
 _NOT_AVERAGED = (ArithmeticError, AttributeError, RuntimeError, TypeError, ValueError)
-
-
-class Ranks(Protocol):
-    """What this module needs of a DistributedContext."""
-
-    @property
-    def rank(self) -> int: ...
-
-    @property
-    def size(self) -> int: ...
-
-    def gather(self, stuff: Any) -> list[Any] | None: ...
 
 
 def to_numpy(metrics: dict[str, Any]) -> dict[str, Any]:
@@ -33,13 +23,10 @@ def to_numpy(metrics: dict[str, Any]) -> dict[str, Any]:
     """
     for name, value in metrics.items():
         if isinstance(value, torch.Tensor):
-            metrics[name] = _array(value)
+            value = value.detach().cpu()
+            value = value.float() if value.dtype == torch.bfloat16 else value
+            metrics[name] = value.numpy()
     return metrics
-
-
-def _array(tensor: torch.Tensor) -> Any:
-    tensor = tensor.detach().cpu()
-    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 
 def is_scalar(value: Any) -> bool:
@@ -64,11 +51,10 @@ def average_training_metrics(batches: Sequence[Mapping[str, Any]]) -> dict[str, 
 
 
 def _average(values: list[Any]) -> Any:
-    try:
+    with contextlib.suppress(*_NOT_AVERAGED):
         mean = _mean(values)
         return mean.item() if hasattr(mean, "item") else mean
-    except _NOT_AVERAGED:
-        return None
+    return None
 
 
 def _mean(values: list[Any]) -> Any:
@@ -88,7 +74,7 @@ def _check_same_names(batches: Sequence[Mapping[str, Any]]) -> None:
 
 
 def combine_training_metrics(
-    distributed: Ranks, batches: list[dict[str, Any]]
+    distributed: core.DistributedContext, batches: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """On the chief the metrics of each batch averaged over ranks, on others those of their own.
 
@@ -120,13 +106,10 @@ def average_over_ranks(gathered: list[list[dict[str, Any]]]) -> list[dict[str, A
 
 
 def _average_ranks(ranks: list[dict[str, Any]], arrays: set[str]) -> dict[str, Any]:
-    averaged = {}
-    for name, own in ranks[0].items():
-        try:
+    averaged = {**ranks[0]}
+    for name in averaged:
+        with contextlib.suppress(*_NOT_AVERAGED):
             mean = _mean([theirs[name] for theirs in ranks])
-        except _NOT_AVERAGED:
-            averaged[name] = own
-        else:
             averaged[name] = np.array(mean) if name in arrays else mean
     return averaged
 
@@ -161,21 +144,22 @@ def expand_reducers(reducer: Any, names: Collection[str]) -> dict[str, Reducer]:
             "all, or a dict with one for each metric"
         )
     given = reducer if isinstance(reducer, dict) else dict.fromkeys(names, reducer)
-    return {name: _known_reducer(name, given[name]) for name in names}
-
-
-def _known_reducer(name: str, value: Any) -> Reducer:
-    reducer = as_reducer(value)
-    if reducer is None:
-        raise InvalidExperimentException(
-            f"evaluation_reducer() returned {value!r} for the metric {name!r}: return one of "
-            f"{', '.join(f'pytorch.{member}' for member in Reducer)}"
-        )
-    return reducer
+    reducers = {}
+    for name in names:
+        known = as_reducer(given[name])
+        if known is None:
+            raise InvalidExperimentException(
+                f"evaluation_reducer() returned {given[name]!r} for the metric {name!r}: return "
+                f"one of {', '.join(f'pytorch.{member}' for member in Reducer)}"
+            )
+        reducers[name] = known
+    return reducers
 
 
 def reduce_validation_metrics(
-    distributed: Ranks, batches: Sequence[Mapping[str, Any]], reducers: Mapping[str, Reducer]
+    distributed: core.DistributedContext,
+    batches: Sequence[Mapping[str, Any]],
+    reducers: Mapping[str, Reducer],
 ) -> dict[str, Any]:
     """On the chief the metrics of all batches of all ranks, on the others ``{}``.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import enum
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
@@ -119,14 +119,10 @@ class _Wrapped:
 _R = TypeVar("_R", bound=MetricReducer)
 
 
-def _only_rank(stuff: Any) -> list[Any]:
-    return [stuff]
-
-
 class ReducerContext:
     """The reducers of a trial. ``allgather_fn`` gives a list of every rank's argument."""
 
-    def __init__(self, allgather_fn: Callable[[Any], list[Any]] = _only_rank) -> None:
+    def __init__(self, allgather_fn: Callable[[Any], list[Any]] = lambda stuff: [stuff]) -> None:
         self._wrapped_reducers: list[_Wrapped] = []
         self._allgather_fn = allgather_fn
 
@@ -197,16 +193,10 @@ class ReducerContext:
         if not chosen:
             return {}
         gathered = self._allgather_fn([wrapped.call("per_slot_reduce") for wrapped in chosen])
-        return _cross_slot_metrics(chosen, zip(*gathered))  # noqa: B905 (as many on each rank)
-
-
-def _cross_slot_metrics(
-    chosen: list[_Wrapped], contributions: Iterable[tuple[Any, ...]]
-) -> dict[str, Any]:
-    metrics: dict[str, Any] = {}
-    for wrapped, per_slot in zip(chosen, contributions, strict=True):
-        metrics.update(wrapped.named(wrapped.call("cross_slot_reduce", per_slot)))
-    return metrics
+        metrics: dict[str, Any] = {}
+        for wrapped, per_slot in zip(chosen, zip(*gathered, strict=True), strict=True):
+            metrics.update(wrapped.named(wrapped.call("cross_slot_reduce", per_slot)))
+        return metrics
 
 
 def _as_metric_reducer(reducer: Any) -> Any:

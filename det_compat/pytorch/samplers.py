@@ -6,7 +6,7 @@ Shuffle first, then repeat, shard, and skip.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 import numpy as np
@@ -15,7 +15,23 @@ import torch.utils.data
 from det_compat.shared.random_state import RandomState, random_state, set_random_state
 
 
-class _Passes:
+class _Above:
+    """A sampler above another one, which is as long, and whose items ``_drawn`` chooses from."""
+
+    #: The attribute that has the sampler below; the classes of Determined 0.38.1 differ in it.
+    _BELOW = "_sampler"
+
+    def __len__(self) -> int:
+        return len(getattr(self, self._BELOW))
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._drawn(getattr(self, self._BELOW))
+
+    def _drawn(self, sampler: Iterable[Any]) -> Iterator[Any]:
+        raise NotImplementedError
+
+
+class _Repeating(_Above):
     """Endless passes over a sampler, of which the last one can begin again where it began.
 
     A shuffling sampler draws its order when a pass begins.
@@ -32,7 +48,7 @@ class _Passes:
             self.replay = None
         self.last_pass = (index, random_state())
 
-    def _repeat(self, sampler: torch.utils.data.Sampler[Any]) -> Iterator[Any]:
+    def _drawn(self, sampler: Iterable[Any]) -> Iterator[Any]:
         for index in itertools.count():
             self._begin_pass(index)
             empty = True
@@ -47,7 +63,33 @@ class _Passes:
                 )
 
 
-class RepeatSampler(_Passes, torch.utils.data.Sampler[Any]):
+class _Skipping(_Above):
+    """A sampler without its first ``skip`` items."""
+
+    skip: int
+
+    def _drawn(self, sampler: Iterable[Any]) -> Iterator[Any]:
+        iterator = iter(sampler)
+        for _ in range(self.skip):
+            try:
+                next(iterator)
+            except StopIteration:
+                return
+        yield from iterator
+
+
+class _Shuffling(_Above):
+    """The items of a sampler, in an order drawn anew for each pass."""
+
+    _rng: np.random.RandomState
+
+    def _drawn(self, sampler: Iterable[Any]) -> Iterator[Any]:
+        items = list(sampler)
+        self._rng.shuffle(items)
+        return iter(items)
+
+
+class RepeatSampler(_Repeating, torch.utils.data.Sampler[Any]):
     """Endless passes over ``sampler``; the length is that of one pass.
 
     Iterating raises RuntimeError after a pass that yields nothing.
@@ -56,27 +98,17 @@ class RepeatSampler(_Passes, torch.utils.data.Sampler[Any]):
     def __init__(self, sampler: torch.utils.data.Sampler[Any]) -> None:
         self._sampler = sampler
 
-    def __len__(self) -> int:
-        return _length(self._sampler)
 
-    def __iter__(self) -> Iterator[Any]:
-        return self._repeat(self._sampler)
-
-
-class RepeatBatchSampler(_Passes, torch.utils.data.BatchSampler):
+class RepeatBatchSampler(_Repeating, torch.utils.data.BatchSampler):
     """Endless passes over ``batch_sampler``; the length is that of one pass.
 
     Iterating raises RuntimeError after a pass that yields nothing.
     """
 
+    _BELOW = "batch_sampler"
+
     def __init__(self, batch_sampler: torch.utils.data.BatchSampler) -> None:
         self.batch_sampler = batch_sampler
-
-    def __len__(self) -> int:
-        return _length(self.batch_sampler)
-
-    def __iter__(self) -> Iterator[Any]:
-        return self._repeat(self.batch_sampler)
 
 
 class DistributedSampler(torch.utils.data.Sampler[Any]):
@@ -123,7 +155,7 @@ class DistributedBatchSampler(torch.utils.data.BatchSampler):
         return _shard(self.batch_sampler, self.num_workers, self.rank)
 
 
-class SkipSampler(torch.utils.data.BatchSampler):
+class SkipSampler(_Skipping, torch.utils.data.BatchSampler):
     """``sampler`` without its first ``skip`` samples; the length stays that of ``sampler``.
 
     Repeat before skipping, or every pass is skipped into.
@@ -142,60 +174,40 @@ class SkipSampler(torch.utils.data.BatchSampler):
     def skip(self, samples: int) -> None:
         self._skip = samples
 
-    def __len__(self) -> int:
-        return _length(self._sampler)
 
-    def __iter__(self) -> Iterator[Any]:
-        return _skip(self._sampler, self._skip)
-
-
-class SkipBatchSampler(torch.utils.data.BatchSampler):
+class SkipBatchSampler(_Skipping, torch.utils.data.BatchSampler):
     """``batch_sampler`` without its first ``skip`` batches; the length stays as it was.
 
     Repeat before skipping, or every pass is skipped into.
     """
+
+    _BELOW = "batch_sampler"
 
     def __init__(self, batch_sampler: torch.utils.data.BatchSampler, skip: int) -> None:
         self.batch_sampler = batch_sampler
         self.skip = skip
         self.length = _length(batch_sampler)
 
-    def __len__(self) -> int:
-        return _length(self.batch_sampler)
 
-    def __iter__(self) -> Iterator[Any]:
-        return _skip(self.batch_sampler, self.skip)
-
-
-class ReproducibleShuffleSampler(torch.utils.data.Sampler[Any]):
+class ReproducibleShuffleSampler(_Shuffling, torch.utils.data.Sampler[Any]):
     """The samples of ``sampler``, in an order drawn anew for each pass from ``seed``."""
 
     def __init__(self, sampler: torch.utils.data.Sampler[Any], seed: int) -> None:
         self._sampler = sampler
         self._rng = np.random.RandomState(seed)
 
-    def __len__(self) -> int:
-        return _length(self._sampler)
 
-    def __iter__(self) -> Iterator[Any]:
-        return _shuffle(self._sampler, self._rng)
-
-
-class ReproducibleShuffleBatchSampler(torch.utils.data.Sampler[Any]):
+class ReproducibleShuffleBatchSampler(_Shuffling, torch.utils.data.Sampler[Any]):
     """The batches of ``batch_sampler``, in an order drawn anew for each pass from ``seed``.
 
     ReproducibleShuffleSampler shuffles better: here the same samples stay together.
     """
 
+    _BELOW = "_batch_sampler"
+
     def __init__(self, batch_sampler: torch.utils.data.BatchSampler, seed: int) -> None:
         self._batch_sampler = batch_sampler
         self._rng = np.random.RandomState(seed)
-
-    def __len__(self) -> int:
-        return _length(self._batch_sampler)
-
-    def __iter__(self) -> Iterator[Any]:
-        return _shuffle(self._batch_sampler, self._rng)
 
 
 def _length(sampler: torch.utils.data.Sampler[Any]) -> int:
@@ -208,19 +220,3 @@ def _shard(sampler: torch.utils.data.Sampler[Any], size: int, rank: int) -> Iter
 
 def _shard_length(length: int, size: int, rank: int) -> int:
     return length // size + int(length % size > rank)
-
-
-def _skip(sampler: torch.utils.data.Sampler[Any], count: int) -> Iterator[Any]:
-    iterator = iter(sampler)
-    for _ in range(count):
-        try:
-            next(iterator)
-        except StopIteration:
-            return
-    yield from iterator
-
-
-def _shuffle(sampler: torch.utils.data.Sampler[Any], rng: np.random.RandomState) -> Iterator[Any]:
-    items = list(sampler)
-    rng.shuffle(items)
-    return iter(items)

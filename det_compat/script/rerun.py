@@ -14,34 +14,23 @@ import os
 import pkgutil
 import runpy
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from det_compat.alias import alias_determined
-
-if TYPE_CHECKING:
-    from det_compat.script.program import Program
-
-_VARIABLE = "DET_COMPAT_PROGRAM"
-
-
-def remember(program: Program) -> None:
-    """Tell the processes that will be started what the program is."""
-    os.environ[_VARIABLE] = json.dumps([program.name, program.is_module])
+from det_compat.script.run import PROGRAM_VARIABLE, run
 
 
 def _remembered() -> tuple[str, bool]:
-    if _VARIABLE not in os.environ:
+    if PROGRAM_VARIABLE not in os.environ:
         sys.exit(
-            f"det_compat.script.rerun: {_VARIABLE} is not set, so `det-compat run` has not started "
-            "this process or its parent. Use `det-compat run SCRIPT`."
+            f"det_compat.script.rerun: {PROGRAM_VARIABLE} is not set, so `det-compat run` has "
+            "not started this process or its parent. Use `det-compat run SCRIPT`."
         )
-    name, is_module = json.loads(os.environ[_VARIABLE])
+    name, is_module = json.loads(os.environ[PROGRAM_VARIABLE])
     return name, is_module
 
 
 def _run_again() -> int:
-    from det_compat.script.run import run
-
     name, is_module = _remembered()
     return run(name, sys.argv[1:], is_module=is_module)
 

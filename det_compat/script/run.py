@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import argparse
 import builtins
+import importlib.util
+import json
 import os
+import pkgutil
 import sys
 from collections.abc import Sequence
-from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING
+from importlib.machinery import ModuleSpec, SourceFileLoader, SourcelessFileLoader
+from types import CodeType, ModuleType, TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import det_compat
 from det_compat.alias import alias_determined
-from det_compat.script import rerun
-from det_compat.script.program import Program, load_module, load_path
 
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+#: The module that runs the program once more, in a process that the program starts.
+_RERUN = "det_compat.script.rerun"
+#: The environment variable that tells it what the program is.
+PROGRAM_VARIABLE = "DET_COMPAT_PROGRAM"
 
 _CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(det_compat.__file__)))
 
@@ -66,13 +73,13 @@ def run(name: str, argv: Sequence[str], *, is_module: bool = False) -> int:
     """
     alias_determined()
     if is_module:
-        # The search for the module begins in the working directory.
+        # the search for the module begins here
         _set_first_path(os.getcwd())
     try:
-        program = load_module(name) if is_module else load_path(name)
+        program = _load_module(name) if is_module else _load_path(name)
     except OSError as error:
         if is_module:
-            # The code of a package has raised this.
+            # from the code of a package
             raise
         reason = f"[Errno {error.errno}] {error.strerror}"
         print(f"det-compat: can't open file {os.path.abspath(name)!r}: {reason}", file=sys.stderr)
@@ -81,8 +88,108 @@ def run(name: str, argv: Sequence[str], *, is_module: bool = False) -> int:
         return _show(error, None)
     sys.argv = [program.argv0, *argv]
     _set_first_path(program.first_path)
-    rerun.remember(program)
+    os.environ[PROGRAM_VARIABLE] = json.dumps([program.name, is_module])
     return _execute(program)
+
+
+class _Program(NamedTuple):
+    """A path, or a module with ``-m``, ready to be executed.
+
+    Attributes:
+        name: what finds it again from another working directory; for a module, its full name.
+        argv0: its ``sys.argv[0]``.
+        first_path: its ``sys.path[0]``.
+        package: its ``__package__``.
+        found: what the import system found; its origin is the program's ``__file__``.
+        code: the code to execute.
+    """
+
+    name: str
+    argv0: str
+    first_path: str
+    package: str | None
+    found: ModuleSpec
+    code: CodeType
+
+
+class _MainSpec(ModuleSpec):
+    """Names _RERUN; relative imports follow the program's own package all the same."""
+
+    def __init__(self, program: _Program) -> None:
+        super().__init__(_RERUN, program.found.loader, origin=program.found.origin)
+        self._package = program.package
+
+    @property
+    def parent(self) -> str:
+        return self._package or ""
+
+
+def _load_path(path: str) -> _Program:
+    """The script at ``path``, or the ``__main__.py`` in that directory or zip file.
+
+    Raises:
+        OSError: the file cannot be read.
+        SystemExit: there is no ``__main__.py``.
+        SyntaxError: the script cannot be compiled.
+    """
+    # as Python does it: any `..` stays
+    file = os.path.join(os.getcwd(), path)
+    importer: Any = pkgutil.get_importer(file)
+    if importer is None:
+        found = _file_spec(file)
+        folder = os.path.dirname(os.path.realpath(path))
+        return _Program(file, path, folder, None, found, _compile(found, file))
+    found = importer.find_spec("__main__")
+    if found is None:
+        sys.exit(f"det-compat: can't find '__main__' module in {path!r}")
+    return _Program(file, path, file, "", found, _code(found, found.origin))
+
+
+def _file_spec(file: str) -> ModuleSpec:
+    kind = SourcelessFileLoader if file.endswith(".pyc") else SourceFileLoader
+    return ModuleSpec(_RERUN, kind(_RERUN, file), origin=file)
+
+
+def _compile(found: ModuleSpec, file: str) -> CodeType:
+    if isinstance(found.loader, SourceFileLoader):
+        # get_code() would write a __pycache__
+        code: CodeType = found.loader.source_to_code(found.loader.get_data(file), file)
+        return code
+    return _code(found, file)
+
+
+def _load_module(name: str) -> _Program:
+    """The module ``name``, or the ``__main__`` in the package of that name.
+
+    Raises:
+        SystemExit: there is no such module, or it has no code.
+    """
+    found = _find_module(name)
+    found.origin = found.origin or found.name
+    code = _code(found, found.name)
+    return _Program(found.name, found.origin, os.getcwd(), found.parent, found, code)
+
+
+def _find_module(name: str) -> ModuleSpec:
+    try:
+        spec = importlib.util.find_spec(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+        spec = None
+    if spec is None:
+        sys.exit(f"det-compat: no module named {name}")
+    if spec.submodule_search_locations is not None:
+        return _find_module(f"{name}.__main__")
+    return spec
+
+
+def _code(found: ModuleSpec, where: str | None) -> CodeType:
+    loader: Any = found.loader
+    code: CodeType | None = loader.get_code(found.name)
+    if code is None:
+        sys.exit(f"det-compat: there is no Python code in {where}")
+    return code
 
 
 def _set_first_path(directory: str) -> None:
@@ -90,11 +197,11 @@ def _set_first_path(directory: str) -> None:
     if not getattr(sys.flags, "safe_path", sys.flags.isolated):
         sys.path[0] = directory
     if not any(finder.find_spec("det_compat", None) for finder in sys.meta_path):
-        # This is a checkout that is not installed, which spawned processes import, too.
+        # run from a checkout that is not installed: spawned processes import it too
         sys.path.append(_CHECKOUT)
 
 
-def _execute(program: Program) -> int:
+def _execute(program: _Program) -> int:
     main = _main_module(program)
     sys.modules["__main__"] = main
     try:
@@ -106,16 +213,16 @@ def _execute(program: Program) -> int:
     return 0
 
 
-def _main_module(program: Program) -> ModuleType:
+def _main_module(program: _Program) -> ModuleType:
     main = ModuleType("__main__")
     vars(main).update(
         __annotations__={},
         __builtins__=builtins,
         __cached__=program.found.cached,
-        __file__=program.file,
+        __file__=program.found.origin,
         __loader__=program.found.loader,
         __package__=program.package,
-        __spec__=program.spec(),
+        __spec__=_MainSpec(program),
     )
     return main
 

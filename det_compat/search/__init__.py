@@ -6,19 +6,14 @@ imported when a search runs, and not before.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from det_compat.search.errors import SearchError
+from det_compat.shared.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from det_compat.search.errors import SearchError as SearchError
     from det_compat.search.search import run as run
 
-__all__ = ["SearchError", "run"]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "run":
-        from det_compat.search.search import run
-
-        return run
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__, {"SearchError": "det_compat.search.errors", "run": "det_compat.search.search"}
+)

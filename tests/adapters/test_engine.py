@@ -29,7 +29,7 @@ def task(tmp_path: Path, **given: Any) -> Task:
 
 
 def test_the_api_finds_it() -> None:
-    assert engine() is lightning_engine.ENGINE
+    assert engine() is lightning_engine
 
 
 def test_rungs_are_added_to_the_period_of_the_script(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from det_compat.adapters import trainer as adapter
 from det_compat.pytorch import Batch, Epoch, Trainer, TrainUnit, init
+from det_compat.pytorch.engine import FitArguments
 from tests.pytorch.libraries import Library
 
 
@@ -15,8 +16,9 @@ def fitted(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What ``fit`` was asked for, with nothing trained."""
     calls: list[dict[str, Any]] = []
 
-    def fit(trial: Any, context: Any, **kwargs: Any) -> None:
-        calls.append({"trial": trial, "context": context, **kwargs})
+    def fit(trial: Any, context: Any, arguments: FitArguments, on_validated: Any) -> None:
+        assert on_validated is None
+        calls.append({"trial": trial, "context": context, **vars(arguments)})
 
     monkeypatch.setattr(adapter, "fit", fit)
     return calls

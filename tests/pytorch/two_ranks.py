@@ -14,6 +14,7 @@ from torch import nn
 import det_compat
 from det_compat import core, pytorch
 from det_compat.pytorch.context.ddp import TrialDDP
+from det_compat.pytorch.context.steering import Steering
 from tests.pytorch import one_weight
 from tests.torchrun import find
 
@@ -141,7 +142,7 @@ def gradients(out: Path) -> Any:
             grads = []
             for batch in range(2):
                 context._current_batch_idx = batch
-                with context.gradient_sync():
+                with Steering(context).gradient_sync():
                     context.backward(model(torch.full((1, 1), 1.0 + 2 * RANK)).sum())
                 grads.append(model.module.weight.grad.item())
                 context.step_optimizer(optimizer)

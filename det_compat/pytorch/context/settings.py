@@ -1,11 +1,15 @@
-"""What a trial can ask its context about its configuration."""
+"""What a trial can ask its context, of its configuration and of the progress of training; and what
+it can set.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from det_compat.errors import InternalException, InvalidExperimentException
+from det_compat.pytorch.context.amp import grad_scaler
 
 logger = logging.getLogger("determined.pytorch")
 
@@ -53,6 +57,15 @@ def split_global_batch_size(
             f"{max(size - size % slots, slots)}."
         )
     return size // slots, size
+
+
+def _given(value: dict[str, Any] | None, what: str, argument: str) -> dict[str, Any]:
+    if value is None:
+        raise ValueError(
+            f"the trial asks for {what} given: pass {argument}={{...}} to "
+            "pytorch.init() or to the module"
+        )
+    return value
 
 
 class TrialSettings:
@@ -109,12 +122,7 @@ class TrialSettings:
         Raises:
             ValueError: none was given.
         """
-        if self._exp_conf is None:
-            raise ValueError(
-                "the trial asks for its experiment config, and none was given: pass exp_conf={...} "
-                "to pytorch.init() or to the module"
-            )
-        return self._exp_conf
+        return _given(self._exp_conf, "its experiment config, and none was", "exp_conf")
 
     def get_data_config(self) -> dict[str, Any]:
         """The ``data`` section of the experiment config, ``{}`` if it has none."""
@@ -127,12 +135,7 @@ class TrialSettings:
         Raises:
             ValueError: none were given.
         """
-        if self._hparams is None:
-            raise ValueError(
-                "the trial asks for hyperparameters, and none were given: pass hparams={...} to "
-                "pytorch.init() or to the module"
-            )
-        return self._hparams
+        return _given(self._hparams, "hyperparameters, and none were", "hparams")
 
     def get_hparam(self, name: str) -> Any:
         """The hyperparameter ``name``.
@@ -176,3 +179,94 @@ class TrialSettings:
     def get_trial_id(self) -> int:
         """0: only a Determined cluster numbers trials."""
         return 0
+
+
+class TrialProgress:
+    """The current batch and epoch, and the request to stop, as in Determined 0.38.1."""
+
+    _epoch_len: int | None = None
+    _count_epoch: Callable[[], int] | None = None
+    _current_batch_idx: int | None = None
+    _stop_requested = False
+
+    def is_epoch_start(self) -> bool:
+        """Whether the current batch is the first of its epoch."""
+        return self.current_train_batch() % self._epoch_length() == 0
+
+    def is_epoch_end(self) -> bool:
+        """Whether the current batch is the last of its epoch."""
+        length = self._epoch_length()
+        return self.current_train_batch() % length == length - 1
+
+    def current_train_epoch(self) -> int:
+        """Index of the current epoch."""
+        return self.current_train_batch() // self._epoch_length()
+
+    def current_train_batch(self) -> int:
+        """Index of the current batch since the start of training.
+
+        Raises:
+            InternalException: training has not started.
+        """
+        if self._current_batch_idx is None:
+            raise InternalException("training has not started, so there is no current batch")
+        return self._current_batch_idx
+
+    def _epoch_length(self) -> int:
+        if self._epoch_len is None and self._count_epoch is not None:
+            self._epoch_len = self._count_epoch()
+        if self._epoch_len is None:
+            raise InternalException("the training data loader is not built yet")
+        return self._epoch_len
+
+    def get_stop_requested(self) -> bool:
+        """Whether the trial was asked to stop."""
+        return self._stop_requested
+
+    def set_stop_requested(self, stop_requested: bool) -> None:
+        """Ask the trial to checkpoint and stop when the current period ends."""
+        if not isinstance(stop_requested, bool):
+            raise AssertionError(f"stop_requested must be a bool, got {stop_requested!r}")
+        logger.info("stop requested: the trial stops at the end of the current period")
+        self._stop_requested = stop_requested
+
+
+class PyTorchExperimentalContext:
+    """``context.experimental``: settings that a trial makes in its ``__init__``, as in Determined
+    0.38.1.
+    """
+
+    def __init__(self, parent: Any) -> None:
+        self._parent = parent
+        self._auto_amp = False
+        self._data_repro_checks_disabled = False
+        self._auto_to_device = True
+
+    def use_amp(self) -> None:
+        """Train in float16 with a gradient scaler that ``backward`` and ``step_optimizer`` use.
+
+        Call it before ``wrap_model``. On devices other than CUDA training stays in float32.
+
+        Raises:
+            InvalidExperimentException: called twice, after ``wrap_scaler`` or after ``wrap_model``.
+        """
+        self._parent.wrap_scaler(grad_scaler(self._parent.device))
+        self._auto_amp = True
+
+    def wrap_reducer(self, *args: Any, **kwargs: Any) -> Any:
+        """``context.wrap_reducer``, under its name of Determined 0.13 to 0.17."""
+        return self._parent.wrap_reducer(*args, **kwargs)
+
+    def disable_dataset_reproducibility_checks(self) -> None:
+        """Let the trial return loaders that are not ``det_compat.pytorch.DataLoader``.
+
+        Sharding, repeating, shuffling and skipping are then the trial's own business;
+        ``det_compat.pytorch.samplers`` has the parts.
+        """
+        self._data_repro_checks_disabled = True
+        logger.info("disabled dataset reproducibility checks")
+
+    def disable_auto_to_device(self) -> None:
+        """Leave batches where the loader put them; ``context.to_device`` moves them."""
+        self._auto_to_device = False
+        logger.info("disabled automatically moving data to device")

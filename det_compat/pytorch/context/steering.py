@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from torch import nn
-
-from det_compat import core
+from det_compat.pytorch.context.ddp import no_gradient_sync
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 
 
@@ -19,49 +18,40 @@ class Steering:
 
     Attributes:
         context: the context that the trial was given.
+        core: its ranks, reports, checkpoints and preemption.
+        hparams: the hyperparameters as they were given; None if none were.
+        exp_conf: the experiment config as it was given; None if none was.
+        is_trained: whether the context moves models to the device; False for a trial that is only
+            loaded.
+        aggregation_frequency: the number of batches over which gradients are accumulated.
+        inner_models: the wrapped models without DistributedDataParallel, in the order of
+            ``wrap_model``.
+        adapted_trials: the adapters that were made around trials of this context, for whoever
+            makes them.
+        steps_on_this_batch: tells whether optimizers step on the current batch; they do not where
+            gradients only accumulate.
+        epoch_length: tells the number of batches in an epoch, and raises InternalException where
+            the training data loader is not built yet.
     """
 
     def __init__(self, context: PyTorchTrialContext) -> None:
         self.context = context
-
-    # What the trial was given
-
-    @property
-    def core(self) -> core.Context:
-        """Its ranks, reports, checkpoints and preemption."""
-        return self.context._core
-
-    @property
-    def hparams(self) -> dict[str, Any] | None:
-        """The hyperparameters as they were given; None if none were."""
-        return self.context._hparams
-
-    @property
-    def exp_conf(self) -> dict[str, Any] | None:
-        """The experiment config as it was given; None if none was."""
-        return self.context._exp_conf
-
-    @property
-    def is_trained(self) -> bool:
-        """Whether the context moves models to the device; False for a trial that is only loaded."""
-        return self.context._managed_training
+        self.core = context._core
+        self.hparams = context._hparams
+        self.exp_conf = context._exp_conf
+        self.is_trained = context._managed_training
+        self.aggregation_frequency = context._aggregation_frequency
+        self.inner_models = context._inner_models
+        self.adapted_trials = context._adapted_trials
+        self.steps_on_this_batch = context._should_communicate_and_update
+        self.epoch_length = context._epoch_length
 
     # What the trial registered
-
-    @property
-    def inner_models(self) -> list[nn.Module]:
-        """The wrapped models without DistributedDataParallel, in the order of ``wrap_model``."""
-        return self.context._inner_models
 
     @property
     def reducers(self) -> list[Any]:
         """The reducers, in the order of ``wrap_reducer``."""
         return [wrapped.reducer for wrapped in self.context._wrapped_reducers]
-
-    @property
-    def adapted_trials(self) -> list[Any]:
-        """The adapters that were made around trials of this context, for whoever makes them."""
-        return self.context._adapted_trials
 
     @property
     def moves_batches(self) -> bool:
@@ -97,24 +87,13 @@ class Steering:
         """Have ``count`` called for the length of an epoch, if it is asked for before it is set."""
         self.context._count_epoch = count
 
-    def epoch_length(self) -> int:
-        """The number of batches in an epoch.
-
-        Raises:
-            InternalException: the training data loader is not built yet.
-        """
-        return self.context._epoch_length()
-
     # Gradients
 
-    @property
-    def aggregation_frequency(self) -> int:
-        """The number of batches over which gradients are accumulated."""
-        return self.context._aggregation_frequency
-
-    def steps_on_this_batch(self) -> bool:
-        """Whether optimizers step on the current batch; False where gradients only accumulate."""
-        return self.context._should_communicate_and_update()
+    def gradient_sync(self) -> contextlib.AbstractContextManager[None]:
+        """Around a ``train_batch``: no all-reduce of gradients if the batch only accumulates."""
+        if self.context.sync_when_accumulating or self.steps_on_this_batch():
+            return contextlib.nullcontext()
+        return no_gradient_sync(self.context.models)
 
     @property
     def scaler(self) -> Any:

@@ -28,11 +28,12 @@ def summary_writer(path: Path) -> Any:
 class TrialTensorBoard:
     """The run's TensorBoard directory and who writes into it."""
 
+    _tbd_writer: Any = None
+    profiler: Any = None
+
     def __init__(self, train: core.TrainContext, enabled: bool) -> None:
         self._train = train
         self._enable_tensorboard_logging = enabled
-        self._tbd_writer: Any = None
-        self.profiler: Any = None
 
     def set_enable_tensorboard_logging(self, enable_tensorboard_logging: bool) -> None:
         """Switch the logging of metrics to TensorBoard on or off."""

@@ -1,14 +1,16 @@
-"""What the context had in Determined 0.12, the last release with names of its own."""
+"""What trials had in Determined 0.12, the last release with names of its own."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
 
 from det_compat.errors import InvalidExperimentException
 from det_compat.pytorch import lr_scheduler as _lr_scheduler
+
+T = TypeVar("T")
 
 
 def batches_per_step(exp_conf: dict[str, Any] | None, default: int = 100) -> int:
@@ -31,21 +33,11 @@ class TrialEnv:
 
 
 class TransitionalContext:
-    """Names of Determined 0.12, for what has others since 0.13.
+    """What a trial of Determined 0.12 asked its context for; ``wrap_...`` returns it since 0.13."""
 
-    0.12.12 had ``Model``, ``Optimizer`` and ``LRScheduler`` for what 0.13 calls ``wrap_model``,
-    ``wrap_optimizer`` and ``wrap_lr_scheduler``, and underscores before the rest.
-    """
-
-    def Model(self: Any, model: nn.Module) -> nn.Module:
-        """``wrap_model``."""
-        wrapped: nn.Module = self.wrap_model(model)
-        return wrapped
-
-    def Optimizer(self: Any, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-        """``wrap_optimizer``."""
-        wrapped: torch.optim.Optimizer = self.wrap_optimizer(optimizer)
-        return wrapped
+    models: list[nn.Module]
+    optimizers: list[torch.optim.Optimizer]
+    lr_schedulers: list[_lr_scheduler.LRScheduler]
 
     def LRScheduler(self: Any, lr_scheduler: Any, step_mode: Any) -> _lr_scheduler.LRScheduler:
         """``wrap_lr_scheduler``, but it returns the wrapper."""
@@ -53,41 +45,25 @@ class TransitionalContext:
         wrapper: _lr_scheduler.LRScheduler = self.lr_schedulers[-1]
         return wrapper
 
-    _Model = Model
-    _Optimizer = Optimizer
     _LRScheduler = LRScheduler
 
-    def _backward(self: Any, *args: Any, **kwargs: Any) -> None:
-        self.backward(*args, **kwargs)
-
-    def _step_optimizer(self: Any, *args: Any, **kwargs: Any) -> None:
-        self.step_optimizer(*args, **kwargs)
-
-    def _configure_apex_amp(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return self.configure_apex_amp(*args, **kwargs)
-
-    def _to_device(self: Any, data: Any) -> Any:
-        return self.to_device(data)
-
-    def get_model(self: Any) -> nn.Module:
+    def get_model(self) -> nn.Module:
         """The model, wrapped.
 
         Raises:
             InvalidExperimentException: there is not exactly one.
         """
-        model: nn.Module = _only(self.models, "model", "get_model")
-        return model
+        return _only(self.models, "model", "get_model")
 
-    def get_optimizer(self: Any) -> torch.optim.Optimizer:
+    def get_optimizer(self) -> torch.optim.Optimizer:
         """The optimizer.
 
         Raises:
             InvalidExperimentException: there is not exactly one.
         """
-        optimizer: torch.optim.Optimizer = _only(self.optimizers, "optimizer", "get_optimizer")
-        return optimizer
+        return _only(self.optimizers, "optimizer", "get_optimizer")
 
-    def get_lr_scheduler(self: Any) -> _lr_scheduler.LRScheduler | None:
+    def get_lr_scheduler(self) -> _lr_scheduler.LRScheduler | None:
         """The LR scheduler in its wrapper, None if there is none.
 
         Raises:
@@ -95,10 +71,7 @@ class TransitionalContext:
         """
         if not self.lr_schedulers:
             return None
-        wrapper: _lr_scheduler.LRScheduler = _only(
-            self.lr_schedulers, "LR scheduler", "get_lr_scheduler"
-        )
-        return wrapper
+        return _only(self.lr_schedulers, "LR scheduler", "get_lr_scheduler")
 
     @property
     def n_gpus(self: Any) -> int:
@@ -111,10 +84,21 @@ class TransitionalContext:
         return TrialEnv(self.get_initial_batch(), batches_per_step(self._exp_conf))
 
 
-def _only(found: list[Any], what: str, method: str) -> Any:
+def _only(found: list[T], what: str, method: str) -> T:
     if len(found) != 1:
         raise InvalidExperimentException(
             f"context.{method}() is for trials with one {what}, and {len(found)} are wrapped by "
             "now: call it later, or keep what context.wrap_...() returned"
         )
     return found[0]
+
+
+def reset_parameters(model: nn.Module) -> None:
+    """Call ``reset_parameters()`` of every module of ``model`` that has it, outermost first.
+
+    Weights that were loaded before are lost: load pretrained ones afterwards. PEDL had it, too.
+    """
+    for module in model.modules():
+        reset = getattr(module, "reset_parameters", None)
+        if callable(reset):
+            reset()

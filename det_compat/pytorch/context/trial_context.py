@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,10 +11,12 @@ from torch import nn
 from det_compat import core
 from det_compat.errors import InvalidExperimentException
 from det_compat.pytorch.context.amp import apex_scaler, autocast_forward
-from det_compat.pytorch.context.ddp import distribute, no_gradient_sync
-from det_compat.pytorch.context.experimental import PyTorchExperimentalContext
-from det_compat.pytorch.context.progress import TrialProgress
-from det_compat.pytorch.context.settings import TrialSettings
+from det_compat.pytorch.context.ddp import distribute
+from det_compat.pytorch.context.settings import (
+    PyTorchExperimentalContext,
+    TrialProgress,
+    TrialSettings,
+)
 from det_compat.pytorch.context.tensorboard import TrialTensorBoard
 from det_compat.pytorch.context.transitional import TransitionalContext
 from det_compat.pytorch.data import to_device
@@ -67,7 +68,6 @@ class PyTorchTrialContext(
         TrialSettings.__init__(
             self, hparams, exp_conf, trial_seed, steps_completed, max(slots_per_trial, 1)
         )
-        TrialProgress.__init__(self)
         TrialTensorBoard.__init__(self, core_context.train, enable_tensorboard_logging)
         ReducerContext.__init__(self, self.distributed.allgather)
         self._managed_training = managed_training
@@ -109,8 +109,7 @@ class PyTorchTrialContext(
         """
         inner = wrapped = model
         if self._managed_training:
-            if self._apex_opt_level is not None:
-                raise InvalidExperimentException("call wrap_model() before configure_apex_amp()")
+            self._refuse_after_apex("wrap_model")
             inner = wrapped = model.to(self.device)
             if self.distributed.size > 1:
                 self.distributed.init_process_group()
@@ -120,6 +119,10 @@ class PyTorchTrialContext(
         self._inner_models.append(inner)
         self.models.append(wrapped)
         return wrapped
+
+    def _refuse_after_apex(self, method: str) -> None:
+        if self._apex_opt_level is not None:
+            raise InvalidExperimentException(f"call {method}() before configure_apex_amp()")
 
     def autocast_forward_pass(self, to_wrap: nn.Module) -> nn.Module:
         """Run forward passes of ``to_wrap`` in float16 autocast, as ``use_amp`` does."""
@@ -140,10 +143,7 @@ class PyTorchTrialContext(
         ``backward_passes_per_step`` and ``fp16_compression`` were Horovod's and have no effect.
         """
         if self._managed_training:
-            if self._apex_opt_level is not None:
-                raise InvalidExperimentException(
-                    "call wrap_optimizer() before configure_apex_amp()"
-                )
+            self._refuse_after_apex("wrap_optimizer")
             if backward_passes_per_step < 1:
                 raise InvalidExperimentException(
                     f"backward_passes_per_step must be at least 1, got {backward_passes_per_step}"
@@ -298,17 +298,18 @@ class PyTorchTrialContext(
         if not self._should_communicate_and_update():
             return
         parameters = [p for group in optimizer.param_groups for p in group.get("params", [])]
-        if self._averages_gradients_of(optimizer):
-            self._average_gradients(parameters)
+        if self._averages_gradients_of(optimizer) and self._aggregation_frequency > 1:
+            for parameter in parameters:
+                if parameter.grad is not None:
+                    parameter.grad.data.div_(float(self._aggregation_frequency))
         automatic = self._scaler if self.experimental._auto_amp else None
         if clip_grads is not None:
             if automatic is not None:
                 automatic.unscale_(optimizer)
             clip_grads(parameters)  # type: ignore[arg-type]
-        if scaler is None:
-            scaler = automatic
-        if scaler is not None:
-            scaler.step(optimizer)
+        stepping = automatic if scaler is None else scaler
+        if stepping is not None:
+            stepping.step(optimizer)
         else:
             optimizer.step()
         if auto_zero_grads:
@@ -323,12 +324,6 @@ class PyTorchTrialContext(
                 "wrapped: call context.wrap_optimizer() on it in the trial's __init__"
             ) from None
 
-    def _average_gradients(self, parameters: list[torch.Tensor]) -> None:
-        if self._aggregation_frequency > 1:
-            for parameter in parameters:
-                if parameter.grad is not None:
-                    parameter.grad.data.div_(float(self._aggregation_frequency))
-
     def _should_communicate_and_update(self) -> bool:
         if not self._managed_training:
             return True
@@ -338,12 +333,14 @@ class PyTorchTrialContext(
             batch_idx = self.current_train_batch()
         return (batch_idx + 1) % self._aggregation_frequency == 0
 
-    def gradient_sync(self) -> contextlib.AbstractContextManager[None]:
-        """Around a ``train_batch``: no all-reduce of gradients if the batch only accumulates."""
-        if self.sync_when_accumulating or self._should_communicate_and_update():
-            return contextlib.nullcontext()
-        return no_gradient_sync(self.models)
-
     def to_device(self, data: Any) -> Any:
         """``data`` on the device: tensors, arrays and anything with ``.to()``, in any nesting."""
         return to_device(data, self.device, self._to_device_warned_types)
+
+    # Determined 0.12.12 had these names for them, and early 0.12 had underscores before the others.
+    Model = _Model = wrap_model
+    Optimizer = _Optimizer = wrap_optimizer
+    _backward = backward
+    _step_optimizer = step_optimizer
+    _configure_apex_amp = configure_apex_amp
+    _to_device = to_device

@@ -1,15 +1,30 @@
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
 
 from det_compat.errors import InternalException, InvalidExperimentException
-from det_compat.pytorch import CheckpointLoadContext, PyTorchTrialContext, init
+from det_compat.pytorch import (
+    CheckpointLoadContext,
+    PyTorchExperimentalContext,
+    PyTorchTrialContext,
+    init,
+)
 from det_compat.pytorch.context.settings import split_global_batch_size
-from tests.pytorch.libraries import Library
+from tests.pytorch.libraries import Library, train, wrapped
+
+# what torch says of determined's calls, and of a GPU that is not there
+pytestmark = [
+    pytest.mark.filterwarnings(r"ignore:`torch.cuda.amp.\w+\(args...\)` is deprecated"),
+    pytest.mark.filterwarnings("ignore:torch.cuda.amp.GradScaler is enabled, but CUDA"),
+    pytest.mark.filterwarnings("ignore:CUDA is not available or torch_xla is imported"),
+]
 
 HPARAMS = {"global_batch_size": 8, "lr": 0.1, "net": {"layers": [1, 2]}, "none": None}
 CONFIG = {"data": {"url": "s3://here"}, "searcher": {"metric": "loss"}}
@@ -183,3 +198,129 @@ def test_it_must_divide_by_the_slots(size: int, example: int) -> None:
 def test_hparams_are_a_dict(hparams: Any) -> None:
     with pytest.raises(TypeError, match="hparams must be a dict"):
         split_global_batch_size(hparams, 1)
+
+
+def test_every_context_has_one(lib: Library) -> None:
+    with lib.init() as context:
+        assert isinstance(context.experimental, lib.pytorch.PyTorchExperimentalContext)
+        assert context.experimental._auto_amp is False
+        assert context.experimental._auto_to_device is True
+        assert context.experimental._data_repro_checks_disabled is False
+
+
+def test_reproducibility_checks_can_be_disabled(
+    lib: Library, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "determined.pytorch")
+    with lib.init() as context:
+        context.experimental.disable_dataset_reproducibility_checks()
+        assert context.experimental._data_repro_checks_disabled is True
+    assert "disabled dataset reproducibility checks" in caplog.messages
+
+
+def test_moving_batches_can_be_disabled(lib: Library, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "determined.pytorch")
+    with lib.init() as context:
+        context.experimental.disable_auto_to_device()
+        assert context.experimental._auto_to_device is False
+    assert "disabled automatically moving data to device" in caplog.messages
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="trains in float32 where there is no GPU")
+def test_use_amp_without_a_gpu_trains_in_float32(lib: Library) -> None:
+    with lib.init() as context:
+        context.experimental.use_amp()
+        assert context.experimental._auto_amp is True
+        assert context._scaler.is_enabled() is False
+        model, optimizer = wrapped(context)
+        assert model(torch.ones(1, 1)).dtype == torch.float32
+        train(context, model, optimizer, 2.0, 3.0, clip_grads=lambda parameters: None)
+        assert next(model.parameters()).item() == 1 - 2 - 3
+
+
+def test_use_amp_is_called_once(lib: Library) -> None:
+    with lib.init() as context:
+        context.experimental.use_amp()
+        with pytest.raises(lib.errors.InvalidExperimentException, match="once"):
+            context.experimental.use_amp()
+
+
+def test_use_amp_does_not_go_with_a_scaler_of_the_trial(lib: Library) -> None:
+    with lib.init() as context:
+        context.wrap_scaler(torch.amp.GradScaler("cpu"))
+        with pytest.raises(lib.errors.InvalidExperimentException, match="wrap_scaler"):
+            context.experimental.use_amp()
+        assert context.experimental._auto_amp is False
+
+
+def test_use_amp_comes_before_wrap_model(lib: Library) -> None:
+    with lib.init() as context:
+        context.wrap_model(nn.Linear(1, 1))
+        with pytest.raises(lib.errors.InvalidExperimentException, match="before wrap_model"):
+            context.experimental.use_amp()
+
+
+def test_errors_name_the_calls() -> None:
+    with init() as context:
+        context.experimental.use_amp()
+        with pytest.raises(
+            InvalidExperimentException, match=r"wrap_scaler\(\) or use_amp\(\) once"
+        ):
+            context.wrap_scaler(torch.amp.GradScaler("cpu"))
+    assert isinstance(context.experimental, PyTorchExperimentalContext)
+
+
+QUESTIONS = ["is_epoch_start", "is_epoch_end", "current_train_epoch", "current_train_batch"]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_there_is_no_progress_before_training(lib: Library, question: str) -> None:
+    with lib.init() as context, pytest.raises(lib.errors.InternalException, match=r"(?i)training"):
+        getattr(context, question)()
+
+
+@pytest.mark.parametrize("question", QUESTIONS[:3])
+def test_there_are_no_epochs_without_a_loader(lib: Library, question: str) -> None:
+    with lib.init() as context:
+        context._current_batch_idx = 0
+        assert context.current_train_batch() == 0
+        with pytest.raises(lib.errors.InternalException, match=r"(?i)loader"):
+            getattr(context, question)()
+
+
+def test_progress_in_epochs_of_three_batches(lib: Library) -> None:
+    with lib.init() as context:
+        context._epoch_len = 3
+        seen = []
+        for batch in range(7):
+            context._current_batch_idx = batch
+            seen.append([getattr(context, question)() for question in QUESTIONS])
+    start, end, epoch, batch_idx = zip(*seen, strict=True)
+    assert start == (True, False, False, True, False, False, True)
+    assert end == (False, False, True, False, False, True, False)
+    assert epoch == (0, 0, 0, 1, 1, 1, 2)
+    assert batch_idx == tuple(range(7))
+
+
+def test_stop_request(lib: Library, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "determined.pytorch")
+    with lib.init() as context:
+        assert context.get_stop_requested() is False
+        context.set_stop_requested(True)
+        assert context.get_stop_requested() is True
+        context.set_stop_requested(False)
+        assert context.get_stop_requested() is False
+    assert "stop" in caplog.text
+
+
+@pytest.mark.parametrize("value", [1, None, "yes"])
+def test_a_stop_request_is_a_bool(lib: Library, value: Any) -> None:
+    with lib.init() as context:
+        with pytest.raises(AssertionError, match="bool"):
+            context.set_stop_requested(value)
+        assert context.get_stop_requested() is False
+
+
+def test_the_error_shows_what_it_got(ours: Library) -> None:
+    with ours.init() as context, pytest.raises(AssertionError, match="got 'yes'"):
+        context.set_stop_requested("yes")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -154,6 +155,15 @@ def test_apex_is_what_set_it_up(steering: Steering, context: PyTorchTrialContext
     assert steering.mixed_precision_call == "context.configure_apex_amp(opt_level='O2')"
 
 
-def test_the_context_has_none_of_its_names(context: PyTorchTrialContext) -> None:
-    names = {name for name in vars(Steering) if not name.startswith("_")}
+def test_gradients_are_synchronized_unless_the_trial_says_otherwise(
+    steering: Steering, context: PyTorchTrialContext
+) -> None:
+    assert context.sync_when_accumulating is True
+    assert isinstance(steering.gradient_sync(), contextlib.nullcontext)
+
+
+def test_the_context_has_none_of_its_names(
+    steering: Steering, context: PyTorchTrialContext
+) -> None:
+    names = {name for name in {**vars(Steering), **vars(steering)} if not name.startswith("_")}
     assert not [name for name in names if hasattr(context, name)]

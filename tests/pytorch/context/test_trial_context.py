@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import contextlib
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -360,13 +359,6 @@ def test_to_device_takes_any_nesting(lib: Library) -> None:
         assert moved["name"] == "a"
         assert moved["x"][0].device == context.device
         assert isinstance(moved["x"][1], tuple)
-
-
-def test_gradients_are_synchronized_unless_the_trial_says_otherwise(
-    context: PyTorchTrialContext,
-) -> None:
-    assert context.sync_when_accumulating is True
-    assert isinstance(context.gradient_sync(), contextlib.nullcontext)
 
 
 def test_ddp_kwargs_are_within_reach(context: PyTorchTrialContext) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from det_compat.errors import InvalidExperimentException
-from det_compat.pedl.lengths import lengths_of
+from det_compat.pedl.training import lengths_of
 from det_compat.pytorch import Batch, Epoch
 
 
@@ -23,7 +23,7 @@ from det_compat.pytorch import Batch, Epoch
     ],
 )
 def test_lengths_are_in_steps_or_in_what_they_say(length: Any, expected: Any) -> None:
-    training = lengths_of({"searcher": length}, {"batch_size": 8}, 2).training
+    training = lengths_of({"searcher": length}, {"batch_size": 8}, 2).max_length
     assert (type(training), training.value) == (type(expected), expected.value)
 
 

@@ -1,18 +1,76 @@
-"""How long the experiment config says to train."""
+"""Training the trial of an experiment for as long as the experiment config says."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from det_compat.errors import InvalidExperimentException
-from det_compat.pytorch import Batch, Epoch, TrainUnit
+from det_compat.pytorch import Batch, Epoch, PyTorchTrialContext, Trainer, TrainUnit, init
+from det_compat.pytorch.context.settings import experiment_seed
 from det_compat.pytorch.context.transitional import batches_per_step
+from det_compat.pytorch.engine import engine
+from det_compat.shared.random_state import set_seed
+
+logger = logging.getLogger("determined.pytorch")
+
+
+def train(
+    trial_def: type,
+    functions: tuple[Callable[..., Any] | None, Callable[..., Any] | None],
+    conf: dict[str, Any],
+    constants: dict[str, Any],
+) -> None:
+    """Train ``trial_def`` as ``Experiment.create`` does.
+
+    Args:
+        trial_def: the trial class.
+        functions: ``make_data_loaders`` and ``download_data``; None for those of its module.
+        conf: the experiment config.
+        constants: hyperparameters by name, which those of the config replace.
+
+    Raises:
+        InvalidExperimentException: the config asks for a search or gives no length.
+    """
+    hparams = {**constants, **_only_constants(conf.get("hyperparameters") or {})}
+    trial_cls = engine().in_context_api(trial_def, *functions)
+    aggregation = (conf.get("optimizations") or {}).get("aggregation_frequency", 1)
+    with init(hparams=hparams, exp_conf=conf, aggregation_frequency=aggregation) as context:
+        lengths = lengths_of(conf, hparams, context.distributed.size)
+        _warn_of_fewer_slots(conf, context)
+        if (seed := experiment_seed(conf)) is not None:
+            set_seed(seed)
+        Trainer(trial_cls(context), context).fit(**lengths._asdict(), checkpoint_policy="all")
+
+
+def _only_constants(hyperparameters: dict[str, Any]) -> dict[str, Any]:
+    constants = {}
+    for name, value in hyperparameters.items():
+        is_typed = isinstance(value, dict) and "type" in value
+        if is_typed and value["type"] != "const":
+            raise InvalidExperimentException(
+                f"the hyperparameter {name!r} is to be searched (type {value['type']!r}), and "
+                "Experiment.create() trains one trial: give it a value, or "
+                "pedl.Constant(value=..., name=...)"
+            )
+        constants[name] = value["val"] if is_typed else value
+    return constants
+
+
+def _warn_of_fewer_slots(conf: dict[str, Any], context: PyTorchTrialContext) -> None:
+    slots, size = (conf.get("resources") or {}).get("slots_per_trial", 1), context.distributed.size
+    if slots > size:
+        logger.warning(
+            f"resources.slots_per_trial is {slots}, and {size} process(es) train: start the script "
+            f"with `torchrun --nproc_per_node={slots} --no-python det-compat run SCRIPT`"
+        )
 
 
 class Lengths(NamedTuple):
     """The lengths of a training run, as ``Trainer.fit`` takes them; a period of None is never."""
 
-    training: TrainUnit
+    max_length: TrainUnit
     validation_period: TrainUnit | None
     checkpoint_period: TrainUnit | None
     reporting_period: TrainUnit
