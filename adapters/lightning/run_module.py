@@ -50,7 +50,7 @@ from det_compat.adapters.lightning.strategy import (
 )
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.adapters.run.trial_state import TrialState
-from det_compat.checkpoint.content import check_lightning_content
+from det_compat.checkpoint.reader import check_lightning_content
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.lr_scheduler import stepping_of
 from det_compat.shared.plain_types import from_plain
