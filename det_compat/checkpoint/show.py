@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from det_compat.checkpoint.files.pickles import Shape, outline, read_pickle
+from det_compat.checkpoint.files.outline import Shape, outline
+from det_compat.checkpoint.files.pickles import read_pickle
 from det_compat.checkpoint.files.torch_file import load_torch_file
 from det_compat.checkpoint.layouts import READERS
 from det_compat.checkpoint.lightning import by_model, lightning_content, without_ddp_prefix

@@ -17,10 +17,11 @@ from ray import tune
 
 from det_compat.search.errors import SearchError
 from det_compat.search.searchers.plan import SearchPlan
-from det_compat.search.tune.attempt import TrialTask, run_trial
+from det_compat.search.tune.attempt import TrialTask
 from det_compat.search.tune.live import LiveTable
 from det_compat.search.tune.scheduler import BracketScheduler
 from det_compat.search.tune.suggestions import Suggestions
+from det_compat.search.tune.trial import run_trial
 
 if TYPE_CHECKING:
     from ray.tune import ResultGrid

@@ -10,8 +10,9 @@ import pytest
 from det_compat.config.experiment import parse_config
 from det_compat.search.records import Report, SearchFolder, Status
 from det_compat.search.searchers.plan import plan_search
-from det_compat.search.tune import attempt as attempt_module
-from det_compat.search.tune.attempt import TrialTask, run_trial
+from det_compat.search.tune import trial as trial_module
+from det_compat.search.tune.attempt import TrialTask
+from det_compat.search.tune.trial import run_trial
 from tests.search.objectives import train_one
 
 
@@ -19,8 +20,8 @@ from tests.search.objectives import train_one
 def told(monkeypatch: pytest.MonkeyPatch) -> list[Report]:
     """What Tune was told; standard output stays pytest's."""
     reports: list[Report] = []
-    monkeypatch.setattr(attempt_module, "_tell_tune", lambda report, metric: reports.append(report))
-    monkeypatch.setattr(attempt_module, "log_to", lambda file: None)
+    monkeypatch.setattr(trial_module, "_tell_tune", lambda report, metric: reports.append(report))
+    monkeypatch.setattr(trial_module, "log_to", lambda file: None)
     return reports
 
 
