@@ -44,9 +44,10 @@ def continuation(run: TrialRun, callbacks: dict[str, Any] | None = None) -> dict
 
 
 def _rank_state(run: TrialRun) -> dict[str, Any]:
+    device = run.context.device
     return {
         "random": random_state(),
-        "cuda_random": _cuda_state(run.context.device),
+        "cuda_random": torch.cuda.get_rng_state(device) if device.type == "cuda" else None,
         "loaders_built": run.random_state_of_loaders,
         "data": None if run.stream is None else run.stream.position(),
         "validation_generators": [generator_state(found) for found in _of_validation(run)],
@@ -65,10 +66,6 @@ def _unlike_the_chiefs(run: TrialRun, callbacks: dict[str, Any]) -> dict[str, An
     torch.save(to_plain(state), file)
     digest = hashlib.sha256(file.getvalue()).digest()
     return None if digest == distributed.broadcast(digest) else state
-
-
-def _cuda_state(device: torch.device) -> torch.Tensor | None:
-    return torch.cuda.get_rng_state(device) if device.type == "cuda" else None
 
 
 def _of_validation(run: TrialRun) -> list[Any]:

@@ -10,12 +10,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from det_compat.checkpoint.lightning import in_torch_types, to_lightning_checkpoint
-from det_compat.checkpoint.reader import read_checkpoint
-from det_compat.checkpoint.weights import by_model
+from det_compat.checkpoint import lightning, reader
 from det_compat.errors import InvalidCheckpointException
-from det_compat.shared.durable_files import atomic_write, refuse_to_overwrite
-from det_compat.shared.importing import load_file
+from det_compat.shared import durable_files, importing
 
 
 def convert(
@@ -47,14 +44,14 @@ def convert(
         CorruptCheckpointError, InvalidCheckpointException, UnsafeCheckpointError: as for
             ``read_checkpoint``.
     """
-    refuse_to_overwrite([target], force=force)
-    original = read_checkpoint(source, trust=trust)
-    checkpoint = to_lightning_checkpoint(original)
+    durable_files.refuse_to_overwrite([target], force=force)
+    original = reader.read_checkpoint(source, trust=trust)
+    checkpoint = lightning.to_lightning_checkpoint(original)
     if module is not None:
         schedulers = original.state.get("lr_schedulers_state_dict") or []
-        states = [in_torch_types(one) for one in schedulers]
+        states = [lightning.in_torch_types(one) for one in schedulers]
         checkpoint = for_module(checkpoint, *module, states, hparams)
-    with atomic_write(target) as file:
+    with durable_files.atomic_write(target) as file:
         torch.save(checkpoint, file)
 
 
@@ -86,7 +83,7 @@ def for_module(
     # Without a module, a checkpoint is converted without Lightning, whose import takes seconds.
     import pytorch_lightning as pl
 
-    module_cls = getattr(load_file(file), name, None)
+    module_cls = getattr(importing.load_file(file), name, None)
     if module_cls is None:
         raise ValueError(f"{file} has no class {name}")
     if not (isinstance(module_cls, type) and issubclass(module_cls, pl.LightningModule)):
@@ -132,7 +129,7 @@ def _renamed(module: nn.Module, weights: Mapping[str, torch.Tensor]) -> dict[str
     found: dict[int, torch.Tensor] = {}
     state = {name: value.detach() for name, value in own.items() if torch.is_tensor(value)}
     taken: list[str] = []
-    for index, model in enumerate(by_model(weights).values()):
+    for index, model in enumerate(lightning.by_model(weights).values()):
         prefix = _prefix(own, model, taken)
         if prefix is None:
             raise InvalidCheckpointException(_not_found(index, model, module))

@@ -17,8 +17,7 @@ from det_compat.adapters.checkpoints.continuation import (
 from det_compat.adapters.checkpoints.run_state import restore_run
 from det_compat.adapters.lightning.loop_progress import ended_epoch, go_on_after
 from det_compat.adapters.run.trial_run import TrialRun, TrialState
-from det_compat.checkpoint.content import check_content
-from det_compat.checkpoint.reader import read_checkpoint, trusts_checkpoints
+from det_compat.checkpoint.reader import check_content, read_checkpoint, trusts_checkpoints
 
 logger = logging.getLogger("det_compat")
 

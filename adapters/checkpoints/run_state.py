@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from det_compat.adapters.run.trial_run import TrialRun
-from det_compat.checkpoint.weights import under_names
+from det_compat.checkpoint.lightning import under_names
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.load import load_weights
 from det_compat.shared.plain_types import NotPlainError, from_plain, to_plain

@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from det_compat.shared.masking import without_secrets
-from det_compat.shared.nested import map_nested
-from det_compat.shared.plain_types import NotPlainError
+from det_compat.shared import masking, nested, plain_types
 
 logger = logging.getLogger("det_compat")
 
@@ -27,10 +25,10 @@ def saved_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """
     kept = {}
     for name, value in arguments.items():
-        given = without_secrets(value) if name == "exp_conf" else value
+        given = masking.without_secrets(value) if name == "exp_conf" else value
         try:
-            kept[name] = map_nested(given, _simple, name, keys=True)
-        except NotPlainError as error:
+            kept[name] = nested.map_nested(given, _simple, name, keys=True)
+        except plain_types.NotPlainError as error:
             logger.warning(
                 f"checkpoints do not keep the argument {name!r}: it holds a {error}, which is no "
                 "plain data; give it to load_from_checkpoint() again"
@@ -51,5 +49,5 @@ def _simple(value: Any, where: str) -> Any:
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, Mapping):
-        return map_nested(dict(value), _simple, where, keys=True)
-    raise NotPlainError(value, where)
+        return nested.map_nested(dict(value), _simple, where, keys=True)
+    raise plain_types.NotPlainError(value, where)

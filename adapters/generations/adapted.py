@@ -22,6 +22,9 @@ from det_compat.pytorch.reducer import Reducer
 
 logger = logging.getLogger("determined.pytorch")
 
+#: The functions ``make_data_loaders`` and ``download_data`` by name, where they were given.
+LoaderFunctions = dict[str, Callable[..., Any] | None]
+
 _ADAPTERS = "det_compat.adapters"
 # PEDL and the first releases of Determined 0.12 clipped gradients as these hyperparameters asked.
 _CLIPS: dict[str, Callable[..., Any]] = {
@@ -52,7 +55,7 @@ class AdaptedTrial:
     """
 
     trial_cls: ClassVar[type]
-    loader_functions: ClassVar[dict[str, Callable[..., Any] | None]]
+    loader_functions: ClassVar[LoaderFunctions]
     evaluate_batch: Callable[..., Any] | None = None
     evaluate_full_dataset: Callable[..., Any] | None = None
 
@@ -67,15 +70,9 @@ class AdaptedTrial:
         self.set_up()
 
     @classmethod
-    def of_class(
-        cls,
-        trial_cls: type,
-        make_data_loaders: Callable[..., Any] | None,
-        download_data: Callable[..., Any] | None,
-    ) -> type:
+    def of_class(cls, trial_cls: type, loader_functions: LoaderFunctions) -> type:
         """A class of the context API that is this adapter for ``trial_cls`` and its functions."""
-        functions = {"make_data_loaders": make_data_loaders, "download_data": download_data}
-        members = {"trial_cls": trial_cls, "loader_functions": functions}
+        members = {"trial_cls": trial_cls, "loader_functions": loader_functions}
         return type(trial_cls.__name__, (cls,), members)
 
     @classmethod
@@ -100,10 +97,6 @@ class AdaptedTrial:
         """Compute what is to be reported of a batch: a dict with "loss", or the loss itself."""
         raise NotImplementedError
 
-    def training_data(self) -> Any:
-        """The training data."""
-        return self.inner.build_training_data_loader()
-
     def validation_data(self) -> Any:
         """The validation data, which is asked for after the training data."""
         return self.inner.build_validation_data_loader()
@@ -112,7 +105,7 @@ class AdaptedTrial:
 
     def build_training_data_loader(self) -> Any:
         """The training data."""
-        return self.training_data()
+        return self.inner.build_training_data_loader()
 
     def build_validation_data_loader(self) -> Any:
         """The validation data; a scheduler that waits for the data is made now."""

@@ -8,21 +8,13 @@ from typing import Any
 
 from det_compat.adapters.generations.adapted import AdaptedTrial
 from det_compat.adapters.generations.trial_class import ClassFacts, defines, full_name
-from det_compat.catalog.generations import (
-    LOADERS,
-    Generation,
-    builds_itself,
-    by_methods,
-    is_given_the_model,
-    missing_methods,
-    mixed_in,
-)
+from det_compat.catalog import generations as rules
 from det_compat.pytorch.context.steering import Steering
 
 logger = logging.getLogger("determined.pytorch")
 
 
-def generation_of(trial_cls: Any) -> Generation:
+def generation_of(trial_cls: Any) -> rules.Generation:
     """The generation of a trial class, by the methods it defines and what they take.
 
     Raises:
@@ -36,17 +28,17 @@ def generation_of(trial_cls: Any) -> Generation:
     facts = ClassFacts(trial_cls)
     if not facts.defines("train_batch") and not facts.defines("losses"):
         raise TypeError(_no_trial(facts, full_name(trial_cls)))
-    generation = by_methods(facts)
-    if mixed := mixed_in(facts, generation):
+    generation = rules.by_methods(facts)
+    if mixed := rules.mixed_in(facts, generation):
         raise TypeError(
             f"{full_name(trial_cls)} mixes generations: build_model, optimizer and a train_batch "
-            f"with the parameter `model` are those of {Generation.DETERMINED_0_12.value}, "
-            f"{', '.join(mixed)} of {Generation.CONTEXT.value}. Either remove the calls, "
+            f"with the parameter `model` are those of {rules.Generation.DETERMINED_0_12.value}, "
+            f"{', '.join(mixed)} of {rules.Generation.CONTEXT.value}. Either remove the calls, "
             "since the library wraps, calls backward and steps; or build and wrap model and "
             "optimizer in __init__, and let train_batch take (batch, epoch_idx, batch_idx)"
         )
-    missing = missing_methods(facts, generation)
-    if missing and not builds_itself(facts, generation):
+    missing = rules.missing_methods(facts, generation)
+    if missing and not rules.builds_itself(facts, generation):
         raise TypeError(
             f"{full_name(trial_cls)} looks like a trial of {generation.value} and does not define "
             f"{', '.join(missing)}"
@@ -70,7 +62,7 @@ def in_context_api(
     """
     generation = generation_of(trial_cls)
     logger.info(f"{full_name(trial_cls)} is a trial of {generation.value}")
-    if generation is Generation.CONTEXT:
+    if generation is rules.Generation.CONTEXT:
         if make_data_loaders is not None or download_data is not None:
             raise TypeError(
                 f"{full_name(trial_cls)} has loader methods, as trials of {generation.value} have: "
@@ -78,12 +70,13 @@ def in_context_api(
             )
         context_cls: type = trial_cls
         return context_cls
-    return _adapter(generation, trial_cls).of_class(trial_cls, make_data_loaders, download_data)
+    functions = {"make_data_loaders": make_data_loaders, "download_data": download_data}
+    return _adapter(generation, trial_cls).of_class(trial_cls, functions)
 
 
-def _adapter(generation: Generation, trial_cls: type) -> type[AdaptedTrial]:
+def _adapter(generation: rules.Generation, trial_cls: type) -> type[AdaptedTrial]:
     # A trial of the context API needs none of these modules.
-    if generation is Generation.PEDL_STANDARD:
+    if generation is rules.Generation.PEDL_STANDARD:
         from det_compat.adapters.generations.pedl_standard import PedlStandard
 
         return PedlStandard
@@ -93,15 +86,15 @@ def _adapter(generation: Generation, trial_cls: type) -> type[AdaptedTrial]:
         PedlTrial,
     )
 
-    if generation is Generation.PEDL:
+    if generation is rules.Generation.PEDL:
         return PedlTrial
-    return Determined012 if defines(trial_cls, LOADERS[0]) else EarlyDetermined012
+    return Determined012 if defines(trial_cls, rules.LOADERS[0]) else EarlyDetermined012
 
 
 def adapted(trial: Any, context: Any) -> Any:
     """``trial``, as a trial of the context API, built with ``context``; the same one each time."""
     trial_cls = type(trial)
-    if not is_given_the_model(ClassFacts(trial_cls)):
+    if not rules.is_given_the_model(ClassFacts(trial_cls)):
         return trial
     known = Steering(context).adapted_trials
     for adapter in known:
@@ -114,7 +107,7 @@ def adapted(trial: Any, context: Any) -> Any:
 
 def _no_trial(facts: ClassFacts, name: str) -> str:
     lines = (
-        f"{', '.join(missing_methods(facts, generation))}, for {generation.value}"
-        for generation in reversed(Generation)
+        f"{', '.join(rules.missing_methods(facts, generation))}, for {generation.value}"
+        for generation in reversed(rules.Generation)
     )
     return f"{name} is no PyTorchTrial: it does not define {'; '.join(lines)}"

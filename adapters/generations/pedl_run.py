@@ -80,7 +80,7 @@ class PedlRun(AdaptedTrial):
         own = {"det_compat.pedl": GoingOn(self.pedl)}
         return {**own, **callbacks} if isinstance(callbacks, dict) else callbacks
 
-    def training_data(self) -> Any:
+    def build_training_data_loader(self) -> Any:
         self._made = self._make_loaders()
         return self._made[0]
 

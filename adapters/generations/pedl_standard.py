@@ -5,13 +5,12 @@ The trial says what the losses and metrics of predictions are; here is the batch
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 
-from det_compat.adapters.generations.adapted import with_hparams
+from det_compat.adapters.generations.adapted import LoaderFunctions, with_hparams
 from det_compat.adapters.generations.pedl_run import PedlRun
 from det_compat.adapters.generations.trial_class import defines, full_name
 from det_compat.errors import InvalidExperimentException
@@ -24,12 +23,7 @@ class PedlStandard(PedlRun):
     """A trial of the Standard Model Definition, and the batch around its losses and metrics."""
 
     @classmethod
-    def of_class(
-        cls,
-        trial_cls: type,
-        make_data_loaders: Callable[..., Any] | None,
-        download_data: Callable[..., Any] | None,
-    ) -> type:
+    def of_class(cls, trial_cls: type, loader_functions: LoaderFunctions) -> type:
         """Make a class of the context API as for other trials, after a check.
 
         Raises:
@@ -40,7 +34,7 @@ class PedlStandard(PedlRun):
                 f"{full_name(trial_cls)} does not define validation_metrics(predictions, labels, "
                 f"losses), which {_CONTRACT} asks for"
             )
-        return super().of_class(trial_cls, make_data_loaders, download_data)
+        return super().of_class(trial_cls, loader_functions)
 
     def set_up(self) -> None:
         super().set_up()

@@ -38,7 +38,7 @@ from det_compat.adapters.lightning.preemption import Preempted, TerminationSigna
 from det_compat.adapters.lightning.publish import MetricsPublisher
 from det_compat.adapters.lightning.sources import Source
 from det_compat.adapters.run.trial_run import TrialRun, TrialState
-from det_compat.checkpoint.content import check_lightning_content
+from det_compat.checkpoint.reader import check_lightning_content
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.lr_scheduler import stepping_of
 from det_compat.shared.plain_types import from_plain

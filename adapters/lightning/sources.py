@@ -18,7 +18,7 @@ from det_compat.adapters.lightning.door import ddp_kwargs
 from det_compat.adapters.lightning.processes import distributed_context
 from det_compat.adapters.lightning.strategy import register_comm_hook
 from det_compat.adapters.run.trial_run import TrialRun
-from det_compat.core.tensorboard_path import new_tensorboard_path, tensorboard_path_is
+from det_compat.core.train import new_tensorboard_path, tensorboard_path_is
 from det_compat.pytorch.context.settings import experiment_seed
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.shared.random_state import set_seed

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 
-from det_compat.analysis.scopes import Scope
-from det_compat.analysis.values import Class, Name, Values
+from det_compat.analysis.scopes import Class, Name, Scope, Values
 from det_compat.catalog.support import home, is_determined
 
 _CONTEXT = "det_compat.pytorch.PyTorchTrialContext"

@@ -5,20 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+from det_compat.analysis import scopes
 from det_compat.analysis.expressions import last_name
-from det_compat.analysis.scopes import (
-    RETURNED,
-    Assignment,
-    Call,
-    Code,
-    FunctionNode,
-    Guard,
-    Import,
-    Scope,
-    Use,
-)
 from det_compat.analysis.source import Source
-from det_compat.analysis.values import NOTHING, Class, Function
 
 # Expressions of these kinds may stand for something of Determined's, or of the tree's.
 _TELLING = (
@@ -40,10 +29,10 @@ _TELLING = (
 _RENAMED = {"functools", "importlib"}
 
 
-def collect(source: Source) -> Code:
+def collect(source: Source) -> scopes.Code:
     """The code of a file; the cells of a notebook share one module."""
-    module = Scope("module", source.path.stem, None, None, source)
-    code = Code(module)
+    module = scopes.Scope("module", source.path.stem, None, None, source)
+    code = scopes.Code(module)
     collector = _Collector(code)
     for tree in source.trees:
         for statement in tree.body:
@@ -52,10 +41,10 @@ def collect(source: Source) -> Code:
 
 
 class _Collector(ast.NodeVisitor):
-    def __init__(self, code: Code) -> None:
+    def __init__(self, code: scopes.Code) -> None:
         self.code = code
         self.scope = code.module
-        self.guard = Guard()
+        self.guard = scopes.Guard()
         self.inner: set[ast.expr] = set()
         self.renamed: dict[str, str] = {}
 
@@ -64,22 +53,24 @@ class _Collector(ast.NodeVisitor):
             if node is not None:
                 self.visit(node)
 
-    def _visit_under(self, guard: Guard, nodes: Iterable[ast.AST | None]) -> None:
+    def _visit_under(self, guard: scopes.Guard, nodes: Iterable[ast.AST | None]) -> None:
         outer, self.guard = self.guard, guard
         self._visit_all(nodes)
         self.guard = outer
 
-    def _visit_in(self, scope: Scope, nodes: Iterable[ast.AST | None]) -> None:
+    def _visit_in(self, scope: scopes.Scope, nodes: Iterable[ast.AST | None]) -> None:
         outer, self.scope = self.scope, scope
         self._visit_all(nodes)
         self.scope = outer
 
-    def _new_scope(self, kind: str, name: str, node: ast.AST) -> Scope:
-        return Scope(kind, name, node, self.scope, self.code.module.source)
+    def _new_scope(self, kind: str, name: str, node: ast.AST) -> scopes.Scope:
+        return scopes.Scope(kind, name, node, self.scope, self.code.module.source)
 
     def _assign(self, target: ast.expr, value: ast.expr, is_annotation: bool = False) -> None:
         if is_annotation or self.scope.kind == "class" or _is_telling(value):
-            self.code.assignments.append(Assignment(self.scope, target, value, is_annotation))
+            self.code.assignments.append(
+                scopes.Assignment(self.scope, target, value, is_annotation)
+            )
 
     # What is named
 
@@ -93,12 +84,12 @@ class _Collector(ast.NodeVisitor):
         self.visit(node.value)
 
     def _use(self, node: ast.Name | ast.Attribute) -> None:
-        self.code.uses.append(Use(self.scope, node, node in self.inner, self.guard))
+        self.code.uses.append(scopes.Use(self.scope, node, node in self.inner, self.guard))
 
     def visit_Call(self, node: ast.Call) -> None:
         if isinstance(node.func, ast.Name):
             node.func.id = self.renamed.get(node.func.id, node.func.id)
-        self.code.calls.append(Call(self.scope, node, self.guard))
+        self.code.calls.append(scopes.Call(self.scope, node, self.guard))
         self.generic_visit(node)
 
     # Imports
@@ -114,7 +105,7 @@ class _Collector(ast.NodeVisitor):
                 self.renamed[alias.asname] = alias.name
 
     def _import(self, alias: ast.alias, module: str, attribute: str | None, level: int) -> None:
-        found = Import(self.scope, alias, module, attribute, level, self.guard)
+        found = scopes.Import(self.scope, alias, module, attribute, level, self.guard)
         self.code.imports.append(found)
 
     # Bindings
@@ -140,21 +131,18 @@ class _Collector(ast.NodeVisitor):
             self._assign(node.optional_vars, node.context_expr)
         self.generic_visit(node)
 
-    def visit_For(self, node: ast.For) -> None:
+    def visit_For(self, node: ast.For | ast.comprehension) -> None:
         self._assign(node.target, ast.Subscript(node.iter, ast.Constant(None), ast.Load()))
         self.generic_visit(node)
 
-    def visit_comprehension(self, node: ast.comprehension) -> None:
-        self._assign(node.target, ast.Subscript(node.iter, ast.Constant(None), ast.Load()))
-        self.generic_visit(node)
+    visit_comprehension = visit_For
 
     def visit_Return(self, node: ast.Return | ast.Yield) -> None:
         if node.value is not None and self.scope.kind == "function":
-            self._assign(ast.Name(RETURNED, ast.Store()), node.value)
+            self._assign(ast.Name(scopes.RETURNED, ast.Store()), node.value)
         self.generic_visit(node)
 
-    def visit_Yield(self, node: ast.Yield) -> None:
-        self.visit_Return(node)
+    visit_Yield = visit_Return
 
     def visit_Global(self, node: ast.Global) -> None:
         self.scope.globals.update(node.names)
@@ -163,43 +151,44 @@ class _Collector(ast.NodeVisitor):
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         scope = self._new_scope("class", node.name, node)
-        self.scope.define(node.name, Class(scope))
+        self.scope.define(node.name, scopes.Class(scope))
         self.code.classes.append(scope)
         self._visit_all([*node.decorator_list, *node.bases, *(k.value for k in node.keywords)])
         self._visit_in(scope, node.body)
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         scope = self._new_scope("function", node.name, node)
-        self.scope.define(node.name, Function(scope))
+        self.scope.define(node.name, scopes.Function(scope))
         if self.scope.kind == "class":
             self.scope.functions[node.name] = scope
         self._visit_all(node.decorator_list)
         self._visit_annotation(node.returns)
         self._visit_function(node, scope, node.body)
 
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
-        self.visit_FunctionDef(node)
+    visit_AsyncFunctionDef = visit_FunctionDef
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
         scope = self._new_scope("function", "<lambda>", node)
         self._visit_function(node, scope, [node.body])
-        returned = Assignment(scope, ast.Name(RETURNED, ast.Store()), node.body)
+        returned = scopes.Assignment(scope, ast.Name(scopes.RETURNED, ast.Store()), node.body)
         self.code.assignments.append(returned)
 
-    def _visit_function(self, node: FunctionNode, scope: Scope, body: Iterable[ast.AST]) -> None:
+    def _visit_function(
+        self, node: scopes.FunctionNode, scope: scopes.Scope, body: Iterable[ast.AST]
+    ) -> None:
         self.code.functions.append(scope)
         arguments = node.args
         self._visit_all([*arguments.defaults, *arguments.kw_defaults])
         for argument in parameters(node):
             self._visit_annotation(argument.annotation)
-            scope.variables.setdefault(argument.arg, NOTHING)
+            scope.variables.setdefault(argument.arg, scopes.NOTHING)
         # An exception that is caught around a definition is not caught when it is called.
-        outer, self.guard = self.guard, Guard(type_checking=self.guard.type_checking)
+        outer, self.guard = self.guard, scopes.Guard(type_checking=self.guard.type_checking)
         self._visit_in(scope, body)
         self.guard = outer
 
     def _visit_annotation(self, node: ast.expr | None) -> None:
-        guard = Guard(self.guard.catches, self.guard.type_checking, annotation=True)
+        guard = scopes.Guard(self.guard.catches, self.guard.type_checking, annotation=True)
         self._visit_under(guard, [node])
 
     # Conditions
@@ -207,13 +196,13 @@ class _Collector(ast.NodeVisitor):
     def visit_Try(self, node: ast.Try) -> None:
         caught = frozenset(name for handler in node.handlers for name in _caught(handler))
         catches = self.guard.catches | caught
-        self._visit_under(Guard(catches, self.guard.type_checking), node.body)
+        self._visit_under(scopes.Guard(catches, self.guard.type_checking), node.body)
         self._visit_all([*node.handlers, *node.orelse, *node.finalbody])
 
     def visit_If(self, node: ast.If) -> None:
         self.visit(node.test)
         if last_name(node.test) == "TYPE_CHECKING":
-            self._visit_under(Guard(self.guard.catches, type_checking=True), node.body)
+            self._visit_under(scopes.Guard(self.guard.catches, type_checking=True), node.body)
         else:
             self._visit_all(node.body)
         self._visit_all(node.orelse)
@@ -227,7 +216,7 @@ def _is_telling(value: ast.expr) -> bool:
     return isinstance(value, _TELLING)
 
 
-def parameters(node: FunctionNode) -> list[ast.arg]:
+def parameters(node: scopes.FunctionNode) -> list[ast.arg]:
     """Every parameter by position, then those by keyword, then ``*args`` and ``**kwargs``."""
     arguments = node.args
     rest = [arg for arg in (arguments.vararg, arguments.kwarg) if arg is not None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from det_compat.analysis.values import NOTHING, Mapping, Sequence, Value, Values
+from det_compat.analysis.scopes import NOTHING, Mapping, Sequence, Value, Values
 
 #: Methods of containers that return what is in them.
 METHODS = frozenset({"get", "items", "pop", "popleft", "setdefault", "values"})

@@ -10,16 +10,8 @@ from types import CodeType
 
 from det_compat.analysis.classes import Hierarchy
 from det_compat.analysis.expressions import decorators
-from det_compat.analysis.scopes import FunctionNode, Scope
-from det_compat.analysis.values import Class, Function
-from det_compat.catalog.generations import (
-    Generation,
-    builds_itself,
-    by_methods,
-    missing_methods,
-    mixed_in,
-    names_in,
-)
+from det_compat.analysis.scopes import Class, Function, FunctionNode, Scope
+from det_compat.catalog import generations as rules
 from det_compat.catalog.support import home
 
 #: What ``check`` says of a class whose generation cannot be told, or of a script without one.
@@ -43,7 +35,7 @@ class TrialClass:
         self._bases = hierarchy.determined_bases(scope)
         self._unknown_bases = [*hierarchy.unknown_bases(scope)]
         self.refused_base = next((base for base in self._bases if home(base) is None), None)
-        self.generation: Generation | None = None
+        self.generation: rules.Generation | None = None
         # A class without either is a base of trials, or has them from elsewhere.
         is_whole = self.defines("train_batch") or self.defines("losses")
         if self.refused_base is not None:
@@ -56,10 +48,10 @@ class TrialClass:
             self._tell()
 
     def _tell(self) -> None:
-        generation = by_methods(self)
+        generation = rules.by_methods(self)
         # Determined does not make objects of a class with abstract methods.
-        missing = [] if self._unknown_bases else missing_methods(self, generation)
-        is_base = missing and not builds_itself(self, generation)
+        missing = [] if self._unknown_bases else rules.missing_methods(self, generation)
+        is_base = missing and not rules.builds_itself(self, generation)
         self.generation = None if is_base else generation
         self.description = BASE if is_base else generation.value
 
@@ -73,7 +65,7 @@ class TrialClass:
         """What keeps the class from being trained, but for what is refused anyway."""
         if not self.is_known:
             return f"its base {', '.join(self._unknown_bases)} is not in the tree that was read"
-        mixed = [] if self.generation is None else mixed_in(self, self.generation)
+        mixed = [] if self.generation is None else rules.mixed_in(self, self.generation)
         if mixed:
             return (
                 f"mixes generations: build_model, optimizer and a train_batch that is given the "
@@ -171,4 +163,4 @@ def _names_in(node: ast.AST) -> Iterator[str]:
         return
     for code in module.co_consts:
         if isinstance(code, CodeType) and code.co_name == node.name:
-            yield from names_in(code)
+            yield from rules.names_in(code)

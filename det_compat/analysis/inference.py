@@ -15,17 +15,23 @@ from det_compat.analysis.classes import Hierarchy
 from det_compat.analysis.evaluation import Evaluator
 from det_compat.analysis.expressions import called, decorators, last_name, literal
 from det_compat.analysis.project import Project
-from det_compat.analysis.scopes import Assignment, Call, Code, FunctionNode, Import, Scope, Use
-from det_compat.analysis.values import (
+from det_compat.analysis.scopes import (
     NOTHING,
+    Assignment,
+    Call,
     Class,
+    Code,
     Function,
+    FunctionNode,
+    Import,
     Instance,
     Mapping,
     Module,
     Name,
     Object,
+    Scope,
     Sequence,
+    Use,
     Value,
     Values,
 )

@@ -1,4 +1,7 @@
-"""Scopes of a file, and what happens in them that inference needs."""
+"""Scopes of a file, what their variables may stand for, and what happens in them.
+
+A value is what an expression may stand for, as far as it concerns Determined.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,90 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from det_compat.analysis.source import Source
-from det_compat.analysis.values import NOTHING, Value, Values
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 #: The variable that holds what a function returns or yields.
 RETURNED = "<return>"
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A module, class, function or other name of Determined, as in ``determined.pytorch.init``.
+
+    What comes out of a refused call has ``()`` in its name.
+    """
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """An instance of a class; ``owner`` is the class's name in det_compat, or a refused one.
+
+    It is ``guessed`` if nothing but what is called on it tells what it is.
+    """
+
+    owner: str
+    guessed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """An attribute of an instance, a bound method for example."""
+
+    owner: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class _OfScope:
+    scope: Scope
+
+
+class Module(_OfScope):
+    """A file of the tree."""
+
+
+class Class(_OfScope):
+    """A class of the tree."""
+
+
+class Instance(_OfScope):
+    """An object of a class of the tree."""
+
+
+class Parent(_OfScope):
+    """What ``super()`` gives inside of a class of the tree."""
+
+
+@dataclass(frozen=True, slots=True)
+class Function(_OfScope):
+    """A function of the tree; ``bound`` methods have their first argument already."""
+
+    bound: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """A tuple or list, by what its elements stand for."""
+
+    elements: tuple[frozenset[Value], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """A dict, by what its keys stand for; the key is None where it is not written out."""
+
+    items: tuple[tuple[str | None, frozenset[Value]], ...]
+
+
+Value: TypeAlias = (
+    Name | Object | Member | Module | Class | Instance | Parent | Function | Sequence | Mapping
+)
+
+Values: TypeAlias = frozenset[Value]
+NOTHING: Values = frozenset()
 
 
 @dataclass(eq=False, slots=True)

@@ -9,10 +9,9 @@ from det_compat.analysis.collect import collect
 from det_compat.analysis.generations import SCRIPT, TrialClass
 from det_compat.analysis.inference import Inference
 from det_compat.analysis.relevant import is_relevant
-from det_compat.analysis.scopes import Scope
+from det_compat.analysis.scopes import Name, Scope
 from det_compat.analysis.source import Position, Source, Unreadable, printable, read, read_text
 from det_compat.analysis.tree import is_script, list_files
-from det_compat.analysis.values import Name
 from det_compat.catalog.status import Status, Support
 from det_compat.catalog.support import home
 from det_compat.check import configs, scripts

@@ -44,7 +44,7 @@ def check(path: Path, report: Report) -> bool:
 
 def _explain(path: Path, report: Report) -> None:
     # Importing yaml takes long, and most trees of code have no config.
-    from det_compat.config.errors import ConfigError
+    from det_compat.config.document import ConfigError
     from det_compat.config.keys.explain import explain
     from det_compat.config.keys.table import Fate
     from det_compat.config.loading import load

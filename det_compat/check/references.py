@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterator
 from typing import Any
 
+from det_compat.analysis import scopes
+from det_compat.analysis.expressions import called, imported, literal
 from det_compat.analysis.generations import TrialClass
 from det_compat.analysis.inference import Inference
-from det_compat.analysis.scopes import Call, Code, Guard, Import, Scope, Use
-from det_compat.analysis.source import Position
-from det_compat.analysis.values import Instance, Member, Name, Object, Parent, Value
+from det_compat.analysis.source import Position, Unreadable
 from det_compat.catalog.generations import Generation
 from det_compat.catalog.members import NOWHERE, OLD_ONLY, SUBCLASSED
+from det_compat.catalog.names import PACKAGES
 from det_compat.catalog.status import Status, Support
-from det_compat.catalog.support import has_member, home, of_argument, of_member, of_name
-from det_compat.check.dynamic import Dynamic
+from det_compat.catalog.support import (
+    has_member,
+    home,
+    is_determined,
+    of_argument,
+    of_member,
+    of_name,
+)
 from det_compat.check.report import Finding, Report
 
 _BAD = (Status.REFUSED, Status.UNKNOWN)
@@ -36,7 +45,7 @@ class References:
             for use in code.uses
             if isinstance(use.node, ast.Attribute) and isinstance(use.node.ctx, ast.Store)
             for owner in inference.evaluate(use.node.value, use.scope)
-            if isinstance(owner, Object)
+            if isinstance(owner, scopes.Object)
         } | self._dynamic.set_by_code
 
     def add_all(self) -> None:
@@ -53,11 +62,13 @@ class References:
         self._report.findings.extend(sorted(self._found, key=lambda f: (f.position, f.name)))
         self._report.dynamic.extend(self._dynamic.found)
 
-    def _add(self, scope: Scope, node: ast.AST, name: str, support: Support, guard: Guard) -> None:
+    def _add(
+        self, scope: scopes.Scope, node: ast.AST, name: str, support: Support, guard: scopes.Guard
+    ) -> None:
         support = _under(guard, support, scope.source.postpones_annotations)
         self._found.add(Finding(position_of(scope, node), name, support))
 
-    def _import(self, found: Import) -> None:
+    def _import(self, found: scopes.Import) -> None:
         if not self._inference.project.is_determined(found):
             return
         has_name = found.attribute not in (None, "*")
@@ -66,27 +77,32 @@ class References:
 
     # Names and attributes
 
-    def _use(self, use: Use) -> None:
+    def _use(self, use: scopes.Use) -> None:
         node = use.node
         if not use.inner:
             for value in self._inference.evaluate(node, use.scope):
-                if isinstance(value, Name) and _is_reference(value.path, node):
+                if isinstance(value, scopes.Name) and _is_reference(value.path, node):
                     self._add(use.scope, node, value.path, of_name(value.path), use.guard)
         if isinstance(node, ast.Attribute):
             for owner in self._inference.evaluate(node.value, use.scope):
                 self._attribute(use, node, owner)
 
-    def _attribute(self, use: Use, node: ast.Attribute, owner: Value) -> None:
-        if isinstance(owner, Object):
+    def _attribute(self, use: scopes.Use, node: ast.Attribute, owner: scopes.Value) -> None:
+        if isinstance(owner, scopes.Object):
             self._add_member(owner, node.attr, use, node)
-        elif isinstance(owner, (Instance, Parent)):
+        elif isinstance(owner, (scopes.Instance, scopes.Parent)):
             evaluator = self._inference.evaluator
             is_own = evaluator.own_attribute(owner.scope, node.attr, bound=True) is not None
-            if not is_own or isinstance(owner, Parent):
+            if not is_own or isinstance(owner, scopes.Parent):
                 self._inherited(use, node, owner.scope)
 
     def _add_member(
-        self, owner: Object, name: str, where: Use | Call, node: ast.expr, probe: bool = False
+        self,
+        owner: scopes.Object,
+        name: str,
+        where: scopes.Use | scopes.Call,
+        node: ast.expr,
+        probe: bool = False,
     ) -> None:
         """Add an attribute of an object; ``probe`` says that the code can do without it."""
         if owner.owner in SUBCLASSED and not _is_inherited(owner.owner, name):
@@ -101,7 +117,7 @@ class References:
         self._add(where.scope, node, f"{_short(owner.owner)}.{name}", support, where.guard)
 
     def _in_spite_of(
-        self, support: Support, found: Object, name: str, scope: Scope, probe: bool
+        self, support: Support, found: scopes.Object, name: str, scope: scopes.Scope, probe: bool
     ) -> Support:
         """What the code around a refused or unknown attribute makes of it."""
         if (found.owner, name) in self._set_by_code:
@@ -111,13 +127,13 @@ class References:
         is_sure = support.status is Status.UNKNOWN and not found.guessed
         return _probed(NOWHERE if is_sure and not probe else support, probe)
 
-    def _is_in_context_api(self, cls: Scope | None) -> bool:
+    def _is_in_context_api(self, cls: scopes.Scope | None) -> bool:
         hierarchy = self._inference.hierarchy
         if cls is None or not hierarchy.is_trial(cls):
             return False
         return TrialClass(cls, hierarchy).generation is Generation.CONTEXT
 
-    def _inherited(self, use: Use, node: ast.Attribute, scope: Scope) -> None:
+    def _inherited(self, use: scopes.Use, node: ast.Attribute, scope: scopes.Scope) -> None:
         for base in self._inference.hierarchy.owners(scope):
             if _is_inherited(base, node.attr):
                 name = f"{_short(base)}.{node.attr}"
@@ -125,7 +141,7 @@ class References:
 
     # Calls
 
-    def _call(self, call: Call) -> None:
+    def _call(self, call: scopes.Call) -> None:
         self._dynamic.look_at(call)
         for callee in self._inference.evaluate(call.node.func, call.scope):
             function = _function(callee)
@@ -138,7 +154,7 @@ class References:
             self._add(call.scope, node, name, of_name(name), call.guard)
         probe = self._dynamic.is_probe(call)
         for owner, node, attribute in self._dynamic.literal_attributes(call):
-            if isinstance(owner, Object):
+            if isinstance(owner, scopes.Object):
                 self._add_member(owner, attribute, call, node, probe)
             elif owner.path.partition(".")[0] != "det_compat":
                 support = _probed(of_name(f"{owner.path}.{attribute}"), probe)
@@ -146,7 +162,7 @@ class References:
 
     # Classes
 
-    def _overrides(self, scope: Scope, code: Code) -> None:
+    def _overrides(self, scope: scopes.Scope, code: scopes.Code) -> None:
         owners = self._inference.hierarchy.owners(scope)
         for name, function in scope.functions.items():
             for owner in owners:
@@ -157,14 +173,14 @@ class References:
                 for owner in owners:
                     self._override(scope, target, owner, target.id)
 
-    def _override(self, scope: Scope, node: ast.AST | None, owner: str, name: str) -> None:
+    def _override(self, scope: scopes.Scope, node: ast.AST | None, owner: str, name: str) -> None:
         if node is None or not has_member(owner, name):
             return
         support = of_member(owner, name)
         if support == OLD_ONLY and self._is_in_context_api(scope):
             # The method is a helper of the trial's own.
             return
-        self._add(scope, node, f"{_short(owner)}.{name}", support, Guard())
+        self._add(scope, node, f"{_short(owner)}.{name}", support, scopes.Guard())
 
 
 def _is_inherited(owner: str, name: str) -> bool:
@@ -181,7 +197,7 @@ def _probed(support: Support, probe: bool) -> Support:
     return support
 
 
-def _under(guard: Guard, support: Support, postponed: bool) -> Support:
+def _under(guard: scopes.Guard, support: Support, postponed: bool) -> Support:
     """The support of what runs under a guard."""
     if support.status is not Status.REFUSED:
         return support
@@ -201,10 +217,10 @@ def _is_reference(path: str, node: ast.expr) -> bool:
     )
 
 
-def _function(callee: Value) -> str:
-    if isinstance(callee, Member):
+def _function(callee: scopes.Value) -> str:
+    if isinstance(callee, scopes.Member):
         return f"{callee.owner}.{callee.name}"
-    return (home(callee.path) or "") if isinstance(callee, Name) else ""
+    return (home(callee.path) or "") if isinstance(callee, scopes.Name) else ""
 
 
 def _short(name: str) -> str:
@@ -214,7 +230,7 @@ def _short(name: str) -> str:
     return ".".join(parts[first:])
 
 
-def position_of(scope: Scope, node: Any) -> Position:
+def position_of(scope: scopes.Scope, node: Any) -> Position:
     """Where a node is: for an attribute, function or class where its name begins."""
     source = scope.source
     line, column = node.lineno, node.col_offset
@@ -225,3 +241,130 @@ def position_of(scope: Scope, node: Any) -> Position:
         text = source.lines[line - 1].encode()
         column = max(text.find(node.name.encode(), column), column)
     return source.position(line, column)
+
+
+_IMPORTS = {"import_module", "__import__"}
+_PATCHES = {"patch", "setattr", "delattr"}
+_ATTRIBUTES = {"getattr", "hasattr", "setattr", "delattr"}
+_GETTERS = {"__getattr__", "__getattribute__"}
+_MADE_GETTERS = {"attrgetter", "methodcaller"}
+_EXECUTES = {"exec", "eval"}
+_DOTTED = re.compile(r"\w+(\.\w+)*")
+
+
+class Dynamic:
+    """What calls of ``import_module``, ``getattr``, ``exec`` and their like refer to."""
+
+    def __init__(self, inference: Inference) -> None:
+        self._inference = inference
+        self.found: list[Unreadable] = []
+        #: Attributes that a function asks for with ``hasattr``, with its scope.
+        self.probed: set[tuple[scopes.Scope, str]] = set()
+        #: Attributes that ``setattr`` sets, with the class of the object.
+        self.set_by_code: set[tuple[str, str]] = set()
+        for code in inference.codes:
+            for call in code.calls:
+                self._remember(call)
+
+    def _remember(self, call: scopes.Call) -> None:
+        name = called(call.node)
+        for owner, _, attribute in self.literal_attributes(call):
+            if isinstance(owner, scopes.Name):
+                continue
+            if name == "setattr":
+                self.set_by_code.add((owner.owner, attribute))
+            elif name == "hasattr":
+                self.probed.add((call.scope, attribute))
+
+    def is_probe(self, call: scopes.Call) -> bool:
+        """Whether a call asks for an attribute and does without it."""
+        name = called(call.node)
+        return name == "hasattr" or (name == "getattr" and len(call.node.args) > 2)
+
+    def look_at(self, call: scopes.Call) -> None:
+        """Note a call whose meaning is decided at run time."""
+        reason = self._reason(call)
+        if reason:
+            position = call.scope.source.position(call.node.lineno, call.node.col_offset)
+            self.found.append(Unreadable(position, reason))
+
+    def _reason(self, call: scopes.Call) -> str:
+        name, args = called(call.node), call.node.args
+        if name in _IMPORTS and args and _may_be_determined(args[0]):
+            return f"{name}() of a name that is made at run time"
+        if (
+            name in _EXECUTES
+            and args
+            and isinstance(call.node.func, ast.Name)
+            and not literal(args[0])
+        ):
+            # of code that begins otherwise, nothing is to be feared
+            is_open = _agree(_beginning(args[0]) or "", "determined")
+            return f"{name}() of code that is made at run time" if is_open else ""
+        if name in _ATTRIBUTES and len(args) > 1 and literal(args[1]) is None:
+            if self._is_determined(args[0], call.scope):
+                return f"{name}() of an attribute that is named at run time"
+        elif any(self._is_determined(node, call.scope) for node in _looked_into(call.node)):
+            return f"{name or 'attrgetter'}() of an object of Determined's"
+        return ""
+
+    def _is_determined(self, node: ast.expr, scope: scopes.Scope) -> bool:
+        owners = self._inference.evaluate(node, scope)
+        return any(isinstance(owner, (scopes.Object, scopes.Name)) for owner in owners)
+
+    def literal_names(self, call: scopes.Call) -> Iterator[tuple[ast.expr, str]]:
+        """Names of Determined that a call imports or patches by a string."""
+        asked = called(call.node)
+        if asked not in _IMPORTS | _PATCHES:
+            return
+        for node in call.node.args[:1]:
+            name = imported(call.node) if asked in _IMPORTS else literal(node)
+            if name and is_determined(name) and _DOTTED.fullmatch(name):
+                yield node, name
+
+    def literal_attributes(
+        self, call: scopes.Call
+    ) -> Iterator[tuple[scopes.Object | scopes.Name, ast.expr, str]]:
+        """Attributes that a call asks for by a string, with what has them."""
+        args = call.node.args
+        if called(call.node) not in _ATTRIBUTES or len(args) < 2:
+            return
+        attribute = literal(args[1])
+        for owner in self._inference.evaluate(args[0], call.scope) if attribute else ():
+            if isinstance(owner, (scopes.Object, scopes.Name)) and attribute:
+                yield owner, args[1], attribute
+
+
+def _looked_into(node: ast.Call) -> list[ast.expr]:
+    """Of what a call reads attributes that it does not name."""
+    name = called(node)
+    if name in _GETTERS and isinstance(node.func, ast.Attribute):
+        return [node.func.value]
+    is_made = isinstance(node.func, ast.Call) and called(node.func) in _MADE_GETTERS
+    return node.args[:1] if is_made or name == "vars" else []
+
+
+def _may_be_determined(node: ast.expr) -> bool:
+    text = _beginning(node)
+    if text is None:
+        return True
+    is_whole = literal(node) is not None
+    return not is_whole and any(_agree(text, f"{package}.") for package in PACKAGES)
+
+
+def _agree(one: str, other: str) -> bool:
+    return one.startswith(other) or other.startswith(one)
+
+
+def _beginning(node: ast.expr) -> str | None:
+    """How a string that is put together begins; None if nothing is known of it."""
+    text = literal(node)
+    if text is not None:
+        return text
+    if isinstance(node, ast.JoinedStr) and node.values:
+        return _beginning(node.values[0])
+    if isinstance(node, ast.BinOp):
+        return _beginning(node.left)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return _beginning(node.func.value) if node.func.attr in ("format", "join") else None
+    return None

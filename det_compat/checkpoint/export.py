@@ -9,9 +9,8 @@ from typing import Any
 import torch
 
 from det_compat.checkpoint.files.torch_file import load_torch_file
-from det_compat.checkpoint.lightning import lightning_content
+from det_compat.checkpoint.lightning import by_model, lightning_content, without_ddp_prefix
 from det_compat.checkpoint.reader import read_checkpoint
-from det_compat.checkpoint.weights import by_model, without_ddp_prefix
 from det_compat.errors import InvalidCheckpointException
 from det_compat.shared.durable_files import atomic_write, refuse_to_overwrite
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import importlib.metadata
 import logging
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import torch
 
 from det_compat.checkpoint.reader import Checkpoint
-from det_compat.checkpoint.weights import without_ddp_prefix
 from det_compat.errors import InvalidCheckpointException
-from det_compat.shared.masking import without_secrets
-from det_compat.shared.nested import map_nested
-from det_compat.shared.plain_types import NotPlainError, to_plain
-from det_compat.shared.random_state import without_array
+from det_compat.shared import masking, nested, plain_types, random_state
 
 logger = logging.getLogger("det_compat")
 
@@ -34,7 +31,7 @@ def to_lightning_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
     counters = checkpoint.counters
     state = checkpoint.state
     kept = {
-        key: without_array(value) if key == "rng_state" else value
+        key: random_state.without_array(value) if key == "rng_state" else value
         for key, value in state.items()
         if key not in _KEPT_BY_LIGHTNING
     }
@@ -62,8 +59,8 @@ def _weights(models: list[dict[str, Any]]) -> Iterator[tuple[str, Any]]:
 
 def _hyper_parameters(checkpoint: Checkpoint) -> dict[str, Any]:
     arguments = {
-        "hparams": without_secrets(checkpoint.hparams),
-        "exp_conf": without_secrets(checkpoint.experiment_config),
+        "hparams": masking.without_secrets(checkpoint.hparams),
+        "exp_conf": masking.without_secrets(checkpoint.experiment_config),
         "aggregation_frequency": 1,
     }
     if checkpoint.trial_cls_spec is None:
@@ -73,7 +70,7 @@ def _hyper_parameters(checkpoint: Checkpoint) -> dict[str, Any]:
 
 def in_torch_types(value: Any) -> Any:
     """``value`` with tensors and Python's numbers for what is NumPy's."""
-    return map_nested(value, _in_torch_types, keys=True)
+    return nested.map_nested(value, _in_torch_types, keys=True)
 
 
 def _in_torch_types(value: Any, where: str) -> Any:
@@ -81,7 +78,7 @@ def _in_torch_types(value: Any, where: str) -> Any:
         return value.item()
     if isinstance(value, np.ndarray):
         return torch.from_numpy(value.astype(value.dtype.newbyteorder("=")))
-    return to_plain(value, where)
+    return plain_types.to_plain(value, where)
 
 
 def lightning_content(path: object, content: Any) -> dict[str, Any]:
@@ -103,9 +100,47 @@ def _plain(state: dict[Any, Any], where: str = "") -> Iterator[tuple[Any, Any]]:
     for key, value in state.items():
         name = f"{where}[{key!r}]"
         try:
-            yield to_plain(key), to_plain(value, name)
-        except NotPlainError as error:
+            yield plain_types.to_plain(key), plain_types.to_plain(value, name)
+        except plain_types.NotPlainError as error:
             if isinstance(value, dict) and not where:
                 yield key, dict(_plain(value, name))
                 continue
             logger.warning(f"left out of the checkpoint, since it is no plain data: {error}")
+
+
+_DDP = "module."
+_OF_MODEL = re.compile(r"models\.(\d+)\.(.+)", re.DOTALL)
+
+
+def without_ddp_prefix(state: Mapping[str, Any]) -> dict[str, Any]:
+    """A model's state under the names of the model itself.
+
+    DistributedDataParallel puts ``module.`` before all of them.
+    """
+    if state and all(str(name).startswith(_DDP) for name in state):
+        return {name.removeprefix(_DDP): value for name, value in state.items()}
+    return dict(state)
+
+
+def under_names(wanted: Collection[str], state: Mapping[str, Any]) -> Mapping[str, Any]:
+    """``state`` under the names ``wanted``, if ``module.`` is all that they differ by."""
+    distributed = {_DDP + name: value for name, value in state.items()}
+    alone = {name.removeprefix(_DDP): value for name, value in state.items()}
+    for candidate in (state, distributed, alone):
+        if candidate.keys() == set(wanted):
+            return candidate
+    return state
+
+
+def by_model(state_dict: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
+    """The models' states in a Lightning ``state_dict``, by the number of the model in the trial.
+
+    One whose names are not those of det_compat's modules is a single model.
+    """
+    models: dict[int, dict[str, Any]] = {}
+    for name, value in state_dict.items():
+        found = _OF_MODEL.fullmatch(str(name))
+        if found is None:
+            return {0: dict(state_dict)}
+        models.setdefault(int(found[1]), {})[found[2]] = value
+    return models

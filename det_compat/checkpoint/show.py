@@ -11,9 +11,8 @@ from det_compat.checkpoint.files.outline import Shape, outline
 from det_compat.checkpoint.files.pickles import read_pickle
 from det_compat.checkpoint.files.torch_file import load_torch_file
 from det_compat.checkpoint.layouts import READERS
-from det_compat.checkpoint.lightning import lightning_content
+from det_compat.checkpoint.lightning import by_model, lightning_content, without_ddp_prefix
 from det_compat.checkpoint.reader import CONTINUATION, read_metadata, state_reader
-from det_compat.checkpoint.weights import by_model, without_ddp_prefix
 from det_compat.errors import UnsafeCheckpointError
 from det_compat.shared.masking import without_secrets
 

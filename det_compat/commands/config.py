@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
-    from det_compat.config.errors import ConfigError
+    from det_compat.config.document import ConfigError
     from det_compat.config.keys.explain import Row
 
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -42,7 +42,7 @@ def add_parser(commands: _Commands) -> None:
 
 
 def _explain(args: argparse.Namespace) -> int:
-    from det_compat.config.errors import ConfigError
+    from det_compat.config.document import ConfigError
     from det_compat.config.keys.explain import explain
     from det_compat.config.loading import load
 

@@ -36,7 +36,7 @@ def split(argv: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def _command(args: argparse.Namespace) -> int:
-    from det_compat.config.errors import ConfigError
+    from det_compat.config.document import ConfigError
     from det_compat.fit.errors import FitError
 
     try:

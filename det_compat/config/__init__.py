@@ -4,7 +4,7 @@
 a config is one ``ConfigError`` with all problems, and where in the file they are.
 """
 
-from det_compat.config.errors import ConfigError, Problem
+from det_compat.config.document import ConfigError, Problem
 from det_compat.config.experiment import ExperimentConfig, parse_config, read_config
 
 __all__ = ["ConfigError", "ExperimentConfig", "Problem", "parse_config", "read_config"]

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from det_compat.config.document import Document, Problems, from_mapping, section
+from det_compat.config import loading, settings, shims
+from det_compat.config.document import Document, KeyPath, Problems, dotted, from_mapping, section
 from det_compat.config.entrypoint import Entrypoint, parse_entrypoint
 from det_compat.config.hyperparameters import Hyperparameters, batch_size, parse_hyperparameters
-from det_compat.config.keys.table import SECTIONS, Fate, keys
-from det_compat.config.keys.validation import validate
+from det_compat.config.keys import kinds
+from det_compat.config.keys.table import SECTIONS, Fate, Key, keys
 from det_compat.config.lengths import Length, Unit
-from det_compat.config.loading import load
 from det_compat.config.periods import Periods, ResolvedPeriods, batches_per_step, parse_periods
 from det_compat.config.searcher import Searcher, parse_searcher
-from det_compat.config.settings import (
-    Environment,
-    Optimizations,
-    Profiling,
-    check_settings,
-    parse_environment,
-    parse_optimizations,
-    parse_profiling,
-)
-from det_compat.config.shims import as_on_cluster
 from det_compat.config.storage import CheckpointStorage, parse_storage
 
 
@@ -58,11 +49,11 @@ class ExperimentConfig:
     hyperparameters: Hyperparameters = field(repr=False)
     searcher: Searcher
     periods: Periods
-    optimizations: Optimizations
+    optimizations: settings.Optimizations
     slots_per_trial: int
-    environment: Environment
+    environment: settings.Environment
     checkpoint_storage: CheckpointStorage
-    profiling: Profiling
+    profiling: settings.Profiling
     seed: int | None
     max_restarts: int
     integrations: dict[str, Any] = field(repr=False)
@@ -105,7 +96,7 @@ def read_config(path: str | Path) -> ExperimentConfig:
     Raises:
         ConfigError: the file cannot be read or is not a valid config; it has all problems found.
     """
-    return parse_document(load(path))
+    return parse_document(loading.load(path))
 
 
 def parse_config(config: Mapping[str, Any]) -> ExperimentConfig:
@@ -130,8 +121,8 @@ def parse_document(document: Document) -> ExperimentConfig:
     hyperparameters = parse_hyperparameters(given.get("hyperparameters"), problems, is_grid=is_grid)
     entrypoint = parse_entrypoint(given, problems)
     storage = parse_storage(given, problems)
-    environment = parse_environment(given, problems)
-    check_settings(given, problems)
+    environment = settings.parse_environment(given, problems)
+    settings.check_settings(given, problems)
     problems.raise_if_any()
     # A config without a usable searcher has a problem.
     assert searcher is not None
@@ -143,7 +134,7 @@ def parse_document(document: Document) -> ExperimentConfig:
     return ExperimentConfig(
         file=document.file,
         given=given,
-        raw=as_on_cluster(given, searcher, periods),
+        raw=shims.as_on_cluster(given, searcher, periods),
         name=given.get("name") or description,
         description=description,
         labels=tuple(given.get("labels", ())),
@@ -152,11 +143,11 @@ def parse_document(document: Document) -> ExperimentConfig:
         hyperparameters=hyperparameters,
         searcher=searcher,
         periods=periods,
-        optimizations=parse_optimizations(given),
+        optimizations=settings.parse_optimizations(given),
         slots_per_trial=int(section(given, "resources").get("slots_per_trial", 1)),
         environment=environment,
         checkpoint_storage=storage,
-        profiling=parse_profiling(given),
+        profiling=settings.parse_profiling(given),
         seed=None if seed is None else int(seed),
         max_restarts=int(given.get("max_restarts", 5)),
         integrations=given.get("integrations", given.get("integration", {})),
@@ -208,3 +199,47 @@ def _refusals(
     if storage.refusal:
         refused["checkpoint_storage.type"] = storage.refusal
     return refused
+
+
+def validate(document: Document, problems: Problems) -> dict[str, Any]:
+    """Note unknown keys and values of the wrong type; the config without them is returned."""
+    return _section(document.value, (), problems)
+
+
+def _section(section: dict[str, Any], path: KeyPath, problems: Problems) -> dict[str, Any]:
+    known = SECTIONS[dotted(path)]
+    valid = {}
+    for name, value in section.items():
+        key = known.get(name)
+        if key is None:
+            advice = _advice(name, path, known)
+            problems.add_key((*path, name), advice, "a key that no version knows")
+        elif value is not None and _fits(value, (*path, name), key.kind, problems):
+            is_section = key.kind is kinds.SECTION
+            valid[name] = _section(value, (*path, name), problems) if is_section else value
+    return valid
+
+
+def _fits(value: Any, path: KeyPath, kind: kinds.Kind, problems: Problems) -> bool:
+    if not kind.accepts(value):
+        problems.add(path, kind.name)
+        return False
+    chosen = next((other for other in kind.alternatives if other.accepts(value)), kind)
+    if chosen.item is None:
+        return True
+    wrong = [i for i, item in enumerate(value) if not chosen.item.accepts(item)]
+    for i in wrong:
+        problems.add((*path, i), chosen.item.name)
+    return not wrong
+
+
+def _advice(name: str, path: KeyPath, known: dict[str, Key]) -> str:
+    elsewhere = [other for other in keys() if other.split(".")[-1] == name]
+    if elsewhere:
+        where = [other.rpartition(".")[0] or "the top level" for other in elsewhere]
+        return f"it under {' or '.join(where)}"
+    similar = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
+    if similar:
+        return f"another (did you mean {similar[0]}?)"
+    section = dotted(path) or "a config"
+    return f"one of those of {section}: {', '.join(sorted(known))}"

@@ -7,15 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from det_compat.config.document import KeyPath, Problems, dotted
-from det_compat.config.keys.kinds import (
-    ANYTHING,
-    NUMBER,
-    Kind,
-    integer,
-    is_integer,
-    is_number,
-    number_above,
-)
+from det_compat.config.keys import kinds
 
 
 @dataclass(frozen=True)
@@ -63,16 +55,16 @@ class Categorical:
 Range = Int | Double | Log | Categorical
 Hyperparameter = Const | Range
 
-_WHOLE, _COUNT, _BASE = integer(), integer(1), number_above(0)
-_ANY_LIST = Kind(
+_WHOLE, _COUNT, _BASE = kinds.integer(), kinds.integer(1), kinds.number_above(0)
+_ANY_LIST = kinds.Kind(
     "a list of at least one value", lambda value: isinstance(value, list) and bool(value)
 )
 # The keys that each type must have.
-_FIELDS: dict[str, dict[str, Kind]] = {
-    "const": {"val": replace(ANYTHING, name="a value")},
+_FIELDS: dict[str, dict[str, kinds.Kind]] = {
+    "const": {"val": replace(kinds.ANYTHING, name="a value")},
     "int": {"minval": _WHOLE, "maxval": _WHOLE},
-    "double": {"minval": NUMBER, "maxval": NUMBER},
-    "log": {"minval": NUMBER, "maxval": NUMBER, "base": _BASE},
+    "double": {"minval": kinds.NUMBER, "maxval": kinds.NUMBER},
+    "log": {"minval": kinds.NUMBER, "maxval": kinds.NUMBER, "base": _BASE},
     "categorical": {"vals": _ANY_LIST},
 }
 _TYPES = tuple(_FIELDS)
@@ -167,7 +159,9 @@ class _Parser:
         count = value.get("count")
         return range_type(**bounds, count=None if count is None else int(count))
 
-    def _check_fields(self, value: dict[str, Any], path: KeyPath, fields: dict[str, Kind]) -> bool:
+    def _check_fields(
+        self, value: dict[str, Any], path: KeyPath, fields: dict[str, kinds.Kind]
+    ) -> bool:
         fits = True
         for name, kind in fields.items():
             if name not in value:
@@ -204,6 +198,6 @@ def batch_size(hparams: Mapping[str, Any], slots: int = 1) -> int | None:
     That is ``global_batch_size``, or, as PEDL and early 0.12 had it, ``batch_size`` on each slot.
     """
     size = hparams.get("global_batch_size")
-    if size is None and is_integer(hparams.get("batch_size")):
+    if size is None and kinds.is_integer(hparams.get("batch_size")):
         size = hparams["batch_size"] * max(slots, 1)
-    return int(size) if size is not None and is_number(size) and size >= 1 else None
+    return int(size) if size is not None and kinds.is_number(size) and size >= 1 else None

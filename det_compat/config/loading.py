@@ -16,8 +16,15 @@ from typing import Any
 
 import yaml
 
-from det_compat.config.document import DEEPEST, Document, KeyPath, Location, dotted
-from det_compat.config.errors import ConfigError, Problem
+from det_compat.config.document import (
+    DEEPEST,
+    ConfigError,
+    Document,
+    KeyPath,
+    Location,
+    Problem,
+    dotted,
+)
 
 _LARGEST_FILE = 4 * 2**20
 # Aliases of aliases can make more values of a small file than memory holds.

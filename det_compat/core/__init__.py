@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from det_compat.core.checkpoint import CheckpointContext
-from det_compat.core.context import Context
+from det_compat.core.context import Context, PreemptContext
 from det_compat.core.distributed import DistributedContext, DummyDistributedContext
-from det_compat.core.preempt import PreemptContext
-from det_compat.core.tensorboard_path import current_tensorboard_path
-from det_compat.core.train import EarlyExitReason, TrainContext
+from det_compat.core.train import EarlyExitReason, TrainContext, current_tensorboard_path
 
 __all__ = [
     "CheckpointContext",

@@ -6,9 +6,7 @@ from pathlib import Path
 
 from det_compat.core.checkpoint import CheckpointContext
 from det_compat.core.distributed import DistributedContext, DummyDistributedContext
-from det_compat.core.preempt import PreemptContext
-from det_compat.core.tensorboard_path import new_tensorboard_path
-from det_compat.core.train import TrainContext
+from det_compat.core.train import TrainContext, new_tensorboard_path
 
 
 class Context:
@@ -26,3 +24,14 @@ class Context:
         self.distributed = distributed or DummyDistributedContext()
         self.preempt = preempt or PreemptContext()
         self.train = train or TrainContext(tensorboard_path or new_tensorboard_path())
+
+
+class PreemptContext:
+    """Never preempts."""
+
+    def should_preempt(self, auto_ack: bool = True) -> bool:
+        """False: no scheduler takes this machine away."""
+        return False
+
+    def acknowledge_preemption_signal(self) -> None:
+        """Nothing to acknowledge."""

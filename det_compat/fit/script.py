@@ -7,14 +7,12 @@ import shlex
 import sys
 from collections.abc import Sequence
 
+from det_compat.config import experiment, shims
 from det_compat.config.entrypoint import PYTHON, Entrypoint
-from det_compat.config.experiment import ExperimentConfig
-from det_compat.config.shims import with_seed
+from det_compat.fit import run_start, supervisor
 from det_compat.fit.environment import device_variables
 from det_compat.fit.errors import FitError
 from det_compat.fit.request import Request
-from det_compat.fit.run_start import RunStart, begin_in, find_folder
-from det_compat.fit.supervisor import Command, supervise
 from det_compat.script.task import Task
 
 _TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
@@ -23,7 +21,7 @@ _LAUNCHERS = ("torch_distributed", "horovod", "autohorovod")
 _WITH_VALUE = ("-W", "-X")
 
 
-def run_script(request: Request, config: ExperimentConfig) -> int:
+def run_script(request: Request, config: experiment.ExperimentConfig) -> int:
     """Run the script of ``config``, which is told what a cluster told it; the exit status.
 
     Raises:
@@ -38,13 +36,13 @@ def run_script(request: Request, config: ExperimentConfig) -> int:
             f"{shlex.join(request.options)}; change the entrypoint in the config"
         )
     argv = script_command(config.entrypoint, max(config.slots_per_trial, 1))
-    folder = find_folder(request, config)
+    folder = run_start.find_folder(request, config)
     model_dir = request.model_dir.resolve()
 
-    def command(attempt: int) -> Command:
-        start = begin_in(folder, config, resume=request.resume, is_restart=attempt > 1)
+    def command(attempt: int) -> supervisor.Command:
+        start = run_start.begin_in(folder, config, resume=request.resume, is_restart=attempt > 1)
         task = script_task(config, start)
-        return Command(argv, {**device_variables(config), **task.variables()})
+        return supervisor.Command(argv, {**device_variables(config), **task.variables()})
 
     if "det_compat" not in argv:
         print(
@@ -54,7 +52,7 @@ def run_script(request: Request, config: ExperimentConfig) -> int:
     print(f"running {shlex.join(config.entrypoint.argv)} in {model_dir}")
     print(f"run directory: {folder.path}", flush=True)
     try:
-        status = supervise(
+        status = supervisor.supervise(
             command, restarts=config.max_restarts, folder=request.model_dir.resolve()
         )
     except FileNotFoundError as error:
@@ -65,10 +63,10 @@ def run_script(request: Request, config: ExperimentConfig) -> int:
     return status
 
 
-def script_task(config: ExperimentConfig, start: RunStart) -> Task:
+def script_task(config: experiment.ExperimentConfig, start: run_start.RunStart) -> Task:
     """What the script of ``config`` is told when it begins with ``start``."""
     return Task(
-        config=with_seed(config.raw, start.seed),
+        config=shims.with_seed(config.raw, start.seed),
         hparams=config.hyperparameters.constants(),
         trial_seed=start.seed,
         slots=max(config.slots_per_trial, 1),

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from det_compat import core
+from det_compat.checkpoint.lightning import under_names
 from det_compat.checkpoint.reader import Checkpoint, read_checkpoint
-from det_compat.checkpoint.weights import under_names
 from det_compat.errors import InvalidCheckpointException
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.engine import engine

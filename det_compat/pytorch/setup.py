@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from det_compat import core
-from det_compat.core.tensorboard_path import (
+from det_compat.core.train import (
     new_tensorboard_path,
     shared_tensorboard_path,
     tensorboard_path_is,

@@ -47,17 +47,9 @@ class TrialResult:
 
     def as_dict(self) -> dict[str, Any]:
         """Of plain JSON types, without the validations."""
-        return {
-            "hparams": self.hparams,
-            "metric": self.metric,
-            "batches": self.batches,
-            "status": self.status.value,
-            "checkpoint": self.checkpoint,
-            "metric_batches": self.metric_batches,
-            "reason": self.reason,
-            "trial": self.index,
-            "bracket": self.bracket,
-        }
+        fields = dict(vars(self))
+        del fields["reports"]
+        return {"trial": fields.pop("index"), **fields, "status": self.status.value}
 
 
 def read_results(folder: SearchFolder, *, smaller_is_better: bool) -> list[TrialResult]:
@@ -73,15 +65,13 @@ def read_results(folder: SearchFolder, *, smaller_is_better: bool) -> list[Trial
 
 
 def _result(record: TrialRecord, sign: int) -> TrialResult:
-    about, reports = record.about(), record.reports()
+    reports = record.reports()
     numbers = [report for report in reports if math.isfinite(report.metric)]
     best = min(numbers, key=lambda report: sign * report.metric, default=None)
     latest_first = reversed(reports)
     preferred = latest_first if best is None else (best, *latest_first)
     return TrialResult(
-        index=about["index"],
-        bracket=about["bracket"],
-        hparams=about["hparams"],
+        **record.about(),
         metric=None if best is None else best.metric,
         metric_batches=None if best is None else best.batches,
         batches=reports[-1].batches if reports else 0,
@@ -97,8 +87,7 @@ def write_results(folder: Path, results: list[TrialResult]) -> None:
     rows = [result.as_dict() for result in results]
     (folder / "results.json").write_text(json.dumps(rows, indent=2, default=str), "utf-8")
     flat = [{**flat_hparams(row["hparams"], "hparams."), **row} for row in rows]
-    own = [name for name in TrialResult.__dataclass_fields__ if name not in ("index", "reports")]
-    columns = ["trial", *own]
+    columns = ["trial", *list(TrialResult.__dataclass_fields__)[1:-1]]
     columns[columns.index("hparams") : columns.index("hparams") + 1] = sorted(
         {name for row in flat for name in row if name.startswith("hparams.")}
     )
@@ -127,23 +116,8 @@ def value_of(hparams: Any, name: str) -> Any:
     return value_of(hparams.get(first), rest) if rest else None
 
 
-@dataclass(frozen=True)
-class Saving:
-    """What stopping trials early has saved, in batches."""
-
-    trained: int
-    to_the_end: int
-
-    def __str__(self) -> str:
-        saved = 1 - self.trained / self.to_the_end
-        return (
-            f"{self.trained} batches trained in all trials, {saved:.0%} less than the "
-            f"{self.to_the_end} of training each to its end"
-        )
-
-
-def saving(results: list[TrialResult]) -> Saving | None:
-    """What was saved against training every trial to its end, None if none was trained to it.
+def saving(results: list[TrialResult]) -> str:
+    """What was saved against training every trial to its end, empty if none was trained to it.
 
     The trials that were trained to the end tell how long that is; with several lengths, as batch
     sizes that are searched have them, the mean counts.
@@ -151,6 +125,10 @@ def saving(results: list[TrialResult]) -> Saving | None:
     complete = [result.batches for result in results if result.status is Status.COMPLETED]
     counted = [result for result in results if result.status is not Status.INVALID_HP]
     if not complete or not any(complete):
-        return None
+        return ""
     trained = sum(result.batches for result in counted)
-    return Saving(trained, round(sum(complete) / len(complete) * len(counted)))
+    to_the_end = round(sum(complete) / len(complete) * len(counted))
+    return (
+        f"{trained} batches trained in all trials, {1 - trained / to_the_end:.0%} less than the "
+        f"{to_the_end} of training each to its end"
+    )

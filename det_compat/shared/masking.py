@@ -9,16 +9,9 @@ from typing import Any
 
 MASK = "********"
 
-_SECRET_KEYS = {
-    "access_key",
-    "connection_string",
-    "credential",
-    "credentials",
-    "password",
-    "registry_auth",
-    "secret_key",
-    "token",
-}
+_SECRET_KEYS = re.compile(
+    "access_key|connection_string|credentials?|password|registry_auth|secret_key|token"
+)
 _PASSWORD_IN_URL = re.compile(r"(?<=://)([^/\s:@]*):[^/\s@]+@")
 
 
@@ -58,8 +51,8 @@ def _masked(value: Any, in_pod: bool) -> Any:
 
 
 def _masked_entry(key: Any, value: Any, in_pod: bool) -> Any:
-    name = key.lower() if isinstance(key, str) else key
-    if name in _SECRET_KEYS:
+    name = key.lower() if isinstance(key, str) else ""
+    if _SECRET_KEYS.fullmatch(name):
         return MASK if value not in (None, "", {}, []) else value
     if name == "environment_variables":
         return _masked_variables(value)

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from det_compat.checkpoint import read_checkpoint, to_lightning_checkpoint
+from det_compat.checkpoint.lightning import by_model, under_names, without_ddp_prefix
 from det_compat.shared.plain_types import from_plain
 from tests.checkpoint.makers import TRIAL_STATE, of_0_12, of_0_38, save, state
 from tests.fresh_python import python
@@ -120,3 +121,32 @@ print({{"pytorch_lightning", "determined", "model_def"}} & {{*sys.modules}})
     done = python("-c", code, cwd=tmp_path)
     assert done.stdout == "set()\n", done.stderr
     assert sys.modules["torch"] is torch
+
+
+def test_the_prefix_of_ddp_goes_where_all_names_have_it() -> None:
+    assert without_ddp_prefix({"module.a": 1, "module.b.c": 2}) == {"a": 1, "b.c": 2}
+    mixed = {"module.a": 1, "b": 2}
+    assert without_ddp_prefix(mixed) == mixed
+    assert without_ddp_prefix({}) == {}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "state", "found"),
+    [
+        (["a"], {"a": 1}, {"a": 1}),
+        (["a"], {"module.a": 1}, {"a": 1}),
+        (["module.a"], {"a": 1}, {"module.a": 1}),
+        (["module.a"], {"module.a": 1}, {"module.a": 1}),
+        (["module.a"], {"module.module.a": 1}, {"module.a": 1}),
+        (["b"], {"module.a": 1}, {"module.a": 1}),
+    ],
+)
+def test_under_names(wanted: list[str], state: dict[str, Any], found: dict[str, Any]) -> None:
+    assert under_names(wanted, state) == found
+
+
+def test_by_model() -> None:
+    state = {"models.0.a": 1, "models.10.b.models.1.c": 2}
+    assert by_model(state) == {0: {"a": 1}, 10: {"b.models.1.c": 2}}
+    assert by_model({"layer.a": 1, "models.0.a": 2}) == {0: {"layer.a": 1, "models.0.a": 2}}
+    assert by_model({}) == {}

@@ -12,8 +12,7 @@ import pytest
 import yaml
 
 from det_compat.cli import main
-from det_compat.config.document import from_mapping
-from det_compat.config.errors import ConfigError
+from det_compat.config.document import ConfigError, from_mapping
 from det_compat.config.keys.explain import explain
 from det_compat.config.keys.table import keys
 from det_compat.config.loading import load

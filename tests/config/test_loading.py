@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from det_compat.config.document import Document
-from det_compat.config.errors import ConfigError
+from det_compat.config.document import ConfigError, Document
 from det_compat.config.loading import load, resolve
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from det_compat import core
+from det_compat.core import Context, PreemptContext
 
 
 def test_defaults_are_those_of_one_process() -> None:
@@ -43,3 +44,14 @@ def test_has_the_parts_of_determineds() -> None:
     context = core.Context()
     for part in ("checkpoint", "distributed", "preempt", "train"):
         assert hasattr(reference, part) and hasattr(context, part)
+
+
+def test_nobody_takes_the_machine_away() -> None:
+    preempt = PreemptContext()
+    assert preempt.should_preempt() is False
+    preempt.acknowledge_preemption_signal()
+    assert preempt.should_preempt(auto_ack=False) is False
+
+
+def test_a_context_has_one() -> None:
+    assert isinstance(Context().preempt, PreemptContext)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from det_compat.core.tensorboard_path import tensorboard_path_is
+from det_compat.core.train import tensorboard_path_is
 from det_compat.tensorboard.metric_writers.pytorch import TorchWriter
 
 

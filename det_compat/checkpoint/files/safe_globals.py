@@ -76,20 +76,16 @@ class _Scalar:
         return np.frombuffer(self.data, dtype=self.dtype)[0]
 
 
-def _reconstruct(module: str) -> Any:
+def _functions_of(module: str) -> list[Any]:
     @_named(module, "_reconstruct")
     def reconstruct(*_: Any) -> _Array:
         return _Array()
 
-    return reconstruct
-
-
-def _scalar(module: str) -> Any:
     @_named(module, "scalar")
     def scalar(dtype: _DType, data: bytes) -> _Scalar:
         return _Scalar(dtype, data)
 
-    return scalar
+    return [reconstruct, scalar]
 
 
 @_named("_codecs", "encode")
@@ -119,16 +115,15 @@ def _getattr(owner: Any, name: str) -> str:
     return name
 
 
-# NumPy 2 has another name for the module.
-_NUMPY_MODULES = ("numpy.core.multiarray", "numpy._core.multiarray")
 _SUBSTITUTES = [
     _DType,
     _Array,
     _OneCycleLR,
     _getattr,
     _no_bytes,
-    *map(_reconstruct, _NUMPY_MODULES),
-    *map(_scalar, _NUMPY_MODULES),
+    *_functions_of("numpy.core.multiarray"),
+    # NumPy 2 has another name for the module.
+    *_functions_of("numpy._core.multiarray"),
 ]
 
 

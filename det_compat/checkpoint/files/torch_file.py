@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import io
+import itertools
 import os
 import pickle
 import struct
 import tarfile
 import warnings
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, BinaryIO
 
 import torch
@@ -228,18 +229,13 @@ def pickles(file: BinaryIO) -> Iterable[BinaryIO]:
     file.seek(0)
     names = [name for name in _zip_names(file) if name.rpartition("/")[2] == "data.pkl"]
     if not names:
-        return _legacy_pickles(file)
+        file.seek(0)
+        return itertools.repeat(file, _LEGACY_PICKLES)
     with zipfile.ZipFile(file) as archive:
         try:
             return [io.BytesIO(archive.read(name)) for name in names]
         except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
             raise ValueError(str(error)) from error
-
-
-def _legacy_pickles(file: BinaryIO) -> Iterator[BinaryIO]:
-    file.seek(0)
-    for _ in range(_LEGACY_PICKLES):
-        yield file
 
 
 def _is_allowed(item: Global) -> bool:

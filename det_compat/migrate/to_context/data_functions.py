@@ -6,8 +6,7 @@ import ast
 from dataclasses import dataclass
 from pathlib import Path
 
-from det_compat.analysis.scopes import Scope
-from det_compat.analysis.values import Function
+from det_compat.analysis.scopes import Function, Scope
 from det_compat.migrate.configs import config_of
 from det_compat.migrate.to_context.pedl_needs import DATA_CONFIG, DATA_DIR
 from det_compat.migrate.tree.facts import Analysis

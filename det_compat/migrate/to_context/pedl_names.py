@@ -13,8 +13,7 @@ from pathlib import Path
 import libcst as cst
 from libcst.helpers import ensure_type
 
-from det_compat.analysis.scopes import Scope
-from det_compat.analysis.values import Name
+from det_compat.analysis.scopes import Name, Scope
 from det_compat.catalog.support import home
 from det_compat.migrate.target import Problems, Target
 from det_compat.migrate.to_context.pedl_needs import DATA_CONFIG, DATA_DIR, HPARAMS, Needs, getter

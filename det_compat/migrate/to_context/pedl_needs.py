@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from det_compat.analysis.scopes import Call, Scope
-from det_compat.analysis.values import Class, Function, Name, Values
+from det_compat.analysis.scopes import Call, Class, Function, Name, Scope, Values
 from det_compat.catalog.support import home
 from det_compat.migrate.tree.facts import Analysis
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import libcst as cst
 
-from det_compat.analysis.scopes import Scope
-from det_compat.analysis.values import Class
+from det_compat.analysis.scopes import Class, Scope
 from det_compat.catalog.support import home
 from det_compat.migrate.configs import config_of
 from det_compat.migrate.target import Problems, Target

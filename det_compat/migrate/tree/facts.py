@@ -10,9 +10,8 @@ from typing import TypeAlias
 from det_compat.analysis.collect import collect
 from det_compat.analysis.inference import Inference
 from det_compat.analysis.relevant import is_relevant
-from det_compat.analysis.scopes import Code, Scope
+from det_compat.analysis.scopes import NOTHING, Code, Instance, Scope, Values
 from det_compat.analysis.source import Source
-from det_compat.analysis.values import NOTHING, Instance, Values
 
 #: First line and column, last line and column: lines from 1, columns in characters from 0.
 Span: TypeAlias = tuple[int, int, int, int]

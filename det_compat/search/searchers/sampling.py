@@ -13,23 +13,14 @@ import random
 from operator import itemgetter
 from typing import Any
 
+from det_compat.config import hyperparameters
 from det_compat.config.document import dotted
-from det_compat.config.hyperparameters import (
-    Categorical,
-    Const,
-    Double,
-    Hyperparameter,
-    Hyperparameters,
-    Int,
-    Log,
-    leaves,
-)
 from det_compat.search.errors import SearchError
 
 _LARGEST_GRID = 1_000_000
 
 
-def sample(space: Hyperparameters, seed: int, index: int) -> dict[str, Any]:
+def sample(space: hyperparameters.Hyperparameters, seed: int, index: int) -> dict[str, Any]:
     """The hyperparameters of trial ``index`` of a search with ``seed``: the same ones each time."""
     return _sample(space.space, random.Random(f"{seed}/{index}"))
 
@@ -50,19 +41,19 @@ def _sample(space: dict[str, Any], rng: random.Random) -> dict[str, Any]:
     return {name: drawn[name] for name in space}
 
 
-def _draw(item: Hyperparameter, rng: random.Random) -> Any:
-    if isinstance(item, Const):
+def _draw(item: hyperparameters.Hyperparameter, rng: random.Random) -> Any:
+    if isinstance(item, hyperparameters.Const):
         return item.value
-    if isinstance(item, Int):
+    if isinstance(item, hyperparameters.Int):
         return rng.randint(item.minval, item.maxval)
-    if isinstance(item, Double):
+    if isinstance(item, hyperparameters.Double):
         return rng.uniform(item.minval, item.maxval)
-    if isinstance(item, Log):
+    if isinstance(item, hyperparameters.Log):
         return _power(item.base, rng.uniform(item.minval, item.maxval))
     return rng.choice(item.vals)
 
 
-def grid(space: Hyperparameters) -> list[dict[str, Any]]:
+def grid(space: hyperparameters.Hyperparameters) -> list[dict[str, Any]]:
     """All points of the grid, the first hyperparameter by name varying slowest.
 
     As in Determined 0.38, int takes no more points than there are integers, and one point is the
@@ -71,7 +62,7 @@ def grid(space: Hyperparameters) -> list[dict[str, Any]]:
     Raises:
         SearchError: there are more than a million points, or a range has no ``count``.
     """
-    in_order = sorted(leaves(space.space), key=itemgetter(0))
+    in_order = sorted(hyperparameters.leaves(space.space), key=itemgetter(0))
     axes = {path: _points(item, dotted(path)) for path, item in in_order}
     points = math.prod(map(len, axes.values()))
     if points > _LARGEST_GRID:
@@ -79,19 +70,23 @@ def grid(space: Hyperparameters) -> list[dict[str, Any]]:
     return [_nested(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
 
 
-def _points(item: Hyperparameter, name: str) -> list[Any]:
-    if isinstance(item, Const):
+def _points(item: hyperparameters.Hyperparameter, name: str) -> list[Any]:
+    if isinstance(item, hyperparameters.Const):
         return [item.value]
-    if isinstance(item, Categorical):
+    if isinstance(item, hyperparameters.Categorical):
         return list(item.vals)
     if item.count is None:
         raise SearchError(f"hyperparameters.{name} has no count, which grid search needs")
     count = item.count
-    if isinstance(item, Int):
+    if isinstance(item, hyperparameters.Int):
         count = min(count, item.maxval - item.minval + 1)
         return [_nearest(value) for value in _spaced(item.minval, item.maxval, count)]
     values = _spaced(item.minval, item.maxval, count)
-    return [_power(item.base, value) for value in values] if isinstance(item, Log) else values
+    return (
+        [_power(item.base, value) for value in values]
+        if isinstance(item, hyperparameters.Log)
+        else values
+    )
 
 
 def _spaced(low: float, high: float, count: int) -> list[float]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from det_compat.config.errors import ConfigError
+from det_compat.config.document import ConfigError
 from det_compat.config.lengths import Length
 from det_compat.errors import InvalidHP
 from det_compat.fit.errors import FitError
