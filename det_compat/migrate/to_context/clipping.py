@@ -87,7 +87,9 @@ def _without(line: cst.BaseStatement, entries: list[cst.DictElement]) -> cst.Bas
         if len(rest) == len(found.elements):
             continue
         if not rest:
-            return ensure_type(line.deep_replace(found, cst.Dict([])), cst.BaseStatement)
+            changed = line.deep_replace(found, cst.Dict([]))
+            assert isinstance(changed, cst.BaseStatement)
+            return changed
         rest[-1] = rest[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
         return line.with_deep_changes(found, elements=rest)
     return line

@@ -237,4 +237,6 @@ def dedented(node: cst.BaseExpression) -> cst.BaseExpression:
         last = ensure_type(space, cst.ParenthesizedWhitespace).last_line
         return space.with_deep_changes(last, value=last.value.removeprefix("    "))
 
-    return ensure_type(m.replace(node, m.ParenthesizedWhitespace(), shorter), cst.BaseExpression)
+    found = m.replace(node, m.ParenthesizedWhitespace(), shorter)
+    assert isinstance(found, cst.BaseExpression)
+    return found
