@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import libcst as cst
+from libcst.helpers import ensure_type
 
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import File
@@ -28,11 +29,10 @@ def clipping(
         file: gets the import that the expression needs.
     """
     for element in _entries(build_callbacks, file):
-        assert isinstance(element.value, cst.Call)
-        value = syntax.code(element.value.args[0].value)
+        made = ensure_type(element.value, cst.Call)
+        value = syntax.code(made.args[0].value)
         value = _locals(build_callbacks).get(value, value)
-        function = _CALLBACKS[file.symbols.path(element.value.func) or ""]
-        return _clip(function, value, file)
+        return _clip(_CALLBACKS[file.symbols.path(made.func) or ""], value, file)
     for name, function in _HPARAMS.items():
         if hparams.get(name) is not None:
             return _clip(function, f'{context}.get_hparam("{name}")', file)
@@ -86,11 +86,12 @@ def _without(line: cst.BaseStatement, entries: list[cst.DictElement]) -> cst.Bas
         rest = [element for element in found.elements if element not in entries]
         if len(rest) == len(found.elements):
             continue
-        if rest:
-            rest[-1] = rest[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
-        brace = cst.LeftCurlyBrace() if not rest else found.lbrace
-        end = cst.RightCurlyBrace() if not rest else found.rbrace
-        return line.with_deep_changes(found, elements=rest, lbrace=brace, rbrace=end)
+        if not rest:
+            changed = line.deep_replace(found, cst.Dict([]))
+            assert isinstance(changed, cst.BaseStatement)
+            return changed
+        rest[-1] = rest[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+        return line.with_deep_changes(found, elements=rest)
     return line
 
 

@@ -16,7 +16,14 @@ from libcst.helpers import ensure_type
 from det_compat.analysis.scopes import Name, Scope
 from det_compat.catalog.support import home
 from det_compat.migrate.target import Problems, Target
-from det_compat.migrate.to_context.pedl_needs import DATA_CONFIG, DATA_DIR, HPARAMS, Needs, getter
+from det_compat.migrate.to_context.pedl_needs import (
+    DATA_CONFIG,
+    DATA_DIR,
+    HPARAMS,
+    Needs,
+    getter,
+    parameters,
+)
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.facts import Analysis, Facts
 from det_compat.migrate.tree.file import Line
@@ -128,19 +135,13 @@ class _Getters(LocatingTransformer):
         unit = self._needs.unit_of(scope)
         own = syntax.self_name(self.functions[0]) if self.functions else "self"
         if unit is None:
-            return kind if kind in _names(scope) else _IN_TRIAL[kind].format(own)
+            return kind if kind in parameters(scope) else _IN_TRIAL[kind].format(own)
         if unit.kind == "class":
             in_init = any(found.name == "__init__" for found in scopes)
             return kind if in_init else f"{own}.{kind}"
         if kind == DATA_CONFIG and kind not in self._needs.of(unit):
             return 'experiment_config["data"]'
         return kind
-
-
-def _names(scope: Scope) -> list[str]:
-    """The parameters of a function."""
-    is_function = isinstance(scope.node, (ast.FunctionDef, ast.AsyncFunctionDef))
-    return [argument.arg for argument in scope.node.args.args] if is_function else []  # type: ignore[union-attr]
 
 
 _EQUAL = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
@@ -171,7 +172,7 @@ def _with_parameters(method: cst.FunctionDef, names: list[str]) -> cst.FunctionD
 
 
 def _parameter(name: str, is_annotated: bool) -> cst.Param:
-    annotation = cst.Annotation(cst.Name("str" if name == DATA_DIR else "dict"))
+    annotation = syntax.annotation("str" if name == DATA_DIR else "dict")
     return cst.Param(cst.Name(name), annotation if is_annotated else None)
 
 
@@ -197,7 +198,7 @@ def _with_init(node: cst.ClassDef, needed: list[str], stored: list[str]) -> cst.
             return node
         made = syntax.statement("def __init__(self):\n    super().__init__()\n")
         init = ensure_type(made, cst.FunctionDef)
-        body.insert(1 if syntax.has_docstring(body) else 0, init)
+        body = syntax.below_docstring(body, [init])
     changed = _storing(_with_parameters(init, needed), stored)
     return syntax.with_body(node, [changed if line is init else line for line in body])
 

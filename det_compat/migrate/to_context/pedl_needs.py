@@ -76,7 +76,7 @@ class Needs:
         wanted = {kind} if kind else set(self.of(target)) if target is not None else set()
         if target is unit or not wanted:
             return False
-        given = _parameters(unit) if unit.kind == "function" else set()
+        given = parameters(unit) if unit.kind == "function" else set()
         if unit.kind == "class" and call.scope is not unit and not _is_in_init(call.scope, unit):
             self._stored[unit] |= wanted
         if DATA_CONFIG in wanted and "experiment_config" in given:
@@ -108,8 +108,9 @@ def _is_in_init(scope: Scope, unit: Scope) -> bool:
     return any(found.name == "__init__" and found.parent is unit for found in _chain(scope))
 
 
-def _parameters(unit: Scope) -> set[str]:
-    arguments = getattr(unit.node, "args", None)
+def parameters(scope: Scope) -> set[str]:
+    """The parameters of a function; none of a class."""
+    arguments = getattr(scope.node, "args", None)
     if arguments is None:
         return set()
     listed = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)

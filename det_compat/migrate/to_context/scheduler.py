@@ -52,8 +52,6 @@ def with_plain_scheduler(create: cst.FunctionDef, file: File) -> cst.FunctionDef
     for line in syntax.body_of(create):
         changed = line.deep_replace(made, scheduler) if syntax.call_of(line) is made else line
         assert isinstance(changed, cst.BaseStatement)
-        small = syntax.simple(changed)
-        if isinstance(small, cst.Assign) and syntax.target_of(changed) == syntax.code(small.value):
-            continue
-        lines.append(changed)
+        if not syntax.is_idle(changed):
+            lines.append(changed)
     return syntax.with_body(create, lines).with_changes(returns=None)

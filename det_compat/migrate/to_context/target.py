@@ -16,9 +16,9 @@ from det_compat.migrate.configs import config_of
 from det_compat.migrate.target import Target
 from det_compat.migrate.to_context.data_functions import find_function
 from det_compat.migrate.to_context.trial_class import Older, in_context_api
-from det_compat.migrate.tree import leftovers
+from det_compat.migrate.tree import leftovers, syntax
 from det_compat.migrate.tree.facts import Facts
-from det_compat.migrate.tree.file import File, FileTransformer
+from det_compat.migrate.tree.file import File
 from det_compat.migrate.tree.imports import tidied
 from det_compat.migrate.tree.symbols import resolve
 
@@ -40,7 +40,12 @@ class Context(Target):
         tree, symbols = resolve(self.sources[path], facts)
         file = File(symbols)
         known = {name: self._older(path, name, kind) for name, kind in old.items()}
-        tree = tree.visit(_OlderTrials(file, known))
+
+        def rewritten(node: cst.ClassDef) -> cst.BaseStatement:
+            older = known.get(node.name.value)
+            return node if older is None else in_context_api(node, file, older)
+
+        tree = syntax.each(tree, cst.ClassDef, rewritten)
         return tidied(leftovers.put_back_silently(tree, file), file.imports).bytes
 
     def _old_trials(self, path: Path) -> dict[str, Generation]:
@@ -66,13 +71,3 @@ def old_trials(facts: Facts, hierarchy: Hierarchy) -> dict[str, Generation]:
             if generation in _OLD:
                 found[scope.name] = generation
     return found
-
-
-class _OlderTrials(FileTransformer[File]):
-    def __init__(self, file: File, known: dict[str, Older]) -> None:
-        super().__init__(file)
-        self._known = known
-
-    def leave_ClassDef(self, original: cst.ClassDef, updated: cst.ClassDef) -> cst.BaseStatement:
-        older = self._known.get(updated.name.value)
-        return updated if older is None else in_context_api(updated, self.file, older)

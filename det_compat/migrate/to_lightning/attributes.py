@@ -156,8 +156,8 @@ class _Aliases(LightningTransformer):
         if len(target.elements) != len(value.elements) or len(kept) not in range(1, len(pairs)):
             return line
         targets, values = ([part.value for part in parts] for parts in zip(*kept, strict=True))
-        goal = cst.AssignTarget(_one_or_tuple(targets))  # type: ignore[arg-type]
-        return line.with_changes(body=[cst.Assign([goal], _one_or_tuple(values))])
+        changed = syntax.assignment(_one_or_tuple(targets), _one_or_tuple(values))
+        return line.with_changes(body=[changed])
 
     def _holds_context(self, small: cst.BaseSmallStatement | None) -> bool:
         """Whether a torch module keeps a context, which is a module now."""
@@ -188,18 +188,17 @@ def _target(small: cst.Assign | cst.AnnAssign) -> cst.BaseExpression:
 def _used_names(tree: cst.Module, symbols: Symbols) -> set[str]:
     """The variables that are read, but for those whose step mode a scheduler is wrapped with."""
     wraps = symbols.calls(tree, "wrap_lr_scheduler")
-    resolved = {
-        id(name) for wrap in wraps for name in syntax.find(wrap, cst.Name) if symbols.path(name)
+    # LibCST compares nodes by identity
+    ignored: set[cst.CSTNode | None] = {
+        name for wrap in wraps for name in syntax.find(wrap, cst.Name) if symbols.path(name)
     }
-    targets = {id(target.target) for target in syntax.find(tree, cst.AssignTarget)}
-    targets |= {id(line.target) for line in syntax.find(tree, cst.AnnAssign)}
-    keywords = {id(argument.keyword) for argument in syntax.find(tree, cst.Arg)}
-    ignored = resolved | targets | keywords
-    names = [name for name in syntax.find(tree, cst.Name) if id(name) not in ignored]
-    symbols_of = [symbols.get(name) for name in names]
+    ignored |= {target.target for target in syntax.find(tree, cst.AssignTarget)}
+    ignored |= {line.target for line in syntax.find(tree, cst.AnnAssign)}
+    ignored |= {argument.keyword for argument in syntax.find(tree, cst.Arg)}
+    names = [name for name in syntax.find(tree, cst.Name) if name not in ignored]
     return {
-        syntax.code(symbol.original) if symbol else name.value
-        for name, symbol in zip(names, symbols_of, strict=True)
+        syntax.code(symbol.original) if (symbol := symbols.get(name)) else name.value
+        for name in names
     }
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
+from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import marked
 
@@ -54,19 +54,18 @@ _NOT_THERE = {
 
 def rename_hooks(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Rewrite the hooks of the file's callbacks."""
-    return tree.visit(_Callbacks(file))
 
-
-class _Callbacks(LightningTransformer):
-    def leave_ClassDef(self, original: cst.ClassDef, updated: cst.ClassDef) -> cst.ClassDef:
-        if updated.name.value not in self.file.callbacks:
-            return updated
-        names = _new_names(updated)
+    def renamed(node: cst.ClassDef) -> cst.ClassDef:
+        if node.name.value not in file.callbacks:
+            return node
+        names = _new_names(node)
         body = [
             _method(line, names) if isinstance(line, cst.FunctionDef) else line
-            for line in syntax.body_of(updated)
+            for line in syntax.body_of(node)
         ]
-        return syntax.with_body(updated, body)
+        return syntax.with_body(node, body)
+
+    return syntax.each(tree, cst.ClassDef, renamed)
 
 
 def _new_names(node: cst.ClassDef) -> set[str]:
@@ -161,7 +160,18 @@ def report_training(tree: cst.Module, file: LightningFile) -> cst.Module:
         return tree
     firsts = {name for name in asking if not _inherited(classes[name], classes, asking)}
     hooks = sorted({hook for name in asking if (hook := _hook(classes[name]))})
-    tree = tree.visit(_Bases(file, firsts))
+
+    def derived(node: cst.ClassDef) -> cst.ClassDef:
+        if node.name.value not in firsts:
+            return node
+        report, bases = cst.Arg(cst.Name(_NAME)), [*node.bases]
+        for index, base in enumerate(bases):
+            if file.symbols.path(base.value) == CALLBACK:
+                bases[index] = base.with_changes(value=report.value)
+                return node.with_changes(bases=bases)
+        return node.with_changes(bases=[report, *bases])
+
+    tree = syntax.each(tree, cst.ClassDef, derived)
     file.imports.new.add("import pytorch_lightning as pl")
     calls = "\n            ".join(f"self.{hook}({CALLS[hook]})" for hook in hooks)
     made = _CLASS.format("() or ".join(hooks), calls)
@@ -179,19 +189,3 @@ def _inherited(node: cst.ClassDef, classes: dict[str, cst.ClassDef], asking: set
         if name in asking or (name in classes and _inherited(classes[name], classes, asking)):
             return True
     return False
-
-
-class _Bases(LightningTransformer):
-    def __init__(self, file: LightningFile, names: set[str]) -> None:
-        super().__init__(file)
-        self._names = names
-
-    def leave_ClassDef(self, original: cst.ClassDef, updated: cst.ClassDef) -> cst.ClassDef:
-        if updated.name.value not in self._names:
-            return updated
-        bases = [*updated.bases]
-        for index, base in enumerate(bases):
-            if self.symbols.path(base.value) == CALLBACK:
-                bases[index] = base.with_changes(value=cst.Name(_NAME))
-                return updated.with_changes(bases=bases)
-        return updated.with_changes(bases=[cst.Arg(cst.Name(_NAME)), *bases])

@@ -11,7 +11,6 @@ from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
 
 _LINE, _INDENT = 100, 4
-_TYPES = (bool, int, float, str)
 _CONTAINERS: dict[type, str] = {dict: "dict[str, Any]", list: "list[Any]"}
 
 
@@ -30,7 +29,7 @@ def with_arguments(
     context = _context_name(init, file.symbols)
     kept = [p for p in params.params if p.name.value != context]
     keyword = [p for p in params.kwonly_params if p.name.value != context]
-    open_end = cst.Param(cst.Name("hparams"), cst.Annotation(cst.Name("Any")))
+    open_end = cst.Param(cst.Name("hparams"), syntax.annotation("Any"))
     params = params.with_changes(
         params=_without_commas(kept),
         kwonly_params=_without_commas([*keyword, *names]),
@@ -93,21 +92,17 @@ def _context_name(init: cst.FunctionDef, symbols: Symbols) -> str:
 
 def _parameters(plan: TrialPlan, file: LightningFile) -> list[cst.Param]:
     made = [_parameter(name, plan.defaults.get(name), file) for name in plan.config.names]
-    for name in plan.config.sections:
-        file.imports.new.add("from typing import Any")
-        annotation = cst.Annotation(cst.parse_expression("dict[str, Any]"))
-        made.append(cst.Param(cst.Name(name), annotation))
+    # a section is a dict, which no parameter has for a default
+    made += [_parameter(name, {}, file) for name in plan.config.sections]
     return sorted(made, key=lambda param: param.default is not None)
 
 
 def _parameter(name: str, default: Any, file: LightningFile) -> cst.Param:
-    kind = next((t for t in _TYPES if type(default) is t), None)
-    if kind is None:
+    if not isinstance(default, (bool, int, float, str)):
         file.imports.new.add("from typing import Any")
-        annotation = cst.parse_expression(_CONTAINERS.get(type(default), "Any"))
-        return cst.Param(cst.Name(name), cst.Annotation(annotation))
+        return cst.Param(cst.Name(name), syntax.annotation(_CONTAINERS.get(type(default), "Any")))
     value = cst.parse_expression(_literal(default))
-    return cst.Param(cst.Name(name), cst.Annotation(cst.Name(kind.__name__)), default=value)
+    return cst.Param(cst.Name(name), syntax.annotation(type(default).__name__), default=value)
 
 
 def _literal(value: bool | float | str) -> str:
@@ -128,8 +123,7 @@ def _body(init: cst.FunctionDef, plan: TrialPlan, symbols: Symbols) -> list[cst.
         text = f"pl.LightningModule.__init__({own})\n{own}.save_hyperparameters(hparams)\n"
     if not plan.is_automatic:
         text += f"{own}.automatic_optimization = False\n"
-    at = 1 if syntax.has_docstring(lines) else 0
-    return [*lines[:at], *syntax.statements(text), *lines[at:]]
+    return syntax.below_docstring(lines, syntax.statements(text))
 
 
 def _passing_hparams(
@@ -162,10 +156,7 @@ def late_values(
     Trainer reads it, and its value needs nothing but the trial.
     """
     me, body = syntax.self_name(init), syntax.body_of(init)
-    local = {
-        n for t in syntax.find(init.body, cst.AssignTarget) for n in syntax.names_in(t.target)
-    } - {me}
-    local |= {p.name.value for p in init.params.params[1:]}
+    local = syntax.local_names(init) - {me}
     indices: list[int] = []
     made: list[cst.BaseStatement] = []
     for index, line in enumerate(body):
@@ -194,13 +185,13 @@ def _reads(node: cst.CSTNode, attribute: str) -> bool:
 
 
 def _sets(own: dict[str, cst.FunctionDef], init: cst.FunctionDef, attribute: str) -> bool:
-    others = [found for found in own.values() if found.name.value != init.name.value]
-    targets: list[cst.CSTNode] = []
-    for method in others:
-        targets += [node.target for node in syntax.find(method, cst.AssignTarget)]
-        targets += [node.target for node in syntax.find(method, cst.AugAssign)]
-        targets += [node.target for node in syntax.find(method, cst.AnnAssign)]
-    return any(_reads(target, attribute) for target in targets)
+    return any(
+        _reads(node.target, attribute)
+        for method in own.values()
+        if method.name.value != init.name.value
+        for kind in (cst.AssignTarget, cst.AugAssign, cst.AnnAssign)
+        for node in syntax.find(method, kind)
+    )
 
 
 def _property(attribute: str, value: cst.BaseExpression, me: str) -> cst.BaseStatement:

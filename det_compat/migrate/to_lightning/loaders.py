@@ -75,12 +75,8 @@ class _Loaders(LightningTransformer):
         )
 
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
-        small = syntax.simple(updated)
-        is_idle = isinstance(small, cst.Assign) and syntax.target_of(updated) == syntax.code(
-            small.value
-        )
         was_call = syntax.call_of(original) is not None
-        return cst.RemoveFromParent() if is_idle and was_call else updated
+        return cst.RemoveFromParent() if was_call and syntax.is_idle(updated) else updated
 
     def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> cst.Attribute:
         new = _NAMES.get(updated.attr.value)

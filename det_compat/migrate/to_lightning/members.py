@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TypeVar
 
 import libcst as cst
-from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
 from det_compat.migrate.tree import syntax
@@ -111,12 +110,9 @@ class _Members(LightningTransformer):
         found = self.symbols.called(call)
         if call is None or found is None or found[1] != "set_stop_requested":
             return updated
-        given = syntax.argument(call, 0, "stop_requested")
-        module = self.symbols.module(found[0])
-        new = syntax.statement(
-            f"{module}.trainer.should_stop = {syntax.code(given) if given else True}"
-        )
-        return updated.with_changes(body=ensure_type(new, cst.SimpleStatementLine).body)
+        given = syntax.argument(call, 0, "stop_requested") or cst.Name("True")
+        goal = syntax.expression(f"{self.symbols.module(found[0])}.trainer.should_stop")
+        return updated.with_changes(body=[syntax.assignment(goal, given)])
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> syntax.Expression:
         found = self.symbols.called(updated)
@@ -130,20 +126,14 @@ class _Members(LightningTransformer):
         text = self._text(member, _CALLED)
         return syntax.expression(text.format(module)) if text else updated
 
-    def leave_Arg(self, original: cst.Arg, updated: cst.Arg) -> cst.Arg:
-        return self._bare(original, updated)
-
-    def leave_Assign(self, original: cst.Assign, updated: cst.Assign) -> cst.Assign:
-        return self._bare(original, updated)
-
-    def leave_Return(self, original: cst.Return, updated: cst.Return) -> cst.Return:
-        return self._bare(original, updated)
-
-    def _bare(self, original: _Valued, updated: _Valued) -> _Valued:
+    def leave_Arg(self, original: _Valued, updated: _Valued) -> _Valued:
         """Without the parentheses that a new expression needs only inside of another one."""
         if updated.value is None or self.symbols.called(original.value) is None:
             return updated
         return updated.with_changes(value=updated.value.with_changes(lpar=[], rpar=[]))
+
+    leave_Assign = leave_Arg
+    leave_Return = leave_Arg
 
     def _text(self, member: str, table: dict[str, str]) -> str | None:
         is_early = self._is_early

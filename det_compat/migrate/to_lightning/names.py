@@ -32,22 +32,15 @@ _ARGUMENTS = {"hparams", "exp_conf"}
 
 def rename_types(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Rename types wherever they are named: bases, annotations, calls."""
-    return tree.visit(_Types(file))
 
+    def renamed(node: cst.Name) -> cst.BaseExpression:
+        path = file.symbols.path(node) or ""
+        # some have several homes
+        name, statement = _TYPES.get(path) or _TYPES.get(path.rpartition(".")[2]) or ("", "")
+        file.imports.new.update([statement] if statement else [])
+        return syntax.expression(name) if name else node
 
-class _Types(LightningTransformer):
-    def leave_Name(self, original: cst.Name, updated: cst.Name) -> syntax.Expression:
-        path = self.symbols.path(original)
-        if path is None:
-            return updated
-        # these have several homes
-        found = _TYPES.get(path) or _TYPES.get(path.rpartition(".")[2])
-        if found is None:
-            return updated
-        name, statement = found
-        if statement:
-            self.file.imports.new.add(statement)
-        return syntax.expression(name)
+    return syntax.each(tree, cst.Name, renamed)
 
 
 def write_out_functions(tree: cst.Module, file: LightningFile) -> cst.Module:
@@ -90,15 +83,11 @@ class _Writers(LightningTransformer):
 
     def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> syntax.Expression:
         symbol = self.symbols.get(updated.value)
-        if symbol is None or updated.attr.value != "writer":
+        is_writer = self.symbols.is_writer(updated.value) and updated.attr.value == "writer"
+        if symbol is None or not is_writer or symbol.module.deep_equals(symbol.original):
+            # it is no writer, or not a trial's
             return updated
-        if not self.symbols.is_writer(updated.value):
-            return updated
-        module = syntax.code(symbol.module)
-        if module == syntax.code(symbol.original):
-            # not a trial's
-            return updated
-        return syntax.expression(f"{module}.logger.experiment")
+        return syntax.expression(f"{syntax.code(symbol.module)}.logger.experiment")
 
 
 def make_modules(tree: cst.Module, file: LightningFile) -> cst.Module:
@@ -124,10 +113,8 @@ class _Scripts(LightningTransformer):
             return updated
         if any(arg.keyword and arg.keyword.value not in _ARGUMENTS for arg in updated.args):
             return updated
-        hparams, config = (
-            syntax.argument(updated, 0, "hparams"),
-            syntax.argument(updated, 1, "exp_conf"),
-        )
+        hparams = syntax.argument(updated, 0, "hparams")
+        config = syntax.argument(updated, 1, "exp_conf")
         given = [f"**{syntax.code(hparams)}"] if hparams is not None else []
         if config is not None and "experiment_config" in plan.config.sections:
             given.append(f"experiment_config={syntax.code(config)}")

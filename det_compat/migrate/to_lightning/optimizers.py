@@ -44,15 +44,8 @@ def moved_lines(
     rest = [line for i, line in enumerate(body) if i not in found]
     moved = [body[i] for i in found]
     made = {_target(line) for line in moved}
-    local = {
-        n
-        for line in body
-        for t in syntax.find(line, cst.AssignTarget)
-        for n in syntax.names_in(t.target)
-    }
-    local |= {p.name.value for p in init.params.params[1:]}
-    local -= {init.params.params[0].name.value}
-    needed = set().union(*(syntax.names_in(line) for line in moved)) & local
+    local = syntax.local_names(init) - {syntax.self_name(init)}
+    needed = {name for line in moved for name in syntax.names_in(line)} & local
     # what __init__ calls may need them as well
     early = [own[name] for name in plan.own.early - {"__init__"} if name in own]
     if needed - made or any(syntax.mentions(n, name) for name in made for n in (*rest, *early)):
@@ -64,18 +57,14 @@ def _with_locals(body: Sequence[cst.BaseStatement], found: list[int]) -> list[in
     """With the assignments of local variables that are used there and nowhere else."""
     while True:
         moved = [body[i] for i in found]
-        used = set().union(*(syntax.names_in(line) for line in moved)) if moved else set()
+        used = {name for line in moved for name in syntax.names_in(line)}
+        rest = [i for i in range(len(body)) if i not in found]
         more = [
             i
-            for i, line in enumerate(body)
-            if i not in found
-            and _target(line).isidentifier()
-            and _target(line) in used
-            and not any(
-                _target(line) in syntax.names_in(other)
-                for j, other in enumerate(body)
-                if j != i and j not in found
-            )
+            for i in rest
+            if _target(body[i]).isidentifier()
+            and _target(body[i]) in used
+            and not any(_target(body[i]) in syntax.names_in(body[j]) for j in rest if j != i)
         ]
         if not more:
             return found
@@ -176,13 +165,11 @@ def _stepping_hooks(plan: TrialPlan, schedulers: list[WrappedScheduler]) -> list
         ("step", "on_train_batch_end(self, outputs, batch, batch_idx)", _TOTAL),
         ("epoch", "on_train_epoch_end(self)", "self.current_epoch"),
     ):
-        if interval in plan.idle_hooks:
-            lines = "    # there is no scheduler as in the base class\n    pass\n"
-            made.append(syntax.method(f"def {header}:\n{lines}"))
-        due = [s for s in schedulers if s.interval == interval]
-        if due:
-            lines = "".join(_step(scheduler, count) for scheduler in due)
-            made.append(syntax.method(f"def {header}:\n{lines}"))
+        idle = "    # there is no scheduler as in the base class\n    pass\n"
+        due = "".join(_step(s, count) for s in schedulers if s.interval == interval)
+        for lines in (idle if interval in plan.idle_hooks else "", due):
+            if lines:
+                made.append(syntax.method(f"def {header}:\n{lines}"))
     return made
 
 
@@ -229,10 +216,11 @@ class _Unwrapping(FileTransformer[LightningFile]):
 
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
         small = syntax.simple(updated)
-        is_idle = isinstance(small, cst.Assign) and _target(updated) == syntax.code(small.value)
         is_bare = isinstance(small, cst.Expr) and isinstance(small.value, (cst.Name, cst.Attribute))
         was_call = syntax.call_of(original) is not None
-        return cst.RemoveFromParent() if is_idle or (is_bare and was_call) else updated
+        return (
+            cst.RemoveFromParent() if syntax.is_idle(updated) or (is_bare and was_call) else updated
+        )
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> syntax.Expression:
         member = self.symbols.method(updated)
@@ -254,10 +242,8 @@ class _Unwrapping(FileTransformer[LightningFile]):
         return is_known or is_method or isinstance(node, cst.Lambda)
 
     def _without_apex(self, call: cst.Call) -> cst.BaseExpression:
-        models, optimizers = (
-            syntax.argument(call, 0, "models"),
-            syntax.argument(call, 1, "optimizers"),
-        )
+        models = syntax.argument(call, 0, "models")
+        optimizers = syntax.argument(call, 1, "optimizers")
         if models is None or optimizers is None:
             return call
         message = 'mixed precision is pl.Trainer(precision="16-mixed")'
@@ -293,7 +279,5 @@ class _Keeping(FileTransformer[File]):
         while name in self._taken:
             name += "_"
         self._taken.add(name)
-        target = cst.AssignTarget(
-            cst.Attribute(cst.Name(syntax.self_name(function)), cst.Name(name))
-        )
-        return updated.with_changes(body=[cst.Assign([target], call)])
+        target = cst.Attribute(cst.Name(syntax.self_name(function)), cst.Name(name))
+        return updated.with_changes(body=[syntax.assignment(target, call)])

@@ -86,6 +86,8 @@ class Pass:
 PASSES = (
     # Before any pass writes `self.logger` or `self.trainer` into a trial and means Lightning's.
     Pass(attributes.rename_reserved, needs=Holds.OWN_ATTRIBUTES, takes=Holds.NONE),
+    # No other pass reads or writes what it takes: it may stand anywhere above the last one, which
+    # would put the calls back.
     Pass(names.make_modules, needs=Holds.ADAPTERS, takes=Holds.ADAPTERS),
     # It has to see the whole trial: what __init__ wraps moves to configure_optimizers, one backward
     # before one step is Lightning's, the context is no parameter any more, and what of it is only
@@ -109,17 +111,25 @@ PASSES = (
         needs=Holds.ALIASES | Holds.MEMBERS | Holds.WRAPS | Holds.TYPES,
         takes=Holds.ALIASES,
     ),
+    # It leaves what was wrapped, so the passes that know optimizers and schedulers by their
+    # wrappers are above; it calls a class that the pass over reducers writes.
     Pass(
         optimizers.unwrap,
         needs=Holds.WRAPS,
         takes=Holds.WRAPS,
         leaves=Holds.FUNCTION_METRICS,
     ),
+    # It knows loaders by the names of their methods, which no other pass reads; the samplers that
+    # it takes away must be gone before the last pass.
     Pass(loaders.rename_loaders, needs=Holds.LOADERS, takes=Holds.LOADERS),
+    # It writes `self.logger`, which the first pass would take for an attribute of the trial.
     Pass(names.use_loggers, needs=Holds.WRITERS, takes=Holds.WRITERS),
     # It makes plain text of members, by which none of the passes above would know them.
     Pass(members.ask_module, needs=Holds.MEMBERS, takes=Holds.MEMBERS),
+    # No other pass reads these names; the last one would put them back.
     Pass(names.write_out_functions, needs=Holds.FUNCTIONS, takes=Holds.FUNCTIONS),
+    # It knows callbacks by the names in the plan, so it may stand before or after the pass that
+    # puts Lightning's class in the place of their base.
     Pass(callbacks.rename_hooks, needs=Holds.HOOKS, takes=Holds.HOOKS),
     # It looks for PyTorchCallback among the bases.
     Pass(callbacks.report_training, needs=Holds.TYPES, takes=Holds.NONE),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer, WrappedReducer
+from det_compat.migrate.to_lightning.plan import LightningFile, WrappedReducer
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import marked
 
@@ -14,6 +14,7 @@ from det_compat.migrate.tree.marks import marked
 FUNCTION_METRIC = "FunctionMetric"
 _IMPORTS = ("import torch", "import torchmetrics")
 _REDUCING = ("per_slot_reduce", "cross_slot_reduce")
+_INIT = "def __init__(self):\n    super().__init__()\n    self.reset()\n"
 _COMPUTE = """\
 def compute(self):
     gathered = [self.per_slot_reduce()]
@@ -51,7 +52,7 @@ class FunctionMetric(torchmetrics.Metric):
 
 def rewrite_reducers(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Give the file's reducers what a ``torchmetrics.Metric`` has."""
-    tree = tree.visit(_Reducers(file))
+    tree = syntax.each(tree, cst.ClassDef, lambda node: _rewritten(node, file))
     is_there = any(node.name.value == FUNCTION_METRIC for node in syntax.find(tree, cst.ClassDef))
     called = {syntax.code(call.func) for call in syntax.find(tree, cst.Call)}
     if FUNCTION_METRIC not in called or is_there:
@@ -60,30 +61,26 @@ def rewrite_reducers(tree: cst.Module, file: LightningFile) -> cst.Module:
     return syntax.with_definition(tree, _FUNCTION_METRIC)
 
 
-class _Reducers(LightningTransformer):
-    def leave_ClassDef(self, original: cst.ClassDef, updated: cst.ClassDef) -> cst.BaseStatement:
-        name = updated.name.value
-        if name not in self.file.reducers:
-            return updated
-        own = syntax.methods(updated)
-        is_first = self.file.reducers[name]
-        updating = _updating(own)
-        if is_first and updating is None:
-            return marked(updated, "a torchmetrics.Metric needs the method update()")
-        body = [_method(line, is_first) for line in syntax.body_of(updated)]
-        if is_first and updating != "update":
-            body.append(syntax.statement(f"update = {updating}\n"))
-        if is_first:
-            if "__init__" not in own:
-                at = 1 if syntax.has_docstring(body) else 0
-                made = syntax.method(
-                    "def __init__(self):\n    super().__init__()\n    self.reset()\n"
-                )
-                lead = made if at else made.with_changes(leading_lines=[])
-                body.insert(at, lead)
-            body.append(syntax.method(_COMPUTE))
-            self.file.imports.new.update(_IMPORTS)
-        return syntax.with_body(updated, body)
+def _rewritten(node: cst.ClassDef, file: LightningFile) -> cst.ClassDef:
+    is_first = file.reducers.get(node.name.value)
+    if is_first is None:
+        return node
+    own = syntax.methods(node)
+    body = [_method(line, is_first) for line in syntax.body_of(node)]
+    if not is_first:
+        return syntax.with_body(node, body)
+    updating = _updating(own)
+    if updating is None:
+        return marked(node, "a torchmetrics.Metric needs the method update()")
+    if updating != "update":
+        body.append(syntax.statement(f"update = {updating}\n"))
+    if "__init__" not in own:
+        made = syntax.method(_INIT)
+        if not syntax.has_docstring(body):
+            made = made.with_changes(leading_lines=[])
+        body = syntax.below_docstring(body, [made])
+    file.imports.new.update(_IMPORTS)
+    return syntax.with_body(node, [*body, syntax.method(_COMPUTE)])
 
 
 def _updating(own: dict[str, cst.FunctionDef]) -> str | None:
@@ -101,11 +98,10 @@ def _method(line: cst.BaseStatement, is_first: bool) -> cst.BaseStatement:
     if name not in ("__init__", "reset") or (name == "__init__" and not is_first):
         return line
     call = f"super().{name}()"
-    body = [*syntax.body_of(line)]
+    body = syntax.body_of(line)
     if any(syntax.code(found) == call for found in map(syntax.call_of, body) if found is not None):
         return line
-    body.insert(1 if syntax.has_docstring(body) else 0, syntax.statement(call))
-    return syntax.with_body(line, body)
+    return syntax.with_body(line, syntax.below_docstring(body, [syntax.statement(call)]))
 
 
 def reducer_hooks(reducers: Sequence[WrappedReducer]) -> list[cst.BaseStatement]:

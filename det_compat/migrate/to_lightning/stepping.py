@@ -52,10 +52,8 @@ def _is_used_elsewhere(own: dict[str, cst.FunctionDef], attribute: str) -> bool:
     others = (m for name, m in own.items() if name not in ("__init__", "train_batch"))
     if any(syntax.mentions(method, attribute) for method in others):
         return True
-    return (
-        sum(syntax.code(n) == attribute for n in syntax.find(own["train_batch"], cst.Attribute))
-        != 1
-    )
+    used = map(syntax.code, syntax.find(own["train_batch"], cst.Attribute))
+    return [*used].count(attribute) != 1
 
 
 def _is_simple(
@@ -71,23 +69,13 @@ def _is_simple(
     loss = backward.args[0].value
     if not isinstance(loss, cst.Name) and "loss" in syntax.names_in(method.body):
         return False
-    if (
-        optimizer is None
-        or syntax.code(optimizer) != attribute
-        or syntax.argument(step, 3, "scaler")
-    ):
+    if optimizer is None or syntax.code(optimizer) != attribute:
         return False
-    if not zeroes_gradients(step):
+    if syntax.argument(step, 3, "scaler") or not zeroes_gradients(step):
         return False
-    if clip is not None and syntax.names_in(clip) & _locals(method):
+    if clip is not None and syntax.names_in(clip) & syntax.local_names(method):
         return False
     return _ends_plainly(own, index, symbols)
-
-
-def _locals(method: cst.FunctionDef) -> set[str]:
-    given = (p.name.value for p in method.params.params[1:])
-    targets = (t.target for t in syntax.find(method.body, cst.AssignTarget))
-    return {*given, *(name for t in targets for name in syntax.names_in(t))}
 
 
 def _ends_plainly(own: dict[str, cst.FunctionDef], index: int, symbols: Symbols) -> bool:
@@ -143,19 +131,16 @@ def clipping(clip: cst.BaseExpression | None, optimizer: str) -> list[str]:
 
 def _written_out(call: cst.Call) -> list[cst.BaseStatement] | None:
     """What ``step_optimizer`` does, step by step; None if it is called in an unknown way."""
-    optimizer, zero = (
-        syntax.argument(call, 0, "optimizer"),
-        syntax.argument(call, 2, "auto_zero_grads"),
-    )
-    scaler = syntax.argument(call, 3, "scaler")
+    optimizer, scaler = syntax.argument(call, 0, "optimizer"), syntax.argument(call, 3, "scaler")
+    zero = syntax.argument(call, 2, "auto_zero_grads")
     if optimizer is None or any(given.star for given in call.args):
         return None
     name = syntax.code(optimizer)
     lines = clipping(syntax.argument(call, 1, "clip_grads"), name)
     lines.append(f"{name}.step()" if scaler is None else f"{syntax.code(scaler)}.step({name})")
-    if zero is None or syntax.code(zero) == "True":
+    if zeroes_gradients(call):
         lines.append(f"{name}.zero_grad()")
-    elif syntax.code(zero) != "False":
+    elif zero is not None and syntax.code(zero) != "False":
         lines += [f"if {syntax.code(zero)}:", f"    {name}.zero_grad()"]
     return syntax.statements("\n".join(lines) + "\n")
 

@@ -149,18 +149,14 @@ def _as_step(method: cst.FunctionDef, name: str, returns: str) -> cst.FunctionDe
     """A method with a step's name and parameters, annotated if it was."""
     own, batch, *rest = [*method.params.posonly_params, *method.params.params]
     is_annotated = any(param.annotation is not None for param in (batch, *rest))
-    index = cst.Param(cst.Name("batch_idx"), _annotation("int") if is_annotated else None)
+    index = cst.Param(cst.Name("batch_idx"), syntax.annotation("int") if is_annotated else None)
     plain = [cst.Param(param.name, param.annotation) for param in (own, batch)]
     return method.with_changes(
         name=cst.Name(name),
         params=cst.Parameters([*plain, index]),
         whitespace_before_params=cst.SimpleWhitespace(""),
-        returns=_annotation(returns) if method.returns is not None else None,
+        returns=syntax.annotation(returns) if method.returns is not None else None,
     )
-
-
-def _annotation(text: str) -> cst.Annotation:
-    return cst.Annotation(syntax.expression(text))
 
 
 def reduction(reducer: cst.FunctionDef | None, symbols: Symbols) -> str | None:
@@ -267,10 +263,8 @@ class Logged:
     def early(self, line: cst.SimpleStatementLine) -> list[cst.BaseStatement]:
         """What takes the place of a return before the end."""
         lines = self._lines(line)
-        rest = syntax.statements("return\n")
-        if not lines:
-            return [above(rest[0], comments_of(line))]
-        return [above(lines[0], comments_of(line)), *lines[1:], *rest]
+        first, *rest = [*lines, syntax.statement("return")]
+        return [above(first, comments_of(line)), *rest]
 
     def text(self, metrics: cst.BaseExpression | None) -> str:
         """The call that logs ``metrics``; empty if there are none."""

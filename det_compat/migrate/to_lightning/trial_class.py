@@ -12,7 +12,6 @@ from det_compat.migrate.to_lightning.loaders import transfer_hooks
 from det_compat.migrate.to_lightning.optimizers import configure_optimizers, moved_lines
 from det_compat.migrate.to_lightning.plan import (
     LightningFile,
-    LightningTransformer,
     TrialPlan,
     wrappings,
 )
@@ -32,20 +31,17 @@ from det_compat.migrate.tree.marks import marked
 
 def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Rewrite the trial classes of a file."""
-    return tree.visit(_TrialClasses(file))
+    classes = [*syntax.find(tree, cst.ClassDef)]
 
-
-class _TrialClasses(LightningTransformer):
-    def visit_Module(self, node: cst.Module) -> None:
-        self._classes = [*syntax.find(node, cst.ClassDef)]
-
-    def leave_ClassDef(self, original: cst.ClassDef, updated: cst.ClassDef) -> cst.BaseStatement:
-        plan = self.file.plans.get(updated.name.value)
+    def rewritten(node: cst.ClassDef) -> cst.BaseStatement:
+        plan = file.plans.get(node.name.value)
         if plan is None:
-            return updated
-        self.file.imports.new.update(("import torch", "import pytorch_lightning as pl"))
-        others = [node for node in self._classes if node.name.value != plan.own.name]
-        return _Rewriting(updated, plan, self.file, others).result()
+            return node
+        file.imports.new.update(("import torch", "import pytorch_lightning as pl"))
+        others = [other for other in classes if other.name.value != plan.own.name]
+        return _Rewriting(node, plan, file, others).result()
+
+    return syntax.each(tree, cst.ClassDef, rewritten)
 
 
 class _Rewriting:
@@ -179,9 +175,7 @@ class _Rewriting:
             made.append(syntax.method(_TRAINING))
         if plan.is_root and not plan.evaluates_whole and not plan.parameters("evaluate_batch"):
             return made
-        differs = (
-            "evaluate_batch" in plan.own.methods or "evaluate_full_dataset" in plan.own.methods
-        )
+        differs = plan.own.methods.keys() & {"evaluate_batch", "evaluate_full_dataset"}
         if plan.is_root or (differs and self._evaluates_otherwise()):
             made.append(self._calling_validation())
         return made
@@ -241,11 +235,10 @@ def training_step(self, batch, batch_idx):
 
 
 class _ListReturns(cst.CSTTransformer):
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
+    def visit_FunctionDef(self, node: cst.FunctionDef | cst.ClassDef) -> bool:
         return False
 
-    def visit_ClassDef(self, node: cst.ClassDef) -> bool:
-        return False
+    visit_ClassDef = visit_FunctionDef
 
     def leave_Return(self, original: cst.Return, updated: cst.Return) -> cst.Return:
         value = updated.value
@@ -266,9 +259,7 @@ class _ListReturns(cst.CSTTransformer):
 
 def _configure_callbacks(line: cst.FunctionDef) -> cst.FunctionDef:
     body = line.body.visit(_ListReturns())
-    returns = (
-        None if line.returns is None else cst.Annotation(syntax.expression("list[pl.Callback]"))
-    )
+    returns = None if line.returns is None else syntax.annotation("list[pl.Callback]")
     return line.with_changes(name=cst.Name("configure_callbacks"), body=body, returns=returns)
 
 

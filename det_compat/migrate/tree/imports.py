@@ -1,12 +1,14 @@
 """Imports: those of Determined that nothing needs any more go, those of the new code come.
 
-LibCST's AddImportsVisitor (1.8) puts what is new behind all imports, and new names before those of
-a statement: formatters would move both. Its RemoveImportsVisitor removes no ``import *``, and
-drops the comments above what it removes. So both are done here.
+LibCST's own visitors (as of 1.9.0) do neither in the way that a formatter would leave alone, so
+both are done here. AddImportsVisitor puts new statements behind all imports, below those of other
+packages, and new names in front of those that a statement has. RemoveImportsVisitor keeps
+``from determined import *``, and drops the blank line and the comments above what it removes.
 """
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -65,10 +67,8 @@ def dropping(tree: cst.Module, transformer: cst.CSTTransformer) -> cst.Module:
 
 def _without_repeated_blanks(lines: list[cst.EmptyLine]) -> list[cst.EmptyLine]:
     """Blank lines and comments, without the blank lines that came together at the front."""
-    blanks = 0
-    while blanks < len(lines) and lines[blanks].comment is None:
-        blanks += 1
-    return [*lines[: min(blanks, 2)], *lines[blanks:]]
+    blanks = [*itertools.takewhile(lambda line: line.comment is None, lines)]
+    return [*blanks[:2], *lines[len(blanks) :]]
 
 
 class _Unused(ScopedTransformer):

@@ -6,7 +6,6 @@ without.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TypeVar
 
 import libcst as cst
@@ -28,16 +27,15 @@ def put_back(tree: cst.Module, file: File) -> cst.Module:
 
 def put_back_silently(tree: cst.Module, file: File) -> cst.Module:
     """Put back everything, without comments: this code is still Determined's."""
-    return tree.visit(_AsItWas(file))
 
-
-class _AsItWas(FileTransformer[File]):
-    def leave_Name(self, original: cst.Name, updated: cst.Name) -> cst.BaseExpression:
-        symbol = self.symbols.get(original)
+    def original(name: cst.Name) -> cst.BaseExpression:
+        symbol = file.symbols.get(name)
         if symbol is None:
-            return updated
-        self.file.imports.kept |= syntax.names_in(symbol.original)
+            return name
+        file.imports.kept.update(syntax.names_in(symbol.original))
         return symbol.original.deep_clone()
+
+    return syntax.each(tree, cst.Name, original)
 
 
 class _Leftovers(FileTransformer[File]):
@@ -56,7 +54,7 @@ class _Leftovers(FileTransformer[File]):
         if found is None:
             return True
         link = support.of_member(CONTEXT, found[1].partition(".")[0]).link
-        self._mark(f"the context's {found[1]}", link)
+        self.mark(f"the context's {found[1]} has no counterpart", link)
         return False
 
     def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> syntax.Expression:
@@ -77,13 +75,10 @@ class _Leftovers(FileTransformer[File]):
             self.file.imports.new.add("from typing import Any")
             return cst.Name("Any")
         link = support.of_name(symbol.path).link
-        self._mark(symbol.path.removeprefix("det_compat."), link)
+        self.mark(f"{symbol.path.removeprefix('det_compat.')} has no counterpart", link)
         names = syntax.names_in(symbol.original)
         self._needed[-1 if names <= self._imports.keys() else 0] |= names
         return symbol.original.deep_clone()
-
-    def _mark(self, what: str, link: str) -> None:
-        self.mark(f"{what} has no counterpart", link)
 
     def visit_Annotation(self, node: cst.Annotation) -> None:
         self._in_annotation += 1
@@ -95,26 +90,15 @@ class _Leftovers(FileTransformer[File]):
     def visit_FunctionDef_body(self, node: cst.FunctionDef) -> None:
         self._needed.append(set())
 
-    def leave_FunctionDef_body(self, node: cst.FunctionDef) -> None:
-        self._leave_block(node)
-
-    def leave_FunctionDef(
-        self, original: cst.FunctionDef, updated: cst.FunctionDef
-    ) -> cst.BaseStatement:
-        return self._importing(original, updated)
-
     def visit_If_body(self, node: cst.If) -> None:
         if _is_main(node):
             self._needed.append(set())
 
     def leave_If_body(self, node: cst.If) -> None:
         if _is_main(node):
-            self._leave_block(node)
+            self.leave_FunctionDef_body(node)
 
-    def leave_If(self, original: cst.If, updated: cst.If) -> cst.BaseStatement:
-        return self._importing(original, updated)
-
-    def _leave_block(self, node: cst.FunctionDef | cst.If) -> None:
+    def leave_FunctionDef_body(self, node: cst.FunctionDef | cst.If) -> None:
         names = self._needed.pop()
         if len(self._needed) > 1:
             # the outermost function imports
@@ -122,16 +106,16 @@ class _Leftovers(FileTransformer[File]):
         else:
             self._by_block[node] = names
 
-    def _importing(self, original: cst.FunctionDef | cst.If, node: _Block) -> _Block:
+    def leave_FunctionDef(self, original: cst.FunctionDef | cst.If, node: _Block) -> _Block:
         names = self._by_block.pop(original, set())
         lines = sorted({self._imports[name] for name in names})
         if not lines:
             return node
         self.file.imports.local.update(lines)
-        body: Sequence[cst.BaseStatement] = syntax.body_of(node)
-        at: int = 1 if syntax.has_docstring(body) else 0
-        made: list[cst.BaseStatement] = syntax.statements("".join(f"{line}\n" for line in lines))
-        return syntax.with_body(node, [*body[:at], *made, *body[at:]])
+        made = syntax.statements("\n".join(lines))
+        return syntax.with_body(node, syntax.below_docstring(syntax.body_of(node), made))
+
+    leave_If = leave_FunctionDef
 
 
 def _is_main(node: cst.If) -> bool:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import libcst as cst
 
-from det_compat.migrate.tree.syntax import argument, body_of, code, find
+from det_compat.migrate.tree.syntax import argument, code, find
 
 
 def _words(text: str) -> frozenset[str]:
@@ -56,15 +54,12 @@ def is_scalar(
 
 def _returns_scalar(call: cst.Call, known: dict[str, cst.BaseExpression | None], deep: int) -> bool:
     name = code(call.func).rpartition(".")[2]
-    if isinstance(call.func, cst.Attribute):
-        if name in _SCALAR_METHODS and not call.args:
-            return True
-        if name in _LOSSES:
-            return argument(call, 99, "reduction") is None
-        return not call.args and is_scalar(call.func.value, known, deep)
-    return name in _SCALAR_FUNCTIONS or (
-        name in _LOSSES and argument(call, 99, "reduction") is None
-    )
+    if name in _LOSSES:
+        return argument(call, 99, "reduction") is None
+    if not isinstance(call.func, cst.Attribute):
+        return name in _SCALAR_FUNCTIONS
+    is_known = name in _SCALAR_METHODS or is_scalar(call.func.value, known, deep)
+    return not call.args and is_known
 
 
 def is_many(
@@ -107,26 +102,14 @@ def is_reduced_in_part(node: cst.BaseExpression) -> bool:
 def returned(method: cst.FunctionDef) -> list[cst.BaseExpression]:
     """What a method returns, at each of its returns; variables as what they were set to."""
     known = assigned(method)
-    values = [found.value for line in body_of(method) for found in find(line, cst.Return)]
-    return [_looked_up(value, known) for value in values if value is not None]
-
-
-def _looked_up(
-    node: cst.BaseExpression, known: dict[str, cst.BaseExpression | None]
-) -> cst.BaseExpression:
-    value = known.get(node.value) if isinstance(node, cst.Name) else None
-    return node if value is None else value
+    values = [found.value for found in find(method.body, cst.Return)]
+    return [known.get(code(value)) or value for value in values if value is not None]
 
 
 def all_scalar(method: cst.FunctionDef) -> bool:
     """Whether each metric of the dicts that a method returns is sure to be one number."""
-    known, dicts = assigned(method), returned(method)
-    if not dicts or not all(isinstance(found, cst.Dict) for found in dicts):
-        return False
-    return all(is_scalar(value, known) for value in _values(dicts))
-
-
-def _values(dicts: Iterable[cst.BaseExpression]) -> Iterable[cst.BaseExpression]:
-    for found in dicts:
-        for element in found.elements if isinstance(found, cst.Dict) else ():
-            yield element.value
+    known, values = assigned(method), returned(method)
+    dicts = [value for value in values if isinstance(value, cst.Dict)]
+    elements = [element for found in dicts for element in found.elements]
+    is_known = bool(dicts) and len(dicts) == len(values)
+    return is_known and all(is_scalar(element.value, known) for element in elements)

@@ -124,14 +124,11 @@ class _Resolver(LocatingTransformer):
         self._symbols = symbols
         self._targets: set[cst.CSTNode] = set()
 
-    def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
+    def visit_AssignTarget(self, node: cst.AssignTarget | cst.AnnAssign | cst.AugAssign) -> None:
         self._note_targets(node.target)
 
-    def visit_AnnAssign(self, node: cst.AnnAssign) -> None:
-        self._note_targets(node.target)
-
-    def visit_AugAssign(self, node: cst.AugAssign) -> None:
-        self._note_targets(node.target)
+    visit_AnnAssign = visit_AssignTarget
+    visit_AugAssign = visit_AssignTarget
 
     def _note_targets(self, node: cst.CSTNode) -> None:
         if isinstance(node, (cst.Tuple, cst.List)):
@@ -139,15 +136,7 @@ class _Resolver(LocatingTransformer):
                 self._note_targets(element.value)
         self._targets.add(node)
 
-    def leave_Name(self, original: cst.Name, updated: cst.Name) -> cst.BaseExpression:
-        return self._resolved(original, updated)
-
-    def leave_Attribute(
-        self, original: cst.Attribute, updated: cst.Attribute
-    ) -> cst.BaseExpression:
-        return self._resolved(original, updated)
-
-    def _resolved(
+    def leave_Name(
         self, node: cst.Name | cst.Attribute, updated: cst.Name | cst.Attribute
     ) -> cst.BaseExpression:
         if node in self._targets:
@@ -162,6 +151,8 @@ class _Resolver(LocatingTransformer):
         is_object = path in (CONTEXT, WRITER) and not _is_class_name(values)
         placeholder = self._symbols.add(Symbol(path, is_object, node, self._module(node)))
         return cst.Attribute(placeholder, cst.Name(part)) if part else placeholder
+
+    leave_Attribute = leave_Name
 
     def _module(self, node: cst.Name | cst.Attribute) -> cst.BaseExpression:
         """The LightningModule, where ``node`` was the context."""

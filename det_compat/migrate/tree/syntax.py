@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias, TypeVar
 
 import libcst as cst
+from libcst import matchers as m
+from libcst.helpers import ensure_type
 
 #: What most transformations make.
 Expression: TypeAlias = cst.BaseExpression
@@ -21,6 +23,11 @@ def code(node: cst.CSTNode) -> str:
 def expression(text: str) -> cst.BaseExpression:
     """The expression that ``text`` is."""
     return cst.parse_expression(text)
+
+
+def annotation(text: str) -> cst.Annotation:
+    """The annotation of a parameter or result that ``text`` is."""
+    return cst.Annotation(expression(text))
 
 
 def statement(text: str) -> cst.BaseStatement:
@@ -64,6 +71,17 @@ def target_of(node: cst.CSTNode) -> str | None:
     return None
 
 
+def is_idle(line: cst.CSTNode) -> bool:
+    """Whether a statement sets something to itself, as ``x = x`` does."""
+    small = simple(line)
+    return isinstance(small, cst.Assign) and target_of(line) == code(small.value)
+
+
+def assignment(target: cst.BaseExpression, value: cst.BaseExpression) -> cst.Assign:
+    """The statement that sets ``target`` to ``value``."""
+    return cst.Assign([cst.AssignTarget(target)], value)  # type: ignore[arg-type]
+
+
 def argument(call: cst.Call, position: int, name: str) -> cst.BaseExpression | None:
     """An argument of a call by position or name; None if it is not given."""
     for index, given in enumerate(call.args):
@@ -92,6 +110,14 @@ def with_body(node: _Node, body: Iterable[cst.BaseStatement]) -> _Node:
     return node.with_changes(body=cst.IndentedBlock(lines))
 
 
+def below_docstring(
+    body: Sequence[cst.BaseStatement], lines: Iterable[cst.BaseStatement]
+) -> list[cst.BaseStatement]:
+    """The statements of a block with others in front of them, but for a docstring."""
+    at = 1 if has_docstring(body) else 0
+    return [*body[:at], *lines, *body[at:]]
+
+
 def with_definition(
     tree: cst.Module,
     text: str,
@@ -116,12 +142,26 @@ def self_name(method: cst.FunctionDef) -> str:
     return given[0].name.value if given else "self"
 
 
+def local_names(method: cst.FunctionDef) -> set[str]:
+    """The parameters of a method without its object, and what it assigns to, with the owners."""
+    targets = (t.target for t in find(method.body, cst.AssignTarget))
+    assigned = {name for target in targets for name in names_in(target)}
+    return assigned | {param.name.value for param in method.params.params[1:]}
+
+
 def has_docstring(body: Sequence[cst.BaseStatement]) -> bool:
     """Whether the first statement is a docstring."""
     small = simple(body[0]) if body else None
     return isinstance(small, cst.Expr) and isinstance(
         small.value, (cst.SimpleString, cst.ConcatenatedString)
     )
+
+
+def each(tree: cst.Module, kind: type[_Node], change: Callable[[_Node], cst.CSTNode]) -> cst.Module:
+    """The file with each node of a kind changed, from the innermost one outwards."""
+    matcher = getattr(m, kind.__name__)()
+    made = m.replace(tree, matcher, lambda node, _: change(ensure_type(node, kind)))
+    return ensure_type(made, cst.Module)
 
 
 def find(node: cst.CSTNode, kind: type[_Node]) -> Iterator[_Node]:
@@ -147,12 +187,9 @@ def names_in(node: cst.CSTNode) -> set[str]:
     """Every name below ``node``, but for attributes and keywords."""
     if isinstance(node, cst.Name):
         return {node.value}
-    if isinstance(node, cst.Attribute):
+    if isinstance(node, (cst.Attribute, cst.Arg)):
         return names_in(node.value)
-    if isinstance(node, cst.Arg):
-        return names_in(node.value)
-    found: set[str] = set()
-    return found.union(*(names_in(child) for child in node.children))
+    return {name for child in node.children for name in names_in(child)}
 
 
 def mentions(node: cst.CSTNode, text: str) -> bool:
@@ -189,24 +226,17 @@ def replaced(node: _Node, old: str, new: str) -> _Node:
 
 def method(text: str) -> cst.FunctionDef:
     """The function that ``text`` is, below a blank line."""
-    made = statement(text)
-    assert isinstance(made, cst.FunctionDef)
+    made = ensure_type(statement(text), cst.FunctionDef)
     return made.with_changes(leading_lines=[cst.EmptyLine(indent=False)])
-
-
-class _Dedent(cst.CSTTransformer):
-    def leave_ParenthesizedWhitespace(
-        self,
-        original: cst.ParenthesizedWhitespace,
-        updated: cst.ParenthesizedWhitespace,
-    ) -> cst.ParenthesizedWhitespace:
-        last = updated.last_line.value
-        shorter = last[4:] if last.startswith("    ") else last
-        return updated.with_changes(last_line=cst.SimpleWhitespace(shorter))
 
 
 def dedented(node: cst.BaseExpression) -> cst.BaseExpression:
     """An expression of several lines, four spaces to the left."""
-    found = node.visit(_Dedent())
+
+    def shorter(space: cst.CSTNode, _: object) -> cst.CSTNode:
+        last = ensure_type(space, cst.ParenthesizedWhitespace).last_line
+        return space.with_deep_changes(last, value=last.value.removeprefix("    "))
+
+    found = m.replace(node, m.ParenthesizedWhitespace(), shorter)
     assert isinstance(found, cst.BaseExpression)
     return found
