@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import textwrap
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from det_compat.catalog import members, names
 from tests.documented_project import FILES
 from tests.markdown import ROOT, Block, anchors, blocks, links, read
 from tests.preloaded import python
@@ -72,27 +72,10 @@ def test_links_lead_somewhere(name: str) -> None:
 
 
 def headings_that_check_names() -> set[str]:
-    """The second arguments of ``refused(...)`` and ``different(...)``."""
-    found = set()
-    for path in (ROOT / "det_compat" / "check").glob("*.py"):
-        tree = ast.parse(path.read_text())
-        constants = {
-            target.id: node.value.value
-            for node in tree.body
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
-            for target in node.targets
-            if isinstance(target, ast.Name)
-        }
-        for call in ast.walk(tree):
-            if isinstance(call, ast.Call) and getattr(call.func, "id", "") in VERDICTS:
-                heading = call.args[1]
-                found.add(
-                    heading.value if isinstance(heading, ast.Constant) else constants[heading.id]  # type: ignore[attr-defined]
-                )
-    return found
-
-
-VERDICTS = ("different", "refused")
+    """The headings of MIGRATION.md that verdicts of ``check`` link to."""
+    tables = (*names.EXPORTS.values(), *members.MEMBERS.values(), names.REFUSED, members.OTHERS)
+    links = {verdict.link for table in tables for verdict in table.values()}
+    return {link.removeprefix("MIGRATION.md#") for link in links if link}
 
 
 def test_every_link_of_check_leads_to_a_heading() -> None:

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -125,10 +125,10 @@ print("loaded:", {"torch", "numpy", "determined", "pytorch_lightning"} & {*sys.m
 def test_a_hundred_files_take_about_a_second(tmp_path: Path) -> None:
     trial = (Path(__file__).parents[2] / "examples" / "digits" / "model_def.py").read_text()
     write(tmp_path, {f"t{i}/model_def.py": trial for i in range(100)})
-    start = time.perf_counter()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     done = python("-m", "det_compat", "check", "--format", "json", str(tmp_path), cwd=tmp_path)
-    # 0.6 s on an idle machine; tests share theirs
-    assert time.perf_counter() - start < 5
+    # 0.6 s of a processor on an idle machine; the time of others on this one does not count.
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 5
     assert json.loads(done.stdout)["files"] == 100
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import libcst as cst
@@ -186,12 +187,17 @@ def _reads(node: cst.CSTNode, attribute: str) -> bool:
 
 def _sets(own: dict[str, cst.FunctionDef], init: cst.FunctionDef, attribute: str) -> bool:
     return any(
-        _reads(node.target, attribute)
+        _reads(target, attribute)
         for method in own.values()
         if method.name.value != init.name.value
-        for kind in (cst.AssignTarget, cst.AugAssign, cst.AnnAssign)
-        for node in syntax.find(method, kind)
+        for target in _targets(method)
     )
+
+
+def _targets(method: cst.FunctionDef) -> Iterator[cst.CSTNode]:
+    yield from (node.target for node in syntax.find(method, cst.AssignTarget))
+    yield from (node.target for node in syntax.find(method, cst.AugAssign))
+    yield from (node.target for node in syntax.find(method, cst.AnnAssign))
 
 
 def _property(attribute: str, value: cst.BaseExpression, me: str) -> cst.BaseStatement:

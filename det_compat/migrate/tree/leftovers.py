@@ -106,7 +106,15 @@ class _Leftovers(FileTransformer[File]):
         else:
             self._by_block[node] = names
 
-    def leave_FunctionDef(self, original: cst.FunctionDef | cst.If, node: _Block) -> _Block:
+    def leave_FunctionDef(
+        self, original: cst.FunctionDef, node: cst.FunctionDef
+    ) -> cst.FunctionDef:
+        return self._importing(original, node)
+
+    def leave_If(self, original: cst.If, node: cst.If) -> cst.If:
+        return self._importing(original, node)
+
+    def _importing(self, original: cst.FunctionDef | cst.If, node: _Block) -> _Block:
         names = self._by_block.pop(original, set())
         lines = sorted({self._imports[name] for name in names})
         if not lines:
@@ -114,8 +122,6 @@ class _Leftovers(FileTransformer[File]):
         self.file.imports.local.update(lines)
         made = syntax.statements("\n".join(lines))
         return syntax.with_body(node, syntax.below_docstring(syntax.body_of(node), made))
-
-    leave_If = leave_FunctionDef
 
 
 def _is_main(node: cst.If) -> bool:

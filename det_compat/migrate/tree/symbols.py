@@ -136,7 +136,13 @@ class _Resolver(LocatingTransformer):
                 self._note_targets(element.value)
         self._targets.add(node)
 
-    def leave_Name(
+    def leave_Name(self, node: cst.Name, updated: cst.Name) -> cst.BaseExpression:
+        return self._replaced(node, updated)
+
+    def leave_Attribute(self, node: cst.Attribute, updated: cst.Attribute) -> cst.BaseExpression:
+        return self._replaced(node, updated)
+
+    def _replaced(
         self, node: cst.Name | cst.Attribute, updated: cst.Name | cst.Attribute
     ) -> cst.BaseExpression:
         if node in self._targets:
@@ -151,8 +157,6 @@ class _Resolver(LocatingTransformer):
         is_object = path in (CONTEXT, WRITER) and not _is_class_name(values)
         placeholder = self._symbols.add(Symbol(path, is_object, node, self._module(node)))
         return cst.Attribute(placeholder, cst.Name(part)) if part else placeholder
-
-    leave_Attribute = leave_Name
 
     def _module(self, node: cst.Name | cst.Attribute) -> cst.BaseExpression:
         """The LightningModule, where ``node`` was the context."""

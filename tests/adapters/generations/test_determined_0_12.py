@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from det_compat import to_lightning
-from det_compat.adapters import module as module_file
+from det_compat.adapters.lightning import sources
 from det_compat.errors import InvalidExperimentException
 from det_compat.pytorch import (
     Batch,
@@ -468,7 +468,7 @@ def test_load_from_checkpoint(tmp_path: Any) -> None:
 
 def test_mixed_precision_of_the_config(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
-    context_cls = module_file.PyTorchTrialContext
+    context_cls = sources.PyTorchTrialContext
     monkeypatch.setattr(
         context_cls, "configure_apex_amp", lambda self, **kwargs: given.append((self, kwargs))
     )
