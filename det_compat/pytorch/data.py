@@ -11,7 +11,6 @@ import torch
 import torch.utils.data
 
 from det_compat.pytorch import samplers
-from det_compat.shared.nested import map_nested
 
 logger = logging.getLogger("determined.pytorch")
 
@@ -185,21 +184,25 @@ def to_device(
     Dicts, lists and tuples are rebuilt, whatever their subclass, as in Determined 0.38.1. The rest
     is returned as it is, with one warning for each type that is not in ``warned_types`` yet.
     """
-    warned = set() if warned_types is None else warned_types
+    return _moved(data, device, set() if warned_types is None else warned_types)
 
-    def moved(item: Any, _: str) -> Any:
-        if isinstance(item, np.ndarray):
-            if item.dtype.kind in _TENSOR_KINDS:
-                return torch.from_numpy(item).to(device)
-        elif callable(getattr(item, "to", None)):
-            return item.to(device)
-        if type(item) not in warned:
-            warned.add(type(item))
-            kind = type(item).__name__
-            logger.warning(f"a batch holds {kind}, which cannot be moved to {device}")
-        return item
 
-    return cast("TorchData", map_nested(data, moved))
+def _moved(data: Any, device: torch.device, warned: set[type[Any]]) -> Any:
+    # Every batch comes through here, so without the general walker, which notes where it is.
+    if isinstance(data, dict):
+        return {name: _moved(value, device, warned) for name, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        kind = tuple if isinstance(data, tuple) else list
+        return kind([_moved(item, device, warned) for item in data])
+    if isinstance(data, np.ndarray):
+        if data.dtype.kind in _TENSOR_KINDS:
+            return torch.from_numpy(data).to(device)
+    elif callable(getattr(data, "to", None)):
+        return data.to(device)
+    if type(data) not in warned:
+        warned.add(type(data))
+        logger.warning(f"a batch holds {type(data).__name__}, which cannot be moved to {device}")
+    return data
 
 
 def dataset_reproducibility_message(method: str, loader: Any) -> str:

@@ -4,7 +4,8 @@ Walkers that do something else have their own homes: ``plain_types`` tells conta
 type and says what they were, ``masking`` goes by the keys above a value, ``checkpoint.show`` makes
 lists of sets and text of shapes, ``checkpoint.files.safe_globals`` changes containers in place and
 lets them contain themselves, ``config.loading`` makes strings of keys and errors of what is no
-JSON, and ``verify.migrated`` walks two values at once.
+JSON, ``pytorch.data`` is in the way of every batch, and ``verify.comparison`` walks two values at
+once.
 """
 
 from __future__ import annotations
