@@ -226,9 +226,15 @@ def _prepare(environment: dict[str, str], options: list[str], is_unbuffered: boo
     sys.dont_write_bytecode = bool(environment.get("PYTHONDONTWRITEBYTECODE"))
     sys.warnoptions[:] = [*inherited, *options]
     warnings._processoptions(sys.warnoptions)
-    if is_unbuffered:
-        raw = io.FileIO(1, "w", closefd=False)
-        sys.stdout = sys.__stdout__ = io.TextIOWrapper(raw, encoding="utf-8", write_through=True)
+    # Streams remember whether the file that they were made for could be positioned.
+    errors = open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115 - it stays open
+    sys.stderr = sys.__stderr__ = errors
+    buffered: Any = io.FileIO(1, "w", closefd=False)
+    if not is_unbuffered:
+        buffered = io.BufferedWriter(buffered)
+    sys.stdout = sys.__stdout__ = io.TextIOWrapper(
+        buffered, encoding="utf-8", write_through=is_unbuffered
+    )
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()  # Python's own generator is seeded in every fork
     if "pytorch_lightning" in sys.modules:
