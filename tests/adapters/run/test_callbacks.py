@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import functools
 import logging
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from det_compat.adapters.generations.old_callbacks import OldCallback
 from det_compat.adapters.run.callbacks import TrialCallbacks
 from det_compat.pytorch import ClipGradsL2Norm, PyTorchCallback
-from tests.adapters.trials import Recorder
+from tests.adapters.trials import Linear, Recorder, built
 
 
 class Stateful(PyTorchCallback):
@@ -99,7 +98,7 @@ def test_the_deprecated_hook_is_named(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_hook_that_nothing_calls_is_named(caplog: pytest.LogCaptureFixture) -> None:
-    context: Any = SimpleNamespace(_exp_conf=None, distributed=SimpleNamespace(size=1))
+    context = built(Linear).context
     clip: Any = ClipGradsL2Norm(1.0)
     with caplog.at_level(logging.WARNING):
         TrialCallbacks({"plain": PyTorchCallback(), "called": OldCallback(clip, context)})
