@@ -184,7 +184,8 @@ def to_device(
     Dicts, lists and tuples are rebuilt, whatever their subclass, as in Determined 0.38.1. The rest
     is returned as it is, with one warning for each type that is not in ``warned_types`` yet.
     """
-    return _moved(data, device, set() if warned_types is None else warned_types)
+    moved: TorchData = _moved(data, device, set() if warned_types is None else warned_types)
+    return moved
 
 
 def _moved(data: Any, device: torch.device, warned: set[type[Any]]) -> Any:
