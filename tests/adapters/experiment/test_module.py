@@ -21,8 +21,8 @@ from det_compat.checkpoint.reader import read_checkpoint
 from det_compat.config import ConfigError, parse_config, read_config
 from det_compat.config.experiment import ExperimentConfig
 from det_compat.fit.errors import FitError
-from det_compat.fit.place import begin_in
 from det_compat.fit.run_folder import RunFolder
+from det_compat.fit.run_start import begin_in
 from tests.fit.projects import CONFIG, EPOCH, project, recorded
 from tests.fresh_python import ROOT
 from tests.without_determined import without_determined
