@@ -37,7 +37,12 @@ def run_driver(side: str, ranks: int, out: Path, names: list[str]) -> list[str]:
 
 def command(side: str, ranks: int) -> list[str]:
     """How a script is started on this side, without the script."""
-    python = executable("determined" if side == "determined" else "det_compat")
+    # A fork of the reference has crashed on two ranks, so those are interpreters of their own.
+    is_reference = side == "determined"
+    if is_reference and ranks > 1:
+        python = sys.executable
+    else:
+        python = executable("determined" if is_reference else "det_compat")
     if side == "lightning":
         return [python]
     if ranks > 1:
