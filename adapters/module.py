@@ -1,7 +1,5 @@
 """``TrialModule`` and ``to_lightning``: a trial class as a LightningModule."""
 
-from __future__ import annotations
-
 import copyreg
 import functools
 import io

@@ -1,7 +1,5 @@
 """``pytorch.Trainer.fit`` on Lightning: Determined's schedule, driven through Lightning's loops."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """``python -m det_compat``."""
 
-from __future__ import annotations
-
 import sys
 
 from det_compat.cli import main

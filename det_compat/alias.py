@@ -4,8 +4,6 @@ The tables of ``det_compat.catalog.names`` say what goes where and what is refus
 a package of its own and is not aliased: see MIGRATION.md#model_hub.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Sequence

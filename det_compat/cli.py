@@ -1,7 +1,5 @@
 """The ``det-compat`` command; each subcommand is a module with an ``add_parser``."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

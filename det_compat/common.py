@@ -1,7 +1,5 @@
 """``determined.common``, as far as trials need it without a cluster."""
 
-from __future__ import annotations
-
 import logging
 import sys
 

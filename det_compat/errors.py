@@ -1,7 +1,5 @@
 """Exceptions that trials raise and catch, and those raised for invalid trials."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """``det.import_from_path``: import code from a directory, such as a checkpoint's."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import os

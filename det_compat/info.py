@@ -4,8 +4,6 @@ There is one where ``det-compat fit`` has started the script. Otherwise the clas
 annotations and for code that builds one in its own tests.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

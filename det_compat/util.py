@@ -1,7 +1,5 @@
 """What trials use of ``determined.util``."""
 
-from __future__ import annotations
-
 import datetime
 import enum
 import inspect

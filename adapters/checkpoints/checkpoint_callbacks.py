@@ -1,7 +1,5 @@
 """Determined's policy for checkpoints, as a callback of ``pl.Trainer``."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import weakref

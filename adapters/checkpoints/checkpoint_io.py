@@ -1,7 +1,5 @@
 """Checkpoints of Determined where Lightning takes its own, and files that run no code."""
 
-from __future__ import annotations
-
 import os
 import posixpath
 import tempfile

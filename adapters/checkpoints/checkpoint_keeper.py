@@ -1,7 +1,5 @@
 """Which checkpoints a run writes after validations, and which of those it has written it keeps."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ rest is here, for each rank: its random state, its place in the data, the metric
 are half collected.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import logging

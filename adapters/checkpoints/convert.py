@@ -1,7 +1,5 @@
 """Turning a Determined checkpoint directory into a Lightning checkpoint file."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Checkpoint directories in the layout of Determined 0.38.1."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

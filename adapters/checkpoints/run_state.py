@@ -1,7 +1,5 @@
 """The state of a run, under the keys of Determined's ``state_dict.pth``."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The arguments of a module as its checkpoints and loggers keep them."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Mapping

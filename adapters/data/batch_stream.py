@@ -3,8 +3,6 @@
 A run that goes on has to be given the batches that come next, of samples in the order drawn before.
 """
 
-from __future__ import annotations
-
 import collections
 import copy
 import itertools

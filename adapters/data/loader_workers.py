@@ -5,8 +5,6 @@ an error before its last checkpoint is written. Workers still end with the proce
 it sends SIGTERM, too, when it exits while a loader is still referred to, and waits for them.
 """
 
-from __future__ import annotations
-
 import atexit
 import copy
 import functools

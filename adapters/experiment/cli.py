@@ -5,8 +5,6 @@ are the trial's own. LightningCLI itself seeds, builds the module and chooses th
 before an experiment has its run directory, so it is jsonargparse that parses here.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

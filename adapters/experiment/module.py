@@ -1,7 +1,5 @@
 """A run of an experiment config: where its trial comes from, and what its pace is."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

@@ -1,7 +1,5 @@
 """What the user sees of a run: its schedule before it starts, its results when it ends."""
 
-from __future__ import annotations
-
 import math
 import shlex
 import sys

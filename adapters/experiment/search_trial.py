@@ -1,7 +1,5 @@
 """A trial of a hyperparameter search: a run of its experiment config that reports to the search."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import replace

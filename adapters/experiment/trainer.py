@@ -4,8 +4,6 @@ The config gives devices, strategy, profiler and logger. Length and validation p
 config's, too, unless the user gave the Trainer others.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass, replace
 from typing import Any

@@ -3,8 +3,6 @@
 They define ``build_model``, ``optimizer`` and ``create_lr_scheduler``.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Which generation of trials a class belongs to, and how it is brought into the context API."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from typing import Any

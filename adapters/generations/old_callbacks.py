@@ -1,7 +1,5 @@
 """Callbacks of older generations, as callbacks of today."""
 
-from __future__ import annotations
-
 import contextlib
 from typing import Any
 

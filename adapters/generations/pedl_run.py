@@ -3,8 +3,6 @@
 The functions are ``make_data_loaders`` and ``download_data``, as PEDL had them.
 """
 
-from __future__ import annotations
-
 import copy
 import inspect
 import os

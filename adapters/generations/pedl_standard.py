@@ -3,8 +3,6 @@
 The trial says what the losses and metrics of predictions are; here is the batch around them.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a trial class defines, told from the class itself."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator
 from types import CodeType, FunctionType

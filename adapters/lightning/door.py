@@ -8,8 +8,6 @@ without is tried with any, and what came of it is looked at: where a name is gon
 else, the run is refused, since it could train other weights.
 """
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 import operator

@@ -8,8 +8,6 @@ loop objects that run for each batch are replaced here while a trial runs on the
 and only in a Lightning that ``known.py`` knows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

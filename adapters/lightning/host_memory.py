@@ -11,8 +11,6 @@ set only in a process that was started for det_compat: by ``det-compat run``, ``
 and ``search``. Elsewhere whoever owns the process may say the same in its environment.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import functools

@@ -11,8 +11,6 @@ To add a version of Lightning: install it, read what has changed in the modules 
 ``python -m det_compat.adapters.lightning.known`` prints into ``_KNOWN``, and run all tests.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import functools

@@ -5,8 +5,6 @@ validation and the end of the epoch that may have been due right after it. The b
 trial has trained on say where the run is, and Lightning's loops are told to go on from there.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytorch_lightning as pl

@@ -1,7 +1,5 @@
 """SIGTERM, by which schedulers take a machine away: the run ends between two batches."""
 
-from __future__ import annotations
-
 import logging
 import signal
 import threading

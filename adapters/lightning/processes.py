@@ -1,7 +1,5 @@
 """The processes of a run, as det_compat counts them and as Lightning does."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Metrics of a trial on their way to Lightning's loggers, callbacks and progress bar."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytorch_lightning as pl

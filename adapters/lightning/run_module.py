@@ -1,7 +1,5 @@
 """The one LightningModule: Lightning's hooks, in terms of a trial's run."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Where the trial of a run comes from: a trial class, or a script that has built it."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What a trial needs of Lightning's Trainer and strategy, by public names."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from typing import Any

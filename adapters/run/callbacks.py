@@ -1,7 +1,5 @@
 """The callbacks of a trial."""
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 import logging

@@ -1,7 +1,5 @@
 """What must be right about a trial before it is trained."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from det_compat.adapters.generations.adapted import user_trial

@@ -1,7 +1,5 @@
 """What is due after a batch."""
 
-from __future__ import annotations
-
 import enum
 import functools
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Nothing here loops. Lightning's loops call it, through ``adapters/lightning/run_module.py``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

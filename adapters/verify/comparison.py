@@ -5,8 +5,6 @@ began, since Lightning asks loaders for a new iterator every epoch, which draws 
 Whether the module's own loader gives these batches is compared in the first epoch.
 """
 
-from __future__ import annotations
-
 import importlib.abc
 import json
 import math

@@ -4,8 +4,6 @@ Each half is a process of its own, which is given the folders that ``verdict`` h
 each pair.
 """
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import importlib.util

@@ -1,7 +1,5 @@
 """Trains a trial on det_compat and its migrated module on Lightning, and compares the weights."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Classes of the tree: what they derive from, what derives from them."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterator
 

@@ -1,7 +1,5 @@
 """Lists, tuples and dicts, by what they hold."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """What an expression may stand for, given what variables do."""
 
-from __future__ import annotations
-
 import ast
 import functools
 

@@ -1,7 +1,5 @@
 """What is written out in an expression."""
 
-from __future__ import annotations
-
 import ast
 
 

@@ -1,7 +1,5 @@
 """Which generation a trial class belongs to, told from its source."""
 
-from __future__ import annotations
-
 import ast
 import warnings
 from collections.abc import Iterator

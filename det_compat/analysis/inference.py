@@ -4,8 +4,6 @@ Values flow through assignments, imports, arguments, attributes of ``self`` and 
 functions, in no particular order, until nothing changes any more.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """Where the imports of a file lead in its tree."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which files can refer to Determined at all."""
 
-from __future__ import annotations
-
 import re
 
 from det_compat.analysis.source import Source

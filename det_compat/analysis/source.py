@@ -1,7 +1,5 @@
 """A Python file or Jupyter notebook, parsed."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

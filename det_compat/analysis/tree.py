@@ -1,7 +1,5 @@
 """Lists the files below the paths that a user gave: code, configs and scripts."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections import Counter

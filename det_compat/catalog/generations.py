@@ -5,8 +5,6 @@ itself, ``check`` and ``migrate`` to its source; what is known of a class comes 
 The methods of each generation are those of PEDL, of Determined 0.12.3 to 0.12.13 and of 0.38.1.
 """
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Iterator
 from inspect import FullArgSpec

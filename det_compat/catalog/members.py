@@ -4,8 +4,6 @@ The tables hold the names of every release of Determined that was read, 0.12.3 t
 that det_compat adds; their keys are names in det_compat. Tests hold them against its classes.
 """
 
-from __future__ import annotations
-
 from det_compat.catalog.status import Support, each, refused, verdicts
 
 _CONTEXT = "det_compat.pytorch.PyTorchTrialContext"

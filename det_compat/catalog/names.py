@@ -8,8 +8,6 @@ in the sources of Determined 0.12.3 to 0.38.1 and of PEDL.
 This module is imported whenever ``det_compat.alias`` is, so it imports little itself.
 """
 
-from __future__ import annotations
-
 from det_compat.catalog.status import Support, each, refused, verdicts
 
 #: Packages that the alias answers for.

@@ -1,7 +1,5 @@
 """What becomes of a name of Determined under det_compat."""
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar

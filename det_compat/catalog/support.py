@@ -1,7 +1,5 @@
 """Looks up in the tables of the catalog what becomes of a name of Determined."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from det_compat.catalog.members import ARGUMENTS, MEMBERS, OTHERS

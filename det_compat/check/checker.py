@@ -1,7 +1,5 @@
 """Checks a tree: reads the files, infers what their names stand for, and reports."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Experiment configs beside the code, read by det_compat.config."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

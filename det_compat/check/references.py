@@ -1,7 +1,5 @@
 """Every reference to Determined in the code of a tree, with what becomes of it."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

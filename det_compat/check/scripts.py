@@ -1,7 +1,5 @@
 """Commands of Determined's in shell scripts, Dockerfiles, Makefiles, CI configs and notebooks."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Writing the weights of a checkpoint as plain state dicts, for torch or safetensors alone."""
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 from typing import Any

@@ -6,8 +6,6 @@ the files with a ``state`` only the first that is there is read, as in Determine
 ``other_framework`` tells checkpoints that are of no PyTorchTrial.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A Determined checkpoint as one of Lightning, in types that ``weights_only`` loads."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import logging
 import re

@@ -1,7 +1,5 @@
 """Reading a checkpoint directory of any version of Determined, or of det_compat."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping

@@ -1,7 +1,5 @@
 """What is in a checkpoint, without loading it and without running code from it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path

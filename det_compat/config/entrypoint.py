@@ -1,7 +1,5 @@
 """What a config starts: a trial class, a script, or a script under a launcher."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Mapping

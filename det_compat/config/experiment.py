@@ -1,7 +1,5 @@
 """An experiment config of any version, understood."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field

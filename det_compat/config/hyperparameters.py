@@ -1,7 +1,5 @@
 """Hyperparameters: constants, and ranges to search."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any

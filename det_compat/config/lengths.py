@@ -1,7 +1,5 @@
 """Lengths of training, in batches, records or epochs."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass

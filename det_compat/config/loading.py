@@ -6,8 +6,6 @@ are floats, ``0o17`` is 15 as ``017`` is, ``y`` and ``n`` are booleans as ``yes`
 and ``off`` are, ``1:30`` is text, and so is a date.
 """
 
-from __future__ import annotations
-
 import codecs
 import math
 import re

@@ -4,8 +4,6 @@
 is ``reference.md`` beside this module.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from det_compat.config.keys.table import SECTIONS, Key

@@ -1,7 +1,5 @@
 """The searcher: how many trials there are, how long each is, and by what metric."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

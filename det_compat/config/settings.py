@@ -1,7 +1,5 @@
 """The small sections: optimizations, resources, environment, profiling."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

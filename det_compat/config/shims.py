@@ -5,8 +5,6 @@ from its own settings (storage, images, names) is left out, and old keys stay ne
 took their place: a trial reads those of its time.
 """
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

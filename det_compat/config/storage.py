@@ -1,7 +1,5 @@
 """Where checkpoints are stored, and how many are kept."""
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

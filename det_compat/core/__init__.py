@@ -1,7 +1,5 @@
 """What trials use of ``determined.core``: ranks, metric reports, where a run's files are."""
 
-from __future__ import annotations
-
 from det_compat.core.checkpoint import CheckpointContext
 from det_compat.core.context import Context, PreemptContext
 from det_compat.core.distributed import DistributedContext, DummyDistributedContext

@@ -1,7 +1,5 @@
 """Where checkpoints lie, and which of them are complete."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import datetime

@@ -1,7 +1,5 @@
 """Metric reports of a trial."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import enum

@@ -1,7 +1,5 @@
 """The checkpoints of one run, which may share their storage with those of others."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path

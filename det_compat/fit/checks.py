@@ -1,7 +1,5 @@
 """What keeps a run from starting, told before anything is imported."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import sys

@@ -1,7 +1,5 @@
 """What the environment says of this process and this machine, before torch is imported."""
 
-from __future__ import annotations
-
 import os
 
 from det_compat.config.experiment import ExperimentConfig

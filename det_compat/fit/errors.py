@@ -1,7 +1,5 @@
 """What a user can mend."""
 
-from __future__ import annotations
-
 
 class FitError(ValueError):
     """A run cannot start or go on; the message says what to do, and no traceback is shown."""

@@ -1,7 +1,5 @@
 """The command line of ``det-compat fit`` and ``validate``: what is theirs, what Lightning's."""
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import shlex

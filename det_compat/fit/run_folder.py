@@ -1,7 +1,5 @@
 """The directory of a run: its config, logs and, unless the config says otherwise, checkpoints."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """How a run begins: in which directory, with which seed, and from which checkpoint."""
 
-from __future__ import annotations
-
 import atexit
 import secrets
 import shutil

@@ -1,7 +1,5 @@
 """Runs whose entrypoint is a command, in which ``determined`` is found in det_compat."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """max_restarts: a run that fails goes on from its last checkpoint, in a new process."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """The LightningCLI config that an experiment config becomes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a trial gets from an experiment config: the one that is given, or the one beside it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Migrates the files below some paths, each as far as it can be."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a migration came to, file by file."""
 
-from __future__ import annotations
-
 import difflib
 from dataclasses import dataclass, field
 from pathlib import Path

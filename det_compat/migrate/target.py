@@ -1,7 +1,5 @@
 """What a migration goes to, and what keeps files from it."""
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """``--to det_compat``: imports of Determined become imports of det_compat."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import libcst as cst

@@ -1,7 +1,5 @@
 """Writes migrated files, if git has what was there before."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

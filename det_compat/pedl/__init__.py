@@ -3,8 +3,6 @@
 ``pedl.get_hyperparameter`` and its neighbours tell what holds for the run that is going on.
 """
 
-from __future__ import annotations
-
 from det_compat.pedl.experiment import Constant, Experiment
 from det_compat.pedl.run import get_data_config, get_download_data_dir, get_hyperparameter
 

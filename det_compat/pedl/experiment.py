@@ -1,7 +1,5 @@
 """Scripts that create their experiment themselves: it is trained here and now."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from typing import Any, TypeVar

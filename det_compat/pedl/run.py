@@ -4,8 +4,6 @@ The adapters say when a run begins and ends. Worker processes, forked or spawned
 which they were started.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """Training the trial of an experiment for as long as the experiment config says."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple

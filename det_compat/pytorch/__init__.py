@@ -1,7 +1,5 @@
 """The public names of ``determined.pytorch`` 0.38.1."""
 
-from __future__ import annotations
-
 from det_compat.pytorch import samplers
 from det_compat.pytorch.callback import ClipGradsL2Norm, ClipGradsL2Value, PyTorchCallback
 from det_compat.pytorch.context.settings import PyTorchExperimentalContext

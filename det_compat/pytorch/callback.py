@@ -1,7 +1,5 @@
 """Callbacks of a trial, and the two with which Determined 0.12 clipped gradients."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Loaders whose sampling det_compat controls, and batches of arbitrary structure."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Union, cast

@@ -1,7 +1,5 @@
 """The door from the API to what trains: the one module of the API that knows of its engine."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass

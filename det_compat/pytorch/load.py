@@ -1,7 +1,5 @@
 """Loading a trial from a Determined checkpoint, outside of training."""
 
-from __future__ import annotations
-
 import logging
 import warnings
 from typing import Any, cast

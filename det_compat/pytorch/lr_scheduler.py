@@ -1,7 +1,5 @@
 """Learning rate schedulers that the trainer steps."""
 
-from __future__ import annotations
-
 import enum
 import functools
 import numbers

@@ -1,7 +1,5 @@
 """Averages and reductions of metrics, with the arithmetic of Determined 0.38.1."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What user code defines and which arguments it takes."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any

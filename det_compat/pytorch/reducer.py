@@ -1,7 +1,5 @@
 """Metrics that a trial reduces itself, over batches and ranks."""
 
-from __future__ import annotations
-
 import abc
 import enum
 import itertools

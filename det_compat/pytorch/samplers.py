@@ -3,8 +3,6 @@
 Shuffle first, then repeat, shard, and skip.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """``pytorch.init()``: the context of a script that trains with ``pytorch.Trainer``."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

@@ -1,7 +1,5 @@
 """Periods and lengths of training."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Container
 from typing import Any

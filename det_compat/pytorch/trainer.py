@@ -1,7 +1,5 @@
 """``pytorch.Trainer``: trains a trial for a length, on Lightning."""
 
-from __future__ import annotations
-
 import logging
 import sys
 

@@ -1,7 +1,5 @@
 """The base class of trials."""
 
-from __future__ import annotations
-
 import abc
 from typing import Any
 

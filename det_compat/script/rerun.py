@@ -7,8 +7,6 @@ bare script. Under ``det-compat run`` the spec names this module instead, and th
 - Lightning's ddp launcher runs ``python -m det_compat.script.rerun ARGS``, one process a rank.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pkgutil

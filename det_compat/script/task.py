@@ -3,8 +3,6 @@
 It goes through the environment, since the config may hold secrets, which no file gets.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import asdict, dataclass, field

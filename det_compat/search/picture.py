@@ -1,7 +1,5 @@
 """Pictures of a search."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ One folder a trial. Each file is written by one process, and none is ever change
 killed leaves at worst a last line that is cut off, which is not read.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

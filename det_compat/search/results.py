@@ -1,7 +1,5 @@
 """The results of a search."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

@@ -1,7 +1,5 @@
 """A trial of a search whose entrypoint is a script."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import json

@@ -1,7 +1,5 @@
 """Tables of trials for a terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``core_context.train`` of a script that is a trial of a search, which it tells of validations."""
 
-from __future__ import annotations
-
 import json
 import socket
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files that survive a crash: they are on the disk before anything says that they are there."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

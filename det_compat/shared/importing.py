@@ -1,7 +1,5 @@
 """Importing the user's code by its name, as ``package.module:Name``, or by its file."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import pkgutil

@@ -1,7 +1,5 @@
 """Experiment configs without the secrets that people keep in them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

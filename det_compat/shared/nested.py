@@ -8,8 +8,6 @@ JSON, ``pytorch.data`` is in the way of every batch, and ``verify.comparison`` w
 once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@ What concerns the process as a whole, such as how its memory is managed, is det_
 only in the first case: in a notebook, a server or a script, others live there too.
 """
 
-from __future__ import annotations
-
 _is_ours = False
 
 

@@ -4,8 +4,6 @@ Tensors, numbers, strings, bytes, None and dicts, lists and tuples of them are s
 arrays, some containers of the standard library and sets become dicts that say what they were.
 """
 
-from __future__ import annotations
-
 import collections
 from collections.abc import Callable
 from typing import Any

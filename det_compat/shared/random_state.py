@@ -4,8 +4,6 @@ Importing Lightning 2.6.6 draws from Python's ``random``. A script that has set 
 notice that det_compat imports Lightning later than that.
 """
 
-from __future__ import annotations
-
 import contextlib
 import random
 import sys

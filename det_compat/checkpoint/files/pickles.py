@@ -1,7 +1,5 @@
 """Pickles without code: which functions and classes one asks for, and what a plain one holds."""
 
-from __future__ import annotations
-
 import io
 import pickle
 import pickletools

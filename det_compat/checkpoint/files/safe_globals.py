@@ -5,8 +5,6 @@ torch calls what is allowed with any arguments, and NumPy's own functions are no
 that takes what NumPy writes and no more.
 """
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import pickle

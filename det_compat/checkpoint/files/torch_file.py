@@ -1,7 +1,5 @@
 """Files written by ``torch.save``, read without running code from them."""
 
-from __future__ import annotations
-
 import errno
 import io
 import itertools

@@ -1,7 +1,5 @@
 """What became of every key of a config."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

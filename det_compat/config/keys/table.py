@@ -1,7 +1,5 @@
 """Every key that an experiment config of PEDL or Determined 0.12 to 0.38 may have."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache, partial

@@ -1,7 +1,5 @@
 """Checkpoints in directories of this machine."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Checkpoints wherever fsspec reaches: object stores, other machines."""
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import re

@@ -1,7 +1,5 @@
 """Errors that say which checkpoint could not be written, and why."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import re

@@ -1,7 +1,5 @@
 """Batch methods of older trials: given the model, or losses and metrics in their place."""
 
-from __future__ import annotations
-
 import libcst as cst
 
 from det_compat.migrate.tree import syntax

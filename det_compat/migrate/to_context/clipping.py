@@ -1,7 +1,5 @@
 """Clipping of gradients before the context API: callbacks, and hyperparameters."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import libcst as cst

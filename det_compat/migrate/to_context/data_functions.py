@@ -1,7 +1,5 @@
 """The data functions of trials without loader methods: make_data_loaders and download_data."""
 
-from __future__ import annotations
-
 import ast
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@ What only a run knows is handed on: ``pedl.get_hyperparameter`` becomes an item 
 ``hparams`` of the function or class that asked, and the context's answer in a trial.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Sequence
 from pathlib import Path

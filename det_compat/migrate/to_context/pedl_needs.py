@@ -1,7 +1,5 @@
 """Which functions and classes of a tree ask ``pedl`` for what only a run knows."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """``create_lr_scheduler``, which returned a wrapper of Determined's."""
 
-from __future__ import annotations
-
 import libcst as cst
 
 from det_compat.migrate.tree import syntax

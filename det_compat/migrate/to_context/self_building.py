@@ -1,7 +1,5 @@
 """Trials of Determined 0.12.12, which built themselves and were given their model all the same."""
 
-from __future__ import annotations
-
 import libcst as cst
 from libcst.helpers import ensure_type
 

@@ -3,8 +3,6 @@
 PEDL's names have become Determined's before.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import libcst as cst

@@ -1,7 +1,5 @@
 """A trial of Determined 0.12 or PEDL in the context API."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

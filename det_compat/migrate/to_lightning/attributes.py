@@ -1,7 +1,5 @@
 """The attributes of trials: those that a LightningModule has for something else, and aliases."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import libcst as cst

@@ -1,7 +1,5 @@
 """PyTorchCallbacks become Lightning's, hook by hook."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import libcst as cst

@@ -1,7 +1,5 @@
 """``__init__`` of a LightningModule: hyperparameters are its arguments."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

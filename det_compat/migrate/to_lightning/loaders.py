@@ -1,7 +1,5 @@
 """Loaders and their batches: methods with Lightning's names, torch's loaders, batches as before."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import libcst as cst

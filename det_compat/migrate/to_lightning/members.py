@@ -1,7 +1,5 @@
 """What a context was asked for, as Lightning has it."""
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 import libcst as cst

@@ -1,7 +1,5 @@
 """Determined's names that torch or Lightning have others for: types, functions, adapters."""
 
-from __future__ import annotations
-
 import libcst as cst
 
 from det_compat import LOG_FORMAT

@@ -1,7 +1,5 @@
 """Wrapped models, optimizers and schedulers: ``configure_optimizers``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import libcst as cst

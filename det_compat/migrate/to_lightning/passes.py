@@ -5,8 +5,6 @@ what was decided before the first one (``LightningFile``, which none changes), a
 imports, which are made after the last one.
 """
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """MetricReducers become torchmetrics."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import libcst as cst

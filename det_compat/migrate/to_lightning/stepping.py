@@ -1,7 +1,5 @@
 """Steps of optimizers: whether they are Lightning's, and if not, the lines that they stand for."""
 
-from __future__ import annotations
-
 import itertools
 
 import libcst as cst

@@ -3,8 +3,6 @@
 What they returned is logged instead.
 """
 
-from __future__ import annotations
-
 import libcst as cst
 
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan

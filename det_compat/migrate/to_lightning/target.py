@@ -1,7 +1,5 @@
 """``--to lightning``: trials of the context API become LightningModules."""
 
-from __future__ import annotations
-
 import builtins
 import keyword
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A trial class becomes a LightningModule."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import libcst as cst

@@ -1,7 +1,5 @@
 """What the expressions of a file stand for, by where they are."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One file that is migrated, and transformers that replace its placeholders."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import ClassVar, Generic, TypeAlias, TypeVar
 

@@ -6,8 +6,6 @@ packages, and new names in front of those that a statement has. RemoveImportsVis
 ``from determined import *``, and drops the blank line and the comments above what it removes.
 """
 
-from __future__ import annotations
-
 import itertools
 import sys
 from collections.abc import Collection, Sequence

@@ -4,8 +4,6 @@ A function that still needs Determined imports it by itself, so that the file ca
 without.
 """
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 import libcst as cst

@@ -1,7 +1,5 @@
 """New lines that are too long, spread over several as formatters do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import libcst as cst

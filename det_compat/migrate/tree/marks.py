@@ -1,7 +1,5 @@
 """The comments that say what could not be rewritten."""
 
-from __future__ import annotations
-
 import re
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """What is known of the shape of metrics without running anything."""
 
-from __future__ import annotations
-
 import libcst as cst
 
 from det_compat.migrate.tree.syntax import argument, code, find

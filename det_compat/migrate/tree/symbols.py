@@ -4,8 +4,6 @@ Passes work on a tree in which each such expression is a single name: a placehol
 for a symbol. What no pass has replaced becomes again in the end what it was.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import libcst as cst

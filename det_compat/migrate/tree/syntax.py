@@ -1,7 +1,5 @@
 """Small parts of syntax trees: made from text, told apart, and looked for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias, TypeVar
 

@@ -1,7 +1,5 @@
 """Transformers that know where in a file they are."""
 
-from __future__ import annotations
-
 from typing import TypeAlias
 
 import libcst as cst

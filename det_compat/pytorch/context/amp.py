@@ -1,7 +1,5 @@
 """Automatic mixed precision: autocast around forward passes, and what became of Apex."""
 
-from __future__ import annotations
-
 import copy
 import logging
 import warnings

@@ -1,7 +1,5 @@
 """DistributedDataParallel around one model of a trial."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Any

@@ -2,8 +2,6 @@
 it can set.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from typing import Any

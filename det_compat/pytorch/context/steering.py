@@ -1,7 +1,5 @@
 """What the runner of a trial reads and sets in the trial's context."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from typing import Any

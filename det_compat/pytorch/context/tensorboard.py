@@ -1,7 +1,5 @@
 """TensorBoard files, where the optional package is installed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

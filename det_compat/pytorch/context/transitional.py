@@ -1,7 +1,5 @@
 """What trials had in Determined 0.12, the last release with names of its own."""
 
-from __future__ import annotations
-
 from typing import Any, TypeVar
 
 import torch

@@ -1,7 +1,5 @@
 """The context that a trial gets in its ``__init__``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

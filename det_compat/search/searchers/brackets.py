@@ -6,8 +6,6 @@ a quotient of two logarithms, which rounding may put just below a whole number: 
 divisor of 10 were 2 halvings to it. Here they are 3.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Which trial is created next: the order of Determined's searchers."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """What a search does, from its experiment config."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass

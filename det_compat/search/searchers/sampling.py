@@ -5,8 +5,6 @@ distributions, are repeatable, and are other numbers: a seed does not give a sea
 hyperparameters that it had on a cluster.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

@@ -1,7 +1,5 @@
 """When a trial of a search validates."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container, Sequence
 
 from det_compat.config.lengths import Length, Unit

@@ -1,7 +1,5 @@
 """What each process of a trial does: it trains, reports, and notes how the trial ended."""
 
-from __future__ import annotations
-
 import functools
 import logging
 import os

@@ -1,7 +1,5 @@
 """The trials of a search while it runs."""
 
-from __future__ import annotations
-
 import sys
 import time
 from typing import Any

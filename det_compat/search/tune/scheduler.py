@@ -1,7 +1,5 @@
 """Early stopping: one of Ray Tune's ASHA schedulers a bracket."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 from typing import Any

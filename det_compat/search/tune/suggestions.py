@@ -1,7 +1,5 @@
 """The trials of a search, as Ray Tune asks for them."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """One trial of a search: the function that Ray Tune runs, in a process of its own."""
 
-from __future__ import annotations
-
 import functools
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """``TorchWriter``: a SummaryWriter in the run's TensorBoard directory."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

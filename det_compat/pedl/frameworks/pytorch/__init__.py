@@ -1,7 +1,5 @@
 """``pedl.frameworks.pytorch``: PEDL's own trials and schedulers, and what Determined has, too."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

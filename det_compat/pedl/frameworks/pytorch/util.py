@@ -1,7 +1,5 @@
 """``pedl.frameworks.pytorch.util``."""
 
-from __future__ import annotations
-
 import torch
 
 __all__ = ["error_rate"]
