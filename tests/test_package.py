@@ -69,7 +69,13 @@ def contents(wheel: Path) -> set[str]:
 def test_the_wheel_holds_every_module_and_the_typing_marker(wheel: Path) -> None:
     expected = python_files()
     assert {"det_compat/adapters/__init__.py", "det_compat/pytorch/__init__.py"} <= expected
-    assert contents(wheel) == expected | {"det_compat/py.typed", "det_compat/config/reference.md"}
+    assert contents(wheel) == expected | {
+        "det_compat/py.typed",
+        "det_compat/catalog/members.yaml",
+        "det_compat/catalog/names.yaml",
+        "det_compat/config/keys/keys.yaml",
+        "det_compat/config/reference.md",
+    }
 
 
 @pytest.mark.xdist_group("package")

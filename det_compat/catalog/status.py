@@ -1,10 +1,7 @@
 """What becomes of a name of Determined under det_compat."""
 
 import enum
-from collections.abc import Mapping
-from typing import NamedTuple, TypeVar
-
-_T = TypeVar("_T")
+from typing import Any, NamedTuple
 
 
 class Status(enum.Enum):
@@ -37,23 +34,11 @@ def refused(note: str, heading: str) -> Support:
     return Support(Status.REFUSED, note, f"MIGRATION.md#{heading}")
 
 
-def each(names: str, value: _T) -> dict[str, _T]:
-    """A table in which every one of ``names``, which spaces separate, has one value."""
-    return dict.fromkeys(names.split(), value)
-
-
-def verdicts(
-    same: str = "",
-    different: Mapping[str, str] | None = None,
-    refused: Mapping[str, str] | None = None,
-) -> dict[str, Support]:
-    """What becomes of each name of a module or class.
-
-    Spaces separate the names. A note ends with ``#`` and the heading of MIGRATION.md on it.
-    """
-    found = each(same, SAME)
-    for status, notes in ((Status.DIFFERENT, different), (Status.REFUSED, refused)):
-        for names, note in (notes or {}).items():
-            text, _, heading = note.rpartition(" #")
-            found.update(each(names, Support(status, text, f"MIGRATION.md#{heading}")))
+def verdicts(entry: dict[str, Any]) -> dict[str, Support]:
+    """What becomes of each name of a module or class, given its entry in the catalog."""
+    found = dict.fromkeys(entry.get("same", "").split(), SAME)
+    for status, make in (("different", different), ("refused", refused)):
+        for group in entry.get(status, ()):
+            support = make(group["note"], group["see"])
+            found.update(dict.fromkeys(group["names"].split(), support))
     return found

@@ -104,6 +104,6 @@ def of_argument(function: str, keyword: str) -> Support | None:
     known = MEMBERS.get(owner, {}).get(f"{name}({keyword})")
     if known is not None:
         return known
-    if function not in ARGUMENTS or keyword in ARGUMENTS[function].split():
+    if function not in ARGUMENTS or keyword in ARGUMENTS[function]:
         return None
     return refused(f"{name}() takes no argument {keyword!r}", "determinedpytorch")

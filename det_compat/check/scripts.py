@@ -4,22 +4,10 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from det_compat.catalog.status import Support, different, refused, verdicts
+from det_compat.catalog.names import COMMANDS
+from det_compat.catalog.status import Support, different, refused
 from det_compat.catalog.support import of_name
 
-_NOUNS = verdicts(
-    refused={
-        "experiment": "write `det-compat fit CONFIG.yaml`, or `det-compat search CONFIG.yaml` for "
-        "a search #2-run-it-unmodified",
-        "checkpoint": "fetch checkpoints while the cluster runs #3-move-configs-and-checkpoints",
-        "trial": "fetch checkpoints while the cluster runs; the rest is in runs/ "
-        "#3-move-configs-and-checkpoints",
-        "tensorboard": "write `tensorboard --logdir runs` #2-run-it-unmodified",
-        "notebook": "start Jupyter itself #2-run-it-unmodified",
-        "shell": "log in to the machine itself #2-run-it-unmodified",
-        "command": "run it on the machine itself #2-run-it-unmodified",
-    }
-)
 _CLUSTER = refused(
     "the det command talks to a Determined cluster, and there is none",
     "determinedcommon-determinedcli-determineddeploy",
@@ -40,7 +28,7 @@ _FIRST = (
     r"(?:^[ \t]*|[;&|(`'\"@!][ \t]*"
     r"|(?:RUN|CMD|[\w-]+:|-|sudo|then|do|else|exec|time|\w+=\S*)[ \t]+)"
 )
-_WORDS = "|".join([*(f"{noun}s?" for noun in _NOUNS), *_SHORT, _OTHERS])
+_WORDS = "|".join([*(f"{noun}s?" for noun in COMMANDS), *_SHORT, _OTHERS])
 _DET = rf"det{_GAP}(?:--?[a-z][-\w]*(?:=|{_GAP})[^\s-]\S*{_GAP})*(?P<noun>{_WORDS})(?![-\w=:])"
 _MODULE = rf"python[\d.]*{_GAP}(?:-[a-zA-Z]+{_GAP})*?-m{_GAP}(?P<module>(?:determined|pedl)[\w.]*)"
 _INSTALL = rf"pip[\d.]*{_GAP}install\b[^\n;&|]*?['\" \t](?P<package>determined(?:-cli)?)(?![-\w./])"
@@ -69,7 +57,7 @@ def references(text: str) -> Iterator[Reference]:
 def _described(kind: str, word: str) -> tuple[str, Support]:
     if kind == "noun":
         noun = _SHORT.get(word, word)
-        return f"det {noun}", _NOUNS.get(noun) or _NOUNS.get(noun.removesuffix("s"), _CLUSTER)
+        return f"det {noun}", COMMANDS.get(noun) or COMMANDS.get(noun.removesuffix("s"), _CLUSTER)
     if kind == "module":
         return f"python -m {word}", of_name(word)
     return (f"pip install {word}", _PACKAGE) if kind == "package" else (word, _IMAGE)

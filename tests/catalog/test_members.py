@@ -134,7 +134,7 @@ def test_arguments_are_those_of_the_function(function: str) -> None:
     is_method = owner.rpartition(".")[2][:1].isupper()
     target = getattr(load(owner), name) if is_method else load(function)
     parameters = [name for name in inspect.signature(target).parameters if name != "self"]
-    assert ARGUMENTS[function].split() == parameters
+    assert ARGUMENTS[function] == parameters
 
 
 def test_types_and_telltales_are_members() -> None:

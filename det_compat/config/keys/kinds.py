@@ -96,4 +96,3 @@ LENGTH = either(
     ),
     integer(minimum=0),
 )
-STEPS = integer(minimum=1)
