@@ -1,31 +1,20 @@
 """Checkpoint directories in the layout of Determined 0.38.1."""
 
 import json
-import logging
-import os
 import pickle
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 
 import det_compat
+from det_compat.adapters.checkpoints.code_folder import code_folder
 from det_compat.adapters.checkpoints.run_state import plain_or_as_it_is, run_state
 from det_compat.adapters.generations.adapted import user_trial
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.checkpoint.reader import CONTINUATION
-from det_compat.fit.run_folder import RECORD
-from det_compat.shared.masking import holds_secrets, without_secrets
+from det_compat.shared.masking import for_checkpoint
 from det_compat.shared.random_state import without_array
-
-_SOURCE_SUFFIXES = (".py", ".ipynb", ".yaml", ".yml", ".json", ".toml", ".txt")
-_CONFIG_SUFFIXES = (".yaml", ".yml", ".json")
-_LARGEST_SOURCE = 2**20  # bytes
-_MOST_ENTRIES = 10_000
-
-logger = logging.getLogger("determined.pytorch")
 
 
 def write_checkpoint(
@@ -57,7 +46,7 @@ def write_checkpoint(
 def _write(
     run: TrialRun, path: Path, to_go_on: dict[str, Any], callbacks: dict[str, Any] | None
 ) -> None:
-    _copy_sources(Path.cwd(), path / "code", path.parent)
+    code_folder(Path.cwd(), path.parent).copy_to(path / "code")
     checkpoint = run_state(run, callbacks)
     run.callbacks.call("on_checkpoint_save_start", checkpoint)
     _save(_readable_by_determined(checkpoint), path / "state_dict.pth")
@@ -95,51 +84,8 @@ def _load_data(run: TrialRun) -> dict[str, Any]:
     complete = exp_conf is not None and hparams is not None
     return {
         "trial_type": "PyTorchTrial",
-        "experiment_config": without_secrets(exp_conf) if complete else None,
+        "experiment_config": for_checkpoint(exp_conf) if complete else None,
         "hparams": hparams if complete else None,
         "trial_cls_spec": f"{trial_cls.__module__}:{trial_cls.__qualname__}",
         "is_trainer": True,
     }
-
-
-def _copy_sources(origin: Path, target: Path, checkpoints: Path) -> None:
-    target.mkdir()
-    for file in _sources(origin, checkpoints):
-        copy = target / file.relative_to(origin)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(file, copy)
-
-
-def _sources(origin: Path, checkpoints: Path) -> Iterator[Path]:
-    """Small text files that a trial can be imported from; no environments, caches or data."""
-    seen = 0
-    for folder, folders, files in os.walk(origin):
-        path = Path(folder)
-        folders[:] = [name for name in folders if _may_hold_sources(path / name, checkpoints)]
-        seen += len(folders) + len(files)
-        if seen > _MOST_ENTRIES:
-            logger.warning(
-                f"{origin} has more than {_MOST_ENTRIES} files: not all sources are copied into "
-                "the checkpoint's code folder; start the script in the folder of its sources"
-            )
-            return
-        yield from (path / name for name in files if _is_source(path / name))
-
-
-def _may_hold_sources(folder: Path, checkpoints: Path) -> bool:
-    return not (
-        folder.name.startswith(".")
-        or folder.name == "__pycache__"
-        or (folder / "pyvenv.cfg").exists()
-        or (folder / RECORD).exists()
-        or folder.resolve() == checkpoints.resolve()
-    )
-
-
-def _is_source(file: Path) -> bool:
-    return (
-        file.suffix in _SOURCE_SUFFIXES
-        and file.is_file()
-        and file.stat().st_size <= _LARGEST_SOURCE
-        and not (file.suffix in _CONFIG_SUFFIXES and holds_secrets(file))
-    )

@@ -23,7 +23,7 @@ def saved_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """
     kept = {}
     for name, value in arguments.items():
-        given = masking.without_secrets(value) if name == "exp_conf" else value
+        given = masking.for_checkpoint(value) if name == "exp_conf" else value
         try:
             kept[name] = nested.map_nested(given, _simple, name, keys=True)
         except plain_types.NotPlainError as error:

@@ -23,7 +23,7 @@ def to_lightning_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
 
     ``torch.load(weights_only=True)`` loads it from a file, on any machine. ``state_dict`` names
     the weights ``models.<i>.<name>``. ``hyper_parameters`` has the trial class's import path,
-    hparams and experiment config without secrets. ``determined`` has all else of the checkpoint.
+    hparams, and experiment config without secrets. ``determined`` has all else of the checkpoint.
     What a trusted file holds that is no plain data is left out, with a warning.
     """
     counters = checkpoint.counters
@@ -57,8 +57,8 @@ def _weights(models: list[dict[str, Any]]) -> Iterator[tuple[str, Any]]:
 
 def _hyper_parameters(checkpoint: Checkpoint) -> dict[str, Any]:
     arguments = {
-        "hparams": masking.without_secrets(checkpoint.hparams),
-        "exp_conf": masking.without_secrets(checkpoint.experiment_config),
+        "hparams": checkpoint.hparams,
+        "exp_conf": masking.for_checkpoint(checkpoint.experiment_config),
         "aggregation_frequency": 1,
     }
     if checkpoint.trial_cls_spec is None:

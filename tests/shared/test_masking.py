@@ -1,10 +1,14 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from det_compat.shared.masking import MASK, holds_secrets, without_secrets
+from det_compat.shared.masking import (
+    MASK,
+    for_checkpoint,
+    holds_secrets,
+    is_secret_name,
+    without_secrets,
+)
 
 
 @pytest.mark.parametrize(
@@ -15,7 +19,92 @@ def test_values_of_secret_keys_are_masked_at_any_depth(key):
     assert without_secrets(config) == {
         "checkpoint_storage": {"type": "s3", "bucket": "b", key: MASK}
     }
-    assert without_secrets([{key.upper(): 1234}]) == [{key.upper(): MASK}]
+    assert without_secrets([{key.upper(): "1234"}]) == [{key.upper(): MASK}]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "api_key",
+        "apiKey",
+        "APIKey",
+        "x-api-key",
+        "private_key",
+        "passwd",
+        "password2",
+        "db_pass",
+        "client_secret",
+        "auth",
+        "aws_secret_access_key",
+        "awsSecretAccessKey",
+        "hf_token",
+        "GITHUB_TOKEN",
+        "WANDB_API_KEY",
+        "ssh_key",
+        "connection_string",
+        "registry_auth",
+        "credentials",
+        "encryption_key",
+        "account_key",
+        "authorization",
+    ],
+)
+def test_names_of_secrets(name: str) -> None:
+    assert is_secret_name(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "pad_token",
+        "eos_token",
+        "mask_token",
+        "num_tokens",
+        "max_tokens",
+        "token_dim",
+        "token_id",
+        "tokenizer",
+        "author",
+        "key",
+        "keys",
+        "query_key",
+        "hot_key",
+        "monkey",
+        "single_pass",
+        "n_pass",
+        "bypass",
+        "password_file",
+        "secret_path",
+        "lr",
+    ],
+)
+def test_names_that_are_none_of_secrets(name: str) -> None:
+    assert not is_secret_name(name)
+
+
+def test_numbers_are_secrets_only_as_passwords() -> None:
+    config = {"token": 512, "auth": 0.5, "password": True, "api_key": None}
+    assert without_secrets(config) == config
+    assert without_secrets({"password": 1234}) == {"password": MASK}
+
+
+@pytest.mark.parametrize(
+    ("value", "masked"),
+    [
+        ("Bearer abcdefgh.ijk", f"Bearer {MASK}"),
+        ("https://x.net/c?se=1&sig=a%2Fb&sp=r", f"https://x.net/c?se=1&sig={MASK}&sp=r"),
+        ("python t.py --hf-token abc --lr 0.1", f"python t.py --hf-token {MASK} --lr 0.1"),
+        ("WANDB_API_KEY=abc python t.py", f"WANDB_API_KEY={MASK} python t.py"),
+        (["--api-key", "abc", "--n", "3"], ["--api-key", MASK, "--n", "3"]),
+        (["--password=abc", "--password-file=x"], [f"--password={MASK}", "--password-file=x"]),
+        ("key AKIAABCDEFGHIJKLMNOP.", f"key {MASK}."),
+        ("hf_" + "aB" * 17, MASK),
+        ("-----BEGIN RSA PRIVATE KEY-----\nab\n-----END RSA PRIVATE KEY-----", MASK),
+        ("--mask-token [MASK] a=b c: d", "--mask-token [MASK] a=b c: d"),
+    ],
+)
+def test_secrets_within_texts(value, masked) -> None:
+    assert without_secrets({"args": value}) == {"args": masked}
 
 
 def test_the_whole_of_registry_auth_is_masked():
@@ -64,14 +153,41 @@ def test_what_is_no_secret_is_kept_and_the_config_is_not_changed():
         ("a: 1\nstorage: {secret_key: hush}", True),
         ("a: 1\n---\ntoken: hush", True),
         ('{"environment_variables": ["A=hush"]}', True),
+        ("environment_variables:\n  cpu:\n    - A=hush", True),
+        ("environment_variables: {A: hush}", True),
+        ("pod_spec:\n  env:\n    - name: A\n      value: hush", True),
+        ("url: https://me:hush@host", True),
+        ('{"private_key": "-----BEGIN PRIVATE KEY-----\\nabc"}', True),
+        ("AWS_SECRET_ACCESS_KEY=abc+/def", True),
+        ("environment_variables: []\na: 1", False),
         ("secret_key: ''", False),
+        ("token: null\npassword: ${PASSWORD}", False),
         ("a: [", False),
         ("\0", False),
         ("", False),
     ],
 )
-def test_files_that_hold_secrets(text: str, holds: bool, tmp_path: Path) -> None:
-    file = tmp_path / "x.yaml"
-    file.write_text(text)
-    assert holds_secrets(file) is holds
-    assert not holds_secrets(tmp_path / "nothere.yaml")
+def test_settings_that_hold_secrets(text: str, holds: bool) -> None:
+    assert holds_secrets(text) is holds
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ('API_KEY = "abcd1234"', True),
+        ('login(token="hf_' + "aB" * 17 + '")', True),
+        ('def f(token: str = "abcd1234"): ...', True),
+        ('password = os.environ["PASSWORD_1"]', False),
+        ("self.token = config.token", False),
+        ('pad_token = "<pad>"\ntokenizer = "bert-base-2"', False),
+        ('api_key = "your api key 1"', False),
+    ],
+)
+def test_programs_that_hold_secrets(text: str, holds: bool) -> None:
+    assert holds_secrets(text, is_code=True) is holds
+
+
+def test_a_trial_that_is_loaded_gets_its_hyperparameters() -> None:
+    config = {"hyperparameters": {"token": "bpe", "password": 7}, "data": {"token": "hush"}}
+    assert for_checkpoint(config) == {**config, "data": {"token": MASK}}
+    assert for_checkpoint(None) is None and config["data"] == {"token": "hush"}

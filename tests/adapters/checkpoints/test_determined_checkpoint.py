@@ -12,6 +12,7 @@ import torch
 from det_compat.adapters.checkpoints.continuation import continuation
 from det_compat.adapters.checkpoints.determined_checkpoint import write_checkpoint
 from det_compat.adapters.run.trial_run import TrialRun
+from det_compat.checkpoint.lightning import to_lightning_checkpoint
 from det_compat.checkpoint.reader import read_checkpoint
 from det_compat.errors import UnsafeCheckpointError
 from det_compat.pytorch import load_trial_from_checkpoint_path
@@ -99,16 +100,14 @@ def test_counters_that_would_import_code_are_refused() -> None:
         read_checkpoint(path)
 
 
-def test_environments_hidden_folders_and_large_files_stay_out() -> None:
-    for name in ("pkg/a.py", "venv/lib.py", ".git/b.py", "__pycache__/c.py", "data.bin"):
-        Path(name).parent.mkdir(exist_ok=True)
-        Path(name).write_text("")
-    Path("venv/pyvenv.cfg").write_text("")
-    Path("large.json").write_text(" " * (2**20 + 1))
-    _, path = written(Linear)
-    code = path / "code"
-    found = sorted(str(p.relative_to(code)) for p in code.rglob("*") if p.is_file())
-    assert found == ["pkg/a.py"]
+def test_hyperparameters_are_kept_whatever_they_are_called() -> None:
+    _, path = written(Linear, token="bpe", password=7)
+    assert json.loads((path / "load_data.json").read_text())["hparams"] == {
+        "token": "bpe",
+        "password": 7,
+    }
+    hparams = to_lightning_checkpoint(read_checkpoint(path))["hyper_parameters"]["hparams"]
+    assert hparams == {"token": "bpe", "password": 7}
 
 
 REFERENCE = """
