@@ -103,8 +103,8 @@ class CheckpointContext:
 
         Raises:
             CheckpointWriteError: the disk is full, the directory cannot be written, or the like.
-                As after every exception, what was written of this checkpoint is removed as far as
-                possible, and the earlier ones are kept.
+                As after every exception before the checkpoint is complete, what was written of it
+                is removed as far as possible, and the earlier ones are kept.
         """
         storage_id = str(uuid.uuid4())
         location = self.location(storage_id)
@@ -116,7 +116,11 @@ class CheckpointContext:
             with named_write_failures(location, self._previous):
                 self._storage.commit(storage_id, metadata_text(metadata))
         except BaseException:
-            self._storage.discard(storage_id)
+            # An interrupt may come when the checkpoint is complete already. Where that cannot be
+            # found out, what was written stays, and is told apart by what is missing.
+            with contextlib.suppress(OSError):
+                if self._storage.metadata(storage_id) is None:
+                    self._storage.discard(storage_id)
             raise
         self._previous = location
         logger.info(f"saved checkpoint {location}")

@@ -1,6 +1,7 @@
 """The checkpoints of one run, which may share their storage with those of others."""
 
 import contextlib
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from det_compat.core.checkpoint import CheckpointContext, CompleteCheckpoint
 from det_compat.fit.errors import FitError
 from det_compat.fit.run_folder import RunFolder
 from det_compat.script.task import Task
+
+logger = logging.getLogger("determined.core")
 
 
 class RunCheckpoints(CheckpointContext):
@@ -36,10 +39,28 @@ class RunCheckpoints(CheckpointContext):
                 file.write(f"{uuid}\n")
             yield path, uuid
 
+    def delete_unfinished(self, *, are_all_own: bool) -> None:
+        """Remove what interrupted processes of this run have left of checkpoints.
+
+        What cannot be removed stays, with a warning: it is told apart from checkpoints.
+
+        Args:
+            are_all_own: whether no other run has its checkpoints here.
+        """
+        begun = self._begun()
+        for name in self.unfinished():
+            if are_all_own or name in begun:
+                try:
+                    self.delete(name)
+                except OSError as error:
+                    logger.warning(f"cannot remove the unfinished {self.location(name)}: {error}")
+
+    def _begun(self) -> list[str]:
+        return self._names.read_text("utf-8").split() if self._names.exists() else []
+
     def latest_of_run(self) -> CompleteCheckpoint | None:
         """The run's own complete checkpoint after most batches; None without any."""
-        names = self._names.read_text("utf-8").split() if self._names.exists() else []
-        complete = [found for name in names if (found := self.complete(name)) is not None]
+        complete = [found for name in self._begun() if (found := self.complete(name)) is not None]
         return max(complete, key=CompleteCheckpoint.age, default=None)
 
 

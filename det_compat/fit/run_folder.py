@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from det_compat.fit.errors import FitError
+from det_compat.shared.durable_files import write_durably
 from det_compat.shared.masking import without_secrets
 
 RECORD = "det_compat_run.json"
@@ -64,7 +65,9 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             text = yaml.safe_dump(without_secrets(dict(config)), sort_keys=False)
             (self.path / "config.yaml").write_text(text, "utf-8")
-            (self.path / RECORD).write_text(json.dumps({"seed": seed}), "utf-8")
+            # The record comes last and whole: a run is there once it is.
+            temporary = self.path / f".{RECORD}"
+            write_durably(self.path / RECORD, json.dumps({"seed": seed}), temporary=temporary)
         except OSError as error:
             raise FitError(f"cannot write the run directory {self.path}: {error}") from error
 

@@ -1,11 +1,14 @@
 """How a run begins: in which directory, with which seed, and from which checkpoint."""
 
+from __future__ import annotations
+
 import atexit
 import secrets
 import shutil
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from det_compat.config.experiment import ExperimentConfig
 from det_compat.fit.environment import restarts
@@ -17,6 +20,9 @@ from det_compat.fit.run_folder import (
     new_run_folder,
     run_folder_at,
 )
+
+if TYPE_CHECKING:
+    from det_compat.fit.checkpoints import RunCheckpoints
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,11 @@ def run_to_validate(request: Request, config: ExperimentConfig) -> RunStart:
         FitError: there is no such run, or it has no checkpoint.
     """
     if request.resume or request.run_dir is not None:
-        return begin_in(find_folder(replace(request, resume=True), config), config, resume=True)
+        run = find_folder(replace(request, resume=True), config)
+        latest, steps = _latest(_checkpoints(run, config))
+        if latest is None:
+            raise FitError(f"nothing to validate: the run in {run.path} has no complete checkpoint")
+        return RunStart(run, _seed(config, run), True, latest, steps)
     folder = tempfile.mkdtemp(prefix="det-compat-validate-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return RunStart(RunFolder(folder), _seed(config), resumes=False)
@@ -80,21 +90,30 @@ def begin_in(
 ) -> RunStart:
     """Take ``folder``, or go on with the run in it.
 
+    What an interrupted process has left of a checkpoint is removed. A run that was killed before
+    its first checkpoint begins again, with its seed.
+
     Args:
         folder: the run's directory.
         config: the run's experiment config.
-        resume: whether there has to be a checkpoint to go on from.
-        is_restart: whether to go on from one if there is one.
+        resume: whether to go on with a run that is there.
+        is_restart: the same, for a restart by ``max_restarts``.
 
     Raises:
         FitError: there is nothing to resume, or the directory cannot be used.
     """
     seed = _seed(config, folder)
     goes_on = (resume or is_restart) and folder.holds_run
-    found = _latest(folder, config) if goes_on else (None, 0)
-    if resume and found[0] is None and not is_restart:
-        raise FitError(f"nothing to resume: the run in {folder.path} has no complete checkpoint")
-    if not folder.holds_run:
+    if resume and not goes_on and not is_restart:
+        raise FitError(f"nothing to resume: {folder.path} holds no run of det-compat fit")
+    found: tuple[str | None, int] = (None, 0)
+    if goes_on:
+        checkpoints = _checkpoints(folder, config)
+        checkpoints.delete_unfinished(are_all_own=config.checkpoint_storage.url is None)
+        found = _latest(checkpoints)
+        if found[0] is None:
+            print(f"{folder.path} has no complete checkpoint: the run starts from the beginning")
+    elif not folder.holds_run:
         folder.begin(config.raw, seed=seed)
     return RunStart(folder, seed, goes_on, *found)
 
@@ -113,9 +132,13 @@ def new_seed() -> int:
     return secrets.randbits(31)
 
 
-def _latest(folder: RunFolder, config: ExperimentConfig) -> tuple[str | None, int]:
+def _checkpoints(folder: RunFolder, config: ExperimentConfig) -> RunCheckpoints:
     # This import brings torch, which some runs do not need here.
     from det_compat.fit.checkpoints import checkpoints_of
 
-    found = checkpoints_of(config.checkpoint_storage, folder).latest_of_run()
+    return checkpoints_of(config.checkpoint_storage, folder)
+
+
+def _latest(checkpoints: RunCheckpoints) -> tuple[str | None, int]:
+    found = checkpoints.latest_of_run()
     return (None, 0) if found is None else (found.uuid, found.steps_completed or 0)

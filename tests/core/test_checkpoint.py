@@ -261,6 +261,25 @@ def test_errors_of_user_code_stay_as_they_are(base: str, error: BaseException) -
     assert not path.exists() and not exists(base, name)
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1), OSError("late")])
+def test_what_is_complete_outlives_an_interrupt(
+    base: str, error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = CheckpointContext(base)
+    commit = context._storage.commit
+
+    def interrupted(storage_id: str, metadata: str) -> None:
+        commit(storage_id, metadata)
+        raise error
+
+    monkeypatch.setattr(context._storage, "commit", interrupted)
+    expected = CheckpointWriteError if isinstance(error, OSError) else type(error)
+    with pytest.raises(expected), context.store_path({}) as (path, name):
+        (path / "state").write_text("whole")
+    assert [found.uuid for found in context.list()] == [name]
+    assert (context.find(name) / "state").read_text() == "whole"
+
+
 def test_metadata_that_is_no_json(base: str) -> None:
     context = CheckpointContext(base)
     with pytest.raises(TypeError), context.store_path({"a": object()}) as (path, name):
