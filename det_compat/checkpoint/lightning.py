@@ -15,6 +15,7 @@ from det_compat.shared import masking, nested, plain_types, random_state
 
 logger = logging.getLogger("det_compat")
 
+_MOST_MODELS = 10_000
 _KEPT_BY_LIGHTNING = ("models_state_dict", "optimizers_state_dict")
 
 
@@ -83,9 +84,15 @@ def lightning_content(path: object, content: Any) -> dict[str, Any]:
     """The content of a checkpoint file, if Lightning can have written it.
 
     Raises:
-        InvalidCheckpointException: it has no ``state_dict``.
+        InvalidCheckpointException: it has no ``state_dict``, or one of countless models.
     """
     if isinstance(content, dict) and isinstance(content.get("state_dict"), dict):
+        last = max(by_model(content["state_dict"]), default=0)
+        if last >= _MOST_MODELS:
+            raise InvalidCheckpointException(
+                f"{path} has weights of a model with the number {last}; expected {_MOST_MODELS:,} "
+                "models at most"
+            )
         return content
     raise InvalidCheckpointException(
         f"{path} is no Lightning checkpoint, which has a state_dict; of a Determined checkpoint "

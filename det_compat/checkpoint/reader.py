@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from det_compat.checkpoint.files.limits import check_extent
 from det_compat.checkpoint.files.pickles import read_pickle
 from det_compat.checkpoint.layouts import COUNTERS, READERS, Reader, other_framework
 from det_compat.errors import CorruptCheckpointError, InvalidCheckpointException
@@ -230,7 +231,8 @@ def read_json(path: Path) -> dict[str, Any]:
         raise CorruptCheckpointError(
             f"{path} holds {type(content).__name__} where a JSON object is expected"
         )
-    return content
+    checked: dict[str, Any] = check_extent(path, content)
+    return checked
 
 
 _Types = Mapping[str, type | tuple[type, ...]]

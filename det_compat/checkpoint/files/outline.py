@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from det_compat.checkpoint.files.limits import check_extent
 from det_compat.checkpoint.files.pickles import UNLOADABLE
 from det_compat.errors import CorruptCheckpointError
 
@@ -63,11 +64,12 @@ def outline(path: Path) -> Any:
     Raises:
         CorruptCheckpointError: it is no file of ``torch.save``, or is cut off.
     """
-    from det_compat.checkpoint.files.torch_file import pickles
+    from det_compat.checkpoint.files.torch_file import globals_in_torch_file, pickles
 
     try:
         with path.open("rb") as file:
-            return _outline(iter(pickles(file)))
+            globals_in_torch_file(file)
+            return check_extent(path, _outline(iter(pickles(file))))
     except UNLOADABLE as error:
         raise CorruptCheckpointError(f"{path} is corrupt or cut off: {error}") from error
 

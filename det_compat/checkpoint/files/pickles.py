@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from det_compat.checkpoint.files.limits import check_extent
 from det_compat.errors import (
     CorruptCheckpointError,
     InvalidCheckpointException,
@@ -23,6 +24,7 @@ _STRINGS = {"UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"}
 _STRINGS |= {"STRING", "BINSTRING", "SHORT_BINSTRING"}
 _MEMO_READS = {"GET", "BINGET", "LONG_BINGET"}
 _MEMO_WRITES = {"PUT", "BINPUT", "LONG_BINPUT"}
+_MANY_MEMOS = 2**20
 _WITHOUT_EFFECT = {"PROTO", "FRAME"}
 _PYTHON_2 = {"__builtin__": "builtins", "copy_reg": "copyreg"}
 
@@ -54,8 +56,11 @@ def globals_in_pickle(file: BinaryIO) -> set[Global]:
 def _globals(operations: Iterator[Any]) -> Iterator[Global]:
     pushed: list[str | None] = [None, None]
     memo: dict[int, str | None] = {}
-    for opcode, argument, _ in operations:
+    for count, (opcode, argument, _) in enumerate(operations):
         name = opcode.name
+        if name in _MEMO_WRITES and argument > max(_MANY_MEMOS, 16 * count):
+            # Unpicklers make room for all places before the one that is written.
+            raise ValueError(f"it writes place {argument:,} of its memo")
         if name in ("GLOBAL", "INST"):
             module, _, attribute = argument.partition(" ")
             yield Global(module, attribute)
@@ -87,7 +92,7 @@ def read_pickle(path: Path, *, trust: bool = False) -> Any:
         trust: load whatever is in it, which may run code.
 
     Raises:
-        CorruptCheckpointError: it is no pickle, or is cut off.
+        CorruptCheckpointError: it is no pickle, is cut off, or stands for far more than it has.
         UnsafeCheckpointError: it asks for functions or classes.
     """
     data = path.read_bytes()
@@ -98,7 +103,9 @@ def read_pickle(path: Path, *, trust: bool = False) -> Any:
     if asked and not trust:
         raise UnsafeCheckpointError(path, map(str, asked))
     try:
-        return pickle.loads(data) if trust else _PlainUnpickler(io.BytesIO(data)).load()
+        if trust:
+            return pickle.loads(data)
+        return check_extent(path, _PlainUnpickler(io.BytesIO(data)).load())
     except UNLOADABLE as error:
         if isinstance(error, AttributeError) and trust:
             raise _missing(path, error) from error

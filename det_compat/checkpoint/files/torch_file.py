@@ -1,5 +1,6 @@
 """Files written by ``torch.save``, read without running code from them."""
 
+import contextlib
 import errno
 import io
 import itertools
@@ -14,6 +15,7 @@ from typing import Any, BinaryIO
 
 import torch
 
+from det_compat.checkpoint.files.limits import check_archive, check_extent
 from det_compat.checkpoint.files.pickles import UNREADABLE, Global, globals_in_pickle
 from det_compat.checkpoint.files.safe_globals import allowed, without_substitutes
 from det_compat.errors import (
@@ -64,7 +66,7 @@ def load_torch_file(
         **torch_load_kwargs: other arguments of ``torch.load``. ``weights_only=False`` is ``trust``.
 
     Raises:
-        CorruptCheckpointError: it is no such file, or is cut off.
+        CorruptCheckpointError: it is no such file, is cut off, or stands for far more than it has.
         FileNotFoundError: there is none.
         UnsafeCheckpointError: it asks for code to run.
     """
@@ -77,6 +79,7 @@ def load_torch_file(
         del torch_load_kwargs["mmap"]  # Files of the older form cannot be mapped.
     if not trust:
         _refuse_other_archives(path, file)
+        _refuse_large_entries(path, file)
     _refuse_changed_entries(path, file)
     try:
         return _load(path, file, map_location, trust, torch_load_kwargs)
@@ -98,7 +101,7 @@ def _load(path: _Path, file: BinaryIO, map_location: Any, trust: bool, more: Any
     with allowed(), warnings.catch_warnings():
         # A file of another protocol is read or refused; neither needs a warning.
         warnings.filterwarnings("ignore", "Detected pickle protocol", UserWarning)
-        return without_substitutes(torch.load(source, **kwargs))
+        return without_substitutes(check_extent(path, torch.load(source, **kwargs)))
 
 
 def _loads(path: _Path, file: BinaryIO) -> bool:
@@ -120,6 +123,11 @@ def _refuse_other_archives(path: _Path, file: BinaryIO) -> None:
             f"{path} is a TorchScript archive, a program and not a state; expected a file of "
             "torch.save"
         )
+
+
+def _refuse_large_entries(path: _Path, file: BinaryIO) -> None:
+    with contextlib.suppress(zipfile.BadZipFile, ValueError, NotImplementedError):
+        check_archive(path, zipfile.ZipFile(file), file.seek(0, os.SEEK_END))
 
 
 def _refuse_changed_entries(path: _Path, file: BinaryIO) -> None:
