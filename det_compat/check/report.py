@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from det_compat.analysis.source import Position, Unreadable
 from det_compat.catalog.status import Status, Support
+from det_compat.shared.extras import how_to_install
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -73,7 +74,7 @@ def print_text(report: Report, verbose: bool = False) -> None:
         from rich.console import Console
     except ImportError as error:
         raise ImportError(
-            "the readable form needs Rich: pip install 'det-compat[cli]', or choose "
+            f"the readable form needs Rich: {how_to_install('cli')}, or choose "
             "--format json or --format github"
         ) from error
     console = Console(highlight=False, soft_wrap=True)

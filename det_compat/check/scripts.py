@@ -16,9 +16,11 @@ _SHORT = {"e": "experiment", "exp": "experiment", "c": "checkpoint", "t": "trial
 _OTHERS = "a|agent|auth|config-policies|cp|d|deploy|dev|j|job|m|master|model|oauth|p|project|rbac"
 _OTHERS += "|preview-search|res|resource-pool|resources|rp|s|slot|task|template|tkn|token|tpl|u"
 _OTHERS += "|user|user-group|version|w|workspace"
-_PACKAGE = different("needed for nothing any more: install det-compat instead", "1-assess")
+_PACKAGE = different(
+    "needed for nothing any more: install det_compat from its checkout instead", "1-assess"
+)
 _IMAGE = different(
-    "any image with torch and pytorch-lightning will do: install det-compat in it", "1-assess"
+    "any image with torch and pytorch-lightning will do: install det_compat in it", "1-assess"
 )
 
 _GAP = r"(?:[ \t]|\\\r?\n)+"

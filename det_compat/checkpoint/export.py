@@ -11,6 +11,7 @@ from det_compat.checkpoint.lightning import by_model, lightning_content, without
 from det_compat.checkpoint.reader import read_checkpoint
 from det_compat.errors import InvalidCheckpointException
 from det_compat.shared.durable_files import atomic_write, refuse_to_overwrite
+from det_compat.shared.extras import how_to_install
 
 SUFFIXES = (".pt", ".safetensors")
 
@@ -64,7 +65,7 @@ def _safetensors_save() -> Any:
         return importlib.import_module("safetensors.torch").save
     except ImportError as error:
         raise ImportError(
-            "writing .safetensors needs safetensors: pip install 'det-compat[export]'"
+            f"writing .safetensors needs safetensors: {how_to_install('export')}"
         ) from error
 
 

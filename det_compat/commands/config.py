@@ -9,6 +9,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
+from det_compat.shared.extras import how_to_install
+
 if TYPE_CHECKING:
     from det_compat.config.document import ConfigError
     from det_compat.config.keys.explain import Row
@@ -48,7 +50,7 @@ def _explain(args: argparse.Namespace) -> int:
 
     is_json = args.format == "json"
     if not is_json and importlib.util.find_spec("rich") is None:
-        message = "the table needs Rich: pip install 'det-compat[cli]', or ask for --format json"
+        message = f"the table needs Rich: {how_to_install('cli')}, or ask for --format json"
         print(f"det-compat: {message}", file=sys.stderr)
         return 2
     try:

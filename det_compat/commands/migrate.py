@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from det_compat.shared.extras import how_to_install
+
 if TYPE_CHECKING:
     from det_compat.migrate.results import Migration
 
@@ -65,7 +67,7 @@ def _command(args: argparse.Namespace) -> int:
 
 def _check_extra() -> None:
     if importlib.util.find_spec("libcst") is None:
-        raise ImportError("rewriting code needs LibCST: pip install 'det-compat[migrate]'")
+        raise ImportError(f"rewriting code needs LibCST: {how_to_install('migrate')}")
 
 
 def _hparams(args: argparse.Namespace) -> dict[str, Any] | None:

@@ -11,13 +11,14 @@ from det_compat.config.loading import load
 from det_compat.fit.environment import ATTEMPT, is_chief, launched
 from det_compat.fit.errors import FitError
 from det_compat.fit.request import Request
+from det_compat.shared.extras import how_to_install
 
 
 def check_installed(modules: Sequence[str]) -> None:
     """Raise FitError if one of ``modules`` is missing, which the extra ``cli`` brings."""
     missing = [name for name in modules if importlib.util.find_spec(name) is None]
     if missing:
-        raise FitError(f"{', '.join(missing)} is not installed: pip install 'det-compat[cli]'")
+        raise FitError(f"{', '.join(missing)} is not installed: {how_to_install('cli')}")
 
 
 def check_config(request: Request) -> ExperimentConfig:

@@ -97,7 +97,7 @@ def test_another_suffix(tmp_path: Path, name: str) -> None:
 
 def test_without_safetensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "safetensors.torch", None)
-    with pytest.raises(ImportError, match=r"det-compat\[export\]"):
+    with pytest.raises(ImportError, match=r"pip install .*\[export\]"):
         export(of_0_38(tmp_path / "a"), tmp_path / "out.safetensors")
     export(tmp_path / "a", tmp_path / "out.pt")
 

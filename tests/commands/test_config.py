@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from det_compat.cli import main
+from det_compat.shared.extras import how_to_install
 from tests.config.samples import ALL
 from tests.fresh_python import python
 
@@ -59,7 +60,7 @@ def test_without_rich_it_says_what_to_install(
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert main(["config", "explain", config]) == 2
-    assert "pip install 'det-compat[cli]'" in capsys.readouterr().err
+    assert how_to_install("cli") in capsys.readouterr().err
 
 
 def test_characters_that_a_terminal_cannot_show(tmp_path: Path) -> None:

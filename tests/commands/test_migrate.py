@@ -7,6 +7,7 @@ import pytest
 
 from det_compat.cli import main
 from det_compat.migrate.to_lightning.target import Lightning
+from det_compat.shared.extras import how_to_install
 from tests.migrate.rewriting import trial
 
 
@@ -129,4 +130,4 @@ def test_without_the_extra(repository, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "libcst", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert main(["migrate", str(repository), "--to", "lightning"]) == 2
-    assert "pip install 'det-compat[migrate]'" in capsys.readouterr().err
+    assert how_to_install("migrate") in capsys.readouterr().err

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from det_compat.cli import main
+from det_compat.shared.extras import how_to_install
 from tests.fresh_python import environment, python
 from tests.search.tiny import write_project
 
@@ -37,7 +38,7 @@ def test_errors_are_told_in_a_line(
     config.write_text(f"{text}\n{storage}")
     if importlib.util.find_spec("s3fs") is None:
         assert main(["search", str(config)]) == 2
-        assert "pip install 'det-compat[s3]'" in capsys.readouterr().err
+        assert how_to_install("s3") in capsys.readouterr().err
     assert not list(tmp_path.glob("search_*"))
 
 
@@ -50,7 +51,7 @@ def test_without_the_extra(tmp_path: Path) -> None:
     )
     found = python("-c", code, "search", str(config), cwd=tmp_path)
     assert found.returncode == 2
-    assert "a hyperparameter search needs ray: pip install 'det-compat[search]'" in found.stderr
+    assert f"a hyperparameter search needs ray: {how_to_install('search')}" in found.stderr
 
 
 def test_nothing_of_ray_is_imported_otherwise(tmp_path: Path) -> None:

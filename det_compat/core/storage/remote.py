@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from det_compat.core.storage.local import METADATA
+from det_compat.shared.extras import how_to_install
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)")
 _LOCAL_URL = re.compile(r"(file|local)://")
@@ -50,7 +51,7 @@ def open_filesystem(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
         filesystem, path = url_to_fs(url, **options)
     except ImportError as error:
         extra = _EXTRAS.get(protocol)
-        remedy = f": pip install 'det-compat[{extra}]'" if extra else ""
+        remedy = f": {how_to_install(extra)}" if extra else ""
         raise ImportError(
             f"checkpoints on {protocol}:// need a package that is not here ({error}){remedy}"
         ) from error

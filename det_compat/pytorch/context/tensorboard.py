@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from det_compat import core
+from det_compat.shared.extras import how_to_install
 
 
 def summary_writer(path: Path) -> Any:
@@ -18,7 +19,7 @@ def summary_writer(path: Path) -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
         raise ImportError(
-            'TensorBoard files need the package tensorboard: pip install "det-compat[tensorboard]"'
+            f"TensorBoard files need the package tensorboard: {how_to_install('tensorboard')}"
         ) from error
     return SummaryWriter(str(path))
 

@@ -119,7 +119,7 @@ def test_a_missing_package_is_told_with_its_extra(
     url: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, {"s3": "s3fs", "gs": "gcsfs", "azure": "adlfs"}[extra], None)
-    with pytest.raises(ImportError, match=rf"pip install 'det-compat\[{extra}\]'"):
+    with pytest.raises(ImportError, match=rf"pip install .*\[{extra}\]"):
         CheckpointContext(url)
 
 
