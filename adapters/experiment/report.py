@@ -226,11 +226,12 @@ def _precision(run: ExperimentRun, trainer: pl.Trainer) -> str:
 
 
 def _print_table(title: str, rows: dict[str, str]) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
+
+    from det_compat.shared.terminal import console
 
     table = Table(title=title, show_header=False, title_justify="left")
     for name, value in rows.items():
         table.add_row(Text(name), Text(value, overflow="fold"))
-    Console(width=None if sys.stdout.isatty() else _WIDTH).print(table)
+    console(width=None if sys.stdout.isatty() else _WIDTH).print(table)

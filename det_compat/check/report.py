@@ -71,13 +71,13 @@ def print_text(report: Report, verbose: bool = False) -> None:
         ImportError: Rich is not installed.
     """
     try:
-        from rich.console import Console
+        from det_compat.shared import terminal
     except ImportError as error:
         raise ImportError(
             f"the readable form needs Rich: {how_to_install('cli')}, or choose "
             "--format json or --format github"
         ) from error
-    console = Console(highlight=False, soft_wrap=True)
+    console = terminal.console(highlight=False, soft_wrap=True)
     if report.trials:
         _heading(console, "Trials", "blue")
     for trial in report.trials:
@@ -96,8 +96,8 @@ def _heading(console: Console, title: str, color: str) -> None:
 
 
 def _print(console: Console, text: str, dim: str) -> None:
-    console.print(text, end="  ", markup=False)
-    console.print(dim, style="dim", markup=False)
+    console.print(text, end="  ")
+    console.print(dim, style="dim")
 
 
 def _print_findings(console: Console, findings: Iterable[Finding], title: str, color: str) -> None:
@@ -139,7 +139,7 @@ def _print_summary(console: Console, report: Report) -> None:
     )
     if report.skipped:
         listed = ", ".join(f"{name} ({count})" for name, count in sorted(report.skipped.items()))
-        console.print(f"left out: {listed}", markup=False)
+        console.print(f"left out: {listed}")
     if not report.files:
         console.print("nothing was checked: there is no Python file or notebook", style="red")
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-_WIDTH = 140
 _STYLES = {"mapped": "green", "ignored": "yellow", "refused": "red"}
 
 
@@ -84,11 +83,11 @@ def _print_json(file: str | None, rows: list[Row], errors: list[dict[str, Any]])
 
 
 def _print_table(rows: list[Row]) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     from det_compat.config.keys.explain import value_text
+    from det_compat.shared.terminal import console
 
     table = Table("line", "key", "value", "", "what it becomes, or why it does not")
     for row in rows:
@@ -96,8 +95,7 @@ def _print_table(rows: list[Row]) -> None:
         texts = [Text(_printable(cell, sys.stdout), overflow="fold") for cell in cells]
         texts[3].stylize(_STYLES[row.fate.value])
         table.add_row(*texts)
-    # Where there is no terminal to fit, the table is wide enough to be read.
-    Console(width=None if sys.stdout.isatty() else _WIDTH).print(table)
+    console().print(table)
 
 
 def _printable(text: str, stream: TextIO) -> str:

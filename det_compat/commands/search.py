@@ -94,13 +94,12 @@ def _announce(search: Search) -> None:
 
 
 def _finish(search: Search, args: argparse.Namespace) -> int:
-    from rich.console import Console
-
     from det_compat.search.results import saving
     from det_compat.search.tables import results_table
+    from det_compat.shared.terminal import console
 
     results = search.results()
-    Console(width=None if sys.stdout.isatty() else 140).print(results_table(search.plan, results))
+    console().print(results_table(search.plan, results))
     stops_early = any(len(bracket.rungs) > 1 for bracket in search.plan.brackets)
     if stops_early and (saved := saving(results)):
         print(saved)

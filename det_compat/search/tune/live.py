@@ -33,7 +33,9 @@ class LiveTable(TrialProgressCallback):
         if sys.stdout.isatty():
             from rich.live import Live
 
-            self._live = Live(refresh_per_second=2)
+            from det_compat.shared.terminal import console
+
+            self._live = Live(console=console(), refresh_per_second=2)
             self._live.start()
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
