@@ -14,7 +14,7 @@ from tests.documented_project import FILES
 from tests.markdown import ROOT, Block, anchors, blocks, links, read
 from tests.preloaded import python
 
-DOCUMENTS = ["README.md", "MIGRATION.md", "CHANGELOG.md"]
+DOCUMENTS = ["README.md", "MIGRATION.md", "CHANGELOG.md", "SECURITY.md"]
 DOCUMENTS += [str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("docs/*.md"))]
 DOCUMENTS += [str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("examples/*/README.md"))]
 SHELL_OR_CODE = {"", "sh", "python", "yaml"}
