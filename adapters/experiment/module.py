@@ -4,7 +4,6 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +19,12 @@ from det_compat.adapters.experiment.trainer import (
     planned,
     take_over_schedule,
 )
+from det_compat.adapters.generations.adapted import NO_FUNCTIONS, LoaderFunctions
+from det_compat.adapters.generations.generation import check_trial_class
 from det_compat.adapters.generations.trial_class import full_name
+from det_compat.adapters.lightning import sources
 from det_compat.adapters.lightning.determined_pace import DeterminedPace, Plan
 from det_compat.adapters.lightning.run_module import RunModule
-from det_compat.adapters.lightning.sources import (
-    LoaderFunctions,
-    Source,
-    TrialArguments,
-    TrialClass,
-)
-from det_compat.adapters.run.checks import check_trial_class
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.alias import alias_determined
 from det_compat.config.experiment import ExperimentConfig
@@ -40,12 +35,13 @@ from det_compat.config.shims import with_seed
 from det_compat.fit.checkpoints import RunCheckpoints, checkpoints_of
 from det_compat.fit.errors import FitError
 from det_compat.fit.run_start import RunStart
+from det_compat.pytorch.schedule import Due, Schedule
 from det_compat.pytorch.train_unit import Batch
 from det_compat.search.searchers.validations import RungsToo
 from det_compat.shared.importing import NoSuchName, imported
 
 
-class ExperimentRun(Source):
+class ExperimentRun(sources.Source):
     """Trains a trial on the schedule of its experiment config, in a run directory.
 
     Checkpoints are written in Determined's layout, and kept, as the config says. The trial is
@@ -74,7 +70,7 @@ class ExperimentRun(Source):
         trial_cls: type,
         model_dir: Path,
         start: RunStart | None,
-        functions: LoaderFunctions = (None, None),
+        functions: LoaderFunctions = NO_FUNCTIONS,
         rungs: Sequence[Length] | None = None,
     ) -> None:
         self.experiment = experiment
@@ -86,8 +82,8 @@ class ExperimentRun(Source):
         self._rungs = rungs
         self._overrides = Overrides()
         compresses = experiment.optimizations.gradient_compression
-        self._trial = TrialClass(
-            TrialArguments(
+        self._trial = sources.TrialClass(
+            sources.TrialArguments(
                 trial_cls,
                 experiment.hyperparameters.constants(),
                 experiment.raw,
@@ -174,9 +170,7 @@ class ExperimentRun(Source):
 
     def fit_starts(self, run: TrialRun) -> Resume | None:
         self._trial.fit_starts(run)
-        if (started_from := self.started_from()) is None:
-            return None
-        return Resume.of_directory(run, self.checkpoints.find(started_from))
+        return super().fit_starts(run)
 
     def release(self) -> None:
         if self._started_in is not None:
@@ -192,16 +186,17 @@ class ExperimentRun(Source):
         self.plan = planned(
             self.experiment, self._overrides, epoch_batches=run.epoch_len, slots=slots
         )
-        schedule = as_train_units(self.plan)
+        units = as_train_units(self.plan)
         if self._rungs is not None:
             size = batch_size(self.experiment.hyperparameters.constants(), slots)
-            validations = RungsToo(schedule.validation, self._rungs, size, lambda: run.epoch_len)
-            schedule = replace(schedule, validation=Batch(validations))
+            own = units[Due.VALIDATION]
+            validations = RungsToo(own, self._rungs, size, lambda: run.epoch_len)
+            units[Due.VALIDATION] = Batch(validations)
         keeper = checkpoint_keeper(
             run.context, self.plan.checkpoint_policy, owns_start=self.start.resumes
         )
         return Plan(
-            schedule,
+            Schedule(units),
             keeper,
             validates_first=self.plan.initial_validation,
             is_searched=self._rungs is not None,
@@ -266,7 +261,7 @@ def _functions(functions: dict[str, str], model_dir: Path) -> LoaderFunctions:
         path = next((functions[name] for name in names if name in functions), None)
         return None if path is None else _imported(path, model_dir)
 
-    return (
+    return LoaderFunctions(
         named("data_loaders_function", "make_data_loaders"),
         named("download_data_function", "download_data"),
     )

@@ -20,7 +20,7 @@ from det_compat.pedl.run import InWorkers, Run, begin, end, going_on, tell_proce
 from det_compat.pytorch.callback import PyTorchCallback
 from det_compat.pytorch.context.steering import Steering
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
-from det_compat.pytorch.data import DataLoader
+from det_compat.pytorch.data import DataLoader, how_to_load
 from det_compat.shared.importing import imported
 
 CONTRACT = "make_data_loaders(experiment_config, hparams) -> (training, validation)"
@@ -50,7 +50,7 @@ class PedlRun(AdaptedTrial):
     def _find_data(self, context: PyTorchTrialContext) -> None:
         found = {
             name: find_function(name, self.trial_cls, given, self.pedl.exp_conf)
-            for name, given in self.loader_functions.items()
+            for name, given in self.loader_functions._asdict().items()
         }
         if found["make_data_loaders"] is None:
             raise InvalidExperimentException(
@@ -205,15 +205,7 @@ def _from_torch(loader: Any, which: str) -> DataLoader:
     return DataLoader(
         loader.dataset,
         batch_sampler=cast("Any", loader.batch_sampler),
-        num_workers=loader.num_workers,
-        collate_fn=loader.collate_fn,
-        pin_memory=loader.pin_memory,
-        timeout=loader.timeout,
-        worker_init_fn=loader.worker_init_fn,
-        multiprocessing_context=loader.multiprocessing_context,
-        generator=loader.generator,
-        prefetch_factor=loader.prefetch_factor,
-        persistent_workers=loader.persistent_workers,
+        **how_to_load(loader),
     )
 
 

@@ -17,9 +17,9 @@ from det_compat.adapters.checkpoints.resume import Resume
 from det_compat.adapters.lightning.door import show_epochs, validate_now
 from det_compat.adapters.lightning.pace import Pace
 from det_compat.adapters.lightning.strategy import log_often_enough
-from det_compat.adapters.run.schedule import Due, Schedule
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.errors import InvalidHP
+from det_compat.pytorch.schedule import Due, Schedule
 from det_compat.pytorch.train_unit import Epoch
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ logger = logging.getLogger("det_compat")
 
 NEVER = sys.maxsize
 
-#: A function that hears of each validation: batches trained, the metrics, and the UUID of the
-#: latest checkpoint, if there is one.
+#: A function that hears of each validation: batches trained, the metrics, and where the latest
+#: checkpoint lies, if there is one.
 OnValidationSaved = Callable[[int, dict[str, Any], str | None], None]
 
 #: The flags by which a Trainer leaves the schedule to DeterminedPace.
@@ -113,7 +113,7 @@ class DeterminedPace(Pace):
 
     def _epochs(self, module: RunModule) -> int:
         """Lightning's epochs to the end of the schedule, for the progress bar; -1: no limit."""
-        length = self._planned.schedule.max_length
+        length = self._planned.schedule.units[Due.LENGTH]
         assert isinstance(length.value, int)
         if isinstance(length, Epoch):
             epochs = length.value
@@ -140,9 +140,7 @@ class DeterminedPace(Pace):
             self._do(module, due)
 
     def _due(self, run: TrialRun) -> list[Due]:
-        batches = run.state.batches_trained
-        epochs, rest = divmod(batches, run.epoch_len)
-        return self._planned.schedule.due(batches, epochs if rest == 0 else epochs + 1, rest == 0)
+        return self._planned.schedule.due(run.state.batches_trained, run.epoch_len)
 
     def _do(self, module: RunModule, due: Sequence[Due]) -> None:
         run = module.run
@@ -188,8 +186,11 @@ class DeterminedPace(Pace):
         batches = module.run.state.batches_trained
         if self.keeper.validated(batches, metrics):
             self._checkpoint(module)
+        latest = self.keeper.latest
+        checkpoints = module.run.steering.core.checkpoint
+        location = None if latest is None else checkpoints.location(latest)
         for tell in self.on_validation_saved:
-            tell(batches, metrics, self.keeper.latest)
+            tell(batches, metrics, location)
 
     def _checkpoint(self, module: RunModule, *, stopping: bool = False) -> None:
         """Write a checkpoint, unless there is one of this moment."""

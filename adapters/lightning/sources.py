@@ -11,18 +11,15 @@ import torch
 
 from det_compat import core
 from det_compat.adapters.checkpoints.resume import Resume
+from det_compat.adapters.generations.adapted import NO_FUNCTIONS, LoaderFunctions
 from det_compat.adapters.generations.generation import in_context_api
 from det_compat.adapters.lightning.door import ddp_kwargs
-from det_compat.adapters.lightning.processes import distributed_context
-from det_compat.adapters.lightning.strategy import register_comm_hook
+from det_compat.adapters.lightning.strategy import distributed_context, register_comm_hook
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.core.train import new_tensorboard_path, tensorboard_path_is
 from det_compat.pytorch.context.settings import experiment_seed
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.shared.random_state import set_seed
-
-#: PEDL's functions ``make_data_loaders`` and ``download_data``, where they are given.
-LoaderFunctions = tuple[Callable[..., Any] | None, Callable[..., Any] | None]
 
 
 class Source:
@@ -41,7 +38,9 @@ class Source:
 
     def fit_starts(self, run: TrialRun) -> Resume | None:
         """Get the run ready for a fit; that checkpoint, read."""
-        return None
+        if (given := self.started_from()) is None:
+            return None
+        return Resume.of_directory(run, run.steering.core.checkpoint.find(given))
 
     def release(self) -> None:
         """The run is over."""
@@ -64,11 +63,6 @@ class BuiltTrial(Source):
 
     def started_from(self) -> str | None:
         return self._latest_checkpoint
-
-    def fit_starts(self, run: TrialRun) -> Resume | None:
-        if self._latest_checkpoint is None:
-            return None
-        return Resume.of_directory(run, run.steering.core.checkpoint.find(self._latest_checkpoint))
 
 
 @dataclass
@@ -94,7 +88,7 @@ class TrialArguments:
     exp_conf: dict[str, Any] | None = None
     aggregation_frequency: int = 1
     trial_kwargs: dict[str, Any] = field(default_factory=dict)
-    functions: LoaderFunctions = (None, None)
+    functions: LoaderFunctions = NO_FUNCTIONS
     seed: int | None = None
     checkpoints: core.CheckpointContext | None = None
     tensorboard: Path | None = None
@@ -124,7 +118,7 @@ class TrialClass(Source):
         # A validation before this fit has left them in eval mode, which Lightning would warn of.
         for model in run.context.models:
             model.train()
-        return None
+        return super().fit_starts(run)
 
     def _build(
         self,

@@ -133,6 +133,7 @@ def _model_at(module: Any, path: tuple[Any, ...] | None, state: dict[str, str]) 
                 return found
     for child in module.modules():
         if checksums(child) == state:
+            # Of an object of any type, mypy does not know what modules() returns.
             return child  # type: ignore[no-any-return]
     raise Diverged(f"the migrated module has no model with the tensors {', '.join(state)[:80]}")
 
@@ -187,7 +188,8 @@ def compare(
         replayed.append(_Replayed(own(), recording))
         return replayed[-1]
 
-    # The method of the object is replaced: a subclass would be another class to super().
+    # mypy refuses what is done here: the method of the object is replaced. A subclass would be
+    # another class to super().
     module.train_dataloader = train_dataloader  # type: ignore[method-assign]
     try:
         runner.fit(module)

@@ -4,11 +4,13 @@ import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from det_compat.config.lengths import Length, Unit
+from det_compat.config.periods import batches_per_step
 from det_compat.errors import InvalidExperimentException
-from det_compat.pytorch import Batch, Epoch, PyTorchTrialContext, Trainer, TrainUnit, init
+from det_compat.pytorch import Batch, PyTorchTrialContext, Trainer, TrainUnit, init
 from det_compat.pytorch.context.settings import experiment_seed
-from det_compat.pytorch.context.transitional import batches_per_step
 from det_compat.pytorch.engine import engine
+from det_compat.pytorch.schedule import train_unit
 from det_compat.shared.random_state import set_seed
 
 logger = logging.getLogger("determined.pytorch")
@@ -119,13 +121,12 @@ def _unit(what: str, value: Any, step: int, batch_size: Any, ranks: int) -> Trai
             f"{what} must be a number of steps, or {{'batches': n}}, {{'epochs': n}} or "
             f"{{'records': n}}, got {value!r}"
         )
-    if kind == "epochs":
-        return Epoch(number)
-    if kind != "records":
-        return Batch(number * step if kind == "steps" else number)
-    if not isinstance(batch_size, int) or batch_size < 1:
+    if kind == "steps":
+        return Batch(number * step)
+    if kind == "records" and (not isinstance(batch_size, int) or batch_size < 1):
         raise InvalidExperimentException(
             f"{what} counts records, which takes the hyperparameter batch_size; it is "
             f"{batch_size!r}. Count batches or epochs instead."
         )
-    return Batch(max(number // (batch_size * ranks), 1))
+    length = Length(number, Unit(kind))
+    return train_unit(length.period(batch_size * ranks if kind == "records" else None))

@@ -8,13 +8,9 @@ from torch import nn
 
 from det_compat import core
 from det_compat.errors import InvalidExperimentException
+from det_compat.pytorch.context import settings
 from det_compat.pytorch.context.amp import apex_scaler, autocast_forward
 from det_compat.pytorch.context.ddp import distribute
-from det_compat.pytorch.context.settings import (
-    PyTorchExperimentalContext,
-    TrialProgress,
-    TrialSettings,
-)
 from det_compat.pytorch.context.tensorboard import TrialTensorBoard
 from det_compat.pytorch.context.transitional import TransitionalContext
 from det_compat.pytorch.data import to_device
@@ -23,9 +19,13 @@ from det_compat.pytorch.reducer import ReducerContext
 
 
 class PyTorchTrialContext(
-    TrialSettings, TrialProgress, TrialTensorBoard, ReducerContext, TransitionalContext
+    settings.TrialSettings,
+    settings.TrialProgress,
+    TrialTensorBoard,
+    ReducerContext,
+    TransitionalContext,
 ):
-    """Ranks, device, hyperparameters and the training operations of one trial.
+    """The ranks, device, hyperparameters and training operations of one trial.
 
     ``pytorch.init()`` and ``to_lightning`` make it. Methods behave as in Determined 0.38.1 unless
     their docstring says otherwise.
@@ -63,7 +63,7 @@ class PyTorchTrialContext(
             )
         self._core = core_context
         self.distributed = core_context.distributed
-        TrialSettings.__init__(
+        settings.TrialSettings.__init__(
             self, hparams, exp_conf, trial_seed, steps_completed, max(slots_per_trial, 1)
         )
         TrialTensorBoard.__init__(self, core_context.train, enable_tensorboard_logging)
@@ -78,7 +78,7 @@ class PyTorchTrialContext(
         self.models: list[nn.Module] = []
         self.optimizers: list[torch.optim.Optimizer] = []
         self.lr_schedulers: list[LRScheduler] = []
-        self.experimental = PyTorchExperimentalContext(self)
+        self.experimental = settings.PyTorchExperimentalContext(self)
         self.ddp_kwargs: dict[str, Any] = {}
         self.sync_when_accumulating = bool(optimizations.get("sync_when_accumulating", True))
 
@@ -98,7 +98,7 @@ class PyTorchTrialContext(
             torch.cuda.set_device(device)
         return device
 
-    # Models, optimizers, schedulers
+    # A trial registers its models, optimizers and schedulers by these.
 
     def wrap_model(self, model: nn.Module) -> nn.Module:
         """Move ``model`` to the device and, on several ranks, into DistributedDataParallel.
@@ -253,7 +253,7 @@ class PyTorchTrialContext(
                 autocast_forward(model, self.device)
         return models, optimizers
 
-    # Training
+    # A trial trains by these.
 
     def backward(
         self,
@@ -265,6 +265,7 @@ class PyTorchTrialContext(
         """``loss.backward(...)``, on the scaled loss under automatic mixed precision."""
         if self._scaler is not None and self.experimental._auto_amp:
             loss = self._scaler.scale(loss)
+        # torch has no types for this method.
         loss.backward(  # type: ignore[no-untyped-call]
             gradient=gradient, retain_graph=retain_graph, create_graph=create_graph
         )
@@ -304,6 +305,7 @@ class PyTorchTrialContext(
         if clip_grads is not None:
             if automatic is not None:
                 automatic.unscale_(optimizer)
+            # Determined 0.38.1 declares an iterator, and gives a list, too.
             clip_grads(parameters)  # type: ignore[arg-type]
         stepping = automatic if scaler is None else scaler
         if stepping is not None:
@@ -325,7 +327,7 @@ class PyTorchTrialContext(
     def _should_communicate_and_update(self) -> bool:
         if not self._managed_training:
             return True
-        # Asked several times a batch, so without a call where training has started.
+        # This is asked several times a batch, so it makes no call where training has started.
         batch_idx = self._current_batch_idx
         if batch_idx is None:
             batch_idx = self.current_train_batch()

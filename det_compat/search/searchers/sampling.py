@@ -80,11 +80,9 @@ def _points(item: hyperparameters.Hyperparameter, name: str) -> list[Any]:
         count = min(count, item.maxval - item.minval + 1)
         return [_nearest(value) for value in _spaced(item.minval, item.maxval, count)]
     values = _spaced(item.minval, item.maxval, count)
-    return (
-        [_power(item.base, value) for value in values]
-        if isinstance(item, hyperparameters.Log)
-        else values
-    )
+    if isinstance(item, hyperparameters.Log):
+        return [_power(item.base, value) for value in values]
+    return values
 
 
 def _spaced(low: float, high: float, count: int) -> list[float]:

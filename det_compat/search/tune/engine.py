@@ -165,6 +165,7 @@ def _resources(plan: SearchPlan) -> tuple[dict[str, float], int | None]:
     Ray Train reserves what the processes of a trial of several slots need: for such a trial Tune
     reserves next to nothing, and the number of trials is limited to those that have a place.
     """
+    # Ray has no types for this function.
     total = ray.cluster_resources()  # type: ignore[no-untyped-call]
     kind = "GPU" if plan.slots > 0 and total.get("GPU", 0) > 0 else "CPU"
     devices = max(plan.slots, 1)
