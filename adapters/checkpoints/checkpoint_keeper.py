@@ -49,7 +49,7 @@ class CheckpointKeeper:
         return self._policy.is_due(value)
 
     def saved(self, name: str, batches: int) -> None:
-        """Take note of a complete checkpoint, by its UUID or its path."""
+        """Take note of a complete checkpoint, by its UUID."""
         self.latest = name
         if self._retained is not None:
             self._retained.saved(name, batches)
@@ -69,20 +69,15 @@ class CheckpointKeeper:
         retained = None if self._retained is None else self._retained.state_dict()
         return {"policy": self._policy.state_dict(), "retained": retained}
 
-    def load_state_dict(self, state: dict[str, Any], *, owns_start: bool) -> None:
-        """Go on from ``state_dict``; with the checkpoints that it names only if ``owns_start``."""
-        self._policy.load_state_dict(state["policy"])
-        if owns_start and self._retained is not None and state["retained"] is not None:
-            self._retained.load_state_dict(state["retained"])
-
     def resume(self, continuation: dict[str, Any], checkpoint: str | None, batches: int) -> None:
         """Go on from what ``continuation`` has of ``state_dict``, written into ``checkpoint``."""
         state = continuation.get("checkpoints")
         if state is not None:
-            owns_start = self._owns_start and checkpoint is not None
-            self.load_state_dict(state, owns_start=owns_start)
-            if owns_start and state["retained"] is not None:
-                self.saved(Path(str(checkpoint)).name, batches)
+            self._policy.load_state_dict(state["policy"])
+            if self._owns_start and checkpoint is not None and state["retained"] is not None:
+                if self._retained is not None:
+                    self._retained.load_state_dict(state["retained"])
+                self.saved(Path(checkpoint).name, batches)
         self.latest = checkpoint
 
 

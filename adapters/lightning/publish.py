@@ -19,8 +19,6 @@ class MetricsPublisher:
 
     def __init__(self) -> None:
         self.training_names: set[str] = set()
-        #: What each metric of the last validation was published as.
-        self.validation_names: dict[str, str] = {}
         self._shown: dict[str, float] = {}
 
     def state_dict(self) -> dict[str, Any]:
@@ -50,8 +48,7 @@ class MetricsPublisher:
     def validation(self, module: pl.LightningModule, metrics: dict[str, Any], step: int) -> None:
         """Publish validation metrics, ``step`` batches into the run."""
         scalars = _scalars(metrics)
-        self.validation_names = {name: self._validation_name(name, scalars) for name in scalars}
-        named = {self.validation_names[name]: value for name, value in scalars.items()}
+        named = {self._validation_name(name, scalars): scalars[name] for name in scalars}
         if module.trainer.state.fn == TrainerFn.VALIDATING:
             # What `trainer.validate()` returns and prints is what is logged this way.
             module.log_dict(named, sync_dist=True)

@@ -78,12 +78,6 @@ class CheckpointPolicy:
         self.best = _from_json(state["best"])
 
 
-def check_count(name: str, count: Any) -> None:
-    """Raise ValueError if ``count``, the argument ``name``, is no integer of 0 or more."""
-    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise ValueError(f"{name} must be an integer of 0 or more, got {count!r}")
-
-
 @dataclasses.dataclass(frozen=True)
 class RetentionPolicy:
     """How many checkpoints are kept, with the defaults of Determined 0.38.1.
@@ -105,7 +99,9 @@ class RetentionPolicy:
 
     def __post_init__(self) -> None:
         for name in _COUNTS:
-            check_count(name, getattr(self, name))
+            count = getattr(self, name)
+            if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+                raise ValueError(f"{name} must be an integer of 0 or more, got {count!r}")
         if not isinstance(self.smaller_is_better, bool):
             raise ValueError(f"smaller_is_better must be a bool, got {self.smaller_is_better!r}")
 
