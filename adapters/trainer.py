@@ -10,11 +10,7 @@ import pytorch_lightning as pl
 
 from det_compat.adapters.checkpoints.checkpoint_keeper import checkpoint_keeper
 from det_compat.adapters.generations.generation import adapted
-from det_compat.adapters.lightning import determined_pace
-from det_compat.adapters.lightning.preemption import set_handler
-from det_compat.adapters.lightning.run_module import RunModule
-from det_compat.adapters.lightning.sources import BuiltTrial
-from det_compat.adapters.lightning.strategy import process_flags
+from det_compat.adapters.lightning import determined_pace, preemption, run_module, sources, strategy
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.engine import FitArguments
@@ -40,7 +36,7 @@ def fit(
     if on_validated is not None:
         pace.on_validation_saved.append(on_validated)
     run = TrialRun(adapted(trial, context), context)
-    module = RunModule(BuiltTrial(run, arguments.latest_checkpoint), pace)
+    module = run_module.RunModule(sources.BuiltTrial(run, arguments.latest_checkpoint), pace)
     on_interrupt = signal.getsignal(signal.SIGINT)
     try:
         with preserved_random_state():
@@ -51,7 +47,7 @@ def fit(
             _back_to_device(context)
         # Lightning exits on Ctrl-C, and ignores it from then on; the script may want to know.
         if isinstance(error, SystemExit) and isinstance(error.__context__, KeyboardInterrupt):
-            set_handler(signal.SIGINT, on_interrupt)
+            preemption.set_handler(signal.SIGINT, on_interrupt)
             raise error.__context__ from None
         raise
     _back_to_device(context)
@@ -69,7 +65,7 @@ def _trainer(context: PyTorchTrialContext, test_mode: bool) -> pl.Trainer:
 
 
 def _devices(context: PyTorchTrialContext) -> dict[str, Any]:
-    flags = {"accelerator": context.device.type, **process_flags(context.distributed)}
+    flags = {"accelerator": context.device.type, **strategy.process_flags(context.distributed)}
     if context.device.type == "cuda" and context.distributed.size == 1:
         flags["devices"] = [context.device.index or 0]
     return flags

@@ -22,9 +22,7 @@ from det_compat.adapters.experiment.trainer import (
 from det_compat.adapters.generations.adapted import NO_FUNCTIONS, LoaderFunctions
 from det_compat.adapters.generations.generation import check_trial_class
 from det_compat.adapters.generations.trial_class import full_name
-from det_compat.adapters.lightning import sources
-from det_compat.adapters.lightning.determined_pace import DeterminedPace, Plan
-from det_compat.adapters.lightning.run_module import RunModule
+from det_compat.adapters.lightning import determined_pace, run_module, sources
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.alias import alias_determined
 from det_compat.config.experiment import ExperimentConfig
@@ -92,9 +90,9 @@ class ExperimentRun(sources.Source):
                 comm_hook=fp16_compress_hook if compresses else None,
             )
         )
-        self.pace = DeterminedPace(self._planned, self._take_over)
+        self.pace = determined_pace.DeterminedPace(self._planned, self._take_over)
         self.pace.on_validated.append(self._note_validation)
-        self.module = RunModule(self, self.pace)
+        self.module = run_module.RunModule(self, self.pace)
         arguments = self._trial.arguments
         saved = {
             "trial_cls": full_name(trial_cls),
@@ -181,7 +179,7 @@ class ExperimentRun(sources.Source):
     def _take_over(self, trainer: pl.Trainer) -> None:
         self._overrides = take_over_schedule(trainer)
 
-    def _planned(self, run: TrialRun) -> Plan:
+    def _planned(self, run: TrialRun) -> determined_pace.Plan:
         slots = run.context.distributed.size
         self.plan = planned(
             self.experiment, self._overrides, epoch_batches=run.epoch_len, slots=slots
@@ -195,7 +193,7 @@ class ExperimentRun(sources.Source):
         keeper = checkpoint_keeper(
             run.context, self.plan.checkpoint_policy, owns_start=self.start.resumes
         )
-        return Plan(
+        return determined_pace.Plan(
             Schedule(units),
             keeper,
             validates_first=self.plan.initial_validation,

@@ -15,9 +15,7 @@ from det_compat.adapters.lightning.strategy import process_flags
 from det_compat.config.experiment import parse_config
 from det_compat.config.lengths import Length
 from det_compat.core.distributed import DistributedContext, DummyDistributedContext
-from det_compat.fit.environment import set_environment
-from det_compat.fit.run_folder import RunFolder
-from det_compat.fit.run_start import begin_in
+from det_compat.fit import environment, run_folder, run_start
 from det_compat.search.train_context import as_number
 from det_compat.search.tune.attempt import ReportFunction
 
@@ -42,13 +40,13 @@ def train_one(
         InvalidHP: the trial raised it.
     """
     experiment = parse_config({**config, "checkpoint_policy": "all"})
-    set_environment(experiment)
+    environment.set_environment(experiment)
     ranks: DistributedContext = DummyDistributedContext()
     if torch.distributed.is_initialized():
         ranks = DistributedContext.from_torch_distributed()
     start = None
     if ranks.rank == 0:
-        start = begin_in(RunFolder(run_dir), experiment, resume=False)
+        start = run_start.begin_in(run_folder.RunFolder(run_dir), experiment, resume=False)
         # What an earlier process of the trial has written is the trial's own.
         start = replace(start, latest_checkpoint=resume_from, resumes=resume_from is not None)
     trial_cls, functions = imported_trial(experiment, model_dir)

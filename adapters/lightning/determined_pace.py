@@ -14,9 +14,7 @@ from det_compat import core
 from det_compat.adapters.checkpoints.checkpoint_keeper import CheckpointKeeper
 from det_compat.adapters.checkpoints.determined_checkpoint import write_checkpoint
 from det_compat.adapters.checkpoints.resume import Resume
-from det_compat.adapters.lightning.door import show_epochs, validate_now
-from det_compat.adapters.lightning.pace import Pace
-from det_compat.adapters.lightning.strategy import log_often_enough
+from det_compat.adapters.lightning import door, pace, strategy
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.errors import InvalidHP
 from det_compat.pytorch.schedule import Due, Schedule
@@ -60,7 +58,7 @@ class Plan:
     is_searched: bool = False
 
 
-class DeterminedPace(Pace):
+class DeterminedPace(pace.Pace):
     """Reports, validates and writes checkpoint directories when Determined 0.38.1 did.
 
     The Trainer has to leave validation to it: TRAINER_FLAGS are for that.
@@ -103,13 +101,13 @@ class DeterminedPace(Pace):
 
     def epoch_is_known(self, module: RunModule) -> None:
         self._plan = self._make_plan(module.run)
-        log_often_enough(module.trainer, module.run.epoch_len)
+        strategy.log_often_enough(module.trainer, module.run.epoch_len)
 
     def training_starts(self, module: RunModule, resume: Resume | None) -> None:
         state = module.run.state
         if resume is not None:
             self.keeper.resume(resume.continuation, module.started_from(), state.batches_trained)
-        show_epochs(module.trainer, self._epochs(module))
+        door.show_epochs(module.trainer, self._epochs(module))
 
     def _epochs(self, module: RunModule) -> int:
         """Lightning's epochs to the end of the schedule, for the progress bar; -1: no limit."""
@@ -126,7 +124,7 @@ class DeterminedPace(Pace):
 
     def first_batch_is_next(self, module: RunModule) -> None:
         if self._planned.validates_first and module.run.state.batches_trained == 0:
-            validate_now(module.trainer)
+            door.validate_now(module.trainer)
         if self._is_over(module.run):
             self._finish(module)
 
@@ -168,7 +166,7 @@ class DeterminedPace(Pace):
 
     def _validate(self, module: RunModule) -> None:
         if not module.run.is_validated:
-            validate_now(module.trainer)
+            door.validate_now(module.trainer)
 
     def _stop(self, module: RunModule, *, checkpoint: bool) -> None:
         module.run.is_stopping = True

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytorch_lightning as pl
 
 from det_compat.adapters.checkpoints.resume import Resume
-from det_compat.adapters.lightning.door import validate_now
-from det_compat.adapters.lightning.loop_progress import note_validation_done, validation_was_due
-from det_compat.adapters.lightning.strategy import preemption_path
+from det_compat.adapters.lightning import door, loop_progress, strategy
 
 if TYPE_CHECKING:
     from det_compat.adapters.lightning.run_module import RunModule
@@ -96,13 +94,13 @@ class LightningPace(Pace):
 
     def go_on(self, module: RunModule) -> None:
         run = module.run
-        if not validation_was_due(module.trainer):
+        if not loop_progress.validation_was_due(module.trainer):
             return
         if run.state.last_val != run.state.batches_trained:
-            validate_now(module.trainer)
+            door.validate_now(module.trainer)
             if run.stream is not None and run.stream.epoch_is_over:
                 return
-        note_validation_done(module.trainer)
+        loop_progress.note_validation_done(module.trainer)
 
     def nothing_due_before(self, module: RunModule) -> int:
         periods = module.run.state.batches_trained // self.reporting_period
@@ -132,7 +130,7 @@ class LightningPace(Pace):
 
     def save_before_the_end(self, module: RunModule) -> None:
         batches = module.run.state.batches_trained
-        path = preemption_path(module.trainer, batches)
+        path = strategy.preemption_path(module.trainer, batches)
         module.trainer.save_checkpoint(path)
         if module.run.is_chief:
             logger.warning(

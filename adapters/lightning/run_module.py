@@ -18,10 +18,8 @@ from det_compat.adapters.checkpoints.resume import Resume
 from det_compat.adapters.data.batch_stream import BatchStream
 from det_compat.adapters.data.loaders import ValidationBatches, WholeDataset
 from det_compat.adapters.generations.adapted import user_trial
-from det_compat.adapters.lightning import door, epoch_loop, strategy
-from det_compat.adapters.lightning.host_memory import freed_memory_kept
+from det_compat.adapters.lightning import door, epoch_loop, host_memory, preemption, strategy
 from det_compat.adapters.lightning.pace import Pace
-from det_compat.adapters.lightning.preemption import Preempted, TerminationSignal
 from det_compat.adapters.lightning.publish import MetricsPublisher
 from det_compat.adapters.lightning.sources import Source
 from det_compat.adapters.run.trial_run import TrialRun, TrialState
@@ -56,7 +54,7 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
         self._run: TrialRun | None = None
         self._resume: Resume | None = None
         self._nothing_due_before = 0  # batches
-        self._termination: TerminationSignal | None = None
+        self._termination: preemption.TerminationSignal | None = None
         self._sigterm_did: Any = None
         self._memory = contextlib.ExitStack()
 
@@ -220,7 +218,8 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
         self._nothing_due_before = 0
         self._count_step = door.step_counter(self.trainer)
         self.pace.training_starts(self, resume)
-        self._termination = TerminationSignal(self.context.distributed, self._sigterm_did)
+        ranks = self.context.distributed
+        self._termination = preemption.TerminationSignal(ranks, self._sigterm_did)
         run.callbacks.call("on_training_start")
         if resume is not None:
             self.publisher.show_again(self.trainer)
@@ -230,7 +229,7 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
             self.pace.go_on(self)
         epoch_loop.shorten_training(self.trainer, RunModule)
         if self.trainer.strategy.root_device.type == "cpu":
-            self._memory.enter_context(freed_memory_kept())
+            self._memory.enter_context(host_memory.freed_memory_kept())
         self.pace.first_batch_is_next(self)
 
     def training_step(self, batch: Any, batch_idx: int = 0) -> None:
@@ -246,7 +245,7 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
         assert self._termination is not None
         if self._termination.may_have_come and self._termination.is_noticed():
             self.pace.save_before_the_end(self)
-            raise Preempted
+            raise preemption.Preempted
 
     def report_training(self) -> None:
         """End the period in which training metrics are averaged."""

@@ -8,11 +8,7 @@ from torch import nn
 
 from det_compat import core
 from det_compat.errors import InvalidExperimentException
-from det_compat.pytorch.context import settings
-from det_compat.pytorch.context.amp import apex_scaler, autocast_forward
-from det_compat.pytorch.context.ddp import distribute
-from det_compat.pytorch.context.tensorboard import TrialTensorBoard
-from det_compat.pytorch.context.transitional import TransitionalContext
+from det_compat.pytorch.context import amp, ddp, settings, tensorboard, transitional
 from det_compat.pytorch.data import to_device
 from det_compat.pytorch.lr_scheduler import LRScheduler
 from det_compat.pytorch.reducer import ReducerContext
@@ -21,9 +17,9 @@ from det_compat.pytorch.reducer import ReducerContext
 class PyTorchTrialContext(
     settings.TrialSettings,
     settings.TrialProgress,
-    TrialTensorBoard,
+    tensorboard.TrialTensorBoard,
     ReducerContext,
-    TransitionalContext,
+    transitional.TransitionalContext,
 ):
     """The ranks, device, hyperparameters and training operations of one trial.
 
@@ -66,7 +62,7 @@ class PyTorchTrialContext(
         settings.TrialSettings.__init__(
             self, hparams, exp_conf, trial_seed, steps_completed, max(slots_per_trial, 1)
         )
-        TrialTensorBoard.__init__(self, core_context.train, enable_tensorboard_logging)
+        tensorboard.TrialTensorBoard.__init__(self, core_context.train, enable_tensorboard_logging)
         ReducerContext.__init__(self, self.distributed.allgather)
         self._managed_training = managed_training
         self._aggregation_frequency = aggregation_frequency
@@ -111,9 +107,9 @@ class PyTorchTrialContext(
             inner = wrapped = model.to(self.device)
             if self.distributed.size > 1:
                 self.distributed.init_process_group()
-                wrapped = distribute(inner, **self.ddp_kwargs)
+                wrapped = ddp.distribute(inner, **self.ddp_kwargs)
         if self.experimental._auto_amp:
-            autocast_forward(wrapped, self.device)
+            amp.autocast_forward(wrapped, self.device)
         self._inner_models.append(inner)
         self.models.append(wrapped)
         return wrapped
@@ -124,7 +120,7 @@ class PyTorchTrialContext(
 
     def autocast_forward_pass(self, to_wrap: nn.Module) -> nn.Module:
         """Run forward passes of ``to_wrap`` in float16 autocast, as ``use_amp`` does."""
-        autocast_forward(to_wrap, self.device)
+        amp.autocast_forward(to_wrap, self.device)
         return to_wrap
 
     def wrap_optimizer(
@@ -244,13 +240,13 @@ class PyTorchTrialContext(
                 "use_amp() or wrap_scaler() has set up mixed precision already: remove "
                 "configure_apex_amp()"
             )
-        scaler = apex_scaler(self.device, opt_level, loss_scale, num_losses)
+        scaler = amp.apex_scaler(self.device, opt_level, loss_scale, num_losses)
         self._apex_opt_level = opt_level or "O1"
         if scaler is not None:
             self._scaler = scaler
             self.experimental._auto_amp = True
             for model in models if isinstance(models, list) else [models]:
-                autocast_forward(model, self.device)
+                amp.autocast_forward(model, self.device)
         return models, optimizers
 
     # A trial trains by these.
