@@ -10,10 +10,8 @@ from typing import Any
 import torch
 
 from det_compat.adapters.checkpoints.checkpoint_io import DeterminedCheckpointIO
-from det_compat.adapters.checkpoints.saved_arguments import saved_arguments
 from det_compat.adapters.generations.adapted import LoaderFunctions
 from det_compat.adapters.generations.generation import check_trial_class
-from det_compat.adapters.generations.trial_class import full_name
 from det_compat.adapters.lightning.pace import LightningPace
 from det_compat.adapters.lightning.run_module import RunModule
 from det_compat.adapters.lightning.sources import TrialArguments, TrialClass
@@ -82,15 +80,7 @@ class TrialModule(RunModule, metaclass=_TrialModuleType):
         super().__init__(TrialClass(arguments), LightningPace(batches_per_step(exp_conf)))
         self.trial_cls = trial_cls
         # A class that was made of a trial class does not have to be told which.
-        named = {} if self._made_from else {"trial_cls": full_name(trial_cls)}
-        given = {
-            **named,
-            "hparams": hparams,
-            "exp_conf": exp_conf,
-            "aggregation_frequency": aggregation_frequency,
-            **trial_kwargs,
-        }
-        self.save_hyperparameters(saved_arguments(given))
+        self.save_hyperparameters(arguments.saved(names_class=not self._made_from))
 
     @property
     def reporting_period(self) -> int:

@@ -1,14 +1,11 @@
 """Which checkpoints a run writes after validations, and which of those it has written it keeps."""
 
-import logging
 from pathlib import Path
 from typing import Any
 
 from det_compat.core.retention import CheckpointPolicy, RetainedCheckpoints, RetentionPolicy
 from det_compat.pytorch.context.steering import Steering
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
-
-logger = logging.getLogger("det_compat")
 
 
 class CheckpointKeeper:

@@ -12,7 +12,6 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compr
 
 from det_compat.adapters.checkpoints.checkpoint_keeper import checkpoint_keeper
 from det_compat.adapters.checkpoints.resume import Resume
-from det_compat.adapters.checkpoints.saved_arguments import saved_arguments
 from det_compat.adapters.experiment.trainer import (
     Overrides,
     as_train_units,
@@ -21,7 +20,6 @@ from det_compat.adapters.experiment.trainer import (
 )
 from det_compat.adapters.generations.adapted import NO_FUNCTIONS, LoaderFunctions
 from det_compat.adapters.generations.generation import check_trial_class
-from det_compat.adapters.generations.trial_class import full_name
 from det_compat.adapters.lightning import determined_pace, run_module, sources
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.alias import alias_determined
@@ -93,15 +91,8 @@ class ExperimentRun(sources.Source):
         self.pace = determined_pace.DeterminedPace(self._planned, self._take_over)
         self.pace.on_validated.append(self._note_validation)
         self.module = run_module.RunModule(self, self.pace)
-        arguments = self._trial.arguments
-        saved = {
-            "trial_cls": full_name(trial_cls),
-            "hparams": arguments.hparams,
-            "exp_conf": arguments.exp_conf,
-            "aggregation_frequency": arguments.aggregation_frequency,
-        }
         # ExperimentReport logs the hyperparameters, without secrets.
-        self.module.save_hyperparameters(saved_arguments(saved), logger=False)
+        self.module.save_hyperparameters(self._trial.arguments.saved(), logger=False)
 
     @property
     def start(self) -> RunStart:

@@ -48,19 +48,19 @@ class PedlRun(AdaptedTrial):
             super().__init__(context, **kwargs)
 
     def _find_data(self, context: PyTorchTrialContext) -> None:
-        found = {
-            name: find_function(name, self.trial_cls, given, self.pedl.exp_conf)
-            for name, given in self.loader_functions._asdict().items()
-        }
-        if found["make_data_loaders"] is None:
+        trial_cls, conf = self.trial_cls, self.pedl.exp_conf
+        make, download_data = self.loader_functions
+        make = find_function("make_data_loaders", trial_cls, make, conf)
+        download_data = find_function("download_data", trial_cls, download_data, conf)
+        if make is None:
             raise InvalidExperimentException(
                 f"{full_name(self.trial_cls)} has no data: {self.contract}, or named by the "
                 "config's entrypoints (data_loaders_function: module:function), or passed as "
                 "make_data_loaders=... to to_lightning()"
             )
-        self._make_data_loaders = found["make_data_loaders"]
-        if found["download_data"] is not None:
-            self.pedl.data_dir = download(found["download_data"], self.pedl, context.distributed)
+        self._make_data_loaders = make
+        if download_data is not None:
+            self.pedl.data_dir = download(download_data, self.pedl, context.distributed)
             tell_processes()
 
     def make_trial(self, **kwargs: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,8 +21,6 @@ from det_compat.pytorch.train_unit import Epoch
 
 if TYPE_CHECKING:
     from det_compat.adapters.lightning.run_module import RunModule
-
-logger = logging.getLogger("det_compat")
 
 NEVER = sys.maxsize
 
@@ -220,13 +217,9 @@ class DeterminedPace(pace.Pace):
             self._checkpoint(module, stopping=True)
         self.keeper.finish()
 
-    def save_before_the_end(self, module: RunModule) -> None:
+    def save_before_the_end(self, module: RunModule) -> str:
         self._checkpoint(module, stopping=True)
-        if module.run.is_chief:
-            logger.warning(
-                f"SIGTERM: stopped after batch {module.run.state.batches_trained}; go on with "
-                f'latest_checkpoint="{self.keeper.latest}"'
-            )
+        return f'latest_checkpoint="{self.keeper.latest}"'
 
     def has_failed(self, module: RunModule, error: BaseException) -> None:
         if isinstance(error, InvalidHP) and self._plan is not None and not module.run.is_saved:

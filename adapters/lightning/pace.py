@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +12,6 @@ from det_compat.adapters.lightning import door, loop_progress, strategy
 
 if TYPE_CHECKING:
     from det_compat.adapters.lightning.run_module import RunModule
-
-logger = logging.getLogger("det_compat")
 
 #: A function that hears of each validation that is part of training: batches trained, metrics.
 OnValidated = Callable[[int, dict[str, Any]], None]
@@ -69,8 +66,8 @@ class Pace:
     def training_has_ended(self, module: RunModule) -> None:
         """The last batch of the fit is trained, or there was none left."""
 
-    def save_before_the_end(self, module: RunModule) -> None:
-        """Write a checkpoint of a run that SIGTERM ends, and say how to go on."""
+    def save_before_the_end(self, module: RunModule) -> str:
+        """Write a checkpoint of a run that SIGTERM ends; returns the code that goes on with it."""
         raise NotImplementedError
 
     def has_failed(self, module: RunModule, error: BaseException) -> None:
@@ -128,12 +125,7 @@ class LightningPace(Pace):
         if len(module.run.training.metrics):
             module.report_training()
 
-    def save_before_the_end(self, module: RunModule) -> None:
-        batches = module.run.state.batches_trained
-        path = strategy.preemption_path(module.trainer, batches)
+    def save_before_the_end(self, module: RunModule) -> str:
+        path = strategy.preemption_path(module.trainer, module.run.state.batches_trained)
         module.trainer.save_checkpoint(path)
-        if module.run.is_chief:
-            logger.warning(
-                f"SIGTERM: stopped after batch {batches}; go on with "
-                f'trainer.fit(module, ckpt_path="{path}")'
-            )
+        return f'trainer.fit(module, ckpt_path="{path}")'

@@ -244,8 +244,9 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
             self._nothing_due_before = self.pace.nothing_due_before(self)
         assert self._termination is not None
         if self._termination.may_have_come and self._termination.is_noticed():
-            self.pace.save_before_the_end(self)
-            raise preemption.Preempted
+            remedy = self.pace.save_before_the_end(self)
+            rank, batches = self.context.distributed.rank, self.run.state.batches_trained
+            raise preemption.Preempted(rank, batches, remedy)
 
     def report_training(self) -> None:
         """End the period in which training metrics are averaged."""

@@ -11,8 +11,10 @@ import torch
 
 from det_compat import core
 from det_compat.adapters.checkpoints.resume import Resume
+from det_compat.adapters.checkpoints.saved_arguments import saved_arguments
 from det_compat.adapters.generations.adapted import NO_FUNCTIONS, LoaderFunctions
 from det_compat.adapters.generations.generation import in_context_api
+from det_compat.adapters.generations.trial_class import full_name
 from det_compat.adapters.lightning.door import ddp_kwargs
 from det_compat.adapters.lightning.strategy import distributed_context, register_comm_hook
 from det_compat.adapters.run.trial_run import TrialRun
@@ -93,6 +95,21 @@ class TrialArguments:
     checkpoints: core.CheckpointContext | None = None
     tensorboard: Path | None = None
     comm_hook: Callable[..., Any] | None = None
+
+    def saved(self, *, names_class: bool = True) -> dict[str, Any]:
+        """The arguments of a module as its checkpoints keep them, those of the trial included.
+
+        ``names_class`` says whether the class is one of them.
+        """
+        named = {"trial_cls": full_name(self.trial_cls)} if names_class else {}
+        arguments = {
+            **named,
+            "hparams": self.hparams,
+            "exp_conf": self.exp_conf,
+            "aggregation_frequency": self.aggregation_frequency,
+            **self.trial_kwargs,
+        }
+        return saved_arguments(arguments)
 
 
 class TrialClass(Source):

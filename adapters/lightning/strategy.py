@@ -168,8 +168,8 @@ class TrialEnvironment(ClusterEnvironment):
 def process_flags(ranks: core.DistributedContext) -> dict[str, Any]:
     """The flags of ``pl.Trainer`` for processes that were started before Lightning."""
     if ranks.size == 1:
-        one = {"devices": 1, "num_nodes": 1, "strategy": "auto"}
-        return {**one, "plugins": [LightningEnvironment()]}
+        plugins = [LightningEnvironment()]
+        return {"devices": 1, "num_nodes": 1, "strategy": "auto", "plugins": plugins}
     return {
         "devices": ranks.local_size,
         "num_nodes": ranks.cross_size,

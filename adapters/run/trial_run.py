@@ -141,13 +141,8 @@ class TrialRun:
     def _training_loader(self, skip: int) -> Any:
         method = "build_training_data_loader"
         self.steering.start_at(self.state.batches_trained)
-        loader = loaders.torch_loader(
-            self.context,
-            method,
-            self.trial.build_training_data_loader(),
-            repeat=True,
-            skip=skip,
-        )
+        data = self.trial.build_training_data_loader()
+        loader = loaders.torch_loader(self.context, method, data, repeat=True, skip=skip)
         length = self.context.distributed.broadcast(loaders.length_of(loader))
         if length == 0:
             raise RuntimeError(f"the training loader is empty: {method}() has no batch to train on")
@@ -155,17 +150,13 @@ class TrialRun:
         return loader
 
     def _build_validation_loader(self) -> None:
+        method, by_batch = "build_validation_data_loader", self.validation.by_batch
         data = self.trial.build_validation_data_loader()
         loader = None
-        if self.validation.by_batch or self.is_chief:
-            loader = loaders.torch_loader(
-                self.context,
-                "build_validation_data_loader",
-                data,
-                every_rank=self.validation.by_batch,
-            )
+        if by_batch or self.is_chief:
+            loader = loaders.torch_loader(self.context, method, data, every_rank=by_batch)
         self._check_validation_lengths(None if loader is None else loaders.length_of(loader))
-        kind = loaders.ValidationBatches if self.validation.by_batch else loaders.WholeDataset
+        kind = loaders.ValidationBatches if by_batch else loaders.WholeDataset
         self.validation.data = kind(loader)
 
     def _check_validation_lengths(self, batches: int | None) -> None:

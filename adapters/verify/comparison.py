@@ -91,9 +91,7 @@ class _Comparison(pl.Callback):
         self._batch = 0
         self.metrics: list[dict[str, float]] = []
 
-    def on_train_batch_start(
-        self, trainer: pl.Trainer, pl_module: Any, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_start(self, trainer: pl.Trainer, pl_module: Any, *_: Any) -> None:
         if not self._models:
             self._models = [
                 _model_at(pl_module, path, state)

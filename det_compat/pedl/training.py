@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from det_compat.config.lengths import Length, Unit
 from det_compat.config.periods import batches_per_step
@@ -41,7 +41,7 @@ def train(
         _warn_of_fewer_slots(conf, context)
         if (seed := experiment_seed(conf)) is not None:
             set_seed(seed)
-        Trainer(trial_cls(context), context).fit(**lengths._asdict(), checkpoint_policy="all")
+        Trainer(trial_cls(context), context).fit(**lengths, checkpoint_policy="all")
 
 
 def _only_constants(hyperparameters: dict[str, Any]) -> dict[str, Any]:
@@ -67,19 +67,11 @@ def _warn_of_fewer_slots(conf: dict[str, Any], context: PyTorchTrialContext) -> 
         )
 
 
-class Lengths(NamedTuple):
-    """The lengths of a training run, as ``Trainer.fit`` takes them; a period of None is never."""
+def lengths_of(conf: dict[str, Any], hparams: dict[str, Any], ranks: int) -> dict[str, Any]:
+    """The lengths in an experiment config, whose bare numbers count steps.
 
-    max_length: TrainUnit
-    validation_period: TrainUnit | None
-    checkpoint_period: TrainUnit | None
-    reporting_period: TrainUnit
-
-
-def lengths_of(conf: dict[str, Any], hparams: dict[str, Any], ranks: int) -> Lengths:
-    """The lengths in an experiment config; its bare numbers count steps.
-
-    Records are counted in batches of the hyperparameter ``batch_size`` on each rank.
+    They are arguments of ``Trainer.fit``, by name; a period of None is never. Records are counted
+    in batches of the hyperparameter ``batch_size`` on each rank.
 
     Raises:
         InvalidExperimentException: there is no length, or the searcher trains more than one trial.
@@ -101,12 +93,12 @@ def lengths_of(conf: dict[str, Any], hparams: dict[str, Any], ranks: int) -> Len
             f"{batches_per_step(conf)} batches) or searcher.max_length ({{'batches': n}}, "
             f"{{'epochs': n}} or {{'records': n}}); searcher is {searcher}"
         )
-    return Lengths(
-        training,
-        unit("min_validation_period", conf.get("min_validation_period")),
-        unit("min_checkpoint_period", conf.get("min_checkpoint_period")),
-        Batch(batches_per_step(conf)),
-    )
+    return {
+        "max_length": training,
+        "validation_period": unit("min_validation_period", conf.get("min_validation_period")),
+        "checkpoint_period": unit("min_checkpoint_period", conf.get("min_checkpoint_period")),
+        "reporting_period": Batch(batches_per_step(conf)),
+    }
 
 
 def _unit(what: str, value: Any, step: int, batch_size: Any, ranks: int) -> TrainUnit | None:

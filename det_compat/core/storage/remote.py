@@ -97,7 +97,8 @@ class RemoteStorage:
             OSError: it could not be uploaded, or not all of it has arrived.
         """
         path, root = self._being_written[storage_id], self._root(storage_id)
-        files = {f"{root}/{file.relative_to(path).as_posix()}": file for file in _files(path)}
+        found = sorted(file for file in path.rglob("*") if file.is_file())
+        files = {f"{root}/{file.relative_to(path).as_posix()}": file for file in found}
         with self._reached() as filesystem:
             for target, file in files.items():
                 filesystem.put_file(str(file), target)
@@ -202,10 +203,6 @@ class RemoteStorage:
             raise
         except Exception as error:
             raise OSError(f"{type(error).__name__}: {error}") from error
-
-
-def _files(path: Path) -> list[Path]:
-    return sorted(file for file in path.rglob("*") if file.is_file())
 
 
 def _inside(folder: Path, relative: str) -> Path:
