@@ -69,13 +69,9 @@ class TrialModule(RunModule, metaclass=_TrialModuleType):
         if aggregation_frequency == 1:
             optimizations = (exp_conf or {}).get("optimizations") or {}
             aggregation_frequency = optimizations.get("aggregation_frequency", 1)
+        functions = LoaderFunctions(*self._made_from[1:])
         arguments = TrialArguments(
-            trial_cls,
-            hparams,
-            exp_conf,
-            aggregation_frequency,
-            trial_kwargs,
-            LoaderFunctions(*self._made_from[1:]),
+            trial_cls, hparams, exp_conf, aggregation_frequency, trial_kwargs, functions
         )
         super().__init__(TrialClass(arguments), LightningPace(batches_per_step(exp_conf)))
         self.trial_cls = trial_cls

@@ -93,10 +93,8 @@ def checkpoint_keeper(
     metric, smaller_is_better = searcher.get("metric"), searcher.get("smaller_is_better", True)
     retained = None
     if storage is not None and metric is not None and context.distributed.rank == 0:
-        retained = RetainedCheckpoints(
-            steering.core.checkpoint.delete,
-            RetentionPolicy.from_config(conf),
-        )
+        delete = steering.core.checkpoint.delete
+        retained = RetainedCheckpoints(delete, RetentionPolicy.from_config(conf))
     return CheckpointKeeper(
         CheckpointPolicy(policy, smaller_is_better), metric, retained, owns_start=owns_start
     )

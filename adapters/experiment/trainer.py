@@ -85,13 +85,8 @@ def profiler_of(profiling: Profiling, folder: RunFolder | None) -> Profiler | No
     if begin == 0 and end is None:
         return SimpleProfiler(dirpath=str(folder.path), filename="profile")
     batches = _TO_THE_END if end is None else end - begin + 1
-    return PyTorchProfiler(
-        dirpath=str(folder.path),
-        filename="profile",
-        schedule=torch.profiler.schedule(
-            skip_first=begin, wait=0, warmup=0, active=batches, repeat=1
-        ),
-    )
+    steps = torch.profiler.schedule(skip_first=begin, wait=0, warmup=0, active=batches, repeat=1)
+    return PyTorchProfiler(dirpath=str(folder.path), filename="profile", schedule=steps)
 
 
 @dataclass(frozen=True)

@@ -169,9 +169,7 @@ class AdaptedTrial:
     def _set_up_mixed_precision(self) -> None:
         level = ((self.steering.exp_conf or {}).get("optimizations") or {}).get("mixed_precision")
         if level not in (None, "O0"):
-            self.context.configure_apex_amp(
-                models=self.model, optimizers=self.optimizer, opt_level=level
-            )
+            self.context.configure_apex_amp(self.model, self.optimizer, opt_level=level)
 
     def _set_up_lr_scheduler(self) -> None:
         create = getattr(self.inner, "create_lr_scheduler", None)
@@ -197,10 +195,8 @@ class AdaptedTrial:
         self.context.backward(loss)
         # Callbacks came when these hyperparameters went, and may be what reads them.
         clips = any(callback.clips for callback in self._callbacks.values())
-        self.context.step_optimizer(
-            self.optimizer,
-            clip_grads=self._before_optimizer_step if clips else self._clip_by_hparams,
-        )
+        clip = self._before_optimizer_step if clips else self._clip_by_hparams
+        self.context.step_optimizer(self.optimizer, clip_grads=clip)
         return metrics
 
     def begin_batch(self, batch: Any) -> None:

@@ -142,16 +142,12 @@ class TrialClass(Source):
         distributed: core.DistributedContext,
         device: torch.device,
         ddp: dict[str, Any],
-        tensorboard_path: Path | None,
+        tensorboard: Path | None,
     ) -> TrialRun:
         given = self.arguments
         if given.seed is not None:
             set_seed(given.seed)
-        core_context = core.Context(
-            checkpoint=given.checkpoints,
-            distributed=distributed,
-            tensorboard_path=tensorboard_path,
-        )
+        core_context = core.Context(given.checkpoints, distributed, tensorboard_path=tensorboard)
         context = PyTorchTrialContext(
             core_context=core_context,
             trial_seed=experiment_seed(given.exp_conf),
@@ -167,9 +163,8 @@ class TrialClass(Source):
         context.device = device
         context.ddp_kwargs.update(ddp)
         optimizations = (given.exp_conf or {}).get("optimizations") or {}
-        context.average_aggregated_gradients = bool(
-            optimizations.get("average_aggregated_gradients", True)
-        )
+        averages = optimizations.get("average_aggregated_gradients", True)
+        context.average_aggregated_gradients = bool(averages)
         with tensorboard_path_is(core_context.train.tensorboard_path):
             adapted_cls = in_context_api(given.trial_cls, *given.functions)
             return TrialRun(adapted_cls(context, **given.trial_kwargs), context)
