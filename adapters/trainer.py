@@ -60,7 +60,6 @@ def _trainer(context: PyTorchTrialContext, test_mode: bool) -> pl.Trainer:
         limit_val_batches=1 if test_mode else None,
         logger=_logger(context),
         enable_progress_bar=_shows_progress(),
-        enable_model_summary=False,
     )
 
 

@@ -38,15 +38,13 @@ def continuation(run: TrialRun, callbacks: dict[str, Any] | None = None) -> dict
 
 
 def _rank_state(run: TrialRun) -> dict[str, Any]:
-    device = run.context.device
+    device, generators = run.context.device, _of_validation(run)
     return {
         "random": random_state(),
         "cuda_random": torch.cuda.get_rng_state(device) if device.type == "cuda" else None,
         "loaders_built": run.random_state_of_loaders,
         "data": None if run.stream is None else run.stream.position(),
-        "validation_generators": [
-            batch_stream.generator_state(found) for found in _of_validation(run)
-        ],
+        "validation_generators": [batch_stream.generator_state(one) for one in generators],
         "period": _period_state(run) if run.training.in_period else None,
         "gradients": _gradients(run),
     }

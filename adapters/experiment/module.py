@@ -181,14 +181,11 @@ class ExperimentRun(sources.Source):
             own = units[Due.VALIDATION]
             validations = RungsToo(own, self._rungs, size, lambda: run.epoch_len)
             units[Due.VALIDATION] = Batch(validations)
-        keeper = checkpoint_keeper(
-            run.context, self.plan.checkpoint_policy, owns_start=self.start.resumes
-        )
+        policy = self.plan.checkpoint_policy
+        keeper = checkpoint_keeper(run.context, policy, owns_start=self.start.resumes)
+        first, is_searched = self.plan.initial_validation, self._rungs is not None
         return determined_pace.Plan(
-            Schedule(units),
-            keeper,
-            validates_first=self.plan.initial_validation,
-            is_searched=self._rungs is not None,
+            Schedule(units), keeper, validates_first=first, is_searched=is_searched
         )
 
     def _note_validation(self, batches: int, metrics: dict[str, Any]) -> None:

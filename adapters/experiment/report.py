@@ -67,7 +67,7 @@ class ExperimentReport(pl.Callback):
     def _print_plan(self, trainer: pl.Trainer) -> None:
         run, plan = self.run, self.run.plan
         assert plan is not None
-        start = run.start
+        start, checkpoint = run.start, run.start.latest_checkpoint
         rows = {
             "epoch": f"{plan.epoch_batches} batches",
             "training": _length(plan),
@@ -82,10 +82,8 @@ class ExperimentReport(pl.Callback):
             "logs": ", ".join(str(log.log_dir or log.save_dir) for log in trainer.loggers)
             or "none",
         }
-        if start.latest_checkpoint is not None:
-            rows["resumes"] = (
-                f"after batch {self._batches_before}, from checkpoint {start.latest_checkpoint}"
-            )
+        if checkpoint is not None:
+            rows["resumes"] = f"after batch {self._batches_before}, from checkpoint {checkpoint}"
         _print_table(run.experiment.name or "schedule", rows)
 
     def records_per_second(self) -> float | None:

@@ -35,11 +35,7 @@ _TO_THE_END = 2**31
 
 def trainer_flags(experiment: ExperimentConfig) -> dict[str, Any]:
     """The flags of ``pl.Trainer`` that the config sets."""
-    return {
-        **TRAINER_FLAGS,
-        **_device_flags(experiment.slots_per_trial),
-        "enable_model_summary": False,
-    }
+    return {**TRAINER_FLAGS, **_device_flags(experiment.slots_per_trial)}
 
 
 def _device_flags(slots: int) -> dict[str, Any]:

@@ -202,11 +202,8 @@ def _from_torch(loader: Any, which: str) -> DataLoader:
             "the dataset in pedl.frameworks.pytorch.data.DataLoader, which takes the arguments of "
             "torch.utils.data.DataLoader"
         )
-    return DataLoader(
-        loader.dataset,
-        batch_sampler=cast("Any", loader.batch_sampler),
-        **how_to_load(loader),
-    )
+    batches = cast("Any", loader.batch_sampler)
+    return DataLoader(loader.dataset, batch_sampler=batches, **how_to_load(loader))
 
 
 def _call(function: Callable[..., Any], run: Run) -> Any:

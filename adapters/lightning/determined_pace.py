@@ -28,12 +28,13 @@ NEVER = sys.maxsize
 #: checkpoint lies, if there is one.
 OnValidationSaved = Callable[[int, dict[str, Any], str | None], None]
 
-#: The flags by which a Trainer leaves the schedule to DeterminedPace.
+#: The flags by which a Trainer leaves the schedule to DeterminedPace, and shows no models.
 TRAINER_FLAGS: dict[str, Any] = {
     "max_epochs": -1,
     "check_val_every_n_epoch": None,
     "val_check_interval": NEVER,
     "enable_checkpointing": False,
+    "enable_model_summary": False,
 }
 
 

@@ -93,12 +93,8 @@ class _Comparison(pl.Callback):
 
     def on_train_batch_start(self, trainer: pl.Trainer, pl_module: Any, *_: Any) -> None:
         if not self._models:
-            self._models = [
-                _model_at(pl_module, path, state)
-                for path, state in zip(
-                    self._recording.paths, self._recording.weights[0], strict=True
-                )
-            ]
+            originals = zip(self._recording.paths, self._recording.weights[0], strict=True)
+            self._models = [_model_at(pl_module, path, state) for path, state in originals]
             self._compare(0, "before the first batch")
         set_random_state(self._recording.at_batch[self._batch])
 

@@ -140,9 +140,8 @@ def run(
         ImportError: the extra ``search`` is not installed.
         SearchError: the search cannot be run.
     """
-    return prepare(config, model_dir, run_dir=run_dir, resume=resume, train_one=train_one).run(
-        address
-    )
+    search = prepare(config, model_dir, run_dir=run_dir, resume=resume, train_one=train_one)
+    return search.run(address)
 
 
 def _check_extra() -> None:
