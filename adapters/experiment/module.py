@@ -183,10 +183,8 @@ class ExperimentRun(sources.Source):
             units[Due.VALIDATION] = Batch(validations)
         policy = self.plan.checkpoint_policy
         keeper = checkpoint_keeper(run.context, policy, owns_start=self.start.resumes)
-        first, is_searched = self.plan.initial_validation, self._rungs is not None
-        return determined_pace.Plan(
-            Schedule(units), keeper, validates_first=first, is_searched=is_searched
-        )
+        validates_first, is_searched = self.plan.initial_validation, self._rungs is not None
+        return determined_pace.Plan(Schedule(units), keeper, validates_first, is_searched)
 
     def _note_validation(self, batches: int, metrics: dict[str, Any]) -> None:
         self.validations.append((batches, metrics))

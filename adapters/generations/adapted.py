@@ -169,7 +169,9 @@ class AdaptedTrial:
     def _set_up_mixed_precision(self) -> None:
         level = ((self.steering.exp_conf or {}).get("optimizations") or {}).get("mixed_precision")
         if level not in (None, "O0"):
-            self.context.configure_apex_amp(self.model, self.optimizer, opt_level=level)
+            self.context.configure_apex_amp(
+                models=self.model, optimizers=self.optimizer, opt_level=level
+            )
 
     def _set_up_lr_scheduler(self) -> None:
         create = getattr(self.inner, "create_lr_scheduler", None)
