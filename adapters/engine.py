@@ -15,7 +15,7 @@ from det_compat.adapters.generations.generation import in_context_api as in_cont
 from det_compat.catalog.generations import Generation
 from det_compat.config.hyperparameters import batch_size
 from det_compat.config.lengths import parse_length
-from det_compat.fit.checkpoints import RunCheckpoints, task_checkpoints
+from det_compat.fit.checkpoints import task_checkpoints
 from det_compat.pytorch.context.steering import Steering
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.engine import FitArguments
@@ -56,7 +56,7 @@ def train_context(task: Task, tensorboard_path: Path) -> core.TrainContext:
 
 
 def validation_period(task: Task, own: TrainUnit, context: PyTorchTrialContext) -> TrainUnit:
-    """When a script validates: in its ``own`` period, and at the rungs of its search."""
+    """The period of a script with a search: its ``own``, and the rungs of the search."""
     rungs = [parse_length(length) for length in task.validate_at]
     size = batch_size(task.hparams, context.distributed.size)
     return Batch(RungsToo(own, rungs, size, Steering(context).epoch_length))
@@ -69,16 +69,8 @@ def _no_data(*_: Any) -> str:
 
 def _tell_search(context: PyTorchTrialContext) -> OnValidationSaved | None:
     """What tells the search of validations, on the chief of a script that has one."""
-    found = Steering(context).core
-    train, written = found.train, found.checkpoint
-    if not isinstance(train, SearchedTrainContext) or not isinstance(written, RunCheckpoints):
-        return None
-
-    def tell(batches: int, metrics: dict[str, Any], checkpoint: str | None) -> None:
-        location = None if checkpoint is None else written.location(checkpoint)
-        train.validated(batches, metrics, location)
-
-    return tell
+    train = Steering(context).core.train
+    return train.validated if isinstance(train, SearchedTrainContext) else None
 
 
 if TYPE_CHECKING:

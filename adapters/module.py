@@ -10,13 +10,13 @@ from typing import Any
 import torch
 
 from det_compat.adapters.checkpoints.checkpoint_io import DeterminedCheckpointIO
-from det_compat.adapters.checkpoints.saved_arguments import saved_arguments
+from det_compat.adapters.generations.adapted import LoaderFunctions
+from det_compat.adapters.generations.generation import check_trial_class
 from det_compat.adapters.lightning.pace import LightningPace
 from det_compat.adapters.lightning.run_module import RunModule
-from det_compat.adapters.lightning.sources import LoaderFunctions, TrialArguments, TrialClass
-from det_compat.adapters.run.checks import check_trial_class
+from det_compat.adapters.lightning.sources import TrialArguments, TrialClass
+from det_compat.config.periods import batches_per_step
 from det_compat.pytorch.context.settings import checked_hparams
-from det_compat.pytorch.context.transitional import batches_per_step
 from det_compat.shared.importing import imported_class
 
 logger = logging.getLogger("det_compat")
@@ -51,7 +51,9 @@ class TrialModule(RunModule, metaclass=_TrialModuleType):
         TypeError: ``trial_cls`` is no trial class.
     """
 
-    _loader_functions: LoaderFunctions = (None, None)
+    #: The arguments that ``to_lightning`` made the class with; none for TrialModule itself.
+    _made_from: tuple[Any, ...] = ()
+    pace: LightningPace
 
     def __init__(
         self,
@@ -67,40 +69,29 @@ class TrialModule(RunModule, metaclass=_TrialModuleType):
         if aggregation_frequency == 1:
             optimizations = (exp_conf or {}).get("optimizations") or {}
             aggregation_frequency = optimizations.get("aggregation_frequency", 1)
+        functions = LoaderFunctions(*self._made_from[1:])
         arguments = TrialArguments(
-            trial_cls,
-            hparams,
-            exp_conf,
-            aggregation_frequency,
-            trial_kwargs,
-            self._loader_functions,
+            trial_cls, hparams, exp_conf, aggregation_frequency, trial_kwargs, functions
         )
         super().__init__(TrialClass(arguments), LightningPace(batches_per_step(exp_conf)))
         self.trial_cls = trial_cls
-        given = {
-            "hparams": hparams,
-            "exp_conf": exp_conf,
-            "aggregation_frequency": aggregation_frequency,
-            **trial_kwargs,
-        }
-        self.save_hyperparameters(saved_arguments(self._saved_arguments(given)))
+        # A class that was made of a trial class does not have to be told which.
+        self.save_hyperparameters(arguments.saved(names_class=not self._made_from))
 
     @property
     def reporting_period(self) -> int:
         """Batches over which training metrics are averaged before they are reported."""
-        assert isinstance(self.pace, LightningPace)
         return self.pace.reporting_period
 
     @reporting_period.setter
     def reporting_period(self, batches: int) -> None:
-        assert isinstance(self.pace, LightningPace)
         self.pace.reporting_period = batches
 
     @classmethod
     def load_from_checkpoint(
         cls, checkpoint_path: Any, *args: Any, trust: bool = False, **kwargs: Any
     ) -> Any:
-        """As in Lightning; ``checkpoint_path`` may be a checkpoint directory of Determined, too.
+        """Load a module as Lightning does, from a checkpoint directory of Determined, too.
 
         Nothing in it is executed, unless ``trust`` allows that. Without ``trial_cls``, the class
         that the checkpoint names is imported from where Python finds it, and the log says so.
@@ -119,10 +110,6 @@ class TrialModule(RunModule, metaclass=_TrialModuleType):
         file.seek(0)
         kwargs["weights_only"] = False  # DeterminedCheckpointIO has read it safely already.
         return super().load_from_checkpoint(file, *args, **kwargs)
-
-    def _saved_arguments(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        path = f"{self.trial_cls.__module__}.{self.trial_cls.__qualname__}"
-        return {"trial_cls": path, **arguments}
 
 
 def to_lightning(
@@ -168,9 +155,6 @@ def _module_class(
             self, trial_cls, hparams, exp_conf, aggregation_frequency, **trial_kwargs
         )
 
-    def _saved_arguments(self: TrialModule, arguments: dict[str, Any]) -> dict[str, Any]:
-        return arguments
-
     made: Any = _TrialModuleType(
         trial_cls.__name__,
         (TrialModule,),
@@ -178,9 +162,7 @@ def _module_class(
             "__doc__": f"{trial_cls.__name__} on Lightning.",
             "__module__": trial_cls.__module__,
             "__init__": __init__,
-            "_saved_arguments": _saved_arguments,
             "_made_from": (trial_cls, make_data_loaders, download_data),
-            "_loader_functions": (make_data_loaders, download_data),
         },
     )
     module_cls: type[TrialModule] = made
@@ -189,7 +171,7 @@ def _module_class(
 
 def _reduce_class(cls: type) -> str | tuple[Any, ...]:
     made_from = vars(cls).get("_made_from")
-    return cls.__qualname__ if made_from is None else (to_lightning, made_from)
+    return (to_lightning, made_from) if made_from else cls.__qualname__
 
 
 copyreg.pickle(_TrialModuleType, _reduce_class)

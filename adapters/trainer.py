@@ -10,17 +10,7 @@ import pytorch_lightning as pl
 
 from det_compat.adapters.checkpoints.checkpoint_keeper import checkpoint_keeper
 from det_compat.adapters.generations.generation import adapted
-from det_compat.adapters.lightning.determined_pace import (
-    TRAINER_FLAGS,
-    DeterminedPace,
-    OnValidationSaved,
-    Plan,
-)
-from det_compat.adapters.lightning.preemption import set_handler
-from det_compat.adapters.lightning.processes import process_flags
-from det_compat.adapters.lightning.run_module import RunModule
-from det_compat.adapters.lightning.sources import BuiltTrial
-from det_compat.adapters.run.schedule import Schedule
+from det_compat.adapters.lightning import determined_pace, preemption, run_module, sources, strategy
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.engine import FitArguments
@@ -31,38 +21,33 @@ def fit(
     trial: Any,
     context: PyTorchTrialContext,
     arguments: FitArguments,
-    on_validated: OnValidationSaved | None = None,
+    on_validated: determined_pace.OnValidationSaved | None = None,
 ) -> None:
     """Train ``trial`` as ``pytorch.Trainer.fit`` says.
 
     ``on_validated`` is called after each validation, and after the checkpoint that comes with it.
     """
-    schedule = Schedule(
-        arguments.max_length,
-        arguments.validation_period,
-        arguments.checkpoint_period,
-        arguments.reporting_period,
-        arguments.test_mode,
-    )
     policy, owns_start = arguments.checkpoint_policy, arguments.owns_start
     keeper = checkpoint_keeper(context, policy, owns_start=owns_start)
-    plan = Plan(schedule, keeper, validates_first=arguments.step_zero_validation)
-    pace = DeterminedPace(lambda run: plan)
+    plan = determined_pace.Plan(
+        arguments.schedule, keeper, validates_first=arguments.step_zero_validation
+    )
+    pace = determined_pace.DeterminedPace(lambda run: plan)
     if on_validated is not None:
         pace.on_validation_saved.append(on_validated)
     run = TrialRun(adapted(trial, context), context)
-    module = RunModule(BuiltTrial(run, arguments.latest_checkpoint), pace)
+    module = run_module.RunModule(sources.BuiltTrial(run, arguments.latest_checkpoint), pace)
     on_interrupt = signal.getsignal(signal.SIGINT)
     try:
         with preserved_random_state():
-            trainer = _trainer(context, arguments.test_mode)
+            trainer = _trainer(context, arguments.schedule.test_mode)
         trainer.fit(module)
     except BaseException as error:
         with contextlib.suppress(Exception):  # The device may have failed.
             _back_to_device(context)
         # Lightning exits on Ctrl-C, and ignores it from then on; the script may want to know.
         if isinstance(error, SystemExit) and isinstance(error.__context__, KeyboardInterrupt):
-            set_handler(signal.SIGINT, on_interrupt)
+            preemption.set_handler(signal.SIGINT, on_interrupt)
             raise error.__context__ from None
         raise
     _back_to_device(context)
@@ -71,16 +56,15 @@ def fit(
 def _trainer(context: PyTorchTrialContext, test_mode: bool) -> pl.Trainer:
     return pl.Trainer(
         **_devices(context),
-        **TRAINER_FLAGS,
+        **determined_pace.TRAINER_FLAGS,
         limit_val_batches=1 if test_mode else None,
         logger=_logger(context),
         enable_progress_bar=_shows_progress(),
-        enable_model_summary=False,
     )
 
 
 def _devices(context: PyTorchTrialContext) -> dict[str, Any]:
-    flags = {"accelerator": context.device.type, **process_flags(context.distributed)}
+    flags = {"accelerator": context.device.type, **strategy.process_flags(context.distributed)}
     if context.device.type == "cuda" and context.distributed.size == 1:
         flags["devices"] = [context.device.index or 0]
     return flags

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from fsspec.core import url_to_fs  # type: ignore[import-untyped]
-from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
+from fsspec.core import url_to_fs  # type: ignore[import-untyped]  # fsspec has no types
+from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]  # likewise
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
 from det_compat.checkpoint.files.torch_file import load_torch_file
@@ -35,7 +35,7 @@ class DeterminedCheckpointIO(TorchCheckpointIO):
     def __init__(self, trust: bool = False) -> None:
         super().__init__()
         self._trust = trust
-        #: Called with the path of the next file that is written on a disk, when it is complete.
+        #: It is called with the path of the next file that is written on a disk, when all is there.
         self.on_written: Callable[[Path], None] | None = None
 
     def load_checkpoint(

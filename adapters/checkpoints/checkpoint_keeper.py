@@ -1,14 +1,11 @@
 """Which checkpoints a run writes after validations, and which of those it has written it keeps."""
 
-import logging
 from pathlib import Path
 from typing import Any
 
 from det_compat.core.retention import CheckpointPolicy, RetainedCheckpoints, RetentionPolicy
 from det_compat.pytorch.context.steering import Steering
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
-
-logger = logging.getLogger("det_compat")
 
 
 class CheckpointKeeper:
@@ -49,7 +46,7 @@ class CheckpointKeeper:
         return self._policy.is_due(value)
 
     def saved(self, name: str, batches: int) -> None:
-        """Take note of a complete checkpoint, by its UUID or its path."""
+        """Take note of a complete checkpoint, by its UUID."""
         self.latest = name
         if self._retained is not None:
             self._retained.saved(name, batches)
@@ -69,20 +66,15 @@ class CheckpointKeeper:
         retained = None if self._retained is None else self._retained.state_dict()
         return {"policy": self._policy.state_dict(), "retained": retained}
 
-    def load_state_dict(self, state: dict[str, Any], *, owns_start: bool) -> None:
-        """Go on from ``state_dict``; with the checkpoints that it names only if ``owns_start``."""
-        self._policy.load_state_dict(state["policy"])
-        if owns_start and self._retained is not None and state["retained"] is not None:
-            self._retained.load_state_dict(state["retained"])
-
     def resume(self, continuation: dict[str, Any], checkpoint: str | None, batches: int) -> None:
         """Go on from what ``continuation`` has of ``state_dict``, written into ``checkpoint``."""
         state = continuation.get("checkpoints")
         if state is not None:
-            owns_start = self._owns_start and checkpoint is not None
-            self.load_state_dict(state, owns_start=owns_start)
-            if owns_start and state["retained"] is not None:
-                self.saved(Path(str(checkpoint)).name, batches)
+            self._policy.load_state_dict(state["policy"])
+            if self._owns_start and checkpoint is not None and state["retained"] is not None:
+                if self._retained is not None:
+                    self._retained.load_state_dict(state["retained"])
+                self.saved(Path(checkpoint).name, batches)
         self.latest = checkpoint
 
 
@@ -101,10 +93,8 @@ def checkpoint_keeper(
     metric, smaller_is_better = searcher.get("metric"), searcher.get("smaller_is_better", True)
     retained = None
     if storage is not None and metric is not None and context.distributed.rank == 0:
-        retained = RetainedCheckpoints(
-            steering.core.checkpoint.delete,
-            RetentionPolicy.from_config(conf),
-        )
+        delete = steering.core.checkpoint.delete
+        retained = RetainedCheckpoints(delete, RetentionPolicy.from_config(conf))
     return CheckpointKeeper(
         CheckpointPolicy(policy, smaller_is_better), metric, retained, owns_start=owns_start
     )

@@ -13,11 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from det_compat.adapters.data.batch_stream import (
-    generator_state,
-    generators_of,
-    set_generator_state,
-)
+from det_compat.adapters.data import batch_stream
 from det_compat.adapters.data.loaders import ValidationBatches, WholeDataset
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.pytorch.context.steering import Steering
@@ -42,13 +38,13 @@ def continuation(run: TrialRun, callbacks: dict[str, Any] | None = None) -> dict
 
 
 def _rank_state(run: TrialRun) -> dict[str, Any]:
-    device = run.context.device
+    device, generators = run.context.device, _of_validation(run)
     return {
         "random": random_state(),
         "cuda_random": torch.cuda.get_rng_state(device) if device.type == "cuda" else None,
         "loaders_built": run.random_state_of_loaders,
         "data": None if run.stream is None else run.stream.position(),
-        "validation_generators": [generator_state(found) for found in _of_validation(run)],
+        "validation_generators": [batch_stream.generator_state(one) for one in generators],
         "period": _period_state(run) if run.training.in_period else None,
         "gradients": _gradients(run),
     }
@@ -69,7 +65,7 @@ def _unlike_the_chiefs(run: TrialRun, callbacks: dict[str, Any]) -> dict[str, An
 def _of_validation(run: TrialRun) -> list[Any]:
     validation = run.validation.data
     if isinstance(validation, (ValidationBatches, WholeDataset)):
-        return generators_of(validation.loader)
+        return batch_stream.generators_of(validation.loader)
     return []
 
 
@@ -154,7 +150,7 @@ def restore_collected(run: TrialRun, own: dict[str, Any]) -> None:
 def restore_random_states(run: TrialRun, own: dict[str, Any]) -> None:
     """Put back the random states, after which nothing else may draw before training goes on."""
     for generator, state in zip(_of_validation(run), own["validation_generators"], strict=False):
-        set_generator_state(generator, state)
+        batch_stream.set_generator_state(generator, state)
     device = run.context.device
     if own["cuda_random"] is not None and device.type == "cuda":
         torch.cuda.set_rng_state(own["cuda_random"], device)

@@ -9,12 +9,11 @@ import torch
 
 import det_compat
 from det_compat.adapters.checkpoints.code_folder import code_folder
-from det_compat.adapters.checkpoints.run_state import plain_or_as_it_is, run_state
+from det_compat.adapters.checkpoints.run_state import plain_state, state_of
 from det_compat.adapters.generations.adapted import user_trial
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.checkpoint.reader import CONTINUATION
 from det_compat.shared.masking import for_checkpoint
-from det_compat.shared.random_state import without_array
 
 
 def write_checkpoint(
@@ -47,9 +46,9 @@ def _write(
     run: TrialRun, path: Path, to_go_on: dict[str, Any], callbacks: dict[str, Any] | None
 ) -> None:
     code_folder(Path.cwd(), path.parent).copy_to(path / "code")
-    checkpoint = run_state(run, callbacks)
+    checkpoint = state_of(run, callbacks)
     run.callbacks.call("on_checkpoint_save_start", checkpoint)
-    _save(_readable_by_determined(checkpoint), path / "state_dict.pth")
+    _save(plain_state(checkpoint, array_as_list=True), path / "state_dict.pth")
     _save(to_go_on, path / CONTINUATION)
     with (path / "trial_state.pkl").open("wb") as file:
         pickle.dump(dict(vars(run.state)), file)
@@ -61,21 +60,6 @@ def _save(state: dict[str, Any], path: Path) -> None:
     # Given a path, torch writes by itself, and its errors say nothing about a full disk.
     with path.open("wb") as file:
         torch.save(state, file)
-
-
-def _readable_by_determined(checkpoint: dict[str, Any]) -> dict[str, Any]:
-    """``checkpoint`` in plain types, but for what has none, which is named in a warning.
-
-    NumPy's random state is in lists: Determined 0.38.1 loads without an allowlist, and torch 2.6
-    and later then refuse it its own checkpoints, for the array in them.
-    """
-    plain = {}
-    for key, value in checkpoint.items():
-        if key == "rng_state":
-            plain[key] = without_array(value, as_list=True)
-        else:
-            plain[key] = value if key == "models_state_dict" else plain_or_as_it_is(value, key)
-    return plain
 
 
 def _load_data(run: TrialRun) -> dict[str, Any]:

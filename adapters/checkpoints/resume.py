@@ -9,11 +9,7 @@ from typing import Any
 
 import pytorch_lightning as pl
 
-from det_compat.adapters.checkpoints.continuation import (
-    of_this_rank,
-    restore_collected,
-    restore_random_states,
-)
+from det_compat.adapters.checkpoints import continuation
 from det_compat.adapters.checkpoints.run_state import restore_run
 from det_compat.adapters.lightning.loop_progress import ended_epoch, go_on_after
 from det_compat.adapters.run.trial_run import TrialRun, TrialState
@@ -50,7 +46,7 @@ class Resume:
 
     @classmethod
     def of_directory(cls, run: TrialRun, directory: str | Path) -> Resume:
-        """From a checkpoint directory of Determined or det_compat.
+        """Read a checkpoint directory of Determined or det_compat.
 
         Raises:
             InvalidCheckpointException: something in it is missing or of another type.
@@ -70,7 +66,7 @@ class Resume:
         run = self._run
         known = {name: self._counters.get(name) or 0 for name in _COUNTERS}
         run.state = TrialState(**known)
-        self._own = of_this_rank(run, self.continuation or None)
+        self._own = continuation.of_this_rank(run, self.continuation or None)
         if self._counters.get("batches_trained") is None:
             logger.warning(
                 "the checkpoint does not say how many batches were trained: weights, optimizers "
@@ -115,7 +111,7 @@ class Resume:
             state = {**state, "callbacks": {**state.get("callbacks", {}), **self._own["callbacks"]}}
         restore_run(self._run, state)
         if self._own is not None:
-            restore_collected(self._run, self._own)
+            continuation.restore_collected(self._run, self._own)
         if self.continuation.get("stop_requested"):
             self._run.context.set_stop_requested(True)
 
@@ -123,7 +119,7 @@ class Resume:
         """Have Lightning's loops go on after the batches that were trained."""
         run = self._run
         batches, epoch_len = run.state.batches_trained, run.epoch_len
-        if epoch_len == 0:  # limit_train_batches leaves nothing to train
+        if epoch_len == 0:  # limit_train_batches leaves nothing to train.
             return
         is_over = ended_epoch(self._state.get("loops"))
         go_on_after(trainer, batches, epoch_len, epoch_is_over=is_over)
@@ -139,4 +135,4 @@ class Resume:
     def restore_random_states(self) -> None:
         """Put back the random states; last, since what comes before may draw."""
         if self._own is not None:
-            restore_random_states(self._run, self._own)
+            continuation.restore_random_states(self._run, self._own)

@@ -22,7 +22,7 @@ _NOT_SEEN = ("continuation", "trial_state", "loops")
 _GENERATORS = {"cpu_rng_state": "torch", "np_rng_state": "numpy", "random_rng_state": "python"}
 
 
-def run_state(run: TrialRun, callbacks: dict[str, Any] | None = None) -> dict[str, Any]:
+def state_of(run: TrialRun, callbacks: dict[str, Any] | None = None) -> dict[str, Any]:
     """Models, optimizers, schedulers, scaler, callbacks and random state, references not copies.
 
     ``callbacks`` is their state, if they have been asked for it already.
@@ -102,12 +102,19 @@ def _models_and_optimizers(context: PyTorchTrialContext) -> dict[str, Any]:
     }
 
 
-def plain_state(state: dict[str, Any]) -> dict[str, Any]:
-    """``state`` in plain types, but for what has none, which is named in a warning."""
-    return {
-        key: plain_or_as_it_is(without_array(value) if key == "rng_state" else value, key)
-        for key, value in state.items()
-    }
+def plain_state(state: dict[str, Any], *, array_as_list: bool = False) -> dict[str, Any]:
+    """``state`` in plain types, but for what has none, which is named in a warning.
+
+    The models' part stays as it is. ``array_as_list`` makes a list of NumPy's random state, and not
+    a tensor: Determined 0.38.1 loads without an allowlist, and torch 2.6 and later then refuse it
+    its own checkpoints, for the array in them.
+    """
+    plain = {}
+    for key, value in state.items():
+        if key == "rng_state":
+            value = without_array(value, as_list=array_as_list)
+        plain[key] = value if key == "models_state_dict" else plain_or_as_it_is(value, key)
+    return plain
 
 
 def plain_or_as_it_is(value: Any, key: str) -> Any:

@@ -144,11 +144,11 @@ class BatchStream:
         self._iterator = iter(())
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing: Lightning asks every loader, and the state of the run has the position."""
+        """Return nothing: Lightning asks every loader; the state of the run has the position."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Nothing: the stream began where it has to."""
+        """Do nothing: the stream began where it has to."""
 
 
 class IndexOrder:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 from torch.utils.data import IterableDataset
 
+from det_compat import core
 from det_compat.adapters.data.loader_workers import with_lasting_workers
 from det_compat.pytorch.context.steering import Steering
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.data import dataset_reproducibility_message
-
-logger = logging.getLogger("determined.pytorch")
 
 UNSIZED = sys.maxsize
 
@@ -34,12 +32,11 @@ def torch_loader(
         RuntimeError: it is no Determined DataLoader and the trial has not said that it means it.
     """
     if hasattr(data, "get_data_loader"):
-        replicas, rank = (
-            (context.distributed.size, context.distributed.rank) if every_rank else (1, 0)
+        ranks = context.distributed if every_rank else core.DummyDistributedContext()
+        data = data.get_data_loader(
+            repeat=repeat, skip=skip, num_replicas=ranks.size, rank=ranks.rank
         )
-        data = data.get_data_loader(repeat=repeat, skip=skip, num_replicas=replicas, rank=rank)
-        return with_lasting_workers(data)
-    if not Steering(context).takes_any_loader:
+    elif not Steering(context).takes_any_loader:
         raise RuntimeError(dataset_reproducibility_message(method, data))
     return with_lasting_workers(data)
 

@@ -24,7 +24,7 @@ from jsonargparse import (  # type: ignore[attr-defined]  # it fills __all__ whi
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning.cli import LightningArgumentParser
 
-from det_compat import LOG_FORMAT
+from det_compat import LOG_FORMAT, errors
 from det_compat.adapters.experiment.module import ExperimentRun, imported_trial
 from det_compat.adapters.experiment.report import ExperimentReport
 from det_compat.adapters.experiment.trainer import (
@@ -36,12 +36,6 @@ from det_compat.adapters.experiment.trainer import (
 from det_compat.adapters.lightning.strategy import callbacks_of
 from det_compat.adapters.module import TrialModule
 from det_compat.config.experiment import ExperimentConfig, parse_config
-from det_compat.errors import (
-    CheckpointWriteError,
-    InvalidCheckpointException,
-    InvalidExperimentException,
-    InvalidHP,
-)
 from det_compat.fit.checkpoints import checkpoints_of
 from det_compat.fit.environment import is_chief
 from det_compat.fit.errors import FitError
@@ -66,13 +60,13 @@ def run_cli(request: Request, experiment: ExperimentConfig | None) -> None:
             _run_trial_class(request)
         else:
             _run_experiment(request, experiment)
-    except (InvalidExperimentException, InvalidCheckpointException) as error:
+    except (errors.InvalidExperimentException, errors.InvalidCheckpointException) as error:
         if _is_from(request.model_dir, error):
             raise
         raise FitError(str(error)) from error
-    except CheckpointWriteError as error:
+    except errors.CheckpointWriteError as error:
         raise FitError(str(error)) from error
-    except InvalidHP as error:
+    except errors.InvalidHP as error:
         raise FitError(f"the trial refuses its hyperparameters: InvalidHP({error})") from error
 
 

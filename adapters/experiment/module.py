@@ -4,7 +4,6 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +12,15 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compr
 
 from det_compat.adapters.checkpoints.checkpoint_keeper import checkpoint_keeper
 from det_compat.adapters.checkpoints.resume import Resume
-from det_compat.adapters.checkpoints.saved_arguments import saved_arguments
 from det_compat.adapters.experiment.trainer import (
     Overrides,
     as_train_units,
     planned,
     take_over_schedule,
 )
-from det_compat.adapters.generations.trial_class import full_name
-from det_compat.adapters.lightning.determined_pace import DeterminedPace, Plan
-from det_compat.adapters.lightning.run_module import RunModule
-from det_compat.adapters.lightning.sources import (
-    LoaderFunctions,
-    Source,
-    TrialArguments,
-    TrialClass,
-)
-from det_compat.adapters.run.checks import check_trial_class
+from det_compat.adapters.generations.adapted import NO_FUNCTIONS, LoaderFunctions
+from det_compat.adapters.generations.generation import check_trial_class
+from det_compat.adapters.lightning import determined_pace, run_module, sources
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.alias import alias_determined
 from det_compat.config.experiment import ExperimentConfig
@@ -40,12 +31,13 @@ from det_compat.config.shims import with_seed
 from det_compat.fit.checkpoints import RunCheckpoints, checkpoints_of
 from det_compat.fit.errors import FitError
 from det_compat.fit.run_start import RunStart
+from det_compat.pytorch.schedule import Due, Schedule
 from det_compat.pytorch.train_unit import Batch
 from det_compat.search.searchers.validations import RungsToo
 from det_compat.shared.importing import NoSuchName, imported
 
 
-class ExperimentRun(Source):
+class ExperimentRun(sources.Source):
     """Trains a trial on the schedule of its experiment config, in a run directory.
 
     Checkpoints are written in Determined's layout, and kept, as the config says. The trial is
@@ -74,7 +66,7 @@ class ExperimentRun(Source):
         trial_cls: type,
         model_dir: Path,
         start: RunStart | None,
-        functions: LoaderFunctions = (None, None),
+        functions: LoaderFunctions = NO_FUNCTIONS,
         rungs: Sequence[Length] | None = None,
     ) -> None:
         self.experiment = experiment
@@ -86,8 +78,8 @@ class ExperimentRun(Source):
         self._rungs = rungs
         self._overrides = Overrides()
         compresses = experiment.optimizations.gradient_compression
-        self._trial = TrialClass(
-            TrialArguments(
+        self._trial = sources.TrialClass(
+            sources.TrialArguments(
                 trial_cls,
                 experiment.hyperparameters.constants(),
                 experiment.raw,
@@ -96,18 +88,11 @@ class ExperimentRun(Source):
                 comm_hook=fp16_compress_hook if compresses else None,
             )
         )
-        self.pace = DeterminedPace(self._planned, self._take_over)
+        self.pace = determined_pace.DeterminedPace(self._planned, self._take_over)
         self.pace.on_validated.append(self._note_validation)
-        self.module = RunModule(self, self.pace)
-        arguments = self._trial.arguments
-        saved = {
-            "trial_cls": full_name(trial_cls),
-            "hparams": arguments.hparams,
-            "exp_conf": arguments.exp_conf,
-            "aggregation_frequency": arguments.aggregation_frequency,
-        }
+        self.module = run_module.RunModule(self, self.pace)
         # ExperimentReport logs the hyperparameters, without secrets.
-        self.module.save_hyperparameters(saved_arguments(saved), logger=False)
+        self.module.save_hyperparameters(self._trial.arguments.saved(), logger=False)
 
     @property
     def start(self) -> RunStart:
@@ -174,9 +159,7 @@ class ExperimentRun(Source):
 
     def fit_starts(self, run: TrialRun) -> Resume | None:
         self._trial.fit_starts(run)
-        if (started_from := self.started_from()) is None:
-            return None
-        return Resume.of_directory(run, self.checkpoints.find(started_from))
+        return super().fit_starts(run)
 
     def release(self) -> None:
         if self._started_in is not None:
@@ -187,25 +170,21 @@ class ExperimentRun(Source):
     def _take_over(self, trainer: pl.Trainer) -> None:
         self._overrides = take_over_schedule(trainer)
 
-    def _planned(self, run: TrialRun) -> Plan:
+    def _planned(self, run: TrialRun) -> determined_pace.Plan:
         slots = run.context.distributed.size
         self.plan = planned(
             self.experiment, self._overrides, epoch_batches=run.epoch_len, slots=slots
         )
-        schedule = as_train_units(self.plan)
+        units = as_train_units(self.plan)
         if self._rungs is not None:
             size = batch_size(self.experiment.hyperparameters.constants(), slots)
-            validations = RungsToo(schedule.validation, self._rungs, size, lambda: run.epoch_len)
-            schedule = replace(schedule, validation=Batch(validations))
-        keeper = checkpoint_keeper(
-            run.context, self.plan.checkpoint_policy, owns_start=self.start.resumes
-        )
-        return Plan(
-            schedule,
-            keeper,
-            validates_first=self.plan.initial_validation,
-            is_searched=self._rungs is not None,
-        )
+            own = units[Due.VALIDATION]
+            validations = RungsToo(own, self._rungs, size, lambda: run.epoch_len)
+            units[Due.VALIDATION] = Batch(validations)
+        policy = self.plan.checkpoint_policy
+        keeper = checkpoint_keeper(run.context, policy, owns_start=self.start.resumes)
+        validates_first, is_searched = self.plan.initial_validation, self._rungs is not None
+        return determined_pace.Plan(Schedule(units), keeper, validates_first, is_searched)
 
     def _note_validation(self, batches: int, metrics: dict[str, Any]) -> None:
         self.validations.append((batches, metrics))
@@ -266,7 +245,7 @@ def _functions(functions: dict[str, str], model_dir: Path) -> LoaderFunctions:
         path = next((functions[name] for name in names if name in functions), None)
         return None if path is None else _imported(path, model_dir)
 
-    return (
+    return LoaderFunctions(
         named("data_loaders_function", "make_data_loaders"),
         named("download_data_function", "download_data"),
     )

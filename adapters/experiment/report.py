@@ -4,7 +4,6 @@ import math
 import shlex
 import sys
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import pytorch_lightning as pl
@@ -20,29 +19,6 @@ Validation = tuple[int, dict[str, Any]]
 _WIDTH = 120
 
 
-@dataclass(frozen=True)
-class ExperimentResult:
-    """What a run has come to.
-
-    Attributes:
-        batches: how many were trained; those of earlier runs that it went on from count, too.
-        seconds: the time from the first batch of this run to its end, validations included.
-        records_per_second: the speed over all processes; None without a global batch size.
-        validations: the batches trained and the metrics, for each validation of this run.
-        best: the validation with the best searcher metric; None without any.
-        best_checkpoint: the path or URL of the best checkpoint that is kept.
-        latest_checkpoint: the path or URL of the last checkpoint that was written.
-    """
-
-    batches: int
-    seconds: float
-    records_per_second: float | None
-    validations: list[Validation]
-    best: Validation | None
-    best_checkpoint: str | None
-    latest_checkpoint: str | None
-
-
 class ExperimentReport(pl.Callback):
     """The report prints on rank 0, and logs the hyperparameters.
 
@@ -50,19 +26,22 @@ class ExperimentReport(pl.Callback):
         run: the run.
         resuming: the command that goes on with the run.
         quiet: whether nothing is printed.
+
+    Attributes:
+        run: the run.
     """
 
     def __init__(
         self, run: ExperimentRun, resuming: str | None = None, *, quiet: bool = False
     ) -> None:
-        self._run = run
+        self.run = run
         self._resuming = resuming
         self._quiet = quiet
         self._started = self._seconds = 0.0
         self._batches_before = 0
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self._batches_before = self._run.module.run.state.batches_trained
+        self._batches_before = self.run.module.run.state.batches_trained
         if trainer.is_global_zero:
             self._log_hyperparameters(trainer)
             if not self._quiet:
@@ -73,22 +52,22 @@ class ExperimentReport(pl.Callback):
         self._seconds = time.monotonic() - self._started
 
     def _log_hyperparameters(self, trainer: pl.Trainer) -> None:
-        config = self._run.experiment
+        config = self.run.experiment
         described = {
             "name": config.name,
             "description": config.description,
             "labels": ", ".join(config.labels),
             "integrations": config.integrations,
-            "seed": self._run.start.seed,
+            "seed": self.run.start.seed,
         }
         logged = {**config.hyperparameters.constants(), **{k: v for k, v in described.items() if v}}
         for logger in trainer.loggers:
             logger.log_hyperparams(without_secrets(logged))
 
     def _print_plan(self, trainer: pl.Trainer) -> None:
-        run, plan = self._run, self._run.plan
+        run, plan = self.run, self.run.plan
         assert plan is not None
-        start = run.start
+        start, checkpoint = run.start, run.start.latest_checkpoint
         rows = {
             "epoch": f"{plan.epoch_batches} batches",
             "training": _length(plan),
@@ -103,53 +82,47 @@ class ExperimentReport(pl.Callback):
             "logs": ", ".join(str(log.log_dir or log.save_dir) for log in trainer.loggers)
             or "none",
         }
-        if start.latest_checkpoint is not None:
-            rows["resumes"] = (
-                f"after batch {self._batches_before}, from checkpoint {start.latest_checkpoint}"
-            )
+        if checkpoint is not None:
+            rows["resumes"] = f"after batch {self._batches_before}, from checkpoint {checkpoint}"
         _print_table(run.experiment.name or "schedule", rows)
 
-    def result(self) -> ExperimentResult:
-        """The results, when the run is over; checkpoints on rank 0 only."""
-        run = self._run
-        batches = run.module.run.state.batches_trained
-        size = batch_size(
-            run.experiment.hyperparameters.constants(), run.module.context.distributed.size
-        )
-        records = None if size is None else (batches - self._batches_before) * size
-        return ExperimentResult(
-            batches=batches,
-            seconds=self._seconds,
-            records_per_second=records / self._seconds if records and self._seconds else None,
-            validations=list(run.validations),
-            best=self._best(),
-            best_checkpoint=run.best_checkpoint(),
-            latest_checkpoint=run.latest_checkpoint(),
-        )
+    def records_per_second(self) -> float | None:
+        """The speed over all processes, when the run is over; None without a global batch size."""
+        trained = self.run.module.run
+        slots = trained.context.distributed.size
+        size = batch_size(self.run.experiment.hyperparameters.constants(), slots)
+        records = (trained.state.batches_trained - self._batches_before) * (size or 0)
+        return records / self._seconds if records and self._seconds else None
 
-    def _best(self) -> Validation | None:
-        searcher = self._run.experiment.searcher
+    def best(self) -> Validation | None:
+        """The validation with the best searcher metric; None without any."""
+        searcher = self.run.experiment.searcher
 
         def value(validation: Validation) -> float:
             return _number(validation[1].get(searcher.metric or ""))
 
-        known = [one for one in self._run.validations if not math.isnan(value(one))]
+        known = [one for one in self.run.validations if not math.isnan(value(one))]
         choose = min if searcher.smaller_is_better else max
         return choose(known, key=value, default=None)
 
     def print_result(self) -> None:
-        """Print the table of results."""
-        result, run = self.result(), self._run
+        """Print the table of results, when the run is over; on rank 0, which has checkpoints.
+
+        Its batches are those of earlier runs that it went on from, too; its time is that of this
+        run, from the first batch to the end, validations included.
+        """
+        run = self.run
+        batches = run.module.run.state.batches_trained
         rows = {
-            f"best {run.experiment.searcher.metric}": _validation(result.best),
-            "last validation": _validation(result.validations[-1] if result.validations else None),
-            "batches": str(result.batches),
-            "time": f"{result.seconds:.1f} s",
+            f"best {run.experiment.searcher.metric}": _validation(self.best()),
+            "last validation": _validation(run.validations[-1] if run.validations else None),
+            "batches": str(batches),
+            "time": f"{self._seconds:.1f} s",
         }
-        if result.records_per_second:
-            rows["records per second"] = f"{result.records_per_second:.0f}"
-        rows["best checkpoint"] = result.best_checkpoint or "none"
-        rows["latest checkpoint"] = result.latest_checkpoint or "none"
+        if speed := self.records_per_second():
+            rows["records per second"] = f"{speed:.0f}"
+        rows["best checkpoint"] = run.best_checkpoint() or "none"
+        rows["latest checkpoint"] = run.latest_checkpoint() or "none"
         folder = str(run.start.folder.path)
         rows["run directory"] = folder
         rows["curves"] = f"tensorboard --logdir {shlex.quote(folder)}"

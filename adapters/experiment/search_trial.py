@@ -1,6 +1,5 @@
 """A trial of a hyperparameter search: a run of its experiment config that reports to the search."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,14 +11,11 @@ import torch
 from det_compat.adapters.experiment.module import ExperimentRun, imported_trial
 from det_compat.adapters.experiment.report import ExperimentReport
 from det_compat.adapters.experiment.trainer import default_logger, trainer_flags
-from det_compat.adapters.lightning.determined_pace import OnValidationSaved
-from det_compat.adapters.lightning.processes import process_flags
+from det_compat.adapters.lightning.strategy import process_flags
 from det_compat.config.experiment import parse_config
 from det_compat.config.lengths import Length
 from det_compat.core.distributed import DistributedContext, DummyDistributedContext
-from det_compat.fit.environment import set_environment
-from det_compat.fit.run_folder import RunFolder
-from det_compat.fit.run_start import begin_in
+from det_compat.fit import environment, run_folder, run_start
 from det_compat.search.train_context import as_number
 from det_compat.search.tune.attempt import ReportFunction
 
@@ -44,17 +40,23 @@ def train_one(
         InvalidHP: the trial raised it.
     """
     experiment = parse_config({**config, "checkpoint_policy": "all"})
-    set_environment(experiment)
-    ranks = _ranks()
+    environment.set_environment(experiment)
+    ranks: DistributedContext = DummyDistributedContext()
+    if torch.distributed.is_initialized():
+        ranks = DistributedContext.from_torch_distributed()
     start = None
     if ranks.rank == 0:
-        start = begin_in(RunFolder(run_dir), experiment, resume=False)
+        start = run_start.begin_in(run_folder.RunFolder(run_dir), experiment, resume=False)
         # What an earlier process of the trial has written is the trial's own.
         start = replace(start, latest_checkpoint=resume_from, resumes=resume_from is not None)
     trial_cls, functions = imported_trial(experiment, model_dir)
     run = ExperimentRun(experiment, trial_cls, model_dir, start, functions, validate_at)
+
+    def tell(batches: int, metrics: dict[str, Any], checkpoint: str | None) -> None:
+        report(batches, {name: as_number(value) for name, value in metrics.items()}, checkpoint)
+
     if start is not None:
-        run.pace.on_validation_saved.append(_reporting(report, run))
+        run.pace.on_validation_saved.append(tell)
     trainer = pl.Trainer(
         **{**trainer_flags(experiment), **process_flags(ranks)},
         logger=default_logger(None if start is None else start.folder),
@@ -62,29 +64,3 @@ def train_one(
         callbacks=[ExperimentReport(run, quiet=True)],
     )
     trainer.fit(run.module)
-
-
-def _ranks() -> DistributedContext:
-    """The ranks of the processes that Ray Train has started, or of this one alone."""
-    if not torch.distributed.is_initialized():
-        return DummyDistributedContext()
-    rank, size, local_rank, local_size, node = (
-        int(os.environ[name])
-        for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK")
-    )
-    return DistributedContext(
-        rank=rank,
-        size=size,
-        local_rank=local_rank,
-        local_size=local_size,
-        cross_rank=node,
-        cross_size=size // local_size,
-    )
-
-
-def _reporting(report: ReportFunction, run: ExperimentRun) -> OnValidationSaved:
-    def tell(batches: int, metrics: dict[str, Any], checkpoint: str | None) -> None:
-        plain = {name: as_number(value) for name, value in metrics.items()}
-        report(batches, plain, run.latest_checkpoint())
-
-    return tell

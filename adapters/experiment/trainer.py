@@ -15,16 +15,16 @@ from pytorch_lightning.profilers import Profiler, PyTorchProfiler, SimpleProfile
 
 from det_compat.adapters.lightning.determined_pace import NEVER, TRAINER_FLAGS
 from det_compat.adapters.lightning.door import lift_limits
-from det_compat.adapters.run.schedule import Schedule
 from det_compat.config.experiment import ExperimentConfig
 from det_compat.config.hyperparameters import batch_size
-from det_compat.config.lengths import Length, Period, Unit
+from det_compat.config.lengths import Length, Unit
 from det_compat.config.periods import ResolvedPeriods
 from det_compat.config.settings import Profiling
 from det_compat.fit.environment import launched
 from det_compat.fit.errors import FitError
 from det_compat.fit.run_folder import RunFolder
-from det_compat.pytorch.train_unit import Batch, Epoch, TrainUnit
+from det_compat.pytorch.schedule import Due, train_unit
+from det_compat.pytorch.train_unit import TrainUnit
 
 _LAUNCHED_BY = {
     "torchrun": ("LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE"),
@@ -35,11 +35,7 @@ _TO_THE_END = 2**31
 
 def trainer_flags(experiment: ExperimentConfig) -> dict[str, Any]:
     """The flags of ``pl.Trainer`` that the config sets."""
-    return {
-        **TRAINER_FLAGS,
-        **_device_flags(experiment.slots_per_trial),
-        "enable_model_summary": False,
-    }
+    return {**TRAINER_FLAGS, **_device_flags(experiment.slots_per_trial)}
 
 
 def _device_flags(slots: int) -> dict[str, Any]:
@@ -85,13 +81,8 @@ def profiler_of(profiling: Profiling, folder: RunFolder | None) -> Profiler | No
     if begin == 0 and end is None:
         return SimpleProfiler(dirpath=str(folder.path), filename="profile")
     batches = _TO_THE_END if end is None else end - begin + 1
-    return PyTorchProfiler(
-        dirpath=str(folder.path),
-        filename="profile",
-        schedule=torch.profiler.schedule(
-            skip_first=begin, wait=0, warmup=0, active=batches, repeat=1
-        ),
-    )
+    steps = torch.profiler.schedule(skip_first=begin, wait=0, warmup=0, active=batches, repeat=1)
+    return PyTorchProfiler(dirpath=str(folder.path), filename="profile", schedule=steps)
 
 
 @dataclass(frozen=True)
@@ -167,15 +158,11 @@ def planned(
         raise FitError(str(error)) from error
 
 
-def as_train_units(periods: ResolvedPeriods) -> Schedule:
-    """``periods`` as the loops take it."""
-    return Schedule(
-        _unit(periods.length),
-        _unit(periods.validation),
-        _unit(periods.checkpoint),
-        _unit(periods.report),
-    )
-
-
-def _unit(period: Period) -> TrainUnit:
-    return Epoch(period.n) if period.unit is Unit.EPOCHS else Batch(period.n)
+def as_train_units(periods: ResolvedPeriods) -> dict[Due, TrainUnit]:
+    """``periods`` as a schedule takes them."""
+    return {
+        Due.LENGTH: train_unit(periods.length),
+        Due.VALIDATION: train_unit(periods.validation),
+        Due.CHECKPOINT: train_unit(periods.checkpoint),
+        Due.REPORT: train_unit(periods.report),
+    }

@@ -6,7 +6,7 @@ import copy
 import inspect
 import logging
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import nn
@@ -22,15 +22,22 @@ from det_compat.pytorch.reducer import Reducer
 
 logger = logging.getLogger("determined.pytorch")
 
-#: The functions ``make_data_loaders`` and ``download_data`` by name, where they were given.
-LoaderFunctions = dict[str, Callable[..., Any] | None]
-
 _ADAPTERS = "det_compat.adapters"
 # PEDL and the first releases of Determined 0.12 clipped gradients as these hyperparameters asked.
 _CLIPS: dict[str, Callable[..., Any]] = {
     "clip_grad_l2_norm": torch.nn.utils.clip_grad_norm_,
     "clip_grad_val": torch.nn.utils.clip_grad_value_,
 }
+
+
+class LoaderFunctions(NamedTuple):
+    """PEDL's functions that load data, where they were given."""
+
+    make_data_loaders: Callable[..., Any] | None = None
+    download_data: Callable[..., Any] | None = None
+
+
+NO_FUNCTIONS = LoaderFunctions()
 
 
 class AdaptedTrial:
@@ -49,7 +56,7 @@ class AdaptedTrial:
 
     Attributes:
         trial_cls: the class of the user's own trial.
-        loader_functions: make_data_loaders and download_data, where they were given.
+        loader_functions: its functions that load data.
         inner: the user's own trial.
         model: its model, wrapped.
     """
@@ -190,10 +197,8 @@ class AdaptedTrial:
         self.context.backward(loss)
         # Callbacks came when these hyperparameters went, and may be what reads them.
         clips = any(callback.clips for callback in self._callbacks.values())
-        self.context.step_optimizer(
-            self.optimizer,
-            clip_grads=self._before_optimizer_step if clips else self._clip_by_hparams,
-        )
+        clip = self._before_optimizer_step if clips else self._clip_by_hparams
+        self.context.step_optimizer(self.optimizer, clip_grads=clip)
         return metrics
 
     def begin_batch(self, batch: Any) -> None:

@@ -7,15 +7,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from det_compat.adapters.generations import trial_class
 from det_compat.adapters.generations.adapted import AdaptedTrial
 from det_compat.adapters.generations.pedl_run import CONTRACT, PedlRun
-from det_compat.adapters.generations.trial_class import (
-    ClassFacts,
-    concrete,
-    defines,
-    full_name,
-    own_init,
-)
 from det_compat.catalog.generations import init_parameter
 from det_compat.errors import InvalidExperimentException
 from det_compat.pytorch.overrides import takes_parameter
@@ -29,19 +23,19 @@ class Determined012(AdaptedTrial):
     """
 
     def make_trial(self, **kwargs: Any) -> Any:
-        trial_cls = concrete(self.trial_cls)
-        init = own_init(trial_cls)
+        trial_cls = trial_class.concrete(self.trial_cls)
+        init = trial_class.own_init(trial_cls)
         if init is not None and takes_parameter(init, "hparams"):
             kwargs["hparams"] = self.hparams
-        if init_parameter(ClassFacts(trial_cls)) in (None, "hparams"):
+        if init_parameter(trial_class.ClassFacts(trial_cls)) in (None, "hparams"):
             return trial_cls(**kwargs)
         return trial_cls(self.context, **kwargs)
 
     def set_up(self) -> None:
         # What methods take is looked up once: it takes too long to do it for every batch.
         self._taken: dict[str, tuple[bool, bool]] = {}
-        built = defines(self.trial_cls, "build_model") and defines(self.trial_cls, "optimizer")
-        self._builds_itself = not built
+        facts = trial_class.ClassFacts(self.trial_cls)
+        self._builds_itself = not (facts.defines("build_model") and facts.defines("optimizer"))
         if self._builds_itself:
             self._adopt()
         else:
@@ -56,8 +50,8 @@ class Determined012(AdaptedTrial):
     def _adopt(self) -> None:
         if not self.context.models:
             raise InvalidExperimentException(
-                f"{full_name(self.trial_cls)} has no model: define build_model() and optimizer(), "
-                "or call context.wrap_model() and context.wrap_optimizer() in __init__"
+                f"{trial_class.full_name(self.trial_cls)} has no model: define build_model() and "
+                "optimizer(), or call context.wrap_model() and context.wrap_optimizer() in __init__"
             )
         self.model = self.context.models[0]
 

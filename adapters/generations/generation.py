@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from det_compat.adapters.generations.adapted import AdaptedTrial
+from det_compat.adapters.generations.adapted import AdaptedTrial, LoaderFunctions
 from det_compat.adapters.generations.trial_class import ClassFacts, defines, full_name
 from det_compat.catalog import generations as rules
 from det_compat.pytorch.context.steering import Steering
@@ -44,6 +44,17 @@ def generation_of(trial_cls: Any) -> rules.Generation:
     return generation
 
 
+def check_trial_class(trial_cls: Any) -> None:
+    """Raise TypeError unless ``trial_cls`` is a trial class of some generation."""
+    if generation_of(trial_cls) is not rules.Generation.CONTEXT:
+        return
+    unfinished = sorted(getattr(trial_cls, "__abstractmethods__", ()))
+    if unfinished:
+        raise TypeError(
+            f"{full_name(trial_cls)} cannot be built: it does not define {', '.join(unfinished)}"
+        )
+
+
 def in_context_api(
     trial_cls: Any,
     make_data_loaders: Callable[..., Any] | None = None,
@@ -59,16 +70,16 @@ def in_context_api(
         TypeError: as ``generation_of``, or loader functions are given and the trial has methods.
     """
     generation = generation_of(trial_cls)
+    functions = LoaderFunctions(make_data_loaders, download_data)
     logger.info(f"{full_name(trial_cls)} is a trial of {generation.value}")
     if generation is rules.Generation.CONTEXT:
-        if make_data_loaders is not None or download_data is not None:
+        if any(functions):
             raise TypeError(
                 f"{full_name(trial_cls)} has loader methods, as trials of {generation.value} have: "
                 "leave make_data_loaders and download_data out"
             )
         context_cls: type = trial_cls
         return context_cls
-    functions = {"make_data_loaders": make_data_loaders, "download_data": download_data}
     return _adapter(generation, trial_cls).of_class(trial_cls, functions)
 
 
@@ -78,15 +89,13 @@ def _adapter(generation: rules.Generation, trial_cls: type) -> type[AdaptedTrial
         from det_compat.adapters.generations.pedl_standard import PedlStandard
 
         return PedlStandard
-    from det_compat.adapters.generations.determined_0_12 import (
-        Determined012,
-        EarlyDetermined012,
-        PedlTrial,
-    )
+    from det_compat.adapters.generations import determined_0_12
 
     if generation is rules.Generation.PEDL:
-        return PedlTrial
-    return Determined012 if defines(trial_cls, rules.LOADERS[0]) else EarlyDetermined012
+        return determined_0_12.PedlTrial
+    if defines(trial_cls, rules.LOADERS[0]):
+        return determined_0_12.Determined012
+    return determined_0_12.EarlyDetermined012
 
 
 def adapted(trial: Any, context: Any) -> Any:

@@ -3,9 +3,9 @@
 import contextlib
 from typing import Any
 
+from det_compat.config.periods import batches_per_step
 from det_compat.pytorch.callback import PyTorchCallback
 from det_compat.pytorch.context.steering import Steering
-from det_compat.pytorch.context.transitional import batches_per_step
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.data import data_length
 from det_compat.pytorch.overrides import takes_parameter
@@ -28,7 +28,7 @@ class OldCallback:
         self._num_inputs = 0
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_callback":  # not there yet: this is being unpickled or copied
+        if name == "_callback":  # It is not there yet while this is unpickled or copied.
             raise AttributeError(name)
         found = getattr(self._callback, name, None)
         return getattr(_NO_CALLBACK, name) if found is None else found

@@ -20,7 +20,7 @@ from det_compat.pedl.run import InWorkers, Run, begin, end, going_on, tell_proce
 from det_compat.pytorch.callback import PyTorchCallback
 from det_compat.pytorch.context.steering import Steering
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
-from det_compat.pytorch.data import DataLoader
+from det_compat.pytorch.data import DataLoader, how_to_load
 from det_compat.shared.importing import imported
 
 CONTRACT = "make_data_loaders(experiment_config, hparams) -> (training, validation)"
@@ -48,19 +48,19 @@ class PedlRun(AdaptedTrial):
             super().__init__(context, **kwargs)
 
     def _find_data(self, context: PyTorchTrialContext) -> None:
-        found = {
-            name: find_function(name, self.trial_cls, given, self.pedl.exp_conf)
-            for name, given in self.loader_functions.items()
-        }
-        if found["make_data_loaders"] is None:
+        trial_cls, conf = self.trial_cls, self.pedl.exp_conf
+        make, download_data = self.loader_functions
+        make = find_function("make_data_loaders", trial_cls, make, conf)
+        download_data = find_function("download_data", trial_cls, download_data, conf)
+        if make is None:
             raise InvalidExperimentException(
                 f"{full_name(self.trial_cls)} has no data: {self.contract}, or named by the "
                 "config's entrypoints (data_loaders_function: module:function), or passed as "
                 "make_data_loaders=... to to_lightning()"
             )
-        self._make_data_loaders = found["make_data_loaders"]
-        if found["download_data"] is not None:
-            self.pedl.data_dir = download(found["download_data"], self.pedl, context.distributed)
+        self._make_data_loaders = make
+        if download_data is not None:
+            self.pedl.data_dir = download(download_data, self.pedl, context.distributed)
             tell_processes()
 
     def make_trial(self, **kwargs: Any) -> Any:
@@ -202,19 +202,8 @@ def _from_torch(loader: Any, which: str) -> DataLoader:
             "the dataset in pedl.frameworks.pytorch.data.DataLoader, which takes the arguments of "
             "torch.utils.data.DataLoader"
         )
-    return DataLoader(
-        loader.dataset,
-        batch_sampler=cast("Any", loader.batch_sampler),
-        num_workers=loader.num_workers,
-        collate_fn=loader.collate_fn,
-        pin_memory=loader.pin_memory,
-        timeout=loader.timeout,
-        worker_init_fn=loader.worker_init_fn,
-        multiprocessing_context=loader.multiprocessing_context,
-        generator=loader.generator,
-        prefetch_factor=loader.prefetch_factor,
-        persistent_workers=loader.persistent_workers,
-    )
+    batches = cast("Any", loader.batch_sampler)
+    return DataLoader(loader.dataset, batch_sampler=batches, **how_to_load(loader))
 
 
 def _call(function: Callable[..., Any], run: Run) -> Any:

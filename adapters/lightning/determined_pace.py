@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,31 +13,28 @@ from det_compat import core
 from det_compat.adapters.checkpoints.checkpoint_keeper import CheckpointKeeper
 from det_compat.adapters.checkpoints.determined_checkpoint import write_checkpoint
 from det_compat.adapters.checkpoints.resume import Resume
-from det_compat.adapters.lightning.door import show_epochs, validate_now
-from det_compat.adapters.lightning.pace import Pace
-from det_compat.adapters.lightning.strategy import log_often_enough
-from det_compat.adapters.run.schedule import Due, Schedule
+from det_compat.adapters.lightning import door, pace, strategy
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.errors import InvalidHP
+from det_compat.pytorch.schedule import Due, Schedule
 from det_compat.pytorch.train_unit import Epoch
 
 if TYPE_CHECKING:
     from det_compat.adapters.lightning.run_module import RunModule
 
-logger = logging.getLogger("det_compat")
-
 NEVER = sys.maxsize
 
-#: A function that hears of each validation: batches trained, the metrics, and the UUID of the
-#: latest checkpoint, if there is one.
+#: A function that hears of each validation: batches trained, the metrics, and where the latest
+#: checkpoint lies, if there is one.
 OnValidationSaved = Callable[[int, dict[str, Any], str | None], None]
 
-#: The flags by which a Trainer leaves the schedule to DeterminedPace.
+#: The flags by which a Trainer leaves the schedule to DeterminedPace, and shows no models.
 TRAINER_FLAGS: dict[str, Any] = {
     "max_epochs": -1,
     "check_val_every_n_epoch": None,
     "val_check_interval": NEVER,
     "enable_checkpointing": False,
+    "enable_model_summary": False,
 }
 
 
@@ -60,7 +56,7 @@ class Plan:
     is_searched: bool = False
 
 
-class DeterminedPace(Pace):
+class DeterminedPace(pace.Pace):
     """Reports, validates and writes checkpoint directories when Determined 0.38.1 did.
 
     The Trainer has to leave validation to it: TRAINER_FLAGS are for that.
@@ -103,17 +99,17 @@ class DeterminedPace(Pace):
 
     def epoch_is_known(self, module: RunModule) -> None:
         self._plan = self._make_plan(module.run)
-        log_often_enough(module.trainer, module.run.epoch_len)
+        strategy.log_often_enough(module.trainer, module.run.epoch_len)
 
     def training_starts(self, module: RunModule, resume: Resume | None) -> None:
         state = module.run.state
         if resume is not None:
             self.keeper.resume(resume.continuation, module.started_from(), state.batches_trained)
-        show_epochs(module.trainer, self._epochs(module))
+        door.show_epochs(module.trainer, self._epochs(module))
 
     def _epochs(self, module: RunModule) -> int:
         """Lightning's epochs to the end of the schedule, for the progress bar; -1: no limit."""
-        length = self._planned.schedule.max_length
+        length = self._planned.schedule.units[Due.LENGTH]
         assert isinstance(length.value, int)
         if isinstance(length, Epoch):
             epochs = length.value
@@ -126,7 +122,7 @@ class DeterminedPace(Pace):
 
     def first_batch_is_next(self, module: RunModule) -> None:
         if self._planned.validates_first and module.run.state.batches_trained == 0:
-            validate_now(module.trainer)
+            door.validate_now(module.trainer)
         if self._is_over(module.run):
             self._finish(module)
 
@@ -140,9 +136,7 @@ class DeterminedPace(Pace):
             self._do(module, due)
 
     def _due(self, run: TrialRun) -> list[Due]:
-        batches = run.state.batches_trained
-        epochs, rest = divmod(batches, run.epoch_len)
-        return self._planned.schedule.due(batches, epochs if rest == 0 else epochs + 1, rest == 0)
+        return self._planned.schedule.due(run.state.batches_trained, run.epoch_len)
 
     def _do(self, module: RunModule, due: Sequence[Due]) -> None:
         run = module.run
@@ -170,7 +164,7 @@ class DeterminedPace(Pace):
 
     def _validate(self, module: RunModule) -> None:
         if not module.run.is_validated:
-            validate_now(module.trainer)
+            door.validate_now(module.trainer)
 
     def _stop(self, module: RunModule, *, checkpoint: bool) -> None:
         module.run.is_stopping = True
@@ -188,8 +182,11 @@ class DeterminedPace(Pace):
         batches = module.run.state.batches_trained
         if self.keeper.validated(batches, metrics):
             self._checkpoint(module)
+        latest = self.keeper.latest
+        checkpoints = module.run.steering.core.checkpoint
+        location = None if latest is None else checkpoints.location(latest)
         for tell in self.on_validation_saved:
-            tell(batches, metrics, self.keeper.latest)
+            tell(batches, metrics, location)
 
     def _checkpoint(self, module: RunModule, *, stopping: bool = False) -> None:
         """Write a checkpoint, unless there is one of this moment."""
@@ -221,13 +218,9 @@ class DeterminedPace(Pace):
             self._checkpoint(module, stopping=True)
         self.keeper.finish()
 
-    def save_before_the_end(self, module: RunModule) -> None:
+    def save_before_the_end(self, module: RunModule) -> str:
         self._checkpoint(module, stopping=True)
-        if module.run.is_chief:
-            logger.warning(
-                f"SIGTERM: stopped after batch {module.run.state.batches_trained}; go on with "
-                f'latest_checkpoint="{self.keeper.latest}"'
-            )
+        return f'latest_checkpoint="{self.keeper.latest}"'
 
     def has_failed(self, module: RunModule, error: BaseException) -> None:
         if isinstance(error, InvalidHP) and self._plan is not None and not module.run.is_saved:

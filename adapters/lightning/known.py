@@ -28,7 +28,7 @@ from det_compat.errors import InvalidExperimentException
 logger = logging.getLogger("det_compat")
 
 _PACKAGE = "pytorch_lightning"
-_VERSION: str = vars(pl)["__version__"]  # which Lightning does not export, as mypy sees it
+_VERSION: str = vars(pl)["__version__"]  # As mypy sees it, Lightning does not export it.
 
 # Each module with a part in a batch has a digest of the released file, and one of its code alone.
 _KNOWN: dict[str, dict[str, tuple[str, str]]] = {

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytorch_lightning as pl
 
 from det_compat.adapters.checkpoints.resume import Resume
-from det_compat.adapters.lightning.door import validate_now
-from det_compat.adapters.lightning.loop_progress import note_validation_done, validation_was_due
-from det_compat.adapters.lightning.strategy import preemption_path
+from det_compat.adapters.lightning import door, loop_progress, strategy
 
 if TYPE_CHECKING:
     from det_compat.adapters.lightning.run_module import RunModule
-
-logger = logging.getLogger("det_compat")
 
 #: A function that hears of each validation that is part of training: batches trained, metrics.
 OnValidated = Callable[[int, dict[str, Any]], None]
@@ -33,46 +28,46 @@ class Pace:
         self.on_validated: list[OnValidated] = []
 
     def fit_starts(self, trainer: pl.Trainer) -> None:
-        """Before a checkpoint is read and loaders are built."""
+        """This is asked before a checkpoint is read and loaders are built."""
 
     def epoch_is_known(self, module: RunModule) -> None:
-        """When the length of an epoch is known, and the run is where a checkpoint left it."""
+        """The length of an epoch is known, and the run is where a checkpoint left it."""
 
     def training_starts(self, module: RunModule, resume: Resume | None) -> None:
-        """Before the trial's callbacks hear that training starts."""
+        """The trial's callbacks are about to hear that training starts."""
 
     def go_on(self, module: RunModule) -> None:
         """Do what was due after the last batch before the checkpoint, and was not done then."""
 
     def first_batch_is_next(self, module: RunModule) -> None:
-        """When all is set up for the first batch of this fit."""
+        """All is set up for the first batch of this fit."""
 
     def nothing_due_before(self, module: RunModule) -> int:
         """The number of batches before which neither of the two next methods has anything to do."""
         raise NotImplementedError
 
     def batch_is_trained(self, module: RunModule) -> None:
-        """Right after a batch, before Lightning's callbacks hear that it has ended."""
+        """A batch is trained, and Lightning's callbacks have not heard that it has ended."""
 
     def batch_has_ended(self, module: RunModule) -> None:
-        """When Lightning's callbacks have heard that the batch has ended."""
+        """Lightning's callbacks have heard that the batch has ended."""
 
     def epoch_has_ended(self, module: RunModule) -> None:
-        """At Lightning's end of an epoch, after a validation that is due there."""
+        """Lightning ends an epoch, after a validation that is due there."""
 
     def validated(self, module: RunModule, metrics: dict[str, Any]) -> None:
-        """After a validation that is part of training."""
+        """A validation that is part of training has ended."""
         for tell in self.on_validated:
             tell(module.run.state.batches_trained, metrics)
 
     def validation_has_ended(self, module: RunModule) -> None:
-        """When Lightning's callbacks have heard that a validation has ended."""
+        """Lightning's callbacks have heard that a validation has ended."""
 
     def training_has_ended(self, module: RunModule) -> None:
-        """After the last batch of the fit, or where there was none left to train."""
+        """The last batch of the fit is trained, or there was none left."""
 
-    def save_before_the_end(self, module: RunModule) -> None:
-        """Write a checkpoint of a run that SIGTERM ends, and say how to go on."""
+    def save_before_the_end(self, module: RunModule) -> str:
+        """Write a checkpoint of a run that SIGTERM ends; returns the code that goes on with it."""
         raise NotImplementedError
 
     def has_failed(self, module: RunModule, error: BaseException) -> None:
@@ -96,13 +91,13 @@ class LightningPace(Pace):
 
     def go_on(self, module: RunModule) -> None:
         run = module.run
-        if not validation_was_due(module.trainer):
+        if not loop_progress.validation_was_due(module.trainer):
             return
         if run.state.last_val != run.state.batches_trained:
-            validate_now(module.trainer)
+            door.validate_now(module.trainer)
             if run.stream is not None and run.stream.epoch_is_over:
                 return
-        note_validation_done(module.trainer)
+        loop_progress.note_validation_done(module.trainer)
 
     def nothing_due_before(self, module: RunModule) -> int:
         periods = module.run.state.batches_trained // self.reporting_period
@@ -130,12 +125,7 @@ class LightningPace(Pace):
         if len(module.run.training.metrics):
             module.report_training()
 
-    def save_before_the_end(self, module: RunModule) -> None:
-        batches = module.run.state.batches_trained
-        path = preemption_path(module.trainer, batches)
+    def save_before_the_end(self, module: RunModule) -> str:
+        path = strategy.preemption_path(module.trainer, module.run.state.batches_trained)
         module.trainer.save_checkpoint(path)
-        if module.run.is_chief:
-            logger.warning(
-                f"SIGTERM: stopped after batch {batches}; go on with "
-                f'trainer.fit(module, ckpt_path="{path}")'
-            )
+        return f'trainer.fit(module, ckpt_path="{path}")'

@@ -27,10 +27,15 @@ def set_handler(number: signal.Signals, handler: Any) -> None:
 
 
 class Preempted(SystemExit):
-    """The run has ended because of SIGTERM, and its state is in a checkpoint."""
+    """The run has ended because of SIGTERM, and its state is in a checkpoint.
 
-    def __init__(self) -> None:
+    The log of rank 0 says so, and how to go on.
+    """
+
+    def __init__(self, rank: int, batches: int, remedy: str) -> None:
         super().__init__(EXIT_STATUS)
+        if rank == 0:
+            logger.warning(f"SIGTERM: stopped after batch {batches}; go on with {remedy}")
 
 
 class TerminationSignal:
@@ -45,7 +50,6 @@ class TerminationSignal:
         self._received = False
         #: Whether there is a reason to ask; several ranks always have one: they have to agree.
         self.may_have_come = distributed.size > 1
-        self._disposition = disposition
         self._is_ours = disposition in (signal.SIG_DFL, None)
         self._ranks = _Agreement(distributed) if distributed.size > 1 else None
         set_handler(signal.SIGTERM, self._note if self._is_ours else disposition)

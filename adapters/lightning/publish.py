@@ -19,8 +19,6 @@ class MetricsPublisher:
 
     def __init__(self) -> None:
         self.training_names: set[str] = set()
-        #: What each metric of the last validation was published as.
-        self.validation_names: dict[str, str] = {}
         self._shown: dict[str, float] = {}
 
     def state_dict(self) -> dict[str, Any]:
@@ -34,50 +32,46 @@ class MetricsPublisher:
 
     def show_again(self, trainer: pl.Trainer) -> None:
         """Let callbacks see the last value of each metric after a resume."""
-        _show(trainer, self._shown)
+        self._show(trainer, self._shown)
 
     def training(self, trainer: pl.Trainer, metrics: dict[str, Any], step: int) -> None:
         """Publish training metrics, ``step`` batches into the run."""
-        scalars = _scalars(metrics)
-        self.training_names.update(scalars)
-        self._publish(trainer, scalars, step)
+        self._log(trainer, self.training_so_far(trainer, metrics), step)
 
-    def training_so_far(self, trainer: pl.Trainer, metrics: dict[str, Any]) -> None:
-        """Let callbacks see the metrics of a reporting period that is not over."""
+    def training_so_far(self, trainer: pl.Trainer, metrics: dict[str, Any]) -> dict[str, float]:
+        """Let callbacks see the metrics of a reporting period that may not be over."""
         scalars = _scalars(metrics)
         self.training_names.update(scalars)
-        self._shown.update(scalars)
-        _show(trainer, scalars)
+        self._show(trainer, scalars)
+        return scalars
 
     def validation(self, module: pl.LightningModule, metrics: dict[str, Any], step: int) -> None:
         """Publish validation metrics, ``step`` batches into the run."""
         scalars = _scalars(metrics)
-        self.validation_names = {name: self._validation_name(name, scalars) for name in scalars}
-        named = {self.validation_names[name]: value for name, value in scalars.items()}
+        named = {self._validation_name(name, scalars): scalars[name] for name in scalars}
         if module.trainer.state.fn == TrainerFn.VALIDATING:
             # What `trainer.validate()` returns and prints is what is logged this way.
             module.log_dict(named, sync_dist=True)
         else:
-            self._publish(module.trainer, named, step)
+            self._show(module.trainer, named)
+            self._log(module.trainer, named, step)
 
     def _validation_name(self, name: str, metrics: dict[str, float]) -> str:
         taken = self.training_names | (metrics.keys() - {name})
         candidates = (name, f"val_{name}", f"validation_{name}")
         return next((c for c in candidates if c not in taken), candidates[-1])
 
-    def _publish(self, trainer: pl.Trainer, scalars: dict[str, float], step: int) -> None:
+    def _show(self, trainer: pl.Trainer, scalars: dict[str, float]) -> None:
         self._shown.update(scalars)
-        _show(trainer, scalars)
-        if scalars:
-            for logger in trainer.loggers:
-                logger.log_metrics(scalars, step=step)
+        # `self.log` would do it too, at the price of a result collection that every hook keeps.
+        # Both properties return the dictionary that callbacks read (Lightning 2.6.6).
+        tensors = {name: torch.tensor(value) for name, value in scalars.items()}
+        trainer.callback_metrics.update(tensors)
+        trainer.progress_bar_metrics.update(scalars)
 
-
-def _show(trainer: pl.Trainer, scalars: dict[str, float]) -> None:
-    # `self.log` would do it too, at the price of a result collection that every hook has to keep.
-    # Both properties return the dictionary that callbacks read (Lightning 2.6.6).
-    trainer.callback_metrics.update({name: torch.tensor(value) for name, value in scalars.items()})
-    trainer.progress_bar_metrics.update(scalars)
+    def _log(self, trainer: pl.Trainer, scalars: dict[str, float], step: int) -> None:
+        for logger in trainer.loggers if scalars else ():
+            logger.log_metrics(scalars, step=step)
 
 
 def _scalars(metrics: dict[str, Any]) -> dict[str, float]:

@@ -11,28 +11,15 @@ import torch
 from pytorch_lightning.trainer.states import TrainerFn
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 
+from det_compat.adapters.checkpoints import run_state
 from det_compat.adapters.checkpoints.checkpoint_io import DeterminedCheckpointIO
 from det_compat.adapters.checkpoints.continuation import continuation
 from det_compat.adapters.checkpoints.resume import Resume
-from det_compat.adapters.checkpoints.run_state import (
-    kept_by_lightning,
-    plain_or_as_it_is,
-    plain_state,
-    run_state,
-    under_names_of,
-)
 from det_compat.adapters.data.batch_stream import BatchStream
 from det_compat.adapters.data.loaders import ValidationBatches, WholeDataset
 from det_compat.adapters.generations.adapted import user_trial
-from det_compat.adapters.lightning import door, strategy
-from det_compat.adapters.lightning.epoch_loop import (
-    restore_loops,
-    shorten_training,
-    shorten_validation,
-)
-from det_compat.adapters.lightning.host_memory import freed_memory_kept
+from det_compat.adapters.lightning import door, epoch_loop, host_memory, preemption, strategy
 from det_compat.adapters.lightning.pace import Pace
-from det_compat.adapters.lightning.preemption import Preempted, TerminationSignal
 from det_compat.adapters.lightning.publish import MetricsPublisher
 from det_compat.adapters.lightning.sources import Source
 from det_compat.adapters.run.trial_run import TrialRun, TrialState
@@ -67,7 +54,7 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
         self._run: TrialRun | None = None
         self._resume: Resume | None = None
         self._nothing_due_before = 0  # batches
-        self._termination: TerminationSignal | None = None
+        self._termination: preemption.TerminationSignal | None = None
         self._sigterm_did: Any = None
         self._memory = contextlib.ExitStack()
 
@@ -126,12 +113,12 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> Any:
-        """As in ``nn.Module``; builds the trial first, if nothing has yet.
+        """Load weights as ``nn.Module`` does; the trial is built first, if nothing has yet.
 
         The ``module.`` that DistributedDataParallel puts into names may be there or not.
         """
         self.configure_model()
-        state_dict = under_names_of(self.models, state_dict)
+        state_dict = run_state.under_names_of(self.models, state_dict)
         return super().load_state_dict(state_dict, strict=strict, assign=assign)
 
     def configure_callbacks(self) -> Sequence[pl.Callback]:
@@ -159,7 +146,7 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
         return optimizers, known
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Nothing: when to clear gradients is the trial's business, not Lightning's."""
+        """Do nothing: when to clear gradients is the trial's business, not Lightning's."""
 
     # Before and after
 
@@ -219,7 +206,7 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
 
     def _end_run(self) -> None:
         door.release_trainer(self.trainer)
-        restore_loops(self.trainer)
+        epoch_loop.restore_loops(self.trainer)
         self._memory.close()
         if self._run is not None:
             self._run.end()
@@ -231,7 +218,8 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
         self._nothing_due_before = 0
         self._count_step = door.step_counter(self.trainer)
         self.pace.training_starts(self, resume)
-        self._termination = TerminationSignal(self.context.distributed, self._sigterm_did)
+        ranks = self.context.distributed
+        self._termination = preemption.TerminationSignal(ranks, self._sigterm_did)
         run.callbacks.call("on_training_start")
         if resume is not None:
             self.publisher.show_again(self.trainer)
@@ -239,9 +227,9 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
                 self.pace.epoch_has_ended(self)
             resume.restore_random_states()
             self.pace.go_on(self)
-        shorten_training(self.trainer, RunModule)
+        epoch_loop.shorten_training(self.trainer, RunModule)
         if self.trainer.strategy.root_device.type == "cpu":
-            self._memory.enter_context(freed_memory_kept())
+            self._memory.enter_context(host_memory.freed_memory_kept())
         self.pace.first_batch_is_next(self)
 
     def training_step(self, batch: Any, batch_idx: int = 0) -> None:
@@ -256,8 +244,9 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
             self._nothing_due_before = self.pace.nothing_due_before(self)
         assert self._termination is not None
         if self._termination.may_have_come and self._termination.is_noticed():
-            self.pace.save_before_the_end(self)
-            raise Preempted
+            remedy = self.pace.save_before_the_end(self)
+            rank, batches = self.context.distributed.rank, self.run.state.batches_trained
+            raise preemption.Preempted(rank, batches, remedy)
 
     def report_training(self) -> None:
         """End the period in which training metrics are averaged."""
@@ -288,10 +277,10 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
         self.run.validation.begin()
 
     def on_validation_model_train(self) -> None:
-        """Nothing: the next training period puts the models into train mode."""
+        """Do nothing: the next training period puts the models into train mode."""
 
     def on_validation_start(self) -> None:
-        shorten_validation(self.trainer, RunModule)
+        epoch_loop.shorten_validation(self.trainer, RunModule)
         self.run.validation.start()
 
     def validation_step(self, batch: Any, batch_idx: int) -> None:
@@ -310,14 +299,14 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         callbacks = self.run.callbacks.state_dict()
-        state = run_state(self.run, callbacks)
+        state = run_state.state_of(self.run, callbacks)
         if self.run.is_chief:
             self.run.callbacks.call("on_checkpoint_save_start", state)
-        kept = {key: state[key] for key in state.keys() - kept_by_lightning(self.context)}
+        kept = {key: state[key] for key in state.keys() - run_state.kept_by_lightning(self.context)}
         for key in _OF_LIGHTNING & checkpoint.keys():
-            checkpoint[key] = plain_or_as_it_is(checkpoint[key], key)
+            checkpoint[key] = run_state.plain_or_as_it_is(checkpoint[key], key)
         checkpoint["determined"] = {
-            **plain_state(kept),
+            **run_state.plain_state(kept),
             "trial_state": dict(vars(self.run.state)),
             "continuation": self.state_to_go_on(callbacks),
         }

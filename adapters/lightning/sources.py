@@ -11,18 +11,17 @@ import torch
 
 from det_compat import core
 from det_compat.adapters.checkpoints.resume import Resume
+from det_compat.adapters.checkpoints.saved_arguments import saved_arguments
+from det_compat.adapters.generations.adapted import NO_FUNCTIONS, LoaderFunctions
 from det_compat.adapters.generations.generation import in_context_api
+from det_compat.adapters.generations.trial_class import full_name
 from det_compat.adapters.lightning.door import ddp_kwargs
-from det_compat.adapters.lightning.processes import distributed_context
-from det_compat.adapters.lightning.strategy import register_comm_hook
+from det_compat.adapters.lightning.strategy import distributed_context, register_comm_hook
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.core.train import new_tensorboard_path, tensorboard_path_is
 from det_compat.pytorch.context.settings import experiment_seed
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.shared.random_state import set_seed
-
-#: PEDL's functions ``make_data_loaders`` and ``download_data``, where they are given.
-LoaderFunctions = tuple[Callable[..., Any] | None, Callable[..., Any] | None]
 
 
 class Source:
@@ -41,7 +40,9 @@ class Source:
 
     def fit_starts(self, run: TrialRun) -> Resume | None:
         """Get the run ready for a fit; that checkpoint, read."""
-        return None
+        if (given := self.started_from()) is None:
+            return None
+        return Resume.of_directory(run, run.steering.core.checkpoint.find(given))
 
     def release(self) -> None:
         """The run is over."""
@@ -64,11 +65,6 @@ class BuiltTrial(Source):
 
     def started_from(self) -> str | None:
         return self._latest_checkpoint
-
-    def fit_starts(self, run: TrialRun) -> Resume | None:
-        if self._latest_checkpoint is None:
-            return None
-        return Resume.of_directory(run, run.steering.core.checkpoint.find(self._latest_checkpoint))
 
 
 @dataclass
@@ -94,11 +90,26 @@ class TrialArguments:
     exp_conf: dict[str, Any] | None = None
     aggregation_frequency: int = 1
     trial_kwargs: dict[str, Any] = field(default_factory=dict)
-    functions: LoaderFunctions = (None, None)
+    functions: LoaderFunctions = NO_FUNCTIONS
     seed: int | None = None
     checkpoints: core.CheckpointContext | None = None
     tensorboard: Path | None = None
     comm_hook: Callable[..., Any] | None = None
+
+    def saved(self, *, names_class: bool = True) -> dict[str, Any]:
+        """The arguments of a module as its checkpoints keep them, those of the trial included.
+
+        ``names_class`` says whether the class is one of them.
+        """
+        named = {"trial_cls": full_name(self.trial_cls)} if names_class else {}
+        arguments = {
+            **named,
+            "hparams": self.hparams,
+            "exp_conf": self.exp_conf,
+            "aggregation_frequency": self.aggregation_frequency,
+            **self.trial_kwargs,
+        }
+        return saved_arguments(arguments)
 
 
 class TrialClass(Source):
@@ -124,23 +135,19 @@ class TrialClass(Source):
         # A validation before this fit has left them in eval mode, which Lightning would warn of.
         for model in run.context.models:
             model.train()
-        return None
+        return super().fit_starts(run)
 
     def _build(
         self,
         distributed: core.DistributedContext,
         device: torch.device,
         ddp: dict[str, Any],
-        tensorboard_path: Path | None,
+        tensorboard: Path | None,
     ) -> TrialRun:
         given = self.arguments
         if given.seed is not None:
             set_seed(given.seed)
-        core_context = core.Context(
-            checkpoint=given.checkpoints,
-            distributed=distributed,
-            tensorboard_path=tensorboard_path,
-        )
+        core_context = core.Context(given.checkpoints, distributed, tensorboard_path=tensorboard)
         context = PyTorchTrialContext(
             core_context=core_context,
             trial_seed=experiment_seed(given.exp_conf),
@@ -156,9 +163,8 @@ class TrialClass(Source):
         context.device = device
         context.ddp_kwargs.update(ddp)
         optimizations = (given.exp_conf or {}).get("optimizations") or {}
-        context.average_aggregated_gradients = bool(
-            optimizations.get("average_aggregated_gradients", True)
-        )
+        averages = optimizations.get("average_aggregated_gradients", True)
+        context.average_aggregated_gradients = bool(averages)
         with tensorboard_path_is(core_context.train.tensorboard_path):
             adapted_cls = in_context_api(given.trial_cls, *given.functions)
             return TrialRun(adapted_cls(context, **given.trial_kwargs), context)

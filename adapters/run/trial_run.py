@@ -6,18 +6,13 @@ Nothing here loops. Lightning's loops call it, through ``adapters/lightning/run_
 from dataclasses import dataclass
 from typing import Any
 
+from det_compat.adapters.data import loaders
 from det_compat.adapters.data.batch_stream import BatchStream
-from det_compat.adapters.data.loaders import (
-    UNSIZED,
-    ValidationBatches,
-    WholeDataset,
-    length_of,
-    torch_loader,
-)
+from det_compat.adapters.generations.adapted import user_trial
+from det_compat.adapters.run import validation
 from det_compat.adapters.run.callbacks import TrialCallbacks
-from det_compat.adapters.run.checks import check_trial
 from det_compat.adapters.run.training import Training
-from det_compat.adapters.run.validation import Validation
+from det_compat.errors import InvalidExperimentException
 from det_compat.pytorch.context.steering import Steering
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.overrides import is_user_code
@@ -71,8 +66,8 @@ class TrialRun:
         #: A trial may count the records of its batches; what the base class does has no effect.
         self.count_records = measure if is_user_code(measure, "PyTorchTrial") else None
         self.training = Training(self)
-        self.validation = Validation(self)
-        self.epoch_len = UNSIZED
+        self.validation = validation.Validation(self)
+        self.epoch_len = loaders.UNSIZED
         self.stream: BatchStream | None = None
         #: Whether the run is going to end because somebody has asked for it.
         self.is_stopping = False
@@ -140,37 +135,28 @@ class TrialRun:
 
     def _count_epoch(self) -> int:
         data = self.trial.build_training_data_loader()
-        loader = torch_loader(self.context, "build_training_data_loader", data, repeat=True)
-        return length_of(loader)
+        loader = loaders.torch_loader(self.context, "build_training_data_loader", data, repeat=True)
+        return loaders.length_of(loader)
 
     def _training_loader(self, skip: int) -> Any:
         method = "build_training_data_loader"
         self.steering.start_at(self.state.batches_trained)
-        loader = torch_loader(
-            self.context,
-            method,
-            self.trial.build_training_data_loader(),
-            repeat=True,
-            skip=skip,
-        )
-        length = self.context.distributed.broadcast(length_of(loader))
+        data = self.trial.build_training_data_loader()
+        loader = loaders.torch_loader(self.context, method, data, repeat=True, skip=skip)
+        length = self.context.distributed.broadcast(loaders.length_of(loader))
         if length == 0:
             raise RuntimeError(f"the training loader is empty: {method}() has no batch to train on")
         self.set_epoch_len(length)
         return loader
 
     def _build_validation_loader(self) -> None:
+        method, by_batch = "build_validation_data_loader", self.validation.by_batch
         data = self.trial.build_validation_data_loader()
         loader = None
-        if self.validation.by_batch or self.is_chief:
-            loader = torch_loader(
-                self.context,
-                "build_validation_data_loader",
-                data,
-                every_rank=self.validation.by_batch,
-            )
-        self._check_validation_lengths(None if loader is None else length_of(loader))
-        kind = ValidationBatches if self.validation.by_batch else WholeDataset
+        if by_batch or self.is_chief:
+            loader = loaders.torch_loader(self.context, method, data, every_rank=by_batch)
+        self._check_validation_lengths(None if loader is None else loaders.length_of(loader))
+        kind = loaders.ValidationBatches if by_batch else loaders.WholeDataset
         self.validation.data = kind(loader)
 
     def _check_validation_lengths(self, batches: int | None) -> None:
@@ -208,3 +194,24 @@ class TrialRun:
         """Say what the run does now, to whoever shows it."""
         if self.is_chief:
             self.steering.core.train.set_status(status)
+
+
+def check_trial(trial: Any, context: PyTorchTrialContext) -> None:
+    """Raise InvalidExperimentException unless the trial can be trained and evaluated."""
+    name = type(user_trial(trial)).__name__
+    if not context.models:
+        raise InvalidExperimentException(
+            f"{name} has no model: call context.wrap_model() in its __init__"
+        )
+    if not context.optimizers:
+        raise InvalidExperimentException(
+            f"{name} has no optimizer: call context.wrap_optimizer() in its __init__"
+        )
+    by_batch = validation.evaluates_batches(trial)
+    by_dataset = validation.evaluates_full_dataset(trial)
+    if by_batch == by_dataset:
+        found = "both" if by_batch else "neither"
+        raise InvalidExperimentException(
+            f"{name} must define exactly one of evaluate_batch() and evaluate_full_dataset(), and "
+            f"defines {found}; evaluate_batch() is spread over all ranks"
+        )

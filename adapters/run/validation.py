@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from det_compat.adapters.data.loaders import ValidationBatches, WholeDataset
-from det_compat.adapters.run.checks import evaluates_batches
 from det_compat.adapters.run.training import RAN_OUT, MetricsWindow
 from det_compat.pytorch.context.ddp import TrialDDP
 from det_compat.pytorch.metrics import expand_reducers, reduce_validation_metrics, to_numpy
-from det_compat.pytorch.overrides import takes_parameter
+from det_compat.pytorch.overrides import is_user_code, takes_parameter
 
 if TYPE_CHECKING:
     from det_compat.adapters.run.trial_run import TrialRun
@@ -109,3 +108,13 @@ class Validation:
 
 def _only(batches: list[dict[str, Any]]) -> dict[str, Any]:
     return batches[0] if batches else {}
+
+
+def evaluates_batches(trial: Any) -> bool:
+    """Whether the trial defines ``evaluate_batch``."""
+    return is_user_code(getattr(trial, "evaluate_batch", None), "PyTorchTrial")
+
+
+def evaluates_full_dataset(trial: Any) -> bool:
+    """Whether the trial defines ``evaluate_full_dataset``."""
+    return is_user_code(getattr(trial, "evaluate_full_dataset", None), "PyTorchTrial")

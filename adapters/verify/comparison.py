@@ -91,16 +91,10 @@ class _Comparison(pl.Callback):
         self._batch = 0
         self.metrics: list[dict[str, float]] = []
 
-    def on_train_batch_start(
-        self, trainer: pl.Trainer, pl_module: Any, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_start(self, trainer: pl.Trainer, pl_module: Any, *_: Any) -> None:
         if not self._models:
-            self._models = [
-                _model_at(pl_module, path, state)
-                for path, state in zip(
-                    self._recording.paths, self._recording.weights[0], strict=True
-                )
-            ]
+            originals = zip(self._recording.paths, self._recording.weights[0], strict=True)
+            self._models = [_model_at(pl_module, path, state) for path, state in originals]
             self._compare(0, "before the first batch")
         set_random_state(self._recording.at_batch[self._batch])
 
@@ -133,6 +127,7 @@ def _model_at(module: Any, path: tuple[Any, ...] | None, state: dict[str, str]) 
                 return found
     for child in module.modules():
         if checksums(child) == state:
+            # Of an object of any type, mypy does not know what modules() returns.
             return child  # type: ignore[no-any-return]
     raise Diverged(f"the migrated module has no model with the tensors {', '.join(state)[:80]}")
 
@@ -187,7 +182,8 @@ def compare(
         replayed.append(_Replayed(own(), recording))
         return replayed[-1]
 
-    # The method of the object is replaced: a subclass would be another class to super().
+    # mypy refuses what is done here: the method of the object is replaced. A subclass would be
+    # another class to super().
     module.train_dataloader = train_dataloader  # type: ignore[method-assign]
     try:
         runner.fit(module)

@@ -163,9 +163,7 @@ class _Recorder(pl.Callback):
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
 
-    def on_train_batch_start(
-        self, trainer: pl.Trainer, pl_module: Any, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_start(self, trainer: pl.Trainer, pl_module: Any, *_: Any) -> None:
         if not self._recording.weights:
             models = pl_module.context.models
             self._recording.paths = [_path_of(model, pl_module.trial) for model in models]

@@ -114,10 +114,10 @@ def _each_once(counts: Iterable[int]) -> Iterator[int]:
     return (count for count, _ in groupby(counts))
 
 
-def batches_per_step(config: Mapping[str, Any]) -> int:
-    """Batches in a step, which is also the reporting period, of a validated config."""
-    step = config.get("scheduling_unit", config.get("batches_per_step", _BATCHES_PER_STEP))
-    return int(step)
+def batches_per_step(config: Mapping[str, Any] | None) -> int:
+    """Batches in a step, which is also the reporting period, of a config, if there is one."""
+    given = config or {}
+    return int(given.get("scheduling_unit", given.get("batches_per_step", _BATCHES_PER_STEP)))
 
 
 def parse_periods(config: Mapping[str, Any]) -> Periods:

@@ -152,9 +152,7 @@ class CheckpointContext:
 
     def _storage_at(self, url: str) -> RemoteStorage:
         if url not in self._elsewhere:
-            same = isinstance(self._storage, RemoteStorage) and _scheme(url) == _scheme(
-                str(self.base_path)
-            )
+            same = _scheme(url) == _scheme(str(self.base_path))
             self._elsewhere[url] = RemoteStorage(url, self._options if same else {})
         return self._elsewhere[url]
 

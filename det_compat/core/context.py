@@ -30,8 +30,8 @@ class PreemptContext:
     """Never preempts."""
 
     def should_preempt(self, auto_ack: bool = True) -> bool:
-        """False: no scheduler takes this machine away."""
+        """Return False: no scheduler takes this machine away."""
         return False
 
     def acknowledge_preemption_signal(self) -> None:
-        """Nothing to acknowledge."""
+        """Do nothing: there is no signal to acknowledge."""

@@ -84,7 +84,7 @@ class DistributedContext:
 
     @classmethod
     def from_horovod(cls, hvd: Any, chief_ip: str | None = None) -> DistributedContext:
-        """Refused: Horovod is not supported."""
+        """Raise RuntimeError: Horovod is not supported."""
         raise RuntimeError(
             "det_compat does not run on Horovod. Start the script with torchrun and give "
             "pytorch.init() no `distributed`: see MIGRATION.md#determinedhorovod."
@@ -92,7 +92,7 @@ class DistributedContext:
 
     @classmethod
     def from_deepspeed(cls, chief_ip: str | None = None) -> DistributedContext:
-        """Refused: DeepSpeed trials are not supported."""
+        """Raise RuntimeError: DeepSpeed trials are not supported."""
         raise RuntimeError(
             "det_compat does not run DeepSpeed trials: see MIGRATION.md#determinedpytorchdeepspeed."
         )
@@ -119,7 +119,7 @@ class DistributedContext:
         return everything if self.rank == 0 else None
 
     def gather_local(self, stuff: Any) -> list[Any] | None:
-        """As ``gather``, among the processes of this machine."""
+        """Gather as ``gather`` does, among the processes of this machine."""
         everything = self.allgather_local(stuff)
         return everything if self.local_rank == 0 else None
 
@@ -128,7 +128,7 @@ class DistributedContext:
         return _gathered(stuff, self.rank, self.size, self.cpu_group)
 
     def allgather_local(self, stuff: Any) -> list[Any]:
-        """As ``allgather``, among the processes of this machine."""
+        """Gather as ``allgather`` does, among the processes of this machine."""
         return _gathered(stuff, self.local_rank, self.local_size, self._machine)
 
     def broadcast(self, stuff: T) -> T:
@@ -136,7 +136,7 @@ class DistributedContext:
         return _broadcast(stuff, self.rank, self.rank, self.size, self.cpu_group)
 
     def broadcast_local(self, stuff: Any = None) -> Any:
-        """As ``broadcast``, from the first process of this machine to the others on it."""
+        """What the first process of this machine has, on all processes of this machine."""
         return _broadcast(stuff, self.rank, self.local_rank, self.local_size, self._machine)
 
     def close(self) -> None:
@@ -162,16 +162,13 @@ class DistributedContext:
 
     def _machine(self) -> Any:
         if "machine" not in self._groups:
-            machines = sorted({tuple(ranks) for ranks in self.allgather(self._machine_ranks())})
-            for ranks in machines:
+            first = self.rank - self.local_rank
+            machines = {*self.allgather(range(first, first + self.local_size))}
+            for ranks in sorted(machines, key=min):
                 group = dist.new_group(list(ranks), backend="gloo")
                 if self.rank in ranks:
                     self._groups["machine"] = group
         return self._groups["machine"]
-
-    def _machine_ranks(self) -> list[int]:
-        first = self.rank - self.local_rank
-        return list(range(first, first + self.local_size))
 
 
 def _gathered(stuff: Any, rank: int, size: int, group: Callable[[], Any]) -> list[Any]:

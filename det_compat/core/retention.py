@@ -6,7 +6,6 @@ kept, and ``RetainedCheckpoints`` deletes the others while the run goes on.
 
 from __future__ import annotations
 
-import bisect
 import dataclasses
 import logging
 import math
@@ -79,12 +78,6 @@ class CheckpointPolicy:
         self.best = _from_json(state["best"])
 
 
-def check_count(name: str, count: Any) -> None:
-    """Raise ValueError if ``count``, the argument ``name``, is no integer of 0 or more."""
-    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise ValueError(f"{name} must be an integer of 0 or more, got {count!r}")
-
-
 @dataclasses.dataclass(frozen=True)
 class RetentionPolicy:
     """How many checkpoints are kept, with the defaults of Determined 0.38.1.
@@ -106,7 +99,9 @@ class RetentionPolicy:
 
     def __post_init__(self) -> None:
         for name in _COUNTS:
-            check_count(name, getattr(self, name))
+            count = getattr(self, name)
+            if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+                raise ValueError(f"{name} must be an integer of 0 or more, got {count!r}")
         if not isinstance(self.smaller_is_better, bool):
             raise ValueError(f"smaller_is_better must be a bool, got {self.smaller_is_better!r}")
 
@@ -157,21 +152,12 @@ def to_delete(checkpoints: Iterable[SavedCheckpoint], policy: RetentionPolicy) -
     """
     saved = list(checkpoints)
     keys = _ranking_keys(saved, policy)
-    of_experiment = sorted(keys.values())
-    of_trial = {trial: sorted(_of(trial, saved, keys)) for trial in {one.trial for one in saved}}
-    latest = {
-        trial: sorted(-one.steps_completed for one in saved if one.trial == trial)
-        for trial in of_trial
-    }
-    return [
-        one.uuid
-        for one in saved
-        if not (
-            _is_among(policy.save_experiment_best, of_experiment, keys.get(one.uuid))
-            or _is_among(policy.save_trial_best, of_trial[one.trial], keys.get(one.uuid))
-            or _is_among(policy.save_trial_latest, latest[one.trial], -one.steps_completed)
-        )
-    ]
+    kept = _first(policy.save_experiment_best, keys)
+    for trial in {one.trial for one in saved}:
+        latest = {one.uuid: -one.steps_completed for one in saved if one.trial == trial}
+        best = {uuid: key for uuid, key in keys.items() if uuid in latest}
+        kept |= _first(policy.save_trial_best, best) | _first(policy.save_trial_latest, latest)
+    return [one.uuid for one in saved if one.uuid not in kept]
 
 
 def _ranking_keys(
@@ -194,13 +180,10 @@ def _rank(metric: float, smaller_is_better: bool) -> tuple[bool, float]:
     return (False, metric if smaller_is_better else -metric)
 
 
-def _of(trial: Hashable, saved: list[SavedCheckpoint], keys: Mapping[str, Any]) -> list[Any]:
-    return [keys[one.uuid] for one in saved if one.trial == trial and one.uuid in keys]
-
-
-def _is_among(count: int, ordered: list[Any], key: Any) -> bool:
-    """Whether fewer than ``count`` come before ``key``."""
-    return key is not None and bisect.bisect_left(ordered, key) < count
+def _first(count: int, keys: Mapping[str, Any]) -> set[str]:
+    """The UUIDs with the ``count`` first keys, and those that share a key with one of them."""
+    first = sorted(keys.values())[:count]
+    return {uuid for uuid, key in keys.items() if key in first}
 
 
 class RetainedCheckpoints:

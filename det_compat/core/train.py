@@ -63,7 +63,7 @@ class TrainContext:
         logger.info(f"report_early_exit({reason})")
 
     def get_experiment_best_validation(self) -> float | None:
-        """None: there is no experiment to compare with."""
+        """Return None: there is no experiment to compare with."""
         return None
 
     def get_tensorboard_path(self) -> Path:
@@ -71,7 +71,7 @@ class TrainContext:
         return self.tensorboard_path
 
     def upload_tensorboard_files(self, *args: Any, **kwargs: Any) -> None:
-        """Nothing to upload: the files are on this machine."""
+        """Do nothing: the files are on this machine."""
 
 
 _active: list[Path] = []

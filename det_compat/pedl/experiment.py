@@ -62,7 +62,7 @@ class Experiment:
 
 
 def _log_to_stderr() -> None:
-    # As on a cluster, where such scripts left logging to PEDL.
+    # A cluster did the same: such scripts left logging to PEDL.
     logging.basicConfig(format=LOG_FORMAT)
     library = logging.getLogger("determined")
     if library.level == logging.NOTSET:

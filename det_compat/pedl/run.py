@@ -38,7 +38,7 @@ def begin(run: Run) -> None:
 def end(run: Run) -> None:
     """Make the run before ``run`` the current one again, if there was any."""
     if run in _runs:
-        # the latest: a run may begin once more while it is going on
+        # A run may begin once more while it is going on: it is the latest that ends.
         del _runs[len(_runs) - 1 - _runs[::-1].index(run)]
     tell_processes()
 

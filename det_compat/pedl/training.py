@@ -2,13 +2,15 @@
 
 import logging
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
+from det_compat.config.lengths import Length, Unit
+from det_compat.config.periods import batches_per_step
 from det_compat.errors import InvalidExperimentException
-from det_compat.pytorch import Batch, Epoch, PyTorchTrialContext, Trainer, TrainUnit, init
+from det_compat.pytorch import Batch, PyTorchTrialContext, Trainer, TrainUnit, init
 from det_compat.pytorch.context.settings import experiment_seed
-from det_compat.pytorch.context.transitional import batches_per_step
 from det_compat.pytorch.engine import engine
+from det_compat.pytorch.schedule import train_unit
 from det_compat.shared.random_state import set_seed
 
 logger = logging.getLogger("determined.pytorch")
@@ -39,7 +41,7 @@ def train(
         _warn_of_fewer_slots(conf, context)
         if (seed := experiment_seed(conf)) is not None:
             set_seed(seed)
-        Trainer(trial_cls(context), context).fit(**lengths._asdict(), checkpoint_policy="all")
+        Trainer(trial_cls(context), context).fit(**lengths, checkpoint_policy="all")
 
 
 def _only_constants(hyperparameters: dict[str, Any]) -> dict[str, Any]:
@@ -65,19 +67,11 @@ def _warn_of_fewer_slots(conf: dict[str, Any], context: PyTorchTrialContext) -> 
         )
 
 
-class Lengths(NamedTuple):
-    """The lengths of a training run, as ``Trainer.fit`` takes them; a period of None is never."""
+def lengths_of(conf: dict[str, Any], hparams: dict[str, Any], ranks: int) -> dict[str, Any]:
+    """The lengths in an experiment config, whose bare numbers count steps.
 
-    max_length: TrainUnit
-    validation_period: TrainUnit | None
-    checkpoint_period: TrainUnit | None
-    reporting_period: TrainUnit
-
-
-def lengths_of(conf: dict[str, Any], hparams: dict[str, Any], ranks: int) -> Lengths:
-    """The lengths in an experiment config; its bare numbers count steps.
-
-    Records are counted in batches of the hyperparameter ``batch_size`` on each rank.
+    They are arguments of ``Trainer.fit``, by name; a period of None is never. Records are counted
+    in batches of the hyperparameter ``batch_size`` on each rank.
 
     Raises:
         InvalidExperimentException: there is no length, or the searcher trains more than one trial.
@@ -99,12 +93,12 @@ def lengths_of(conf: dict[str, Any], hparams: dict[str, Any], ranks: int) -> Len
             f"{batches_per_step(conf)} batches) or searcher.max_length ({{'batches': n}}, "
             f"{{'epochs': n}} or {{'records': n}}); searcher is {searcher}"
         )
-    return Lengths(
-        training,
-        unit("min_validation_period", conf.get("min_validation_period")),
-        unit("min_checkpoint_period", conf.get("min_checkpoint_period")),
-        Batch(batches_per_step(conf)),
-    )
+    return {
+        "max_length": training,
+        "validation_period": unit("min_validation_period", conf.get("min_validation_period")),
+        "checkpoint_period": unit("min_checkpoint_period", conf.get("min_checkpoint_period")),
+        "reporting_period": Batch(batches_per_step(conf)),
+    }
 
 
 def _unit(what: str, value: Any, step: int, batch_size: Any, ranks: int) -> TrainUnit | None:
@@ -119,13 +113,12 @@ def _unit(what: str, value: Any, step: int, batch_size: Any, ranks: int) -> Trai
             f"{what} must be a number of steps, or {{'batches': n}}, {{'epochs': n}} or "
             f"{{'records': n}}, got {value!r}"
         )
-    if kind == "epochs":
-        return Epoch(number)
-    if kind != "records":
-        return Batch(number * step if kind == "steps" else number)
-    if not isinstance(batch_size, int) or batch_size < 1:
+    if kind == "steps":
+        return Batch(number * step)
+    if kind == "records" and (not isinstance(batch_size, int) or batch_size < 1):
         raise InvalidExperimentException(
             f"{what} counts records, which takes the hyperparameter batch_size; it is "
             f"{batch_size!r}. Count batches or epochs instead."
         )
-    return Batch(max(number // (batch_size * ranks), 1))
+    length = Length(number, Unit(kind))
+    return train_unit(length.period(batch_size * ranks if kind == "records" else None))

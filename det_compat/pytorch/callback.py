@@ -15,61 +15,61 @@ class PyTorchCallback:
     """
 
     def on_trial_startup(self, first_batch_idx: int, checkpoint_uuid: str | None) -> None:
-        """Before anything else: training, validation, loaders.
+        """This is called before anything else: training, validation, loaders.
 
         ``first_batch_idx`` is the first batch to be trained, above 0 when training resumes;
         ``checkpoint_uuid`` the checkpoint it starts from, if any.
         """
 
     def on_trial_shutdown(self) -> None:
-        """When training ends, by an exception as well."""
+        """This is called when training ends, by an exception as well."""
 
     def on_training_start(self) -> None:
-        """After a checkpoint was loaded, before the first batch."""
+        """This is called after a checkpoint was loaded, before the first batch."""
 
     def on_training_epoch_start(self, epoch_idx: int) -> None:
-        """Before the first batch of an epoch."""
+        """This is called before the first batch of an epoch."""
 
     def on_training_epoch_end(self, epoch_idx: int) -> None:
-        """After the last batch of an epoch, before a validation or checkpoint due there."""
+        """This is called after an epoch's last batch, before what else is due there."""
 
     def on_training_workload_end(
         self, avg_metrics: dict[str, Any], batch_metrics: dict[str, Any]
     ) -> None:
-        """After each reporting period of training.
+        """This is called after each reporting period of training.
 
         ``avg_metrics`` are its averages and reduced metrics, ``batch_metrics`` those of each batch.
         """
 
     def on_validation_start(self) -> None:
-        """Before each validation."""
+        """This is called before each validation."""
 
     def on_validation_epoch_start(self) -> None:
-        """Before the first batch of each validation by ``evaluate_batch``."""
+        """This is called before the first batch of each validation by ``evaluate_batch``."""
 
     def on_validation_epoch_end(self, outputs: list[Any]) -> None:
-        """After the last batch, with the metrics of each batch of this rank."""
+        """This is called after the last batch, with the metrics of each batch of this rank."""
 
     def on_validation_end(self, metrics: dict[str, Any]) -> None:
-        """After each validation, with the reduced metrics. Models are in eval mode."""
+        """This is called after each validation, with the reduced metrics, in eval mode."""
 
     def on_checkpoint_load_start(self, checkpoint: dict[str, Any]) -> None:
-        """Before the state in ``checkpoint`` is restored; it may be changed."""
+        """This is called before the state in ``checkpoint`` is restored; it may be changed."""
 
     def on_checkpoint_save_start(self, checkpoint: dict[str, Any]) -> None:
-        """Before ``checkpoint`` is written; entries may be added."""
+        """This is called before ``checkpoint`` is written; entries may be added."""
 
     def on_checkpoint_end(self, checkpoint_dir: str) -> None:
-        """Deprecated in Determined 0.38.1: use ``on_checkpoint_write_end``."""
+        """This is deprecated in Determined 0.38.1: use ``on_checkpoint_write_end``."""
 
     def on_checkpoint_write_end(self, checkpoint_dir: str) -> None:
-        """After a checkpoint was written to ``checkpoint_dir``, on the chief only."""
+        """The chief alone calls this, after a checkpoint was written to ``checkpoint_dir``."""
 
     def on_checkpoint_upload_end(self, uuid: str) -> None:
-        """After a checkpoint reached its storage."""
+        """This is called after a checkpoint reached its storage."""
 
     def state_dict(self) -> dict[str, Any]:
-        """State to keep in checkpoints, picklable."""
+        """The state to keep in checkpoints, which has to be picklable."""
         return {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -83,7 +83,7 @@ class ClipGradsL2Norm(PyTorchCallback):
         self._clip_value = clip_value
 
     def on_before_optimizer_step(self, parameters: Iterable[torch.Tensor]) -> None:
-        """Clip, when gradients are synchronized between ranks."""
+        """Clip the gradients, which are synchronized between ranks by now."""
         torch.nn.utils.clip_grad_norm_(parameters, self._clip_value)
 
 
@@ -94,5 +94,5 @@ class ClipGradsL2Value(PyTorchCallback):
         self._clip_value = clip_value
 
     def on_before_optimizer_step(self, parameters: Iterable[torch.Tensor]) -> None:
-        """Clip, when gradients are synchronized between ranks."""
+        """Clip the gradients, which are synchronized between ranks by now."""
         torch.nn.utils.clip_grad_value_(parameters, self._clip_value)

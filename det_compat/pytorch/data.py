@@ -1,4 +1,4 @@
-"""Loaders whose sampling det_compat controls, and batches of arbitrary structure."""
+"""Loaders have their sampling controlled here; batches may have any structure."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -12,10 +12,23 @@ from det_compat.pytorch import samplers
 
 logger = logging.getLogger("determined.pytorch")
 
-_Array = Union[np.ndarray, torch.Tensor]  # noqa: UP007 (evaluated when imported)
-_Data = Union[dict[str, _Array], Sequence[_Array], _Array]  # noqa: UP007
+_Array = np.ndarray | torch.Tensor
+_Data = dict[str, _Array] | Sequence[_Array] | _Array
+# It is a Union of typing in Determined 0.38.1, too.
 TorchData = Union[dict[str, torch.Tensor], Sequence[torch.Tensor], torch.Tensor]  # noqa: UP007
 
+# These arguments of a loader say how batches are loaded, and not which.
+_HOW_TO_LOAD = (
+    "num_workers",
+    "collate_fn",
+    "pin_memory",
+    "timeout",
+    "worker_init_fn",
+    "multiprocessing_context",
+    "generator",
+    "prefetch_factor",
+    "persistent_workers",
+)
 # Of the dtype kinds that NumPy has, torch has tensors for these.
 _TENSOR_KINDS = "fciub"
 
@@ -52,6 +65,16 @@ class DataLoader:
     ) -> None:
         _refuse_iterable(dataset)
         _refuse_unbatched(batch_size, batch_sampler)
+        self.dataset = dataset
+        self.num_workers = num_workers
+        self.collate_fn = collate_fn
+        self.pin_memory = pin_memory
+        self.timeout = timeout
+        self.worker_init_fn = worker_init_fn
+        self.multiprocessing_context = multiprocessing_context
+        self.generator = generator
+        self.prefetch_factor = prefetch_factor
+        self.persistent_workers = persistent_workers
         # torch checks the arguments and fills in the defaults, and draws no random numbers yet.
         # multiprocessing_context is checked when workers are wanted, as in Determined.
         complete = torch.utils.data.DataLoader(
@@ -60,28 +83,15 @@ class DataLoader:
             shuffle=shuffle,
             sampler=sampler,
             batch_sampler=batch_sampler,
-            num_workers=num_workers,
-            collate_fn=collate_fn,
             drop_last=drop_last,
-            timeout=timeout,
-            generator=generator,
-            prefetch_factor=prefetch_factor,
-            persistent_workers=persistent_workers,
+            **{**how_to_load(self), "multiprocessing_context": None},
         )
-        self.dataset = dataset
         self.batch_size = complete.batch_size
         self.sampler = complete.sampler
         self.batch_sampler = cast("torch.utils.data.BatchSampler", complete.batch_sampler)
-        self.num_workers = num_workers
         self.collate_fn = complete.collate_fn
-        self.pin_memory = pin_memory
         self.drop_last = complete.drop_last
-        self.timeout = timeout
-        self.worker_init_fn = worker_init_fn
-        self.multiprocessing_context = multiprocessing_context
-        self.generator = generator
         self.prefetch_factor = complete.prefetch_factor
-        self.persistent_workers = persistent_workers
 
     def get_data_loader(
         self, repeat: bool = False, skip: int = 0, num_replicas: int = 1, rank: int = 0
@@ -90,24 +100,21 @@ class DataLoader:
         return torch.utils.data.DataLoader(
             self.dataset,
             batch_sampler=adapt_batch_sampler(self.batch_sampler, repeat, skip, num_replicas, rank),
-            num_workers=self.num_workers,
-            collate_fn=self.collate_fn,
-            pin_memory=self.pin_memory,
-            timeout=self.timeout,
-            worker_init_fn=self.worker_init_fn,
-            multiprocessing_context=self.multiprocessing_context,
-            generator=self.generator,
-            prefetch_factor=self.prefetch_factor,
-            persistent_workers=self.persistent_workers,
+            **how_to_load(self),
         )
 
     def __iter__(self) -> Iterator[Any]:
-        """One pass over all batches, unsharded."""
+        """An iterator over all batches once, unsharded."""
         return iter(self.get_data_loader())
 
     def __len__(self) -> int:
-        """Number of batches of one pass, unsharded."""
+        """The number of batches of one pass, unsharded."""
         return len(self.batch_sampler)
+
+
+def how_to_load(loader: Any) -> dict[str, Any]:
+    """The arguments of a loader, torch's or ours, that do not say which samples make a batch."""
+    return {name: getattr(loader, name) for name in _HOW_TO_LOAD}
 
 
 def _refuse_iterable(dataset: Any) -> None:
@@ -153,7 +160,7 @@ def adapt_batch_sampler(
 
 
 def data_length(data: _Data) -> int:
-    """Number of samples of a batch: the length of the array, or of the first item in it.
+    """The number of samples of a batch: the length of the array, or of the first item in it.
 
     Raises:
         ValueError: the dict, list or tuple is empty.

@@ -8,6 +8,7 @@ from typing import Any, Protocol, cast
 
 from det_compat import core
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
+from det_compat.pytorch.schedule import Schedule
 from det_compat.pytorch.train_unit import TrainUnit
 from det_compat.script.task import Task
 from det_compat.shared.random_state import preserved_random_state
@@ -23,14 +24,10 @@ class FitArguments:
         owns_start: whether the run that wrote ``latest_checkpoint`` is this one.
     """
 
-    max_length: TrainUnit
-    validation_period: TrainUnit
-    checkpoint_period: TrainUnit
-    reporting_period: TrainUnit
+    schedule: Schedule
     checkpoint_policy: str
     latest_checkpoint: str | None
     step_zero_validation: bool
-    test_mode: bool
     owns_start: bool
 
 
@@ -77,7 +74,7 @@ class Engine(Protocol):
     def validation_period(
         self, task: Task, own: TrainUnit, context: PyTorchTrialContext
     ) -> TrainUnit:
-        """When such a script validates: in its ``own`` period, and where its search wants it."""
+        """The periods of a script with a search: its ``own``, and where the search validates."""
 
 
 def engine() -> Engine:

@@ -1,4 +1,4 @@
-"""Loading a trial from a Determined checkpoint, outside of training."""
+"""A trial is loaded here from a Determined checkpoint, outside of training."""
 
 import logging
 import warnings

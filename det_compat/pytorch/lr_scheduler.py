@@ -1,4 +1,4 @@
-"""Learning rate schedulers that the trainer steps."""
+"""The learning rate schedulers that the trainer steps."""
 
 import enum
 import functools
@@ -7,6 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, ParamSpec
 
 P = ParamSpec("P")
+
+# The step mode for each keyword that PEDL and early Determined 0.12 had.
+_EARLY = {"step_every_batch": "STEP_EVERY_BATCH", "step_every_epoch": "STEP_EVERY_EPOCH"}
 
 
 def _takes_early_keywords(init: Callable[P, None]) -> Callable[P, None]:
@@ -17,13 +20,9 @@ def _takes_early_keywords(init: Callable[P, None]) -> Callable[P, None]:
 
     @functools.wraps(init)
     def with_early_keywords(*args: Any, **kwargs: Any) -> None:
-        given = {
-            key: kwargs.pop(key)
-            for key in ("step_every_batch", "step_every_epoch")
-            if key in kwargs
-        }
+        given = {key: kwargs.pop(key) for key in _EARLY if key in kwargs}
         if given:
-            step_mode = _early_step_mode(type(args[0]).StepMode, **given)
+            step_mode = _early_step_mode(given)
             if len(args) > 2 or "step_mode" in kwargs:
                 raise TypeError(
                     f"LRScheduler got a step_mode and also {', '.join(given)}: give step_mode alone"
@@ -34,16 +33,13 @@ def _takes_early_keywords(init: Callable[P, None]) -> Callable[P, None]:
     return with_early_keywords
 
 
-def _early_step_mode(
-    modes: Any, step_every_batch: bool = False, step_every_epoch: bool = False
-) -> Any:
-    if step_every_batch and step_every_epoch:
+def _early_step_mode(given: dict[str, bool]) -> Any:
+    asked = [_EARLY[key] for key, is_asked in given.items() if is_asked]
+    if len(asked) > 1:
         raise TypeError(
             "LRScheduler got step_every_batch=True and step_every_epoch=True: choose one"
         )
-    if step_every_batch:
-        return modes.STEP_EVERY_BATCH
-    return modes.STEP_EVERY_EPOCH if step_every_epoch else modes.MANUAL_STEP
+    return LRScheduler.StepMode[asked[0] if asked else "MANUAL_STEP"]
 
 
 class LRScheduler:

@@ -1,4 +1,4 @@
-"""Averages and reductions of metrics, with the arithmetic of Determined 0.38.1."""
+"""Metrics are averaged and reduced here, with the arithmetic of Determined 0.38.1."""
 
 import contextlib
 from collections.abc import Collection, Mapping, Sequence
@@ -57,7 +57,7 @@ def _average(values: list[Any]) -> Any:
 
 def _mean(values: list[Any]) -> Any:
     array = np.array(values)
-    return np.mean(array[array != None])  # noqa: E711 (elementwise)
+    return np.mean(array[array != None])  # noqa: E711 (The comparison is made for each element.)
 
 
 def _check_same_names(batches: Sequence[Mapping[str, Any]]) -> None:
@@ -74,7 +74,7 @@ def _check_same_names(batches: Sequence[Mapping[str, Any]]) -> None:
 def combine_training_metrics(
     distributed: core.DistributedContext, batches: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """On the chief the metrics of each batch averaged over ranks, on others those of their own.
+    """The metrics of each batch: averaged over ranks on the chief, their own on the others.
 
     ``batches`` are the metrics of this rank, by batch. What cannot be averaged is the chief's.
 
@@ -120,6 +120,7 @@ def _check_ranks(ranks: dict[int, list[dict[str, Any]]]) -> None:
                 f"rank {rank} trained {len(theirs)} batches of a reporting period in which rank "
                 f"{chief} trained {len(first)}: every rank must train as many"
             )
+        # A rank may have trained more batches than the chief, as in Determined.
         for index, (ours, other) in enumerate(zip(first, theirs)):  # noqa: B905
             if missing := sorted(map(str, ours.keys() - other.keys())):
                 raise ValueError(
@@ -159,7 +160,7 @@ def reduce_validation_metrics(
     batches: Sequence[Mapping[str, Any]],
     reducers: Mapping[str, Reducer],
 ) -> dict[str, Any]:
-    """On the chief the metrics of all batches of all ranks, on the others ``{}``.
+    """The metrics of all batches of all ranks, on the chief; on the others ``{}``.
 
     ``batches`` are the metrics of this rank, by batch, through ``to_numpy``. The elements of a
     metric that is no scalar are reduced with the batches, to a scalar. Averages over ranks are

@@ -1,4 +1,4 @@
-"""Building blocks for samplers of a trial's own loaders, as in Determined 0.38.1.
+"""These are parts for samplers of a trial's own loaders, as in Determined 0.38.1.
 
 Shuffle first, then repeat, shard, and skip.
 """
@@ -30,14 +30,14 @@ class _Above:
 
 
 class _Repeating(_Above):
-    """Endless passes over a sampler, of which the last one can begin again where it began.
+    """A sampler that passes over another one without end; its last pass can be begun again.
 
     A shuffling sampler draws its order when a pass begins.
     """
 
-    #: Index of the pass under way, and the random state in which it began.
+    #: It has the index of the pass under way, and the random state in which that began.
     last_pass: tuple[int, RandomState] | None = None
-    #: A pass to begin in another random state than that of the moment.
+    #: It names a pass that is to begin in another random state than that of the moment.
     replay: tuple[int, RandomState] | None = None
 
     def _begin_pass(self, index: int) -> None:

@@ -1,4 +1,4 @@
-"""``pytorch.init()``: the context of a script that trains with ``pytorch.Trainer``."""
+"""``pytorch.init()`` makes the context of a script that trains with ``pytorch.Trainer``."""
 
 import contextlib
 import logging
@@ -11,11 +11,7 @@ from typing import Any
 import torch
 
 from det_compat import core
-from det_compat.core.train import (
-    new_tensorboard_path,
-    shared_tensorboard_path,
-    tensorboard_path_is,
-)
+from det_compat.core import train
 from det_compat.errors import InvalidHP
 from det_compat.pytorch.context.settings import experiment_seed
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
@@ -80,7 +76,7 @@ def init(
             debug_enabled=task is not None and bool(task.config.get("debug")),
             enable_tensorboard_logging=enable_tensorboard_logging,
         )
-        with tensorboard_path_is(path), _exit_on_invalid_hp(context):
+        with train.tensorboard_path_is(path), _exit_on_invalid_hp(context):
             try:
                 yield context
             finally:
@@ -90,7 +86,9 @@ def init(
 def _tensorboard_path(distributed: core.DistributedContext, task: Task | None) -> Path:
     if task is not None:
         return Path(task.run_dir) / "tensorboard"
-    return new_tensorboard_path() if distributed.size == 1 else shared_tensorboard_path()
+    if distributed.size == 1:
+        return train.new_tensorboard_path()
+    return train.shared_tensorboard_path()
 
 
 def _train_context(

@@ -1,4 +1,4 @@
-"""Periods and lengths of training."""
+"""The periods and lengths of training."""
 
 import operator
 from collections.abc import Container
@@ -31,6 +31,7 @@ class TrainUnit:
         if not isinstance(other, TrainUnit) or type(self) is not type(other):
             return NotImplemented
         if isinstance(self.value, np.ndarray) or isinstance(other.value, np.ndarray):
+            # NumPy's types know no containers; array_equal takes whatever becomes an array.
             return np.array_equal(self.value, other.value)  # type: ignore[arg-type]
         return self.value == other.value
 

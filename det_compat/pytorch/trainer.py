@@ -4,10 +4,11 @@ import logging
 import sys
 
 from det_compat.config.hyperparameters import batch_size
-from det_compat.config.lengths import Unit, parse_length
+from det_compat.config.lengths import parse_length
 from det_compat.core.retention import CHECKPOINT_POLICIES
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.engine import FitArguments, engine
+from det_compat.pytorch.schedule import Due, Schedule, train_unit
 from det_compat.pytorch.train_unit import Batch, Epoch, TrainUnit
 from det_compat.pytorch.trial import PyTorchTrial
 from det_compat.script.task import Task, current_task
@@ -29,7 +30,7 @@ class Trainer:
         begin_on_batch: int = 0,
         end_after_batch: int | None = None,
     ) -> None:
-        """No effect, as in Determined 0.38.1; ``context.set_profiler`` profiles."""
+        """Do nothing, as in Determined 0.38.1; ``context.set_profiler`` profiles."""
         logger.error(
             "trainer.configure_profiler() has no effect: call context.set_profiler(...) in the "
             "trial's __init__"
@@ -40,7 +41,7 @@ class Trainer:
         checkpoint_period: TrainUnit | None = None,
         validation_period: TrainUnit | None = None,
         max_length: TrainUnit | None = None,
-        reporting_period: TrainUnit = Batch(100),  # noqa: B008 - Determined's signature
+        reporting_period: TrainUnit = Batch(100),  # noqa: B008 (This is Determined's signature.)
         checkpoint_policy: str = "best",
         latest_checkpoint: str | None = None,
         step_zero_validation: bool = False,
@@ -84,30 +85,28 @@ class Trainer:
                 "'all': a checkpoint after every validation"
             )
             checkpoint_policy = "all"
-        periods = {
-            "validation_period": validation_period or Batch(sys.maxsize),
-            "checkpoint_period": checkpoint_period or Batch(sys.maxsize),
-            "reporting_period": reporting_period,
+        units = {
+            Due.LENGTH: length,
+            Due.VALIDATION: validation_period or Batch(sys.maxsize),
+            Due.CHECKPOINT: checkpoint_period or Batch(sys.maxsize),
+            Due.REPORT: reporting_period,
         }
-        for name, period in periods.items():
-            _check_period(name, period)
+        for due, unit in units.items():
+            _check_period(due.value, unit)
         if profiling_enabled:
             logger.warning(
                 "profiling_enabled has no effect off a Determined cluster; call "
                 "context.set_profiler(...) in the trial's __init__"
             )
         if task is not None and task.search is not None:
-            periods["validation_period"] = engine().validation_period(
-                task, periods["validation_period"], self._context
-            )
+            period = engine().validation_period(task, units[Due.VALIDATION], self._context)
+            units[Due.VALIDATION] = period
             checkpoint_policy = "all"
         arguments = FitArguments(
-            max_length=length,
-            **periods,
+            Schedule(units, test_mode),
             checkpoint_policy=checkpoint_policy,
             latest_checkpoint=latest_checkpoint,
             step_zero_validation=step_zero_validation,
-            test_mode=test_mode,
             owns_start=task is not None,
         )
         engine().fit(self._trial, self._context, arguments)
@@ -120,8 +119,7 @@ def _length_in_config(task: Task) -> TrainUnit | None:
         length = {searcher["time_metric"]: searcher["max_time"]}
     if not isinstance(length, dict):
         return None
-    period = parse_length(length).period(batch_size(task.hparams))
-    return Epoch(period.n) if period.unit is Unit.EPOCHS else Batch(period.n)
+    return train_unit(parse_length(length).period(batch_size(task.hparams)))
 
 
 def _check_task(task: Task, latest_checkpoint: str | None, test_mode: bool) -> None:

@@ -48,23 +48,23 @@ class PyTorchTrial(metaclass=abc.ABCMeta):
         """The validation data."""
 
     def build_callbacks(self) -> dict[str, PyTorchCallback]:
-        """Callbacks by a name, under which their state is kept in checkpoints."""
+        """The callbacks by a name, under which their state is kept in checkpoints."""
         return {}
 
     def evaluate_batch(self, batch: TorchData, batch_idx: int) -> dict[str, Any]:
-        """Validation metrics of one batch, by name; the parameter ``batch_idx`` may be left out."""
+        """The validation metrics of one batch, by name; it need not take ``batch_idx``."""
         raise NotImplementedError("define evaluate_batch() or evaluate_full_dataset()")
 
     def evaluation_reducer(self) -> Reducer | dict[str, Reducer]:
-        """How metrics of ``evaluate_batch`` are reduced: one reducer for all, or one a metric."""
+        """The reducer of the metrics of ``evaluate_batch``: one for all, or one a metric."""
         return Reducer.AVG
 
     def evaluate_full_dataset(
         self, data_loader: torch.utils.data.DataLoader[Any]
     ) -> dict[str, Any]:
-        """Validation metrics of all the validation data, computed by the chief alone."""
+        """The validation metrics of all the data, which the chief computes alone."""
         raise NotImplementedError("define evaluate_batch() or evaluate_full_dataset()")
 
     def get_batch_length(self, batch: Any) -> int:
-        """Records in a batch; override it for batches of a type of your own."""
+        """The number of records in a batch; override it for batches of a type of your own."""
         return data_length(batch)

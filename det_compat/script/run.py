@@ -73,13 +73,13 @@ def run(name: str, argv: Sequence[str], *, is_module: bool = False) -> int:
     """
     alias_determined()
     if is_module:
-        # the search for the module begins here
+        # The search for the module begins in this directory.
         _set_first_path(os.getcwd())
     try:
         program = _load_module(name) if is_module else _load_path(name)
     except OSError as error:
         if is_module:
-            # from the code of a package
+            # The code of a package has raised it.
             raise
         reason = f"[Errno {error.errno}] {error.strerror}"
         print(f"det-compat: can't open file {os.path.abspath(name)!r}: {reason}", file=sys.stderr)
@@ -132,7 +132,7 @@ def _load_path(path: str) -> _Program:
         SystemExit: there is no ``__main__.py``.
         SyntaxError: the script cannot be compiled.
     """
-    # as Python does it: any `..` stays
+    # Python, too, leaves any `..` in the path.
     file = os.path.join(os.getcwd(), path)
     importer: Any = pkgutil.get_importer(file)
     if importer is None:
@@ -152,7 +152,7 @@ def _file_spec(file: str) -> ModuleSpec:
 
 def _compile(found: ModuleSpec, file: str) -> CodeType:
     if isinstance(found.loader, SourceFileLoader):
-        # get_code() would write a __pycache__
+        # The method get_code() would write a __pycache__.
         code: CodeType = found.loader.source_to_code(found.loader.get_data(file), file)
         return code
     return _code(found, file)
@@ -197,7 +197,7 @@ def _set_first_path(directory: str) -> None:
     if not getattr(sys.flags, "safe_path", sys.flags.isolated):
         sys.path[0] = directory
     if not any(finder.find_spec("det_compat", None) for finder in sys.meta_path):
-        # run from a checkout that is not installed: spawned processes import it too
+        # This is a checkout that is not installed, and spawned processes import it too.
         sys.path.append(_CHECKOUT)
 
 

@@ -14,7 +14,7 @@ _LEGEND = 10  # the trials that a legend names
 
 def draw(path: Path, plan: SearchPlan, results: list[TrialResult]) -> None:
     """Draw the metric over batches, and against each hyperparameter that was searched, as PNG."""
-    # Not pyplot, which would look for a display.
+    # These do without pyplot, which would look for a display.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

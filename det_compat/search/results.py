@@ -44,7 +44,7 @@ class TrialResult:
         return self.status in (Status.ERROR, Status.INVALID_HP)
 
     def as_dict(self) -> dict[str, Any]:
-        """Of plain JSON types, without the validations."""
+        """The result in plain JSON types, without the validations."""
         fields = dict(vars(self))
         del fields["reports"]
         return {"trial": fields.pop("index"), **fields, "status": self.status.value}

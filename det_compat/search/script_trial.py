@@ -14,10 +14,7 @@ from typing import Any
 from det_compat.config.experiment import parse_config
 from det_compat.config.lengths import Length, Unit
 from det_compat.errors import InvalidHP
-from det_compat.fit.environment import device_variables
-from det_compat.fit.run_folder import RunFolder
-from det_compat.fit.run_start import begin_in
-from det_compat.fit.script import script_command, script_task
+from det_compat.fit import environment, run_folder, run_start, script
 from det_compat.search.records import TrialRecord
 from det_compat.search.tune.attempt import ReportFunction
 
@@ -45,7 +42,7 @@ def train_one(
     """
     experiment = parse_config(config)
     assert experiment.entrypoint is not None
-    start = begin_in(RunFolder(run_dir), experiment, resume=False)
+    start = run_start.begin_in(run_folder.RunFolder(run_dir), experiment, resume=False)
     if resume_from is not None:
         reports = TrialRecord(start.folder.path).reports()
         batches = next((one.batches for one in reports if one.checkpoint == resume_from), 0)
@@ -54,15 +51,15 @@ def train_one(
     rungs = [rung for rung in validate_at if rung.unit is not Unit.CUSTOM]
     with socket.create_server(("127.0.0.1", 0)) as server:
         task = replace(
-            script_task(experiment, start),
+            script.script_task(experiment, start),
             search=server.getsockname()[1],
             validate_at=[{rung.unit.value: rung.value} for rung in rungs],
         )
         # The script ends when nobody listens any more, and is waited for.
         with (
             subprocess.Popen(
-                script_command(experiment.entrypoint, task.slots),
-                env={**os.environ, **device_variables(experiment), **task.variables()},
+                script.script_command(experiment.entrypoint, task.slots),
+                env={**os.environ, **environment.device_variables(experiment), **task.variables()},
                 cwd=model_dir,
             ) as process,
             contextlib.closing(_messages(server, process)) as messages,

@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from det_compat.config.experiment import ExperimentConfig, parse_config, read_config
-from det_compat.fit.checks import check_runnable
+from det_compat.fit import checks, run_folder, run_start
 from det_compat.fit.errors import FitError
-from det_compat.fit.run_folder import RunFolder
-from det_compat.fit.run_start import new_seed
 from det_compat.search.errors import SearchError
 from det_compat.search.records import SearchFolder
 from det_compat.search.results import TrialResult, read_results, write_results
@@ -104,7 +102,7 @@ def prepare(
         if experiment.entrypoint is not None and experiment.entrypoint.trial is None:
             train_one = SCRIPT_TRAINER
     folder = SearchFolder(run_dir if run_dir is not None else _default_folder(experiment.name))
-    seed = folder.about()["seed"] if resume and folder.exists else new_seed()
+    seed = folder.about()["seed"] if resume and folder.exists else run_start.new_seed()
     plan = plan_search(experiment, seed)
     about = {"seed": plan.seed, "config": _digest(experiment), "file": experiment.file}
     _check_folder(folder, about, resume=resume)
@@ -143,9 +141,8 @@ def run(
         ImportError: the extra ``search`` is not installed.
         SearchError: the search cannot be run.
     """
-    return prepare(config, model_dir, run_dir=run_dir, resume=resume, train_one=train_one).run(
-        address
-    )
+    search = prepare(config, model_dir, run_dir=run_dir, resume=resume, train_one=train_one)
+    return search.run(address)
 
 
 def _check_extra() -> None:
@@ -164,12 +161,12 @@ def _read(config: ConfigSource) -> ExperimentConfig:
 
 def _check_runnable(experiment: ExperimentConfig) -> None:
     try:
-        check_runnable(experiment)
+        checks.check_runnable(experiment)
         if experiment.checkpoint_storage.url is not None:
             # This import brings torch, which only such a storage needs here.
             from det_compat.fit.checkpoints import checkpoints_of
 
-            checkpoints_of(experiment.checkpoint_storage, RunFolder("."))
+            checkpoints_of(experiment.checkpoint_storage, run_folder.RunFolder("."))
     except FitError as error:
         raise SearchError(str(error)) from error
 

@@ -23,7 +23,7 @@ from det_compat.pytorch import Batch, Epoch
     ],
 )
 def test_lengths_are_in_steps_or_in_what_they_say(length: Any, expected: Any) -> None:
-    training = lengths_of({"searcher": length}, {"batch_size": 8}, 2).max_length
+    training = lengths_of({"searcher": length}, {"batch_size": 8}, 2)["max_length"]
     assert (type(training), training.value) == (type(expected), expected.value)
 
 
@@ -35,10 +35,10 @@ def test_periods_of_nothing_are_never() -> None:
         "min_checkpoint_period": 4,
     }
     found = lengths_of(conf, {}, 1)
-    assert found.validation_period is None
-    assert found.checkpoint_period is not None
-    assert (found.checkpoint_period.value, found.reporting_period.value) == (40, 10)
-    assert lengths_of({"searcher": {"max_steps": 1}}, {}, 1).checkpoint_period is None
+    assert found["validation_period"] is None
+    assert found["checkpoint_period"] is not None
+    assert (found["checkpoint_period"].value, found["reporting_period"].value) == (40, 10)
+    assert lengths_of({"searcher": {"max_steps": 1}}, {}, 1)["checkpoint_period"] is None
 
 
 @pytest.mark.parametrize(

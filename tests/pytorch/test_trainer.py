@@ -18,7 +18,11 @@ def fitted(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
     def fit(trial: Any, context: Any, arguments: FitArguments, on_validated: Any) -> None:
         assert on_validated is None
-        calls.append({"trial": trial, "context": context, **vars(arguments)})
+        given = {**vars(arguments)}
+        schedule = given.pop("schedule")
+        units = {due.value: unit for due, unit in schedule.units.items()}
+        given.update(units, test_mode=schedule.test_mode)
+        calls.append({"trial": trial, "context": context, **given})
 
     monkeypatch.setattr(adapter, "fit", fit)
     return calls

@@ -32,7 +32,7 @@ def local_path(url: str) -> Path | None:
     """The path that a ``file://`` URL stands for; None for other URLs."""
     if not _LOCAL_URL.match(url):
         return None
-    from fsspec.core import url_to_fs  # type: ignore[import-untyped]
+    from fsspec.core import url_to_fs  # type: ignore[import-untyped]  # fsspec has no types
 
     return Path(url_to_fs(url)[1])
 
@@ -98,7 +98,8 @@ class RemoteStorage:
             OSError: it could not be uploaded, or not all of it has arrived.
         """
         path, root = self._being_written[storage_id], self._root(storage_id)
-        files = {f"{root}/{file.relative_to(path).as_posix()}": file for file in _files(path)}
+        found = sorted(file for file in path.rglob("*") if file.is_file())
+        files = {f"{root}/{file.relative_to(path).as_posix()}": file for file in found}
         with self._reached() as filesystem:
             for target, file in files.items():
                 filesystem.put_file(str(file), target)
@@ -203,10 +204,6 @@ class RemoteStorage:
             raise
         except Exception as error:
             raise OSError(f"{type(error).__name__}: {error}") from error
-
-
-def _files(path: Path) -> list[Path]:
-    return sorted(file for file in path.rglob("*") if file.is_file())
 
 
 def _inside(folder: Path, relative: str) -> Path:

@@ -1,4 +1,4 @@
-"""Automatic mixed precision: autocast around forward passes, and what became of Apex."""
+"""Automatic mixed precision is autocast around forward passes; so is what became of Apex."""
 
 import copy
 import logging
@@ -28,7 +28,7 @@ def autocast_forward(model: nn.Module, device: torch.device) -> None:
 
 
 class _AutocastHooks:
-    """Forward hooks, so that the model stays the object that it is, with its own class."""
+    """They are forward hooks, so that the model stays the object that it is, with its own class."""
 
     def __init__(self) -> None:
         self._entered: list[torch.autocast] = []
@@ -40,6 +40,7 @@ class _AutocastHooks:
 
     def _enter(self, module: nn.Module, args: Any) -> None:
         region = torch.autocast("cuda", dtype=torch.float16)
+        # torch has no types for this method.
         region.__enter__()  # type: ignore[no-untyped-call]
         self._entered.append(region)
 
@@ -68,14 +69,14 @@ class _AutocastHooks:
 
 
 def _like(output: dict[Any, Any], values: dict[Any, Any]) -> dict[Any, Any]:
-    """``values`` in a dict of the class of ``output``, which has attributes in some libraries."""
+    """A dict with ``values`` of the class of ``output``, which has attributes in some libraries."""
     if type(output) is dict:
         return values
     try:
         same = copy.copy(output)
         for key, value in values.items():
             same[key] = value
-    except TypeError:  # read-only
+    except TypeError:  # The class is read-only.
         return values
     return same
 
@@ -113,7 +114,7 @@ def apex_scaler(
         return None
     if loss_scale is None or loss_scale == "dynamic":
         return grad_scaler(device)
-    # A constant scale: it never grows, and an overflow skips the step but does not shrink it.
+    # A constant scale never grows, and an overflow skips the step but does not shrink it.
     return grad_scaler(
         device,
         init_scale=_constant(loss_scale),

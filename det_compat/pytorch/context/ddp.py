@@ -31,6 +31,7 @@ class TrialDDP(DistributedDataParallel):
             return self.module(*inputs, **kwargs)
         else:
             self._buffers_are_synced = True
+        # torch has no types for this method.
         return super().forward(*inputs, **kwargs)  # type: ignore[no-untyped-call]
 
     def forward_without_sync(self) -> None:

@@ -1,6 +1,4 @@
-"""What a trial can ask its context, of its configuration and of the progress of training; and what
-it can set.
-"""
+"""What a trial can ask its context about configuration and progress, and what it can set there."""
 
 import logging
 from collections.abc import Callable
@@ -67,7 +65,7 @@ def _given(value: dict[str, Any] | None, what: str, argument: str) -> dict[str, 
 
 
 class TrialSettings:
-    """Hyperparameters, experiment config, batch size and seed, as in Determined 0.38.1."""
+    """The hyperparameters, experiment config, batch size and seed, as in Determined 0.38.1."""
 
     def __init__(
         self,
@@ -85,7 +83,7 @@ class TrialSettings:
         self._per_slot_batch_size, self._global_batch_size = split_global_batch_size(hparams, slots)
 
     def get_global_batch_size(self) -> int:
-        """Records in a batch over all slots.
+        """The number of records in a batch over all slots.
 
         Raises:
             ValueError: the hyperparameters have no ``global_batch_size``.
@@ -93,7 +91,7 @@ class TrialSettings:
         return self._batch_size(self._global_batch_size, "get_global_batch_size")
 
     def get_per_slot_batch_size(self) -> int:
-        """Records in a batch of one slot: the global batch size divided by the number of slots.
+        """The number of records in a batch of one slot: the global one divided by the slots.
 
         Raises:
             ValueError: the hyperparameters have no ``global_batch_size``.
@@ -166,21 +164,21 @@ class TrialSettings:
         return self._trial_seed
 
     def get_initial_batch(self) -> int:
-        """Batches that were trained before this run began."""
+        """The number of batches that were trained before this run began."""
         self._told_initial_batch = self._told_initial_batch or self._steps_completed > 0
         return self._steps_completed
 
     def get_experiment_id(self) -> int:
-        """0: only a Determined cluster numbers experiments."""
+        """Return 0: only a Determined cluster numbers experiments."""
         return 0
 
     def get_trial_id(self) -> int:
-        """0: only a Determined cluster numbers trials."""
+        """Return 0: only a Determined cluster numbers trials."""
         return 0
 
 
 class TrialProgress:
-    """The current batch and epoch, and the request to stop, as in Determined 0.38.1."""
+    """The current batch and epoch, and the request to stop, as Determined 0.38.1 has them."""
 
     _epoch_len: int | None = None
     _count_epoch: Callable[[], int] | None = None
@@ -197,11 +195,11 @@ class TrialProgress:
         return self.current_train_batch() % length == length - 1
 
     def current_train_epoch(self) -> int:
-        """Index of the current epoch."""
+        """The index of the current epoch."""
         return self.current_train_batch() // self._epoch_length()
 
     def current_train_batch(self) -> int:
-        """Index of the current batch since the start of training.
+        """The index of the current batch since the start of training.
 
         Raises:
             InternalException: training has not started.
@@ -230,9 +228,7 @@ class TrialProgress:
 
 
 class PyTorchExperimentalContext:
-    """``context.experimental``: settings that a trial makes in its ``__init__``, as in Determined
-    0.38.1.
-    """
+    """The settings that a trial makes in its ``__init__``: Determined 0.38.1's ``experimental``."""
 
     def __init__(self, parent: Any) -> None:
         self._parent = parent

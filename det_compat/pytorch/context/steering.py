@@ -44,7 +44,7 @@ class Steering:
         self.steps_on_this_batch = context._should_communicate_and_update
         self.epoch_length = context._epoch_length
 
-    # What the trial registered
+    # These say what the trial has registered.
 
     @property
     def reducers(self) -> list[Any]:
@@ -61,7 +61,7 @@ class Steering:
         """Whether the trial may return loaders that are no ``det_compat.pytorch.DataLoader``."""
         return self.context.experimental._data_repro_checks_disabled
 
-    # Where training is
+    # These say and set where training is.
 
     def start_at(self, batches: int) -> None:
         """Have ``context.get_initial_batch`` return ``batches``, and forget who asked for it."""
@@ -85,10 +85,10 @@ class Steering:
         """Have ``count`` called for the length of an epoch, if it is asked for before it is set."""
         self.context._count_epoch = count
 
-    # Gradients
+    # These are about gradients.
 
     def gradient_sync(self) -> contextlib.AbstractContextManager[None]:
-        """Around a ``train_batch``: no all-reduce of gradients if the batch only accumulates."""
+        """Keep gradients of a ``train_batch`` on this rank, if the batch only accumulates them."""
         if self.context.sync_when_accumulating or self.steps_on_this_batch():
             return contextlib.nullcontext()
         return no_gradient_sync(self.context.models)

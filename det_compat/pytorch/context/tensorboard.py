@@ -61,7 +61,7 @@ class TrialTensorBoard:
             self._tbd_writer.flush()
 
     def close_tensorboard_writer(self) -> None:
-        """As ``flush_tensorboard_writer``, and close the file."""
+        """Write what the trial has given its writer to the file, and close it."""
         if self._tbd_writer is not None:
             self._tbd_writer.close()
             self._tbd_writer = None

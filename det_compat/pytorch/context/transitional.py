@@ -5,21 +5,15 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
+from det_compat.config.periods import batches_per_step
 from det_compat.errors import InvalidExperimentException
 from det_compat.pytorch import lr_scheduler as _lr_scheduler
 
 T = TypeVar("T")
 
 
-def batches_per_step(exp_conf: dict[str, Any] | None, default: int = 100) -> int:
-    """Batches in a reporting period: the config's ``scheduling_unit``, or ``batches_per_step``."""
-    conf = exp_conf or {}
-    batches: int = conf.get("scheduling_unit", conf.get("batches_per_step", default))
-    return batches
-
-
 class TrialEnv:
-    """``context.env``, as far as trials of the time asked it."""
+    """What ``context.env`` is, as far as trials of the time asked it."""
 
     def __init__(self, initial_batch: int, batches_per_step: int) -> None:
         self._first_step = initial_batch // batches_per_step + 1
@@ -38,7 +32,7 @@ class TransitionalContext:
     lr_schedulers: list[_lr_scheduler.LRScheduler]
 
     def LRScheduler(self: Any, lr_scheduler: Any, step_mode: Any) -> _lr_scheduler.LRScheduler:
-        """``wrap_lr_scheduler``, but it returns the wrapper."""
+        """Register a scheduler as ``wrap_lr_scheduler`` does, and return the wrapper."""
         self.wrap_lr_scheduler(lr_scheduler, step_mode)
         wrapper: _lr_scheduler.LRScheduler = self.lr_schedulers[-1]
         return wrapper
@@ -73,12 +67,12 @@ class TransitionalContext:
 
     @property
     def n_gpus(self: Any) -> int:
-        """GPUs that this process sees; 0 if the trial is not on one."""
+        """The number of GPUs that this process sees; 0 if the trial is not on one."""
         return torch.cuda.device_count() if self.device.type == "cuda" else 0
 
     @property
     def env(self: Any) -> TrialEnv:
-        """Where training starts, as ``env.first_step()``."""
+        """The object whose ``first_step()`` says where training starts."""
         return TrialEnv(self.get_initial_batch(), batches_per_step(self._exp_conf))
 
 

@@ -8,24 +8,20 @@ from torch import nn
 
 from det_compat import core
 from det_compat.errors import InvalidExperimentException
-from det_compat.pytorch.context.amp import apex_scaler, autocast_forward
-from det_compat.pytorch.context.ddp import distribute
-from det_compat.pytorch.context.settings import (
-    PyTorchExperimentalContext,
-    TrialProgress,
-    TrialSettings,
-)
-from det_compat.pytorch.context.tensorboard import TrialTensorBoard
-from det_compat.pytorch.context.transitional import TransitionalContext
+from det_compat.pytorch.context import amp, ddp, settings, tensorboard, transitional
 from det_compat.pytorch.data import to_device
 from det_compat.pytorch.lr_scheduler import LRScheduler
 from det_compat.pytorch.reducer import ReducerContext
 
 
 class PyTorchTrialContext(
-    TrialSettings, TrialProgress, TrialTensorBoard, ReducerContext, TransitionalContext
+    settings.TrialSettings,
+    settings.TrialProgress,
+    tensorboard.TrialTensorBoard,
+    ReducerContext,
+    transitional.TransitionalContext,
 ):
-    """Ranks, device, hyperparameters and the training operations of one trial.
+    """The ranks, device, hyperparameters and training operations of one trial.
 
     ``pytorch.init()`` and ``to_lightning`` make it. Methods behave as in Determined 0.38.1 unless
     their docstring says otherwise.
@@ -63,10 +59,10 @@ class PyTorchTrialContext(
             )
         self._core = core_context
         self.distributed = core_context.distributed
-        TrialSettings.__init__(
+        settings.TrialSettings.__init__(
             self, hparams, exp_conf, trial_seed, steps_completed, max(slots_per_trial, 1)
         )
-        TrialTensorBoard.__init__(self, core_context.train, enable_tensorboard_logging)
+        tensorboard.TrialTensorBoard.__init__(self, core_context.train, enable_tensorboard_logging)
         ReducerContext.__init__(self, self.distributed.allgather)
         self._managed_training = managed_training
         self._aggregation_frequency = aggregation_frequency
@@ -78,7 +74,7 @@ class PyTorchTrialContext(
         self.models: list[nn.Module] = []
         self.optimizers: list[torch.optim.Optimizer] = []
         self.lr_schedulers: list[LRScheduler] = []
-        self.experimental = PyTorchExperimentalContext(self)
+        self.experimental = settings.PyTorchExperimentalContext(self)
         self.ddp_kwargs: dict[str, Any] = {}
         self.sync_when_accumulating = bool(optimizations.get("sync_when_accumulating", True))
 
@@ -98,7 +94,7 @@ class PyTorchTrialContext(
             torch.cuda.set_device(device)
         return device
 
-    # Models, optimizers, schedulers
+    # A trial registers its models, optimizers and schedulers by these.
 
     def wrap_model(self, model: nn.Module) -> nn.Module:
         """Move ``model`` to the device and, on several ranks, into DistributedDataParallel.
@@ -111,9 +107,9 @@ class PyTorchTrialContext(
             inner = wrapped = model.to(self.device)
             if self.distributed.size > 1:
                 self.distributed.init_process_group()
-                wrapped = distribute(inner, **self.ddp_kwargs)
+                wrapped = ddp.distribute(inner, **self.ddp_kwargs)
         if self.experimental._auto_amp:
-            autocast_forward(wrapped, self.device)
+            amp.autocast_forward(wrapped, self.device)
         self._inner_models.append(inner)
         self.models.append(wrapped)
         return wrapped
@@ -124,7 +120,7 @@ class PyTorchTrialContext(
 
     def autocast_forward_pass(self, to_wrap: nn.Module) -> nn.Module:
         """Run forward passes of ``to_wrap`` in float16 autocast, as ``use_amp`` does."""
-        autocast_forward(to_wrap, self.device)
+        amp.autocast_forward(to_wrap, self.device)
         return to_wrap
 
     def wrap_optimizer(
@@ -244,16 +240,16 @@ class PyTorchTrialContext(
                 "use_amp() or wrap_scaler() has set up mixed precision already: remove "
                 "configure_apex_amp()"
             )
-        scaler = apex_scaler(self.device, opt_level, loss_scale, num_losses)
+        scaler = amp.apex_scaler(self.device, opt_level, loss_scale, num_losses)
         self._apex_opt_level = opt_level or "O1"
         if scaler is not None:
             self._scaler = scaler
             self.experimental._auto_amp = True
             for model in models if isinstance(models, list) else [models]:
-                autocast_forward(model, self.device)
+                amp.autocast_forward(model, self.device)
         return models, optimizers
 
-    # Training
+    # A trial trains by these.
 
     def backward(
         self,
@@ -265,6 +261,7 @@ class PyTorchTrialContext(
         """``loss.backward(...)``, on the scaled loss under automatic mixed precision."""
         if self._scaler is not None and self.experimental._auto_amp:
             loss = self._scaler.scale(loss)
+        # torch has no types for this method.
         loss.backward(  # type: ignore[no-untyped-call]
             gradient=gradient, retain_graph=retain_graph, create_graph=create_graph
         )
@@ -304,6 +301,7 @@ class PyTorchTrialContext(
         if clip_grads is not None:
             if automatic is not None:
                 automatic.unscale_(optimizer)
+            # Determined 0.38.1 declares an iterator, and gives a list, too.
             clip_grads(parameters)  # type: ignore[arg-type]
         stepping = automatic if scaler is None else scaler
         if stepping is not None:
@@ -325,7 +323,7 @@ class PyTorchTrialContext(
     def _should_communicate_and_update(self) -> bool:
         if not self._managed_training:
             return True
-        # Asked several times a batch, so without a call where training has started.
+        # This is asked several times a batch, so it makes no call where training has started.
         batch_idx = self._current_batch_idx
         if batch_idx is None:
             batch_idx = self.current_train_batch()

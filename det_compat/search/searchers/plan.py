@@ -152,9 +152,6 @@ def trial_config(
     searcher = single["searcher"]
     kept = ("metric", "smaller_is_better", "max_length", "max_time", "time_metric")
     single["searcher"] = {"name": "single", **{k: searcher[k] for k in kept if k in searcher}}
-    single["hyperparameters"] = {
-        # Each is a constant, whatever is in it.
-        name: {"type": "const", "val": value}
-        for name, value in hparams.items()
-    }
+    # Each is a constant, whatever is in it.
+    single["hyperparameters"] = {k: {"type": "const", "val": v} for k, v in hparams.items()}
     return with_seed(single, seed)

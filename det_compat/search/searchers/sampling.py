@@ -20,7 +20,8 @@ _LARGEST_GRID = 1_000_000
 
 def sample(space: hyperparameters.Hyperparameters, seed: int, index: int) -> dict[str, Any]:
     """The hyperparameters of trial ``index`` of a search with ``seed``: the same ones each time."""
-    return _sample(space.space, random.Random(f"{seed}/{index}"))
+    drawn: dict[str, Any] = _sample(space.space, random.Random(f"{seed}/{index}"))
+    return drawn
 
 
 def trial_seed(seed: int, index: int) -> int:
@@ -28,14 +29,11 @@ def trial_seed(seed: int, index: int) -> int:
     return random.Random(f"{seed}/{index}/seed").getrandbits(31)
 
 
-def _sample(space: dict[str, Any], rng: random.Random) -> dict[str, Any]:
+def _sample(space: Any, rng: random.Random) -> Any:
+    if not isinstance(space, dict):
+        return _draw(space, rng)
     # They are drawn by name, so that the order of keys in the file does not matter.
-    drawn = {
-        name: _sample(space[name], rng)
-        if isinstance(space[name], dict)
-        else _draw(space[name], rng)
-        for name in sorted(space, key=str)
-    }
+    drawn = {name: _sample(space[name], rng) for name in sorted(space, key=str)}
     return {name: drawn[name] for name in space}
 
 
@@ -80,11 +78,9 @@ def _points(item: hyperparameters.Hyperparameter, name: str) -> list[Any]:
         count = min(count, item.maxval - item.minval + 1)
         return [_nearest(value) for value in _spaced(item.minval, item.maxval, count)]
     values = _spaced(item.minval, item.maxval, count)
-    return (
-        [_power(item.base, value) for value in values]
-        if isinstance(item, hyperparameters.Log)
-        else values
-    )
+    if isinstance(item, hyperparameters.Log):
+        return [_power(item.base, value) for value in values]
+    return values
 
 
 def _spaced(low: float, high: float, count: int) -> list[float]:

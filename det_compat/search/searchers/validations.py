@@ -3,7 +3,8 @@
 from collections.abc import Callable, Container, Sequence
 
 from det_compat.config.lengths import Length, Unit
-from det_compat.pytorch.train_unit import Epoch, TrainUnit
+from det_compat.pytorch.schedule import is_due
+from det_compat.pytorch.train_unit import TrainUnit
 
 
 class RungsToo(Container[int]):
@@ -34,13 +35,7 @@ class RungsToo(Container[int]):
             return False
         if not self._at:
             self._at = frozenset(map(self._batches, self._rungs))
-        return batches in self._at or self._is_due(batches)
+        return batches in self._at or is_due(self._period, batches, self._epoch_batches())
 
     def _batches(self, rung: Length) -> int:
         return rung.batches(self._batch_size, epoch_batches=self._epoch_batches())
-
-    def _is_due(self, batches: int) -> bool:
-        if not isinstance(self._period, Epoch):
-            return self._period.should_stop(batches)
-        epochs, rest = divmod(batches, self._epoch_batches())
-        return rest == 0 and self._period.should_stop(epochs)

@@ -17,10 +17,8 @@ from ray import tune
 
 from det_compat.search.errors import SearchError
 from det_compat.search.searchers.plan import SearchPlan
+from det_compat.search.tune import live, scheduler, suggestions
 from det_compat.search.tune.attempt import TrialTask
-from det_compat.search.tune.live import LiveTable
-from det_compat.search.tune.scheduler import BracketScheduler
-from det_compat.search.tune.suggestions import Suggestions
 from det_compat.search.tune.trial import run_trial
 
 if TYPE_CHECKING:
@@ -73,8 +71,8 @@ def _tuner(task: TrialTask, train: Any, at_once: int | None, *, is_resumed: bool
         tune_config=tune.TuneConfig(
             metric=plan.searcher.metric,
             mode=plan.mode,
-            search_alg=Suggestions(plan, task.folder),
-            scheduler=BracketScheduler(plan, task.folder),
+            search_alg=suggestions.Suggestions(plan, task.folder),
+            scheduler=scheduler.BracketScheduler(plan, task.folder),
             num_samples=-1,
             max_concurrent_trials=at_once,
             reuse_actors=False,
@@ -84,7 +82,7 @@ def _tuner(task: TrialTask, train: Any, at_once: int | None, *, is_resumed: bool
         run_config=tune.RunConfig(
             name="tune",
             storage_path=str(task.folder.path),
-            callbacks=[LiveTable(plan, task.folder)],
+            callbacks=[live.LiveTable(plan, task.folder)],
             failure_config=tune.FailureConfig(max_failures=plan.max_restarts),
             verbose=0,
         ),
@@ -165,6 +163,7 @@ def _resources(plan: SearchPlan) -> tuple[dict[str, float], int | None]:
     Ray Train reserves what the processes of a trial of several slots need: for such a trial Tune
     reserves next to nothing, and the number of trials is limited to those that have a place.
     """
+    # Ray has no types for this function.
     total = ray.cluster_resources()  # type: ignore[no-untyped-call]
     kind = "GPU" if plan.slots > 0 and total.get("GPU", 0) > 0 else "CPU"
     devices = max(plan.slots, 1)

@@ -47,10 +47,10 @@ class LiveTable(TrialProgressCallback):
         pass
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        self._end(trial)
+        if self._live is None:
+            print(progress_line(self._plan, self._row(trial)), flush=True)
 
-    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        self._end(trial)
+    on_trial_error = on_trial_complete
 
     def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
         if self._live is not None:
@@ -74,7 +74,3 @@ class LiveTable(TrialProgressCallback):
             "metric": result.get(self._plan.searcher.metric),
             "reason": record.reason,
         }
-
-    def _end(self, trial: Any) -> None:
-        if self._live is None:
-            print(progress_line(self._plan, self._row(trial)), flush=True)

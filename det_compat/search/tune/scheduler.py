@@ -24,7 +24,7 @@ class BracketScheduler(FIFOScheduler):
     """
 
     def __init__(self, plan: SearchPlan, folder: SearchFolder) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()  # type: ignore[no-untyped-call]  # Ray has no types for it.
         self._folder = folder
         self._divisor = plan.searcher.divisor
         # Processes that Ray Train has started end in good order only by themselves.
@@ -36,6 +36,7 @@ class BracketScheduler(FIFOScheduler):
                 time_attr="time",
                 metric="metric",
                 mode=plan.mode,
+                # Ray declares an int, and compares it with the time alone.
                 max_t=plan.searcher.divisor ** max(rungs - 1, 0),  # type: ignore[arg-type]
                 reduction_factor=plan.searcher.divisor,
             )

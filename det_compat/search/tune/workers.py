@@ -67,6 +67,7 @@ def train_on_workers(attempt: Attempt, tell: Callable[[Report], None]) -> None:
         train_loop_config={"attempt": attempt, "channel": channel},
         scaling_config=train.ScalingConfig(
             num_workers=attempt.task.plan.processes,
+            # Ray has no types for this function.
             use_gpu=bool(ray.cluster_resources().get("GPU")),  # type: ignore[no-untyped-call]
         ),
         run_config=train.RunConfig(name="ray_train", storage_path=str(attempt.record.folder)),
@@ -88,7 +89,10 @@ def _pass_on(channel: Any, record: TrialRecord, tell: Callable[[Report], None]) 
 def _train(config: dict[str, Any]) -> None:
     """Train as one of the workers."""
     attempt, channel = config["attempt"], config["channel"]
-    rank = train.get_context().get_world_rank()
+    ranks = train.get_context()
+    rank, machines = ranks.get_world_rank(), ranks.get_world_size() // ranks.get_local_world_size()
+    # Of torchrun's variables, Ray Train 2.60 sets all but these.
+    os.environ.update(GROUP_RANK=str(ranks.get_node_rank()), GROUP_WORLD_SIZE=str(machines))
     log_to(attempt.record.folder / ("log.txt" if rank == 0 else f"log_{rank}.txt"))
 
     def report_to_search(report: Report) -> None:

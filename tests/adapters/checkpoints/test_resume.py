@@ -13,7 +13,7 @@ from torch.utils.data import Dataset
 from det_compat import pytorch, to_lightning
 from det_compat.adapters.checkpoints.continuation import continuation
 from det_compat.adapters.checkpoints.resume import Resume
-from det_compat.adapters.checkpoints.run_state import run_state
+from det_compat.adapters.checkpoints.run_state import state_of
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.errors import InvalidCheckpointException
 from tests.adapters.trials import Linear, built, trainer
@@ -31,7 +31,7 @@ def begun(trial_cls: type = Linear) -> TrialRun:
 def state(batches: int | None, **changes: Any) -> dict[str, Any]:
     run = begun()
     return {
-        **run_state(run),
+        **state_of(run),
         "trial_state": {"batches_trained": batches},
         "continuation": {**continuation(run), **changes},
     }

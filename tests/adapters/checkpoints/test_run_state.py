@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from det_compat.adapters.checkpoints.run_state import plain_state, restore_run, run_state
+from det_compat.adapters.checkpoints.run_state import plain_state, restore_run, state_of
 from det_compat.adapters.run.callbacks import TrialCallbacks
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.pytorch import LRScheduler, PyTorchCallback
@@ -47,7 +47,7 @@ def draws() -> list[float]:
 
 
 def test_the_keys_are_determineds() -> None:
-    assert list(run_state(run_of(Scheduled))) == [
+    assert list(state_of(run_of(Scheduled))) == [
         "models_state_dict",
         "optimizers_state_dict",
         "lr_schedulers_state_dict",
@@ -55,13 +55,13 @@ def test_the_keys_are_determineds() -> None:
         "rng_state",
         "scaler_state_dict",
     ]
-    assert "scaler_state_dict" not in run_state(run_of(Linear))
+    assert "scaler_state_dict" not in state_of(run_of(Linear))
 
 
 def test_everything_comes_back() -> None:
     first = trained(run_of(Scheduled))
     file = io.BytesIO()
-    torch.save(plain_state(run_state(first)), file)
+    torch.save(plain_state(state_of(first)), file)
     expected = draws()
     file.seek(0)
     state = torch.load(file, weights_only=True)
@@ -78,7 +78,7 @@ def test_everything_comes_back() -> None:
 
 def test_the_random_state_with_numpy_arrays_as_determined_has_it() -> None:
     run = run_of(Linear)
-    state = run_state(run)
+    state = state_of(run)
     expected = draws()
     restore_run(run, state)
     assert draws() == expected
@@ -93,7 +93,7 @@ def test_callbacks_see_the_state_before_it_is_loaded_and_may_change_it() -> None
             self.seen = list(checkpoint)
 
     run = run_of(Edits)
-    state = run_state(run)
+    state = state_of(run)
     kept = {k: v for k, v in state.items() if k not in ("models_state_dict", "rng_state")}
     restore_run(run, kept)
     assert set(run.trial.seen) >= {"models_state_dict", "optimizers_state_dict", "callbacks"}
@@ -101,7 +101,7 @@ def test_callbacks_see_the_state_before_it_is_loaded_and_may_change_it() -> None
 
 @pytest.mark.parametrize(("key", "what"), [("models", "models"), ("optimizers", "optimizers")])
 def test_a_state_of_another_trial(key: str, what: str) -> None:
-    state = run_state(run_of(Gan))
+    state = state_of(run_of(Gan))
     only = {f"{key}_state_dict": state[f"{key}_state_dict"]}
     message = f"the checkpoint has 2 {what}, the trial has 1"
     with pytest.raises(ValueError, match=message):
@@ -112,14 +112,14 @@ def test_a_state_of_another_trial(key: str, what: str) -> None:
 def test_a_scaler_on_one_side_only(
     saved: bool, loaded: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    state = run_state(run_of(Scheduled, scaler=saved))
+    state = state_of(run_of(Scheduled, scaler=saved))
     with caplog.at_level(logging.WARNING):
         restore_run(run_of(Scheduled, scaler=loaded), state)
     assert any("gradient scaler" in record.getMessage() for record in caplog.records)
 
 
 def test_callbacks_change_what_is_restored() -> None:
-    saved = run_state(trained(run_of(Scheduled)))
+    saved = state_of(trained(run_of(Scheduled)))
     run = run_of(Scheduled)
 
     class Replaces(PyTorchCallback):

@@ -15,7 +15,7 @@ import torch
 
 from det_compat.adapters.experiment.cli import with_changes
 from det_compat.adapters.experiment.module import ExperimentRun, imported_trial
-from det_compat.adapters.experiment.report import ExperimentReport, ExperimentResult
+from det_compat.adapters.experiment.report import ExperimentReport
 from det_compat.adapters.experiment.trainer import trainer_flags
 from det_compat.checkpoint.reader import read_checkpoint
 from det_compat.config import ConfigError, parse_config, read_config
@@ -45,7 +45,7 @@ def run_experiment(
     model_dir: Path | None = None,
     resume: bool = False,
     **flags: Any,
-) -> ExperimentResult:
+) -> ExperimentReport:
     """Train the trial class of a config, with ``flags`` in place of what the config says."""
     start = begin_in(RunFolder(run_dir), config, resume=resume)
     home = Path(model_dir or Path(config.file or ".").parent)
@@ -54,7 +54,7 @@ def run_experiment(
     report = ExperimentReport(run)
     trainer = pl.Trainer(**{**trainer_flags(config), **flags}, callbacks=[report])
     trainer.fit(run.module)
-    return report.result()
+    return report
 
 
 def _searcher(**keys: Any) -> dict[str, Any]:
@@ -97,8 +97,8 @@ def test_the_schedule_of_the_config(keys: dict[str, Any], tmp_path: Path) -> Non
     seen = recorded(tmp_path)
     assert seen["validation"] == list(plan.validations())
     assert seen["checkpoint"] == list(plan.checkpoints())
-    assert result.batches == plan.total_batches
-    assert [batches for batches, _ in result.validations] == seen["validation"]
+    assert result.run.module.run.state.batches_trained == plan.total_batches
+    assert [batches for batches, _ in result.run.validations] == seen["validation"]
 
 
 def test_as_determined_trains(tmp_path: Path) -> None:
@@ -123,8 +123,9 @@ def test_as_determined_trains(tmp_path: Path) -> None:
         [sys.executable, "script.py"], cwd=folder, capture_output=True, text=True, check=True
     )
     wanted = json.loads(done.stdout.splitlines()[-1])
-    assert result.latest_checkpoint is not None
-    (state,) = read_checkpoint(Path(result.latest_checkpoint)).state["models_state_dict"]
+    latest = result.run.latest_checkpoint()
+    assert latest is not None
+    (state,) = read_checkpoint(Path(latest)).state["models_state_dict"]
     assert {name: tensor.tolist() for name, tensor in state.items()} == wanted
 
 
@@ -136,10 +137,12 @@ def test_retention_and_results(tmp_path: Path) -> None:
     result = run_experiment(config, tmp_path / "run", **QUIET)
     kept = [path for path in (tmp_path / "run/checkpoints").iterdir() if path.is_dir()]
     assert 1 <= len(kept) <= 2
-    assert result.best is not None
-    values = [float(metrics["validation_loss"]) for _, metrics in result.validations]
-    assert result.best[1]["validation_loss"] == min(values)
-    assert result.records_per_second is not None and result.records_per_second > 0
+    best = result.best()
+    assert best is not None
+    values = [float(metrics["validation_loss"]) for _, metrics in result.run.validations]
+    assert best[1]["validation_loss"] == min(values)
+    speed = result.records_per_second()
+    assert speed is not None and speed > 0
 
 
 def test_flags_go_before_the_config(tmp_path: Path) -> None:
@@ -159,11 +162,13 @@ def test_resume(tmp_path: Path) -> None:
     with pytest.raises(FitError, match="nothing to resume"):
         run_experiment(config, tmp_path / "other", resume=True, **QUIET)
     resumed = run_experiment(config, tmp_path / "run", resume=True, **QUIET)
-    assert resumed.batches == whole.batches == 20
-    assert whole.latest_checkpoint and resumed.latest_checkpoint
+    batches = [one.run.module.run.state.batches_trained for one in (whole, resumed)]
+    assert batches == [20, 20]
+    latest = [one.run.latest_checkpoint() or "" for one in (whole, resumed)]
+    assert all(latest)
     for one, other in zip(
-        read_checkpoint(Path(whole.latest_checkpoint)).state["models_state_dict"][0].values(),
-        read_checkpoint(Path(resumed.latest_checkpoint)).state["models_state_dict"][0].values(),
+        read_checkpoint(Path(latest[0])).state["models_state_dict"][0].values(),
+        read_checkpoint(Path(latest[1])).state["models_state_dict"][0].values(),
         strict=True,
     ):
         assert torch.equal(one, other)
@@ -174,8 +179,9 @@ def test_a_run_without_a_seed_draws_one_and_keeps_it(tmp_path: Path) -> None:
     run_experiment(config, tmp_path / "run", max_steps=2, **QUIET)
     seed = json.loads((tmp_path / "run/det_compat_run.json").read_text())["seed"]
     result = run_experiment(config, tmp_path / "run", resume=True, **QUIET)
-    assert result.latest_checkpoint is not None
-    data = json.loads((Path(result.latest_checkpoint) / "load_data.json").read_text())
+    latest = result.run.latest_checkpoint()
+    assert latest is not None
+    data = json.loads((Path(latest) / "load_data.json").read_text())
     assert data["experiment_config"]["reproducibility"]["experiment_seed"] == seed
 
 
@@ -234,5 +240,6 @@ def test_public_configs(name: str, tmp_path: Path) -> None:
     source = (tmp_path / "model_def.py").read_text().replace("validation_loss", str(metric))
     (tmp_path / "model_def.py").write_text(source)
     result = run_experiment(trial, tmp_path / "run", model_dir=tmp_path, **flags, **QUIET)
-    assert result.batches == 3
-    assert result.best is not None
+    assert result.run.module.run.state.batches_trained == 3
+    best = result.best()
+    assert best is not None

@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from det_compat import core
+from det_compat.config.periods import batches_per_step
 from det_compat.errors import InvalidExperimentException
 from det_compat.pytorch import LRScheduler, PyTorchTrialContext, reset_parameters
-from det_compat.pytorch.context.transitional import batches_per_step
 
 MODES = LRScheduler.StepMode
 

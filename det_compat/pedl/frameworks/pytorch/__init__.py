@@ -30,7 +30,7 @@ class PyTorchTrial:
     """
 
     def __init__(self, hparams: dict[str, Any] | None = None) -> None:
-        """Nothing: ``pedl.get_hyperparameter`` tells the hyperparameters anywhere."""
+        """Do nothing: ``pedl.get_hyperparameter`` tells the hyperparameters anywhere."""
 
     def create_lr_scheduler(self, optimizer: Any) -> Any:
         """An ``LRScheduler`` around a scheduler of ``optimizer``, or None."""

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from det_compat.adapters.run.schedule import Due, Schedule
 from det_compat.pytorch import Batch, Epoch, TrainUnit
+from det_compat.pytorch.schedule import Due, Schedule
 
 NEVER = Batch(sys.maxsize)
 EPOCH_LEN = 4
@@ -13,11 +13,7 @@ EPOCH_LEN = 4
 
 def due(schedule: Schedule, batches: int) -> list[list[Due]]:
     """What is due after each of so many batches."""
-    found = []
-    for done in range(1, batches + 1):
-        epoch = -(-done // EPOCH_LEN)
-        found.append(schedule.due(done, epoch, done % EPOCH_LEN == 0))
-    return found
+    return [schedule.due(done, EPOCH_LEN) for done in range(1, batches + 1)]
 
 
 def schedule(
@@ -27,7 +23,8 @@ def schedule(
     report: TrainUnit = NEVER,
     test_mode: bool = False,
 ) -> Schedule:
-    return Schedule(length, validation, checkpoint, report, test_mode)
+    units = dict(zip(Due, (length, validation, checkpoint, report), strict=True))
+    return Schedule(units, test_mode)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +46,7 @@ def test_when_a_unit_is_due(unit: TrainUnit, batches: list[int]) -> None:
 
 def test_what_is_due_comes_in_determineds_order() -> None:
     every = Batch(1)
-    assert schedule(every, every, every, every).due(1, 1, False) == [
+    assert schedule(every, every, every, every).due(1, EPOCH_LEN) == [
         Due.LENGTH,
         Due.VALIDATION,
         Due.CHECKPOINT,
@@ -74,7 +71,7 @@ def test_test_mode_ends_after_one_batch() -> None:
     short = schedule(Epoch(3), test_mode=True)
     assert not short.is_over(0, 0)
     assert short.is_over(1, 0)
-    assert short.due(1, 1, False) == [Due.LENGTH]
+    assert short.due(1, EPOCH_LEN) == [Due.LENGTH]
 
 
 @pytest.mark.parametrize(
