@@ -13,7 +13,7 @@ def without_model(line: cst.FunctionDef, model: str = "model") -> cst.FunctionDe
     if not gone:
         return line
     own = syntax.self_name(line)
-    kept = [p.with_changes(comma=cst.MaybeSentinel.DEFAULT) for p in given if p not in gone]
+    kept = syntax.without_commas([p for p in given if p not in gone])
     for param in gone:
         name = param.name.value
         new = f"{own}.{model}" if name == "model" else f"{own}.context.get_hparams()"

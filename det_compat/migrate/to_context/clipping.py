@@ -84,12 +84,11 @@ def _without(line: cst.BaseStatement, entries: list[cst.DictElement]) -> cst.Bas
         rest = [element for element in found.elements if element not in entries]
         if len(rest) == len(found.elements):
             continue
-        if not rest:
-            changed = line.deep_replace(found, cst.Dict([]))
-            assert isinstance(changed, cst.BaseStatement)
-            return changed
-        rest[-1] = rest[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
-        return line.with_deep_changes(found, elements=rest)
+        rest[-1:] = syntax.without_commas(rest[-1:])
+        changed = line.deep_replace(
+            found, found.with_changes(elements=rest) if rest else cst.Dict([])
+        )
+        return ensure_type(changed, cst.BaseStatement)
     return line
 
 

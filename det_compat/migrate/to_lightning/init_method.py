@@ -30,8 +30,8 @@ def with_arguments(
     keyword = [p for p in params.kwonly_params if p.name.value != context]
     open_end = cst.Param(cst.Name("hparams"), syntax.annotation("Any"))
     params = params.with_changes(
-        params=_without_commas(kept),
-        kwonly_params=_without_commas([*keyword, *names]),
+        params=syntax.without_commas(kept),
+        kwonly_params=syntax.without_commas([*keyword, *names]),
         star_arg=cst.ParamStar() if names and not _has_star(params) else params.star_arg,
         star_kwarg=open_end if is_open else params.star_kwarg,
     )
@@ -67,10 +67,6 @@ def _spread(init: cst.FunctionDef) -> cst.FunctionDef:
 
 def _has_star(params: cst.Parameters) -> bool:
     return isinstance(params.star_arg, (cst.Param, cst.ParamStar))
-
-
-def _without_commas(params: list[cst.Param]) -> list[cst.Param]:
-    return [param.with_changes(comma=cst.MaybeSentinel.DEFAULT, star="") for param in params]
 
 
 def _context_name(init: cst.FunctionDef, symbols: Symbols) -> str:
@@ -138,8 +134,7 @@ def _passing_hparams(
     if len(given) == len(call.args):
         return line
     hparams = cst.Arg(cst.Name("hparams"), star="**")
-    given = [arg.with_changes(comma=cst.MaybeSentinel.DEFAULT) for arg in given]
-    return line.with_deep_changes(call, args=[*given, hparams])
+    return line.with_deep_changes(call, args=syntax.without_commas([*given, hparams]))
 
 
 _SIZES = ("distributed.get_size", "distributed.size", "get_per_slot_batch_size")

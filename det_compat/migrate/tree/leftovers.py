@@ -4,6 +4,7 @@ A function that still needs Determined imports it by itself, so that the file ca
 without.
 """
 
+from collections import defaultdict
 from typing import TypeVar
 
 import libcst as cst
@@ -42,9 +43,9 @@ class _Leftovers(FileTransformer[File]):
     def __init__(self, file: File, imports: dict[str, str]) -> None:
         super().__init__(file)
         self._imports = imports
-        # the names that each function around needs, below the module's own
-        self._needed: list[set[str]] = [file.imports.kept]
-        self._by_block: dict[cst.FunctionDef | cst.If, set[str]] = {}
+        self._blocks: list[cst.FunctionDef | cst.If] = []
+        # what the outermost of these blocks has to import
+        self._needed: dict[cst.CSTNode, set[str]] = defaultdict(set)
         self._in_annotation = 0
 
     def visit_Attribute(self, node: cst.Attribute) -> bool:
@@ -75,7 +76,9 @@ class _Leftovers(FileTransformer[File]):
         link = support.of_name(symbol.path).link
         self.mark(f"{symbol.path.removeprefix('det_compat.')} has no counterpart", link)
         names = syntax.names_in(symbol.original)
-        self._needed[-1 if names <= self._imports.keys() else 0] |= names
+        is_local = bool(self._blocks) and names <= self._imports.keys()
+        needed = self._needed[self._blocks[0]] if is_local else self.file.imports.kept
+        needed.update(names)
         return symbol.original.deep_clone()
 
     def visit_Annotation(self, node: cst.Annotation) -> None:
@@ -86,23 +89,18 @@ class _Leftovers(FileTransformer[File]):
         return updated
 
     def visit_FunctionDef_body(self, node: cst.FunctionDef) -> None:
-        self._needed.append(set())
+        self._blocks.append(node)
+
+    def leave_FunctionDef_body(self, node: cst.FunctionDef) -> None:
+        self._blocks.pop()
 
     def visit_If_body(self, node: cst.If) -> None:
         if _is_main(node):
-            self._needed.append(set())
+            self._blocks.append(node)
 
     def leave_If_body(self, node: cst.If) -> None:
         if _is_main(node):
-            self.leave_FunctionDef_body(node)
-
-    def leave_FunctionDef_body(self, node: cst.FunctionDef | cst.If) -> None:
-        names = self._needed.pop()
-        if len(self._needed) > 1:
-            # the outermost function imports
-            self._needed[-1] |= names
-        else:
-            self._by_block[node] = names
+            self._blocks.pop()
 
     def leave_FunctionDef(
         self, original: cst.FunctionDef, node: cst.FunctionDef
@@ -113,8 +111,7 @@ class _Leftovers(FileTransformer[File]):
         return self._importing(original, node)
 
     def _importing(self, original: cst.FunctionDef | cst.If, node: _Block) -> _Block:
-        names = self._by_block.pop(original, set())
-        lines = sorted({self._imports[name] for name in names})
+        lines = sorted({self._imports[name] for name in self._needed.pop(original, ())})
         if not lines:
             return node
         self.file.imports.local.update(lines)

@@ -7,6 +7,7 @@ for a symbol. What no pass has replaced becomes again in the end what it was.
 from dataclasses import dataclass, field
 
 import libcst as cst
+from libcst.metadata import ExpressionContext, ExpressionContextProvider, PositionProvider
 
 from det_compat.analysis.scopes import Member, Name, Object, Values
 from det_compat.catalog.members import TYPES
@@ -61,13 +62,15 @@ class Symbols:
 
     def is_context(self, node: cst.CSTNode | None) -> bool:
         """Whether ``node`` stands for a context."""
-        symbol = self.get(node)
-        return symbol is not None and symbol.is_object and symbol.path == CONTEXT
+        return self._is_object(node, CONTEXT)
 
     def is_writer(self, node: cst.CSTNode | None) -> bool:
         """Whether ``node`` stands for a TorchWriter."""
+        return self._is_object(node, WRITER)
+
+    def _is_object(self, node: cst.CSTNode | None, path: str) -> bool:
         symbol = self.get(node)
-        return symbol is not None and symbol.is_object and symbol.path == WRITER
+        return symbol is not None and symbol.is_object and symbol.path == path
 
     def member(self, node: cst.CSTNode | None) -> tuple[cst.Name, str] | None:
         """The context and the dotted rest of ``context.distributed.get_rank``, for example."""
@@ -116,23 +119,12 @@ def resolve(source: bytes, facts: Facts) -> tuple[cst.Module, Symbols]:
 
 
 class _Resolver(LocatingTransformer):
+    METADATA_DEPENDENCIES = (PositionProvider, ExpressionContextProvider)
+
     def __init__(self, facts: Facts, symbols: Symbols) -> None:
         super().__init__()
         self._facts = facts
         self._symbols = symbols
-        self._targets: set[cst.CSTNode] = set()
-
-    def visit_AssignTarget(self, node: cst.AssignTarget | cst.AnnAssign | cst.AugAssign) -> None:
-        self._note_targets(node.target)
-
-    visit_AnnAssign = visit_AssignTarget
-    visit_AugAssign = visit_AssignTarget
-
-    def _note_targets(self, node: cst.CSTNode) -> None:
-        if isinstance(node, (cst.Tuple, cst.List)):
-            for element in node.elements:
-                self._note_targets(element.value)
-        self._targets.add(node)
 
     def leave_Name(self, node: cst.Name, updated: cst.Name) -> cst.BaseExpression:
         return self._replaced(node, updated)
@@ -143,7 +135,7 @@ class _Resolver(LocatingTransformer):
     def _replaced(
         self, node: cst.Name | cst.Attribute, updated: cst.Name | cst.Attribute
     ) -> cst.BaseExpression:
-        if node in self._targets:
+        if self.get_metadata(ExpressionContextProvider, node, None) is ExpressionContext.STORE:
             return updated
         values = self._facts.values(self.span(node))
         symbol = None if _is_copy(values, node) else _symbol(values)

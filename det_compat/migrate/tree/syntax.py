@@ -80,6 +80,11 @@ def assignment(target: cst.BaseExpression, value: cst.BaseExpression) -> cst.Ass
     return cst.Assign([cst.AssignTarget(target)], value)  # type: ignore[arg-type]
 
 
+def without_commas(items: Iterable[_Node]) -> list[_Node]:
+    """Arguments, parameters, elements or imported names; LibCST puts the commas between them."""
+    return [item.with_changes(comma=cst.MaybeSentinel.DEFAULT) for item in items]
+
+
 def argument(call: cst.Call, position: int, name: str) -> cst.BaseExpression | None:
     """An argument of a call by position or name; None if it is not given."""
     for index, given in enumerate(call.args):
