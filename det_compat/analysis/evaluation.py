@@ -17,7 +17,6 @@ _MAX_CALLS = 3
 # These return their argument, or a thing that is as good as it.
 _PASSING = ("copy", "deepcopy", "enter_context", "proxy")
 _SEQUENCES = ("list", "List", "tuple", "Tuple", "set", "Set", "Sequence", "Iterable", "Iterator")
-_CONTEXT = "det_compat.pytorch.PyTorchTrialContext"
 
 
 class Evaluator:
@@ -294,7 +293,7 @@ class Evaluator:
                     found.append(scopes.Object(where))
                 elif where is None and cls.path.endswith("Context"):
                     # EnvContext and other contexts of older releases had what the context has.
-                    found.append(scopes.Object(cls.path if "." in cls.path else _CONTEXT))
+                    found.append(scopes.Object(cls.path if "." in cls.path else scopes.CONTEXT))
         return found
 
 

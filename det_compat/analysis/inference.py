@@ -10,17 +10,18 @@ from typing import TypeAlias
 
 from det_compat.analysis import containers, scopes
 from det_compat.analysis.classes import Hierarchy
-from det_compat.analysis.collect import positional
+from det_compat.analysis.collect import collect, positional
 from det_compat.analysis.evaluation import Evaluator
 from det_compat.analysis.expressions import called, decorators, last_name, literal
 from det_compat.analysis.project import Project
+from det_compat.analysis.relevant import is_relevant
 from det_compat.analysis.scopes import NOTHING, Scope, Value, Values
+from det_compat.analysis.source import Source
 from det_compat.catalog.members import TELLTALE
 
 _Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
-_CONTEXT = "det_compat.pytorch.PyTorchTrialContext"
-_GUESS = scopes.Object(_CONTEXT, guessed=True)
+_GUESS = scopes.Object(scopes.CONTEXT, guessed=True)
 # Expressions of these kinds can be given a value.
 _TARGETS = (ast.Name, ast.Attribute)
 _CALLING = {"filter", "map", "partial", "partialmethod", "submit"}
@@ -29,18 +30,22 @@ _MAX_ROUNDS = 20
 
 
 class Inference:
-    """The values of the variables in ``codes``."""
+    """The values of the variables in the files that can refer to Determined at all.
 
-    def __init__(self, codes: list[scopes.Code]) -> None:
-        self.codes = codes
-        self.project = Project([code.module for code in codes])
+    Attributes:
+        codes: what happens in these files.
+    """
+
+    def __init__(self, sources: Iterable[Source]) -> None:
+        self.codes = [collect(source) for source in sources if is_relevant(source)]
+        self.project = Project([code.module for code in self.codes])
         self.evaluator = Evaluator(self.project)
         self._changed = False
-        imports = [found for code in codes for found in code.imports]
+        imports = [found for code in self.codes for found in code.imports]
         self._imports_determined = any(self.project.is_determined(found) for found in imports)
         for found in imports:
             self._import(found)
-        functions = (scope for code in codes for scope in code.functions)
+        functions = (scope for code in self.codes for scope in code.functions)
         self.evaluator.lambdas.update(
             (scope.node, scope) for scope in functions if isinstance(scope.node, ast.Lambda)
         )
@@ -175,7 +180,7 @@ class Inference:
         """Give ``__init__`` of a trial its context, if nothing else told which argument it is."""
         if not self.hierarchy.is_trial(owner):
             return
-        context = scopes.Object(self.hierarchy.context_class(owner) or _CONTEXT)
+        context = scopes.Object(self.hierarchy.context_class(owner) or scopes.CONTEXT)
         given = positional(node)[1:]
         if any(context in scope.variables.get(a.arg, NOTHING) for a in given):
             return

@@ -7,9 +7,13 @@ import libcst as cst
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_context.batch_methods import batch_methods, train_batch, without_model
-from det_compat.migrate.to_context.clipping import clipping, without_clipping
 from det_compat.migrate.to_context.data_functions import DataFunction
-from det_compat.migrate.to_context.scheduler import step_mode, with_plain_scheduler
+from det_compat.migrate.to_context.optimization import (
+    clipping,
+    step_mode,
+    with_plain_scheduler,
+    without_clipping,
+)
 from det_compat.migrate.to_context.self_building import builds_itself, with_names_of_today
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import File

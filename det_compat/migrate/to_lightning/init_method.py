@@ -1,15 +1,15 @@
 """``__init__`` of a LightningModule: hyperparameters are its arguments."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import libcst as cst
+from libcst import matchers as m
 
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.line_length import INDENT, LINE
 from det_compat.migrate.tree.symbols import Symbols
 
-_LINE, _INDENT = 100, 4
 _CONTAINERS: dict[type, str] = {dict: "dict[str, Any]", list: "list[Any]"}
 
 
@@ -28,11 +28,12 @@ def with_arguments(
     context = _context_name(init, file.symbols)
     kept = [p for p in params.params if p.name.value != context]
     keyword = [p for p in params.kwonly_params if p.name.value != context]
+    has_star = isinstance(params.star_arg, (cst.Param, cst.ParamStar))
     open_end = cst.Param(cst.Name("hparams"), syntax.annotation("Any"))
     params = params.with_changes(
         params=syntax.without_commas(kept),
         kwonly_params=syntax.without_commas([*keyword, *names]),
-        star_arg=cst.ParamStar() if names and not _has_star(params) else params.star_arg,
+        star_arg=cst.ParamStar() if names and not has_star else params.star_arg,
         star_kwarg=open_end if is_open else params.star_kwarg,
     )
     if is_open:
@@ -44,12 +45,12 @@ def with_arguments(
 
 def _is_long(init: cst.FunctionDef) -> bool:
     header = syntax.code(init.with_changes(body=cst.IndentedBlock([]), leading_lines=[]))
-    return len(header.split("\n")[0]) > _LINE - _INDENT
+    return len(header.split("\n")[0]) > LINE - INDENT
 
 
 def _spread(init: cst.FunctionDef) -> cst.FunctionDef:
     """With one parameter a line."""
-    line = cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace(" " * _INDENT))
+    line = cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace(" " * INDENT))
     comma = cst.Comma(whitespace_after=line)
     end = cst.Comma(whitespace_after=line.with_changes(last_line=cst.SimpleWhitespace("")))
     params = init.params
@@ -63,10 +64,6 @@ def _spread(init: cst.FunctionDef) -> cst.FunctionDef:
         kwonly_params=keyword,
     )
     return init.with_changes(params=params, whitespace_before_params=line)
-
-
-def _has_star(params: cst.Parameters) -> bool:
-    return isinstance(params.star_arg, (cst.Param, cst.ParamStar))
 
 
 def _context_name(init: cst.FunctionDef, symbols: Symbols) -> str:
@@ -138,7 +135,8 @@ def _passing_hparams(
 
 
 _SIZES = ("distributed.get_size", "distributed.size", "get_per_slot_batch_size")
-_LATE = frozenset(("device", "get_tensorboard_writer", *_SIZES))
+#: What a context is asked for that is not known, or another one, before there is a Trainer.
+LATE = frozenset(("device", "get_tensorboard_writer", *_SIZES))
 
 
 def late_values(
@@ -171,7 +169,7 @@ def late_values(
 
 def _is_late(value: cst.BaseExpression, symbols: Symbols) -> bool:
     found = (symbols.member(node) for node in syntax.find(value, cst.Attribute))
-    return any(member is not None and member[1] in _LATE for member in found)
+    return any(member is not None and member[1] in LATE for member in found)
 
 
 def _reads(node: cst.CSTNode, attribute: str) -> bool:
@@ -180,17 +178,11 @@ def _reads(node: cst.CSTNode, attribute: str) -> bool:
 
 def _sets(own: dict[str, cst.FunctionDef], init: cst.FunctionDef, attribute: str) -> bool:
     return any(
-        _reads(target, attribute)
+        _reads(found.target, attribute)  # type: ignore[attr-defined]
         for method in own.values()
         if method.name.value != init.name.value
-        for target in _targets(method)
+        for found in m.findall(method, m.AssignTarget() | m.AugAssign() | m.AnnAssign())
     )
-
-
-def _targets(method: cst.FunctionDef) -> Iterator[cst.CSTNode]:
-    yield from (node.target for node in syntax.find(method, cst.AssignTarget))
-    yield from (node.target for node in syntax.find(method, cst.AugAssign))
-    yield from (node.target for node in syntax.find(method, cst.AnnAssign))
 
 
 def _property(attribute: str, value: cst.BaseExpression, me: str) -> cst.BaseStatement:

@@ -4,22 +4,19 @@ from typing import TypeVar
 
 import libcst as cst
 
-from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
+from det_compat.migrate.to_lightning.init_method import LATE
+from det_compat.migrate.to_lightning.plan import TOTAL_BATCH, LightningFile, LightningTransformer
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 
 _Valued = TypeVar("_Valued", cst.Arg, cst.Assign, cst.Return)
 
-_BATCH = "{0}.trainer.fit_loop.epoch_loop.total_batch_idx"
-_RANKS = {
+_CALLED = {
+    "distributed.get_num_agents": "{0}.trainer.num_nodes",
     "distributed.get_rank": "{0}.global_rank",
     "distributed.get_local_rank": "{0}.local_rank",
     "distributed.get_size": "{0}.trainer.world_size",
-}
-_CALLED = {
-    "distributed.get_num_agents": "{0}.trainer.num_nodes",
-    **_RANKS,
-    "current_train_batch": _BATCH,
+    "current_train_batch": TOTAL_BATCH,
     "current_train_epoch": "{0}.current_epoch",
     "is_epoch_start": "({0}.trainer.fit_loop.epoch_loop.batch_idx == 0)",
     "is_epoch_end": "{0}.trainer.is_last_batch",
@@ -40,7 +37,7 @@ _READ = {
     "distributed.rank": "{0}.global_rank",
     "distributed.local_rank": "{0}.local_rank",
     "distributed.size": "{0}.trainer.world_size",
-    "_current_batch_idx": _BATCH,
+    "_current_batch_idx": TOTAL_BATCH,
     "_epoch_len": "{0}.trainer.num_training_batches",
 }
 # before there is a Trainer, on one device
@@ -57,16 +54,7 @@ _IMPORTS = {
     "rank_zero_only": "from pytorch_lightning.utilities import rank_zero_only",
     "os.": "import os",
 }
-_EARLY_IS_DIFFERENT = {
-    "get_per_slot_batch_size",
-    "distributed.get_size",
-    "distributed.size",
-    "device",
-    "to_device",
-    "get_tensorboard_writer",
-}
-
-
+_EARLY_IS_DIFFERENT = {*LATE, "to_device"}
 _MOVE = "from pytorch_lightning.utilities import move_data_to_device"
 _STEPS = ("training_step", "validation_step", "train_batch", "evaluate_batch")
 

@@ -4,11 +4,12 @@ What they returned is logged instead.
 """
 
 import libcst as cst
+from libcst.helpers import ensure_type
 
-from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
+from det_compat.migrate.to_lightning.plan import TOTAL_BATCH, LightningFile, TrialPlan
 from det_compat.migrate.to_lightning.stepping import backward_and_step, clipping, with_optimizers
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.file import FileTransformer
+from det_compat.migrate.tree.file import FileTransformer, Line, Lines
 from det_compat.migrate.tree.marks import above, comments_of, marked
 from det_compat.migrate.tree.metric_shapes import (
     assigned,
@@ -18,11 +19,17 @@ from det_compat.migrate.tree.metric_shapes import (
 )
 from det_compat.migrate.tree.symbols import Symbols
 
-_TOTAL = "{0}.trainer.fit_loop.epoch_loop.total_batch_idx"
 _REDUCERS = {"AVG": "mean", "SUM": "sum", "MAX": "max", "MIN": "min"}
 _REDUCER = "det_compat.pytorch.Reducer."
 #: Each batch counts the same, as in Determined, whatever its size.
 BATCH_SIZE = ", batch_size=1"
+#: The lines that log each of ``metrics`` with the reduction that evaluation_reducer names.
+BY_NAME = f"""\
+    reductions = self.evaluation_reducer()
+    for name, value in metrics.items():
+        reduction = reductions[name] if isinstance(reductions, dict) else reductions
+        self.log(name, value, reduce_fx=reduction{BATCH_SIZE})
+"""
 
 
 def training_step(
@@ -47,23 +54,21 @@ def training_step(
 
 
 def _automatic(method: cst.FunctionDef, symbols: Symbols) -> list[cst.BaseStatement]:
-    index = backward_and_step(method, symbols)
-    assert index is not None
+    found = backward_and_step(method, symbols)
+    assert found is not None
+    index, backward, step = found
     body = [*syntax.body_of(method)]
-    backward, step = syntax.call_of(body[index]), syntax.call_of(body[index + 1])
-    assert backward is not None and step is not None
     given = backward.args[0].value
     comments = [*comments_of(body[index]), *comments_of(body[index + 1])]
-    loss = given.value if isinstance(given, cst.Name) else "loss"
+    after = body[index + 2 :]
+    made_before: list[cst.BaseStatement] = []
+    loss = syntax.code(given)
     if not isinstance(given, cst.Name):
-        after = [_with_loss(line, syntax.code(given)) for line in body[index + 2 :]]
-        body[index:] = [*body[index : index + 2], *after]
-        body.insert(index, syntax.statements(f"loss = {syntax.code(given)}\n")[0])
-        index += 1
-    body[index : index + 2] = []
-    if index < len(body):
-        body[index] = above(body[index], comments)
-    method = syntax.with_body(method, body)
+        after = [_with_loss(line, loss) for line in after]
+        made_before = syntax.statements(f"loss = {loss}\n")
+        loss = "loss"
+    after[:1] = [above(line, comments) for line in after[:1]]
+    method = syntax.with_body(method, [*body[:index], *made_before, *after])
     own = syntax.self_name(method)
     method = Logged(own, loss=loss).in_method(method, last=f"return {loss}")
     made: list[cst.BaseStatement] = [_training(method, "torch.Tensor")]
@@ -78,9 +83,7 @@ def _with_loss(line: cst.BaseStatement, text: str) -> cst.BaseStatement:
     for kind in (cst.Subscript, cst.Attribute, cst.Call):
         for found in syntax.find(line, kind):
             if syntax.code(found) == text:
-                changed = line.deep_replace(found, cst.Name("loss"))
-                assert isinstance(changed, cst.BaseStatement)
-                return _with_loss(changed, text)
+                return _with_loss(syntax.with_node(line, found, cst.Name("loss")), text)
     return line
 
 
@@ -98,7 +101,7 @@ def _training(method: cst.FunctionDef, returns: str = "None") -> cst.FunctionDef
     method = _with_epoch(method)
     if uses_index:
         # Determined counts batches from the start, Lightning from the start of the epoch
-        line = syntax.statements(f"{index} = {_TOTAL.format(own)}\n")
+        line = syntax.statements(f"{index} = {TOTAL_BATCH.format(own)}\n")
         method = syntax.with_body(method, [*line, *syntax.body_of(method)])
     return _as_step(method, "training_step", returns)
 
@@ -175,16 +178,6 @@ def _reduction_of(node: cst.BaseExpression | None, symbols: Symbols) -> str | No
     return _REDUCERS.get(path.removeprefix(_REDUCER)) if path else None
 
 
-def by_name(own: str, metrics: str) -> str:
-    """The lines that log each metric with the reduction that evaluation_reducer names."""
-    return (
-        f"reductions = {own}.evaluation_reducer()\n"
-        f"for name, value in {metrics}.items():\n"
-        "    reduction = reductions[name] if isinstance(reductions, dict) else reductions\n"
-        f"    {own}.log(name, value, reduce_fx=reduction{BATCH_SIZE})"
-    )
-
-
 class ReducerNames(FileTransformer[LightningFile]):
     """Determined's reducers by the names that Lightning has for them."""
 
@@ -237,28 +230,21 @@ class Logged:
         end = syntax.statements(f"{last}\n") if last else []
         if body and isinstance(syntax.simple(body[-1]), cst.Return):
             given = body.pop()
-            lines = [*self._lines(given), *end]
-            if lines:
-                leading = given.leading_lines  # type: ignore[attr-defined]
-                own = lines[0].leading_lines  # type: ignore[attr-defined]
-                lines[0] = lines[0].with_changes(leading_lines=[*leading, *own])
-            end = lines
-        rest = cst.IndentedBlock(body).visit(_Returns(self))
-        assert isinstance(rest, cst.IndentedBlock)
+            end = [*self._lines(given), *end]
+            end[:1] = [above(line, getattr(given, "leading_lines", ())) for line in end[:1]]
+        rest = ensure_type(cst.IndentedBlock(body).visit(_Returns(self)), cst.IndentedBlock)
         return syntax.with_body(method, [*rest.body, *end])
 
     def _lines(self, line: cst.BaseStatement) -> list[cst.BaseStatement]:
-        small = syntax.simple(line)
-        assert isinstance(small, cst.Return)
         self._left_out = []
-        text = self.text(small.value)
+        text = self.text(ensure_type(syntax.simple(line), cst.Return).value)
         lines = syntax.statements(f"{text}\n") if text else []
         if self._left_out and lines:
             names = ", ".join(self._left_out)
             lines[0] = marked(lines[0], f"Lightning logs numbers, and {names} is none")
         return lines
 
-    def early(self, line: cst.SimpleStatementLine) -> list[cst.BaseStatement]:
+    def early(self, line: Line) -> list[cst.BaseStatement]:
         """What takes the place of a return before the end."""
         lines = self._lines(line)
         first, *rest = [*lines, syntax.statement("return")]
@@ -308,9 +294,7 @@ class _Returns(cst.CSTTransformer):
     def visit_Lambda(self, node: cst.Lambda) -> bool:
         return False
 
-    def leave_SimpleStatementLine(
-        self, original: cst.SimpleStatementLine, updated: cst.SimpleStatementLine
-    ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement]:
+    def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
         small = syntax.simple(updated)
         if not isinstance(small, cst.Return) or small.value is None:
             return updated

@@ -8,17 +8,13 @@ from libcst.helpers import ensure_type
 from det_compat.migrate.to_lightning.init_method import late_values, with_arguments
 from det_compat.migrate.to_lightning.loaders import transfer_hooks
 from det_compat.migrate.to_lightning.optimizers import configure_optimizers, moved_lines
-from det_compat.migrate.to_lightning.plan import (
-    LightningFile,
-    TrialPlan,
-    wrappings,
-)
+from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan, wrappings
 from det_compat.migrate.to_lightning.reducers import reducer_hooks
 from det_compat.migrate.to_lightning.stepping import with_optimizers, zeroes_gradients
 from det_compat.migrate.to_lightning.steps import (
     BATCH_SIZE,
+    BY_NAME,
     ReducerNames,
-    by_name,
     reduction,
     training_step,
     validation_step,
@@ -84,15 +80,13 @@ class _Rewriting:
         return self._checked(node)
 
     def _index_of_init(self, body: list[cst.BaseStatement]) -> int:
-        original = syntax.body_of(self._node)
-        for index, line in enumerate(original):
-            if isinstance(line, cst.FunctionDef) and line.name.value == "__init__":
-                before = {id(line) for line in original[:index]}
-                return sum(id(line) in before for line in body) or index
-        at = 1 if syntax.has_docstring(body) else 0
-        while at < len(body) and syntax.simple(body[at]) is not None:
-            at += 1
-        return at
+        original, init = syntax.body_of(self._node), self._own.get("__init__")
+        if init is not None:
+            # LibCST compares nodes by identity
+            before = {*original[: original.index(init)]}
+            return sum(line in before for line in body) or len(before)
+        methods = (i for i, line in enumerate(body) if syntax.simple(line) is None)
+        return next(methods, len(body))
 
     def _methods(self) -> list[cst.BaseStatement]:
         body: list[cst.BaseStatement] = []
@@ -146,15 +140,14 @@ class _Rewriting:
     def _hooks(self) -> list[cst.BaseStatement]:
         plan = self._plan
         made: list[cst.BaseStatement] = []
-        if not plan.is_whole:
-            made.extend(self._calling_hooks())
-        elif self._decides_late() and self._evaluation() in self._own:
+        if not plan.is_whole and plan.is_root and plan.parameters("train_batch") is not None:
+            made.append(syntax.method(_TRAINING))
+        if self._calls_evaluation():
             made.append(self._calling_validation())
         if self._keeps_gradients():
             made.append(syntax.method(_KEEPING))
-        made.extend(reducer_hooks(plan.own.reducers))
-        made.extend(transfer_hooks(plan.own.stays, plan.arrays))
-        return made
+        hooks = transfer_hooks(plan.own.stays, plan.arrays)
+        return [*made, *reducer_hooks(plan.own.reducers), *hooks]
 
     def _keeps_gradients(self) -> bool:
         """Whether gradients may be there when a validation starts, which Lightning clears."""
@@ -166,36 +159,26 @@ class _Rewriting:
             plain += sum(map(zeroes_gradients, stepping))
         return every > plain
 
-    def _calling_hooks(self) -> list[cst.BaseStatement]:
-        plan = self._plan
-        made: list[cst.BaseStatement] = []
-        if plan.is_root and plan.parameters("train_batch") is not None:
-            made.append(syntax.method(_TRAINING))
-        if plan.is_root and not plan.evaluates_whole and not plan.parameters("evaluate_batch"):
-            return made
-        differs = plan.own.methods.keys() & {"evaluate_batch", "evaluate_full_dataset"}
-        if plan.is_root or (differs and self._evaluates_otherwise()):
-            made.append(self._calling_validation())
-        return made
-
-    def _evaluates_otherwise(self) -> bool:
-        return any(
-            self._plan.parameters(self._evaluation()) != parent.parameters(self._evaluation())
-            for parent in self._plan.parents
-        )
+    def _calls_evaluation(self) -> bool:
+        """Whether the class keeps its evaluation, and needs a validation_step that calls it."""
+        plan, name = self._plan, self._evaluation()
+        if plan.is_whole:
+            return self._decides_late() and name in self._own
+        if plan.is_root:
+            return bool(plan.parameters(name))
+        differs = any(plan.parameters(name) != p.parameters(name) for p in plan.parents)
+        return differs and not plan.own.methods.keys().isdisjoint(_EVALUATIONS)
 
     def _calling_validation(self) -> cst.FunctionDef:
         plan, name = self._plan, self._evaluation()
         given = plan.parameters(name) or []
         batch = given[1] if len(given) > 1 else "batch"
         index = ", batch_idx=batch_idx" if "batch_idx" in given else ""
-        lines = [f"metrics = self.{name}({batch}{index})"]
-        if plan.parameters("evaluation_reducer") is None:
-            lines.append(f"self.log_dict(metrics{BATCH_SIZE})")
-        else:
-            lines.extend(by_name("self", "metrics").split("\n"))
-        text = "\n    ".join(lines)
-        return syntax.method(f"def validation_step(self, {batch}, batch_idx):\n    {text}\n")
+        logs = f"    self.log_dict(metrics{BATCH_SIZE})\n"
+        if plan.parameters("evaluation_reducer") is not None:
+            logs = BY_NAME
+        header = f"def validation_step(self, {batch}, batch_idx):\n"
+        return syntax.method(f"{header}    metrics = self.{name}({batch}{index})\n{logs}")
 
     def _checked(self, node: cst.ClassDef) -> cst.BaseStatement:
         symbols, plan = self._file.symbols, self._plan
@@ -204,18 +187,17 @@ class _Rewriting:
         if len(wraps) > sum(w.member == "wrap_optimizer" for w in kept):
             return marked(node, "configure_optimizers must return every optimizer of the trial")
         if any(s.mode == "" for s in plan.own.schedulers):
-            return marked(
-                node, "an LR scheduler whose step mode is known at run time must be stepped"
-            )
+            message = "an LR scheduler whose step mode is known at run time must be stepped"
+            return marked(node, message)
         return node
 
 
 def _without(init: cst.FunctionDef, indices: Sequence[int]) -> cst.FunctionDef:
-    return syntax.with_body(
-        init, [line for i, line in enumerate(syntax.body_of(init)) if i not in indices]
-    )
+    kept = [line for i, line in enumerate(syntax.body_of(init)) if i not in indices]
+    return syntax.with_body(init, kept)
 
 
+_EVALUATIONS = ("evaluate_batch", "evaluate_full_dataset")
 _KEEPING = """\
 def on_validation_model_zero_grad(self):
     # gradients that wait for a later step stay

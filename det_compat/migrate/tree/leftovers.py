@@ -9,11 +9,11 @@ from typing import TypeVar
 
 import libcst as cst
 
+from det_compat.analysis.scopes import CONTEXT
 from det_compat.catalog import support
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import File, FileTransformer
 from det_compat.migrate.tree.imports import imported
-from det_compat.migrate.tree.symbols import CONTEXT
 
 _Block = TypeVar("_Block", cst.FunctionDef, cst.If)
 

@@ -9,7 +9,7 @@ from det_compat.migrate.tree.file import Line
 from det_compat.migrate.tree.syntax import code, expression, simple, without_commas
 from det_compat.migrate.tree.transformers import ScopedTransformer
 
-_LINE, _INDENT = 100, 4
+LINE, INDENT = 100, 4
 _Container: TypeAlias = cst.Call | cst.Dict | cst.List
 #: How each begins and ends, and which of its fields hold what is between, and the whitespace.
 _PARTS: dict[type, tuple[str, str, tuple[str, ...]]] = {
@@ -32,7 +32,7 @@ class _Spreading(ScopedTransformer):
 
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Line:
         small = simple(updated)
-        width = _LINE - self.depth * _INDENT
+        width = LINE - self.depth * INDENT
         value = getattr(small, "value", None)
         if small is None or not isinstance(value, _Container):
             return updated
@@ -51,22 +51,22 @@ def _spread(node: _Container, depth: int, width: int) -> _Container:
     if not items:
         return node
     text = ", ".join(map(_text, items))
-    is_short = len(text) <= width - (depth + 1) * _INDENT
+    is_short = len(text) <= width - (depth + 1) * INDENT
     # a generator expression without parentheses takes no comma
     is_generator = len(items) == 1 and m.matches(items[0], m.Arg(value=m.GeneratorExp()))
-    newline = "\n" + " " * _INDENT * (depth + 1)
+    newline = "\n" + " " * INDENT * (depth + 1)
     if not isinstance(node, cst.Call) or not (is_short or is_generator):
         narrow = (_text(_narrow(item, depth + 1, width)) for item in items)
         text = f",{newline}".join(narrow) + ","
     opening, closing, parts = _PARTS[type(node)]
-    made = expression(f"{opening}{newline}{text}\n{' ' * _INDENT * depth}{closing}")
+    made = expression(f"{opening}{newline}{text}\n{' ' * INDENT * depth}{closing}")
     return node.with_changes(**{part: getattr(made, part) for part in parts})
 
 
 def _narrow(item: cst.CSTNode, depth: int, width: int) -> cst.CSTNode:
     """An argument or element, itself spread if it does not fit on a line."""
     value = getattr(item, "value", None)
-    is_long = len(_text(item)) + 1 > width - depth * _INDENT
+    is_long = len(_text(item)) + 1 > width - depth * INDENT
     if is_long and isinstance(value, _Container):
         return item.with_changes(value=_spread(value, depth, width))
     return item

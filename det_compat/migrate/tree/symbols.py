@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 import libcst as cst
 from libcst.metadata import ExpressionContext, ExpressionContextProvider, PositionProvider
 
-from det_compat.analysis.scopes import Member, Name, Object, Values
+from det_compat.analysis.scopes import CONTEXT, Member, Name, Object, Values
 from det_compat.catalog.members import TYPES
 from det_compat.catalog.support import home
 from det_compat.migrate.tree.facts import Facts
 from det_compat.migrate.tree.syntax import code, find, self_name
 from det_compat.migrate.tree.transformers import LocatingTransformer, parsed
 
-CONTEXT = "det_compat.pytorch.PyTorchTrialContext"
 _PARTS = {owner: name for (base, name), owner in TYPES.items() if base == CONTEXT}
 WRITER = "det_compat.tensorboard.metric_writers.pytorch.TorchWriter"
 
