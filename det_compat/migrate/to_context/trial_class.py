@@ -78,16 +78,9 @@ class _Rewriting:
 
     def result(self) -> cst.ClassDef:
         """The class."""
-        body: list[cst.BaseStatement] = []
+        body = [made for line in syntax.body_of(self._node) for made in self._made_of(line)]
         if "__init__" not in self._own:
-            body.append(self._init(self._new_init()))
-        for line in syntax.body_of(self._node):
-            if isinstance(line, cst.FunctionDef):
-                body.extend(self._method(line))
-            else:
-                body.append(line)
-        if "__init__" not in self._own:
-            body = _below_fields(body)
+            body = _below_fields(self._init(self._new_init()), body)
         if self._older.is_standard:
             body.extend(batch_methods(self._own, self._optimizer, self._clip))
             self._file.imports.new.add("import torch")
@@ -95,7 +88,10 @@ class _Rewriting:
             body.extend(_loader_methods())
         return syntax.with_body(self._node, body)
 
-    def _method(self, line: cst.FunctionDef) -> list[cst.BaseStatement]:
+    def _made_of(self, line: cst.BaseStatement) -> list[cst.BaseStatement]:
+        """What takes the place of a statement of the class."""
+        if not isinstance(line, cst.FunctionDef):
+            return [line]
         name = line.name.value
         if name == "__init__":
             return [self._init(line)]
@@ -187,9 +183,10 @@ def _loader_methods() -> list[cst.BaseStatement]:
     ]
 
 
-def _below_fields(body: list[cst.BaseStatement]) -> list[cst.BaseStatement]:
-    """With the first method, which is new, below the docstring and class variables."""
-    first, *rest = body
+def _below_fields(
+    first: cst.BaseStatement, rest: list[cst.BaseStatement]
+) -> list[cst.BaseStatement]:
+    """The statements of a class with a new method below the docstring and class variables."""
     at = next((i for i, line in enumerate(rest) if isinstance(line, cst.FunctionDef)), len(rest))
     blank = [cst.EmptyLine(indent=False)]
     if at:

@@ -1,5 +1,6 @@
 """``__init__`` of a LightningModule: hyperparameters are its arguments."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import libcst as cst
@@ -140,7 +141,10 @@ LATE = frozenset(("device", "get_tensorboard_writer", *_SIZES))
 
 
 def late_values(
-    init: cst.FunctionDef, own: dict[str, cst.FunctionDef], plan: TrialPlan, symbols: Symbols
+    init: cst.FunctionDef,
+    own: dict[str, cst.FunctionDef],
+    early: Sequence[cst.FunctionDef],
+    symbols: Symbols,
 ) -> tuple[list[int], list[cst.BaseStatement]]:
     """The statements of ``__init__`` to leave out, and the properties in their place.
 
@@ -158,9 +162,8 @@ def late_values(
             continue
         if not _is_late(value, symbols) or syntax.names_in(value) & local:
             continue
-        early = [other for other in body if other is not line]
-        early += [own[name] for name in plan.own.early - {"__init__"} if name in own]
-        if any(_reads(node, attribute) for node in early) or _sets(own, init, attribute):
+        others = [*early, *(other for other in body if other is not line)]
+        if any(_reads(node, attribute) for node in others) or _sets(own, init, attribute):
             continue
         indices.append(index)
         made.append(_property(attribute, value, me))

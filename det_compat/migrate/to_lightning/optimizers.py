@@ -29,9 +29,12 @@ _WRAPPERS = {
 
 
 def moved_lines(
-    init: cst.FunctionDef, plan: TrialPlan, symbols: Symbols, own: dict[str, cst.FunctionDef]
+    init: cst.FunctionDef, early: Sequence[cst.FunctionDef], symbols: Symbols
 ) -> list[int]:
-    """The statements of ``__init__`` that make optimizers and schedulers, if they can be moved."""
+    """The statements of ``__init__`` that make optimizers and schedulers, if they can be moved.
+
+    They cannot if the rest of it, or a method of ``early`` that it calls, needs what they make.
+    """
     body = syntax.body_of(init)
     found = [
         i
@@ -46,8 +49,6 @@ def moved_lines(
     made = {_target(line) for line in moved}
     local = syntax.local_names(init) - {syntax.self_name(init)}
     needed = {name for line in moved for name in syntax.names_in(line)} & local
-    # what __init__ calls may need them as well
-    early = [own[name] for name in plan.own.early - {"__init__"} if name in own]
     if needed - made or any(syntax.mentions(n, name) for name in made for n in (*rest, *early)):
         return []
     return found

@@ -3,6 +3,8 @@
 What they returned is logged instead.
 """
 
+from dataclasses import dataclass, field
+
 import libcst as cst
 from libcst.helpers import ensure_type
 
@@ -195,10 +197,11 @@ class ReducerNames(FileTransformer[LightningFile]):
         return updated.with_changes(value=syntax.expression(repr(_REDUCERS).replace("'", '"')))
 
 
+@dataclass
 class Logged:
     """Turns the metrics that a method returns into calls of ``self.log``.
 
-    Args:
+    Attributes:
         own: the method's name for its object.
         options: the keyword arguments of every call, as text that begins with a comma.
         loss: the name of the loss, which may be returned in place of a dict.
@@ -207,21 +210,13 @@ class Logged:
             batches are; ``""`` if they are not reduced, and so cannot be logged.
     """
 
-    def __init__(
-        self,
-        own: str,
-        options: str = "",
-        loss: str = "",
-        renamed: dict[str, str] | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        self._own = own
-        self._options = options
-        self._loss = loss
-        self._renamed = renamed or {}
-        self._reduction = reduction
-        self._known: dict[str, cst.BaseExpression | None] = {}
-        self._left_out: list[str] = []
+    own: str
+    options: str = ""
+    loss: str = ""
+    renamed: dict[str, str] = field(default_factory=dict)
+    reduction: str = "mean"
+    _known: dict[str, cst.BaseExpression | None] = field(default_factory=dict, init=False)
+    _left_out: list[str] = field(default_factory=list, init=False)
 
     def in_method(self, method: cst.FunctionDef, last: str = "") -> cst.FunctionDef:
         """The method; ``last`` is a statement to end with."""
@@ -254,10 +249,10 @@ class Logged:
         """The call that logs ``metrics``; empty if there are none."""
         if metrics is None or syntax.code(metrics) in ("None", "{}", "dict()"):
             return ""
-        if syntax.code(metrics) == self._loss:
-            return f'{self._own}.log("loss", {self._loss}{self._options})'
+        if syntax.code(metrics) == self.loss:
+            return f'{self.own}.log("loss", {self.loss}{self.options})'
         if not isinstance(metrics, cst.Dict):
-            return f"{self._own}.log_dict({syntax.code(metrics)}{self._options})"
+            return f"{self.own}.log_dict({syntax.code(metrics)}{self.options})"
         named = [made for found in metrics.elements if (made := self._element(found)) is not None]
         if not named:
             return ""
@@ -265,22 +260,22 @@ class Logged:
             named[-1] = named[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
         if len(named) == 1 and isinstance(named[0], cst.DictElement):
             key, value = syntax.code(named[0].key), syntax.code(named[0].value)
-            return f"{self._own}.log({key}, {value}{self._options})"
+            return f"{self.own}.log({key}, {value}{self.options})"
         logged = syntax.code(metrics.with_changes(elements=named))
-        return f"{self._own}.log_dict({logged}{self._options})"
+        return f"{self.own}.log_dict({logged}{self.options})"
 
     def _element(self, element: cst.BaseDictElement) -> cst.BaseDictElement | None:
         """An entry of the metrics as it is logged; None if it cannot be."""
         value, key = element.value, getattr(element, "key", None)
-        if is_no_number(value) or (not self._reduction and is_many(value, self._known)):
+        if is_no_number(value) or (not self.reduction and is_many(value, self._known)):
             self._left_out.append(syntax.code(key) if key is not None else syntax.code(value))
             return None
         if is_many(value, self._known) or is_reduced_in_part(value):
-            made = f"torch.as_tensor({syntax.code(value)}).float().{self._reduction or 'mean'}()"
+            made = f"torch.as_tensor({syntax.code(value)}).float().{self.reduction or 'mean'}()"
             element = element.with_changes(value=syntax.expression(made))
-        if not isinstance(key, cst.SimpleString) or key.evaluated_value not in self._renamed:
+        if not isinstance(key, cst.SimpleString) or key.evaluated_value not in self.renamed:
             return element
-        name = self._renamed[str(key.evaluated_value)]
+        name = self.renamed[str(key.evaluated_value)]
         return element.with_changes(key=cst.SimpleString(f'"{name}"'))
 
 

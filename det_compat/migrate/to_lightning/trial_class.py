@@ -1,6 +1,7 @@
 """A trial class becomes a LightningModule."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import libcst as cst
 from libcst.helpers import ensure_type
@@ -38,49 +39,54 @@ def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
     return syntax.each(tree, cst.ClassDef, rewritten)
 
 
+@dataclass
 class _Rewriting:
-    """One class, method by method, in the order of the file."""
+    """One class, method by method, in the order of the file.
 
-    def __init__(
-        self,
-        node: cst.ClassDef,
-        plan: TrialPlan,
-        file: LightningFile,
-        others: Sequence[cst.CSTNode],
-    ) -> None:
-        self._node = node
-        self._plan = plan
-        self._file = file
-        self._others = others
-        self._own = syntax.methods(node)
-        self._are_optimizers_moved = False
+    Attributes:
+        node: the class.
+        plan: what becomes of it.
+        file: the file that it is in.
+        others: the other classes of the file.
+    """
+
+    node: cst.ClassDef
+    plan: TrialPlan
+    file: LightningFile
+    others: Sequence[cst.ClassDef]
+    _are_optimizers_moved: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self.own = syntax.methods(self.node)
 
     def result(self) -> cst.BaseStatement:
         """The class."""
-        plan, init = self._plan, self._own.get("__init__")
+        plan, init = self.plan, self.own.get("__init__")
         moved: list[cst.BaseStatement] = []
         late: list[cst.BaseStatement] = []
         if init is not None and plan.is_whole:
-            gone, late = late_values(init, self._own, plan, self._file.symbols)
+            # __init__ calls them, so they may need what it makes
+            early = [self.own[n] for n in plan.own.early - {"__init__"} if n in self.own]
+            gone, late = late_values(init, self.own, early, self.file.symbols)
             init = _without(init, gone)
-            indices = moved_lines(init, plan, self._file.symbols, self._own)
+            indices = moved_lines(init, early, self.file.symbols)
             self._are_optimizers_moved = bool(indices)
             moved = [syntax.body_of(init)[i] for i in indices]
             init = _without(init, indices)
-        body = self._methods()
+        body = [made for line in syntax.body_of(self.node) for made in self._made_of(line)]
         made: list[cst.BaseStatement] = []
-        if init is not None or (plan.is_root and "train_batch" in self._own):
-            made += [with_arguments(init, plan, self._file), *late]
+        if init is not None or (plan.is_root and "train_batch" in self.own):
+            made += [with_arguments(init, plan, self.file), *late]
         if plan.own.optimizers or plan.own.schedulers or (plan.is_root and plan.all_optimizers):
             used = self._used_attributes(body, init)
             made.extend(configure_optimizers(plan, moved, used))
         at = self._index_of_init(body)
         body = [*body[:at], *made, *body[at:], *self._hooks()]
-        node = syntax.with_body(self._node, _spaced(body))
+        node = syntax.with_body(self.node, _spaced(body))
         return self._checked(node)
 
     def _index_of_init(self, body: list[cst.BaseStatement]) -> int:
-        original, init = syntax.body_of(self._node), self._own.get("__init__")
+        original, init = syntax.body_of(self.node), self.own.get("__init__")
         if init is not None:
             # LibCST compares nodes by identity
             before = {*original[: original.index(init)]}
@@ -88,57 +94,53 @@ class _Rewriting:
         methods = (i for i, line in enumerate(body) if syntax.simple(line) is None)
         return next(methods, len(body))
 
-    def _methods(self) -> list[cst.BaseStatement]:
-        body: list[cst.BaseStatement] = []
-        for line in syntax.body_of(self._node):
-            if not isinstance(line, cst.FunctionDef):
-                body.append(line)
-            elif line.name.value != "__init__":
-                body.extend(self._method(line))
-        return body
-
-    def _method(self, line: cst.FunctionDef) -> list[cst.BaseStatement]:
-        name, plan, symbols = line.name.value, self._plan, self._file.symbols
+    def _made_of(self, line: cst.BaseStatement) -> Sequence[cst.BaseStatement]:
+        """What takes the place of a statement of the class; ``__init__`` comes later."""
+        if not isinstance(line, cst.FunctionDef):
+            return [line]
+        name, plan, symbols = line.name.value, self.plan, self.file.symbols
+        if name == "__init__":
+            return []
         if name == "build_callbacks":
             return [_configure_callbacks(line)]
         if name == "evaluation_reducer":
             is_one = plan.is_whole and reduction(line, symbols) is not None
-            named = ensure_type(line.visit(ReducerNames(self._file)), cst.FunctionDef)
+            named = ensure_type(line.visit(ReducerNames(self.file)), cst.FunctionDef)
             return [] if is_one else [named]
         if name == "get_batch_length" and not self._is_called(name):
             # Lightning does not count records
             return []
         if plan.is_whole:
             if name == "train_batch":
-                return training_step(line, plan, self._file, self._are_optimizers_moved)
+                return training_step(line, plan, self.file, self._are_optimizers_moved)
             if name == self._evaluation() and not self._decides_late():
-                reducer = self._own.get("evaluation_reducer")
+                reducer = self.own.get("evaluation_reducer")
                 return [validation_step(line, plan, reducer, symbols)]
-        return [with_optimizers(line, plan, self._file, self._are_optimizers_moved)]
+        return [with_optimizers(line, plan, self.file, self._are_optimizers_moved)]
 
     def _is_called(self, name: str) -> bool:
-        nodes = [self._node, *self._others]
+        nodes = [self.node, *self.others]
         return any(a.attr.value == name for node in nodes for a in syntax.find(node, cst.Attribute))
 
     def _evaluation(self) -> str:
-        return "evaluate_full_dataset" if self._plan.evaluates_whole else "evaluate_batch"
+        return "evaluate_full_dataset" if self.plan.evaluates_whole else "evaluate_batch"
 
     def _decides_late(self) -> bool:
-        return reduction(self._own.get("evaluation_reducer"), self._file.symbols) is None
+        return reduction(self.own.get("evaluation_reducer"), self.file.symbols) is None
 
     def _used_attributes(
         self, body: list[cst.BaseStatement], init: cst.FunctionDef | None
     ) -> set[str]:
-        nodes = [*body, *self._others, *([init] if init is not None else [])]
+        nodes = [*body, *self.others, *([init] if init is not None else [])]
         attributes = [n for node in nodes for n in syntax.find(node, cst.Attribute)]
         # torch.optim has an lr_scheduler, too
         used = {n.attr.value for n in attributes if not syntax.code(n.value).endswith("optim")}
-        if not self._plan.is_automatic:
-            used |= {s.attribute for s in self._plan.own.schedulers if s.interval}
+        if not self.plan.is_automatic:
+            used |= {s.attribute for s in self.plan.own.schedulers if s.interval}
         return used
 
     def _hooks(self) -> list[cst.BaseStatement]:
-        plan = self._plan
+        plan = self.plan
         made: list[cst.BaseStatement] = []
         if not plan.is_whole and plan.is_root and plan.parameters("train_batch") is not None:
             made.append(syntax.method(_TRAINING))
@@ -151,8 +153,8 @@ class _Rewriting:
 
     def _keeps_gradients(self) -> bool:
         """Whether gradients may be there when a validation starts, which Lightning clears."""
-        symbols, every, plain = self._file.symbols, 0, 0
-        for name, found in self._own.items():
+        symbols, every, plain = self.file.symbols, 0, 0
+        for name, found in self.own.items():
             every += len(symbols.calls(found, "step_optimizer"))
             calls = map(syntax.call_of, syntax.body_of(found) if name != "__init__" else ())
             stepping = (c for c in calls if c and symbols.method(c) == "step_optimizer")
@@ -161,16 +163,16 @@ class _Rewriting:
 
     def _calls_evaluation(self) -> bool:
         """Whether the class keeps its evaluation, and needs a validation_step that calls it."""
-        plan, name = self._plan, self._evaluation()
+        plan, name = self.plan, self._evaluation()
         if plan.is_whole:
-            return self._decides_late() and name in self._own
+            return self._decides_late() and name in self.own
         if plan.is_root:
             return bool(plan.parameters(name))
         differs = any(plan.parameters(name) != p.parameters(name) for p in plan.parents)
         return differs and not plan.own.methods.keys().isdisjoint(_EVALUATIONS)
 
     def _calling_validation(self) -> cst.FunctionDef:
-        plan, name = self._plan, self._evaluation()
+        plan, name = self.plan, self._evaluation()
         given = plan.parameters(name) or []
         batch = given[1] if len(given) > 1 else "batch"
         index = ", batch_idx=batch_idx" if "batch_idx" in given else ""
@@ -181,9 +183,9 @@ class _Rewriting:
         return syntax.method(f"{header}    metrics = self.{name}({batch}{index})\n{logs}")
 
     def _checked(self, node: cst.ClassDef) -> cst.BaseStatement:
-        symbols, plan = self._file.symbols, self._plan
-        wraps = symbols.calls(self._node, "wrap_optimizer")
-        kept = [w for m in self._own.values() for w in wrappings(m, symbols)]
+        symbols, plan = self.file.symbols, self.plan
+        wraps = symbols.calls(self.node, "wrap_optimizer")
+        kept = [w for m in self.own.values() for w in wrappings(m, symbols)]
         if len(wraps) > sum(w.member == "wrap_optimizer" for w in kept):
             return marked(node, "configure_optimizers must return every optimizer of the trial")
         if any(s.mode == "" for s in plan.own.schedulers):

@@ -49,20 +49,16 @@ class _Leftovers(FileTransformer[File]):
         self._in_annotation = 0
 
     def visit_Attribute(self, node: cst.Attribute) -> bool:
-        found = self.symbols.member(node)
-        if found is None:
-            return True
-        link = support.of_member(CONTEXT, found[1].partition(".")[0]).link
-        self.mark(f"the context's {found[1]} has no counterpart", link)
-        return False
+        return self.symbols.member(node) is None
 
     def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> syntax.Expression:
         found = self.symbols.member(original)
         if found is None:
             return updated
-        symbol = self.symbols.get(found[0])
-        assert symbol is not None
-        return syntax.expression(f"{syntax.code(symbol.original)}.{found[1]}")
+        context, member = found
+        link = support.of_member(CONTEXT, member.partition(".")[0]).link
+        self.mark(f"the context's {member} has no counterpart", link)
+        return syntax.expression(f"{self.symbols.original(context)}.{member}")
 
     def leave_Name(self, original: cst.Name, updated: cst.Name) -> syntax.Expression:
         symbol = self.symbols.get(original)

@@ -102,6 +102,10 @@ class Symbols:
         """The calls of these methods of a context below ``node``."""
         return [call for call in find(node, cst.Call) if self.method(call) in methods]
 
+    def original(self, context: cst.Name) -> str:
+        """What stood in the file where the placeholder of a context is, as text."""
+        return code(self._known[context.value].original)
+
     def module(self, context: cst.Name) -> str:
         """The LightningModule in the place of the placeholder of a context, as text."""
         return code(self._known[context.value].module)
