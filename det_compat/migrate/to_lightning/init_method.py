@@ -145,7 +145,7 @@ def late_values(
     own: dict[str, cst.FunctionDef],
     early: Sequence[cst.FunctionDef],
     symbols: Symbols,
-) -> tuple[list[int], list[cst.BaseStatement]]:
+) -> tuple[list[cst.BaseStatement], list[cst.BaseStatement]]:
     """The statements of ``__init__`` to leave out, and the properties in their place.
 
     An attribute becomes a property if nothing else sets it, nothing that runs before there is a
@@ -153,9 +153,9 @@ def late_values(
     """
     me, body = syntax.self_name(init), syntax.body_of(init)
     local = syntax.local_names(init) - {me}
-    indices: list[int] = []
+    gone: list[cst.BaseStatement] = []
     made: list[cst.BaseStatement] = []
-    for index, line in enumerate(body):
+    for line in body:
         value, target = getattr(syntax.simple(line), "value", None), syntax.target_of(line) or ""
         attribute = target.removeprefix(f"{me}.")
         if value is None or target == attribute or not attribute.isidentifier():
@@ -165,9 +165,9 @@ def late_values(
         others = [*early, *(other for other in body if other is not line)]
         if any(_reads(node, attribute) for node in others) or _sets(own, init, attribute):
             continue
-        indices.append(index)
+        gone.append(line)
         made.append(_property(attribute, value, me))
-    return indices, made
+    return gone, made
 
 
 def _is_late(value: cst.BaseExpression, symbols: Symbols) -> bool:

@@ -30,46 +30,37 @@ _WRAPPERS = {
 
 def moved_lines(
     init: cst.FunctionDef, early: Sequence[cst.FunctionDef], symbols: Symbols
-) -> list[int]:
+) -> list[cst.BaseStatement]:
     """The statements of ``__init__`` that make optimizers and schedulers, if they can be moved.
 
     They cannot if the rest of it, or a method of ``early`` that it calls, needs what they make.
     """
     body = syntax.body_of(init)
-    found = [
-        i
-        for i, line in enumerate(body)
-        if symbols.method(syntax.call_of(line)) in _MOVED and "." in _target(line)
-    ]
-    if len(found) != sum(len(symbols.calls(line, *_MOVED)) for line in body):
+    wraps = [line for line in body if symbols.method(syntax.call_of(line)) in _MOVED]
+    moved = [line for line in wraps if "." in _target(line)]
+    if len(moved) != sum(len(symbols.calls(line, *_MOVED)) for line in body):
         return []
-    found = _with_locals(body, found)
-    rest = [line for i, line in enumerate(body) if i not in found]
-    moved = [body[i] for i in found]
+    moved = _with_locals(body, moved)
+    rest = [*early, *(line for line in body if line not in moved)]
     made = {_target(line) for line in moved}
     local = syntax.local_names(init) - {syntax.self_name(init)}
     needed = {name for line in moved for name in syntax.names_in(line)} & local
-    if needed - made or any(syntax.mentions(n, name) for name in made for n in (*rest, *early)):
+    if needed - made or any(syntax.mentions(node, name) for name in made for node in rest):
         return []
-    return found
+    return moved
 
 
-def _with_locals(body: Sequence[cst.BaseStatement], found: list[int]) -> list[int]:
+def _with_locals(
+    body: Sequence[cst.BaseStatement], moved: list[cst.BaseStatement]
+) -> list[cst.BaseStatement]:
     """With the assignments of local variables that are used there and nowhere else."""
-    while True:
-        moved = [body[i] for i in found]
-        used = {name for line in moved for name in syntax.names_in(line)}
-        rest = [i for i in range(len(body)) if i not in found]
-        more = [
-            i
-            for i in rest
-            if _target(body[i]).isidentifier()
-            and _target(body[i]) in used
-            and not any(_target(body[i]) in syntax.names_in(body[j]) for j in rest if j != i)
-        ]
-        if not more:
-            return found
-        found = sorted({*found, *more})
+    used = {name for line in moved for name in syntax.names_in(line)}
+    rest = [line for line in body if line not in moved]
+    needed = [name for line in rest for name in syntax.names_in(line)]
+    more = [line for line in rest if _target(line) in used and needed.count(_target(line)) == 1]
+    if not more:
+        return moved
+    return _with_locals(body, [line for line in body if line in moved or line in more])
 
 
 def _target(line: cst.BaseStatement) -> str:

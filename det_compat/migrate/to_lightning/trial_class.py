@@ -67,12 +67,12 @@ class _Rewriting:
         if init is not None and plan.is_whole:
             # __init__ calls them, so they may need what it makes
             early = [self.own[n] for n in plan.own.early - {"__init__"} if n in self.own]
+            init = syntax.with_body(init, syntax.body_of(init))
             gone, late = late_values(init, self.own, early, self.file.symbols)
             init = _without(init, gone)
-            indices = moved_lines(init, early, self.file.symbols)
-            self._are_optimizers_moved = bool(indices)
-            moved = [syntax.body_of(init)[i] for i in indices]
-            init = _without(init, indices)
+            moved = moved_lines(init, early, self.file.symbols)
+            self._are_optimizers_moved = bool(moved)
+            init = _without(init, moved)
         body = [made for line in syntax.body_of(self.node) for made in self._made_of(line)]
         made: list[cst.BaseStatement] = []
         if init is not None or (plan.is_root and "train_batch" in self.own):
@@ -194,9 +194,8 @@ class _Rewriting:
         return node
 
 
-def _without(init: cst.FunctionDef, indices: Sequence[int]) -> cst.FunctionDef:
-    kept = [line for i, line in enumerate(syntax.body_of(init)) if i not in indices]
-    return syntax.with_body(init, kept)
+def _without(init: cst.FunctionDef, gone: Sequence[cst.BaseStatement]) -> cst.FunctionDef:
+    return syntax.with_body(init, [line for line in syntax.body_of(init) if line not in gone])
 
 
 _EVALUATIONS = ("evaluate_batch", "evaluate_full_dataset")
