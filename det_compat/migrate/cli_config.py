@@ -40,7 +40,7 @@ def _contents(config: ExperimentConfig, migration: Migration) -> dict[str, Any]:
 
 
 def _trainer(config: ExperimentConfig) -> dict[str, Any]:
-    # Determined has no validation before training
+    # Determined does not validate before it trains, so Lightning must not either.
     devices = max(config.slots_per_trial, 1)
     trainer = {"devices": devices, "num_sanity_val_steps": 0, **_length(config)}
     frequency = config.optimizations.aggregation_frequency

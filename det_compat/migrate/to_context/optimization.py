@@ -68,7 +68,7 @@ def _locals(build: cst.FunctionDef | None) -> dict[str, str]:
 
 
 def without_clipping(build: cst.FunctionDef, file: File) -> cst.FunctionDef | None:
-    """``build_callbacks`` without what clips; None if there is nothing left to build."""
+    """The method ``build_callbacks`` without what clips; None if it would build nothing."""
     entries = _entries(build, file)
     if not entries:
         return build
@@ -132,7 +132,7 @@ def _wrapper(create: cst.FunctionDef, file: File) -> cst.Call | None:
 
 
 def with_plain_scheduler(create: cst.FunctionDef, file: File) -> cst.FunctionDef:
-    """``create_lr_scheduler``, which returns torch's scheduler now."""
+    """The method ``create_lr_scheduler`` that returns torch's scheduler itself."""
     made = _wrapper(create, file)
     scheduler = syntax.argument(made, 0, "scheduler") if made is not None else None
     if made is None or scheduler is None:

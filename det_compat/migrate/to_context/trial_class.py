@@ -102,7 +102,7 @@ class _Rewriting:
         if name == "create_lr_scheduler":
             return [with_plain_scheduler(line, self._file)]
         if name == "batch_size" and self._older.is_standard and not self._is_named(name):
-            # the contract asked for it, for nothing: loaders have it
+            # The contract asked for this method, and nothing calls it: loaders know their size.
             return []
         if name == "build_callbacks":
             kept = without_clipping(line, self._file)

@@ -37,7 +37,7 @@ RESERVED = words(
     configure_gradient_clipping
     """
 )
-# a trial that has one means the module's
+# A trial that has one of these means what the module has.
 _SHARED = words("forward hparams_initial training")
 _MODES = "det_compat.pytorch.LRScheduler.StepMode"
 _IS_DROPPED = (
@@ -70,7 +70,7 @@ def _own_names(node: cst.ClassDef, file: LightningFile) -> set[str]:
 
 def _targets(node: cst.ClassDef, file: LightningFile) -> Iterator[cst.AssignTarget]:
     for assign in syntax.find(node, cst.Assign):
-        # a LightningModule has them under this name
+        # A LightningModule has the hyperparameters under this name, too.
         is_same = file.symbols.method(assign.value) == "get_hparams"
         for target in assign.targets:
             if not is_same or syntax.code(target.target) != "self.hparams":
@@ -139,7 +139,7 @@ class _Aliases(LightningTransformer):
         return len(targets) == len(values) and all(map(is_followed, values, targets))
 
     def _without_aliases(self, line: Line, small: cst.Assign) -> Line:
-        """``rows, ranks = read(), context.distributed`` without its second half."""
+        """The line without its aliases: ``rows, ranks = read(), context.distributed`` sets ``rows``."""
         target, value = small.targets[0].target, small.value
         targets, values = syntax.parts(target), syntax.parts(value)
         pairs = [*zip(targets, values, strict=False)]
@@ -174,7 +174,7 @@ def _target(small: cst.Assign | cst.AnnAssign) -> cst.BaseExpression:
 def _used_names(tree: cst.Module, symbols: Symbols) -> set[str]:
     """The variables that are read, but for those whose step mode a scheduler is wrapped with."""
     wraps = symbols.calls(tree, "wrap_lr_scheduler")
-    # LibCST compares nodes by identity
+    # LibCST compares nodes by identity, so these are single places in the file.
     ignored: set[cst.CSTNode | None] = {
         name for wrap in wraps for name in syntax.find(wrap, cst.Name) if symbols.path(name)
     }

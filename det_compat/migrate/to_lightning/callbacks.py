@@ -12,7 +12,7 @@ from det_compat.migrate.tree.marks import marked
 
 @dataclass(frozen=True)
 class _Hook:
-    """Lightning's hook: name, parameters after trainer and module, what the old ones were."""
+    """A hook of Lightning's: its parameters after trainer and module, and what the old ones are."""
 
     name: str
     more: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ def rename_hooks(tree: cst.Module, file: LightningFile) -> cst.Module:
 
 
 def _new_names(node: cst.ClassDef) -> set[str]:
-    """Old hooks that can have their new names: no two get the same, and nobody calls them."""
+    """The old hooks that can have their new names: no two get the same, and nobody calls them."""
     called = {syntax.code(call.func) for call in syntax.find(node, cst.Call)}
     names: dict[str, str] = {}
     for name, found in syntax.methods(node).items():

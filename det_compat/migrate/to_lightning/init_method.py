@@ -17,11 +17,11 @@ _CONTAINERS: dict[type, str] = {dict: "dict[str, Any]", list: "list[Any]"}
 def with_arguments(
     init: cst.FunctionDef | None, plan: TrialPlan, file: LightningFile
 ) -> cst.FunctionDef:
-    """``__init__`` with hyperparameters in the place of the context."""
+    """The ``__init__`` that takes hyperparameters in the place of the context."""
     if init is None:
         init = syntax.method("def __init__(self):\n    pass\n")
         init = init.with_changes(body=cst.IndentedBlock([]))
-    # no parameter may hide what __init__ uses
+    # A parameter would hide a name of the file that __init__ uses.
     hidden = {*plan.config.names, *plan.config.sections} & file.names & syntax.names_in(init.body)
     is_open = plan.config.is_open or bool(hidden)
     names = [] if is_open else _parameters(plan, file)
@@ -50,7 +50,7 @@ def _is_long(init: cst.FunctionDef) -> bool:
 
 
 def _spread(init: cst.FunctionDef) -> cst.FunctionDef:
-    """With one parameter a line."""
+    """The method with one parameter a line, as formatters write it."""
     line = cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace(" " * INDENT))
     comma = cst.Comma(whitespace_after=line)
     end = cst.Comma(whitespace_after=line.with_changes(last_line=cst.SimpleWhitespace("")))
@@ -68,13 +68,8 @@ def _spread(init: cst.FunctionDef) -> cst.FunctionDef:
 
 
 def _context_name(init: cst.FunctionDef, symbols: Symbols) -> str:
-    originals = {
-        symbol.original.value
-        for name in syntax.find(init.body, cst.Name)
-        if (symbol := symbols.get(name)) is not None
-        and symbols.is_context(name)
-        and isinstance(symbol.original, cst.Name)
-    }
+    contexts = filter(symbols.is_context, syntax.find(init.body, cst.Name))
+    originals = {symbols.original(context) for context in contexts}
     for param in init.params.params[1:]:
         annotation = param.annotation and symbols.path(param.annotation.annotation)
         if param.name.value in originals or (annotation or "").endswith("TrialContext"):
@@ -85,7 +80,7 @@ def _context_name(init: cst.FunctionDef, symbols: Symbols) -> str:
 
 def _parameters(plan: TrialPlan, file: LightningFile) -> list[cst.Param]:
     made = [_parameter(name, plan.defaults.get(name), file) for name in plan.config.names]
-    # a section is a dict, which no parameter has for a default
+    # A section is a dict, and no parameter may have one for its default.
     made += [_parameter(name, {}, file) for name in plan.config.sections]
     return sorted(made, key=lambda param: param.default is not None)
 
@@ -109,7 +104,7 @@ def _body(init: cst.FunctionDef, plan: TrialPlan, symbols: Symbols) -> list[cst.
     lines = [line for line in body if line is not None]
     if not plan.is_root and plan.own.calls_init:
         return lines
-    # a class that leaves the __init__ of its base out does so still
+    # A class that does not call the __init__ of its base still must not.
     if plan.is_root:
         text = f"super().__init__()\n{own}.save_hyperparameters()\n"
     else:

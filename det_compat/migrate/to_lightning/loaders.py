@@ -44,7 +44,7 @@ class _Loaders(LightningTransformer):
     def leave_AssignTarget(
         self, original: cst.AssignTarget, updated: cst.AssignTarget
     ) -> cst.AssignTarget:
-        # `build_validation_data_loader = build_training_data_loader`
+        # A class may say `build_validation_data_loader = build_training_data_loader`.
         if self.plan is None or self.functions:
             return updated
         return updated.with_changes(target=_renamed(updated.target))
@@ -55,7 +55,7 @@ class _Loaders(LightningTransformer):
     def leave_Return(self, original: cst.Return, updated: cst.Return) -> cst.Return:
         if updated.value is None or not self._is_whole():
             return updated
-        # one item, the loader itself, so that validation_step gets it whole
+        # The one item is the loader itself, so that validation_step gets all of it at once.
         self.file.imports.new.add("import torch")
         text = f"torch.utils.data.DataLoader([{syntax.code(updated.value)}], batch_size=None)"
         return updated.with_changes(
@@ -121,6 +121,6 @@ def _collating(tree: cst.Module) -> set[str]:
     names = {syntax.code(arg.value).rpartition(".")[2] for arg in given}  # type: ignore[attr-defined]
     for assign in syntax.find(tree, cst.Assign):
         if syntax.code(assign.targets[0].target).rpartition(".")[2] in names:
-            # `collate = staticmethod(function)`
+            # A class may say `collate = staticmethod(function)`.
             names |= syntax.names_in(assign.value)
     return names

@@ -26,7 +26,7 @@ _CALLED = {
     "get_data_config": "{0}.hparams.data_config",
     "get_experiment_config": "{0}.hparams.experiment_config",
     "get_trial_seed": '{0}.hparams.experiment_config["reproducibility"]["experiment_seed"]',
-    # Lightning skips what a run has trained by itself
+    # Lightning itself skips the batches that a resumed run has trained on, so it starts at none.
     "get_initial_batch": "0",
     "get_stop_requested": "{0}.trainer.should_stop",
     "get_tensorboard_writer": "{0}.logger.experiment",
@@ -40,7 +40,7 @@ _READ = {
     "_current_batch_idx": TOTAL_BATCH,
     "_epoch_len": "{0}.trainer.num_training_batches",
 }
-# before there is a Trainer, on one device
+# A trial asks these in __init__, where there is no Trainer yet: they are those of one device.
 _EARLY = {
     "distributed.get_rank": "rank_zero_only.rank",
     "distributed.rank": "rank_zero_only.rank",
@@ -122,7 +122,7 @@ class _Members(LightningTransformer):
         return self._unwrapped(original, updated)
 
     def _unwrapped(self, original: _Valued, updated: _Valued) -> _Valued:
-        """Without the parentheses that a new expression needs only inside of another one."""
+        """The node without the parentheses that its new value needs only in another expression."""
         if updated.value is None or self.symbols.called(original.value) is None:
             return updated
         return updated.with_changes(value=updated.value.with_changes(lpar=[], rpar=[]))
@@ -147,7 +147,7 @@ class _Members(LightningTransformer):
             self.file.imports.new.add(_MOVE)
             return syntax.expression(f"move_data_to_device({syntax.code(data)}, {module}.device)")
         if _is_batch(data, function):
-            # Lightning has moved it
+            # Lightning has moved the batch of a step to the device before it calls the step.
             return data
         if _is_tensor(data, function):
             return syntax.expression(f"{syntax.code(data)}.to({module}.device)")

@@ -53,7 +53,7 @@ def moved_lines(
 def _with_locals(
     body: Sequence[cst.BaseStatement], moved: list[cst.BaseStatement]
 ) -> list[cst.BaseStatement]:
-    """With the assignments of local variables that are used there and nowhere else."""
+    """The statements, with those that set local variables which nothing else uses."""
     used = {name for line in moved for name in syntax.names_in(line)}
     rest = [line for line in body if line not in moved]
     needed = [name for line in rest for name in syntax.names_in(line)]
@@ -221,7 +221,7 @@ class _Unwrapping(FileTransformer[LightningFile]):
 
     def _is_function(self, node: cst.BaseExpression) -> bool:
         is_known = isinstance(node, cst.Name) and node.value in self.file.functions
-        # a method of the trial
+        # A method of the trial reduces as a function does.
         is_method = isinstance(node, cst.Attribute) and node.attr.value in self._methods
         return is_known or is_method or isinstance(node, cst.Lambda)
 

@@ -235,7 +235,7 @@ def _parameters(method: cst.FunctionDef) -> list[str]:
 
 
 def distinct(found: Iterable[_Item]) -> tuple[_Item, ...]:
-    """Items without those that were there before."""
+    """The items, each once, in the order of their first."""
     return tuple(dict.fromkeys(found))
 
 

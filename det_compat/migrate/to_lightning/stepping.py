@@ -85,7 +85,7 @@ def _ends_plainly(own: dict[str, cst.FunctionDef], index: int, symbols: Symbols)
     returns = [found for line in after for found in syntax.find(line, cst.Return)]
     if len(returns) != 1 or not after or not isinstance(syntax.simple(after[-1]), cst.Return):
         return False
-    # what comes after the step must not see that Lightning steps later
+    # Lightning steps after the method returns, which what comes after the step must not see.
     known = {
         f"{syntax.self_name(method)}.{name}" for name, other in own.items() if _is_function(other)
     }

@@ -102,7 +102,7 @@ def _training(method: cst.FunctionDef, returns: str = "None") -> cst.FunctionDef
     uses_index = index in syntax.names_in(method.body)
     method = _with_epoch(method)
     if uses_index:
-        # Determined counts batches from the start, Lightning from the start of the epoch
+        # Determined counts batches from the start of the run, Lightning from that of the epoch.
         line = syntax.statements(f"{index} = {TOTAL_BATCH.format(own)}\n")
         method = syntax.with_body(method, [*line, *syntax.body_of(method)])
     return _as_step(method, "training_step", returns)
@@ -193,7 +193,7 @@ class ReducerNames(FileTransformer[LightningFile]):
     ) -> cst.BaseExpression:
         if self.symbols.path(original.value) != _REDUCER.rstrip("."):
             return updated
-        # `Reducer[name]`
+        # `Reducer[name]` looks up a member by its name.
         return updated.with_changes(value=syntax.expression(repr(_REDUCERS).replace("'", '"')))
 
 

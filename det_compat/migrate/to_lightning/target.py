@@ -82,7 +82,7 @@ class Lightning(Target):
     def _read_file(self, path: Path) -> None:
         facts = self.analysis.facts(path)
         if facts is None or old_trials(facts, self._hierarchy):
-            # older ones have been marked, and what is around them is still theirs
+            # Older trials that are still there have been marked: the code around them is theirs.
             return
         tree, symbols = resolve(self.sources[path], facts)
         tree = keep_wrapped(tree, symbols)

@@ -65,7 +65,7 @@ class _Rewriting:
         moved: list[cst.BaseStatement] = []
         late: list[cst.BaseStatement] = []
         if init is not None and plan.is_whole:
-            # __init__ calls them, so they may need what it makes
+            # __init__ calls these methods, so they may need what it makes.
             early = [self.own[n] for n in plan.own.early - {"__init__"} if n in self.own]
             init = syntax.with_body(init, syntax.body_of(init))
             gone, late = late_values(init, self.own, early, self.file.symbols)
@@ -88,7 +88,7 @@ class _Rewriting:
     def _index_of_init(self, body: list[cst.BaseStatement]) -> int:
         original, init = syntax.body_of(self.node), self.own.get("__init__")
         if init is not None:
-            # LibCST compares nodes by identity
+            # LibCST compares nodes by identity, so a statement that is kept is found again.
             before = {*original[: original.index(init)]}
             return sum(line in before for line in body) or len(before)
         methods = (i for i, line in enumerate(body) if syntax.simple(line) is None)
@@ -108,7 +108,7 @@ class _Rewriting:
             named = ensure_type(line.visit(ReducerNames(self.file)), cst.FunctionDef)
             return [] if is_one else [named]
         if name == "get_batch_length" and not self._is_called(name):
-            # Lightning does not count records
+            # Lightning counts no records, which this method is for.
             return []
         if plan.is_whole:
             if name == "train_batch":
@@ -133,7 +133,7 @@ class _Rewriting:
     ) -> set[str]:
         nodes = [*body, *self.others, *([init] if init is not None else [])]
         attributes = [n for node in nodes for n in syntax.find(node, cst.Attribute)]
-        # torch.optim has an lr_scheduler, too
+        # torch.optim has an lr_scheduler, too, which is no attribute of the trial.
         used = {n.attr.value for n in attributes if not syntax.code(n.value).endswith("optim")}
         if not self.plan.is_automatic:
             used |= {s.attribute for s in self.plan.own.schedulers if s.interval}

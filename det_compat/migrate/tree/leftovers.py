@@ -44,7 +44,7 @@ class _Leftovers(FileTransformer[File]):
         super().__init__(file)
         self._imports = imports
         self._blocks: list[cst.FunctionDef | cst.If] = []
-        # what the outermost of these blocks has to import
+        # The outermost of these blocks imports what it and those in it need.
         self._needed: dict[cst.CSTNode, set[str]] = defaultdict(set)
         self._in_annotation = 0
 

@@ -52,7 +52,7 @@ def _spread(node: _Container, depth: int, width: int) -> _Container:
         return node
     text = ", ".join(map(_text, items))
     is_short = len(text) <= width - (depth + 1) * INDENT
-    # a generator expression without parentheses takes no comma
+    # A generator expression without parentheses must not have a comma behind it.
     is_generator = len(items) == 1 and m.matches(items[0], m.Arg(value=m.GeneratorExp()))
     newline = "\n" + " " * INDENT * (depth + 1)
     if not isinstance(node, cst.Call) or not (is_short or is_generator):
