@@ -101,16 +101,14 @@ class _Rewriting:
             return [without_model(line, self._model)]
         if name == "create_lr_scheduler":
             return [with_plain_scheduler(line, self._file)]
-        if name == "batch_size" and self._older.is_standard and not self._is_named(name):
+        is_asked = syntax.has_attribute(self._node, name)
+        if name == "batch_size" and self._older.is_standard and not is_asked:
             # The contract asked for this method, and nothing calls it: loaders know their size.
             return []
         if name == "build_callbacks":
             kept = without_clipping(line, self._file)
             return [] if kept is None else [kept]
         return [line]
-
-    def _is_named(self, name: str) -> bool:
-        return any(n.attr.value == name for n in syntax.find(self._node, cst.Attribute))
 
     def _new_init(self) -> cst.FunctionDef:
         is_annotated = any(found.returns is not None for found in self._own.values())

@@ -139,7 +139,7 @@ class _Aliases(LightningTransformer):
         return len(targets) == len(values) and all(map(is_followed, values, targets))
 
     def _without_aliases(self, line: Line, small: cst.Assign) -> Line:
-        """The line without its aliases: ``rows, ranks = read(), context.distributed`` sets ``rows``."""
+        """What is left of ``rows, ranks = read(), context.distributed``: ``rows = read()``."""
         target, value = small.targets[0].target, small.value
         targets, values = syntax.parts(target), syntax.parts(value)
         pairs = [*zip(targets, values, strict=False)]

@@ -158,7 +158,9 @@ def late_values(
         if not _is_late(value, symbols) or syntax.names_in(value) & local:
             continue
         others = [*early, *(other for other in body if other is not line)]
-        if any(_reads(node, attribute) for node in others) or _sets(own, init, attribute):
+        if any(syntax.has_attribute(node, attribute) for node in others) or _sets(
+            own, init, attribute
+        ):
             continue
         gone.append(line)
         made.append(_property(attribute, value, me))
@@ -170,13 +172,9 @@ def _is_late(value: cst.BaseExpression, symbols: Symbols) -> bool:
     return any(member is not None and member[1] in LATE for member in found)
 
 
-def _reads(node: cst.CSTNode, attribute: str) -> bool:
-    return any(found.attr.value == attribute for found in syntax.find(node, cst.Attribute))
-
-
 def _sets(own: dict[str, cst.FunctionDef], init: cst.FunctionDef, attribute: str) -> bool:
     return any(
-        _reads(found.target, attribute)  # type: ignore[attr-defined]
+        syntax.has_attribute(found.target, attribute)  # type: ignore[attr-defined]
         for method in own.values()
         if method.name.value != init.name.value
         for found in m.findall(method, m.AssignTarget() | m.AugAssign() | m.AnnAssign())

@@ -112,20 +112,14 @@ class _Members(LightningTransformer):
         text = self._text(member, _CALLED)
         return syntax.expression(text.format(module)) if text else updated
 
-    def leave_Arg(self, original: cst.Arg, updated: cst.Arg) -> cst.Arg:
-        return self._unwrapped(original, updated)
-
-    def leave_Assign(self, original: cst.Assign, updated: cst.Assign) -> cst.Assign:
-        return self._unwrapped(original, updated)
-
-    def leave_Return(self, original: cst.Return, updated: cst.Return) -> cst.Return:
-        return self._unwrapped(original, updated)
-
-    def _unwrapped(self, original: _Valued, updated: _Valued) -> _Valued:
+    def leave_Arg(self, original: _Valued, updated: _Valued) -> _Valued:
         """The node without the parentheses that its new value needs only in another expression."""
         if updated.value is None or self.symbols.called(original.value) is None:
             return updated
         return updated.with_changes(value=updated.value.with_changes(lpar=[], rpar=[]))
+
+    leave_Assign = leave_Arg
+    leave_Return = leave_Arg
 
     def _text(self, member: str, table: dict[str, str]) -> str | None:
         is_early = self._is_early

@@ -119,8 +119,7 @@ class _Rewriting:
         return [with_optimizers(line, plan, self.file, self._are_optimizers_moved)]
 
     def _is_called(self, name: str) -> bool:
-        nodes = [self.node, *self.others]
-        return any(a.attr.value == name for node in nodes for a in syntax.find(node, cst.Attribute))
+        return any(syntax.has_attribute(node, name) for node in (self.node, *self.others))
 
     def _evaluation(self) -> str:
         return "evaluate_full_dataset" if self.plan.evaluates_whole else "evaluate_batch"

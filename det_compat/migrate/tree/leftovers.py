@@ -5,7 +5,7 @@ without.
 """
 
 from collections import defaultdict
-from typing import TypeVar
+from typing import TypeAlias
 
 import libcst as cst
 
@@ -15,7 +15,7 @@ from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import File, FileTransformer
 from det_compat.migrate.tree.imports import imported
 
-_Block = TypeVar("_Block", cst.FunctionDef, cst.If)
+_Block: TypeAlias = cst.FunctionDef | cst.If
 
 
 def put_back(tree: cst.Module, file: File) -> cst.Module:
@@ -43,7 +43,7 @@ class _Leftovers(FileTransformer[File]):
     def __init__(self, file: File, imports: dict[str, str]) -> None:
         super().__init__(file)
         self._imports = imports
-        self._blocks: list[cst.FunctionDef | cst.If] = []
+        self._blocks: list[_Block] = []
         # The outermost of these blocks imports what it and those in it need.
         self._needed: dict[cst.CSTNode, set[str]] = defaultdict(set)
         self._in_annotation = 0
@@ -84,37 +84,27 @@ class _Leftovers(FileTransformer[File]):
         self._in_annotation -= 1
         return updated
 
-    def visit_FunctionDef_body(self, node: cst.FunctionDef) -> None:
-        self._blocks.append(node)
-
-    def leave_FunctionDef_body(self, node: cst.FunctionDef) -> None:
-        self._blocks.pop()
-
-    def visit_If_body(self, node: cst.If) -> None:
-        if _is_main(node):
+    def visit_FunctionDef_body(self, node: _Block) -> None:
+        if _imports_by_itself(node):
             self._blocks.append(node)
 
-    def leave_If_body(self, node: cst.If) -> None:
-        if _is_main(node):
+    def leave_FunctionDef_body(self, node: _Block) -> None:
+        if _imports_by_itself(node):
             self._blocks.pop()
 
-    def leave_FunctionDef(
-        self, original: cst.FunctionDef, node: cst.FunctionDef
-    ) -> cst.FunctionDef:
-        return self._importing(original, node)
-
-    def leave_If(self, original: cst.If, node: cst.If) -> cst.If:
-        return self._importing(original, node)
-
-    def _importing(self, original: cst.FunctionDef | cst.If, node: _Block) -> _Block:
+    def leave_FunctionDef(self, original: _Block, updated: _Block) -> _Block:
         lines = sorted({self._imports[name] for name in self._needed.pop(original, ())})
         if not lines:
-            return node
+            return updated
         self.file.imports.local.update(lines)
         made = syntax.statements("\n".join(lines))
-        return syntax.with_body(node, syntax.below_docstring(syntax.body_of(node), made))
+        return syntax.with_body(updated, syntax.below_docstring(syntax.body_of(updated), made))
+
+    visit_If_body = visit_FunctionDef_body
+    leave_If_body = leave_FunctionDef_body
+    leave_If = leave_FunctionDef
 
 
-def _is_main(node: cst.If) -> bool:
-    """Whether a block only runs where its file is the program."""
-    return syntax.code(node.test).startswith("__name__ ==")
+def _imports_by_itself(node: _Block) -> bool:
+    """Whether a block is a function, or only runs where its file is the program."""
+    return isinstance(node, cst.FunctionDef) or syntax.code(node.test).startswith("__name__ ==")

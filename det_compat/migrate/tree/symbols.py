@@ -5,6 +5,7 @@ for a symbol. What no pass has replaced becomes again in the end what it was.
 """
 
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import libcst as cst
 from libcst.metadata import ExpressionContext, ExpressionContextProvider, PositionProvider
@@ -16,6 +17,7 @@ from det_compat.migrate.tree.facts import Facts
 from det_compat.migrate.tree.syntax import code, find, self_name
 from det_compat.migrate.tree.transformers import LocatingTransformer, parsed
 
+_Named: TypeAlias = cst.Name | cst.Attribute
 _PARTS = {owner: name for (base, name), owner in TYPES.items() if base == CONTEXT}
 WRITER = "det_compat.tensorboard.metric_writers.pytorch.TorchWriter"
 
@@ -129,15 +131,7 @@ class _Resolver(LocatingTransformer):
         self._facts = facts
         self._symbols = symbols
 
-    def leave_Name(self, node: cst.Name, updated: cst.Name) -> cst.BaseExpression:
-        return self._replaced(node, updated)
-
-    def leave_Attribute(self, node: cst.Attribute, updated: cst.Attribute) -> cst.BaseExpression:
-        return self._replaced(node, updated)
-
-    def _replaced(
-        self, node: cst.Name | cst.Attribute, updated: cst.Name | cst.Attribute
-    ) -> cst.BaseExpression:
+    def leave_Attribute(self, node: _Named, updated: _Named) -> cst.BaseExpression:
         if self.get_metadata(ExpressionContextProvider, node, None) is ExpressionContext.STORE:
             return updated
         values = self._facts.values(self.span(node))
@@ -151,7 +145,9 @@ class _Resolver(LocatingTransformer):
         placeholder = self._symbols.add(Symbol(path, is_object, node, self._module(node)))
         return cst.Attribute(placeholder, cst.Name(part)) if part else placeholder
 
-    def _module(self, node: cst.Name | cst.Attribute) -> cst.BaseExpression:
+    leave_Name = leave_Attribute
+
+    def _module(self, node: _Named) -> cst.BaseExpression:
         """The LightningModule, where ``node`` was the context."""
         if isinstance(node, cst.Attribute) and self._facts.stands_for_trial(self.span(node.value)):
             return node.value
@@ -172,7 +168,7 @@ _COUNTERS = ("_epoch_len", "_current_batch_idx", "_aggregation_frequency")
 _DATA = frozenset(("device", "models", "optimizers", "lr_schedulers", *_COUNTERS))
 
 
-def _is_copy(values: Values, node: cst.Name | cst.Attribute) -> bool:
+def _is_copy(values: Values, node: _Named) -> bool:
     """Whether ``node`` only holds what some attribute of a context was."""
     name = node.attr.value if isinstance(node, cst.Attribute) else ""
     return any(

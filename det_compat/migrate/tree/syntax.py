@@ -199,6 +199,11 @@ def names_in(node: cst.CSTNode) -> set[str]:
     return {name for child in node.children for name in names_in(child)}
 
 
+def has_attribute(node: cst.CSTNode, name: str) -> bool:
+    """Whether an attribute of this name, of whatever object, is read or set below ``node``."""
+    return any(found.attr.value == name for found in find(node, cst.Attribute))
+
+
 def mentions(node: cst.CSTNode, text: str) -> bool:
     """Whether an expression below ``node`` is exactly ``text``, a name or dotted name."""
     if isinstance(node, (cst.Name, cst.Attribute)) and code(node) == text:
