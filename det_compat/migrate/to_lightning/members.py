@@ -112,11 +112,11 @@ class _Members(LightningTransformer):
         text = self._text(member, _CALLED)
         return syntax.expression(text.format(module)) if text else updated
 
-    def leave_Arg(self, original: _Valued, updated: _Valued) -> _Valued:
+    def leave_Arg(self, original_node: _Valued, updated_node: _Valued) -> _Valued:
         """The node without the parentheses that its new value needs only in another expression."""
-        if updated.value is None or self.symbols.called(original.value) is None:
-            return updated
-        return updated.with_changes(value=updated.value.with_changes(lpar=[], rpar=[]))
+        if updated_node.value is None or self.symbols.called(original_node.value) is None:
+            return updated_node
+        return updated_node.with_changes(value=updated_node.value.with_changes(lpar=[], rpar=[]))
 
     leave_Assign = leave_Arg
     leave_Return = leave_Arg

@@ -92,13 +92,14 @@ class _Leftovers(FileTransformer[File]):
         if _imports_by_itself(node):
             self._blocks.pop()
 
-    def leave_FunctionDef(self, original: _Block, updated: _Block) -> _Block:
-        lines = sorted({self._imports[name] for name in self._needed.pop(original, ())})
+    def leave_FunctionDef(self, original_node: _Block, updated_node: _Block) -> _Block:
+        lines = sorted({self._imports[name] for name in self._needed.pop(original_node, ())})
         if not lines:
-            return updated
+            return updated_node
         self.file.imports.local.update(lines)
         made = syntax.statements("\n".join(lines))
-        return syntax.with_body(updated, syntax.below_docstring(syntax.body_of(updated), made))
+        body = syntax.below_docstring(syntax.body_of(updated_node), made)
+        return syntax.with_body(updated_node, body)
 
     visit_If_body = visit_FunctionDef_body
     leave_If_body = leave_FunctionDef_body

@@ -131,18 +131,20 @@ class _Resolver(LocatingTransformer):
         self._facts = facts
         self._symbols = symbols
 
-    def leave_Attribute(self, node: _Named, updated: _Named) -> cst.BaseExpression:
-        if self.get_metadata(ExpressionContextProvider, node, None) is ExpressionContext.STORE:
-            return updated
-        values = self._facts.values(self.span(node))
-        symbol = None if _is_copy(values, node) else _symbol(values)
+    def leave_Attribute(self, original_node: _Named, updated_node: _Named) -> cst.BaseExpression:
+        context = self.get_metadata(ExpressionContextProvider, original_node, None)
+        if context is ExpressionContext.STORE:
+            return updated_node
+        values = self._facts.values(self.span(original_node))
+        symbol = None if _is_copy(values, original_node) else _symbol(values)
         if symbol is None:
-            return updated
+            return updated_node
         path, part = symbol
-        if part and self._symbols.member(updated) is not None:
-            return updated
+        if part and self._symbols.member(updated_node) is not None:
+            return updated_node
         is_object = path in (CONTEXT, WRITER) and not _is_class_name(values)
-        placeholder = self._symbols.add(Symbol(path, is_object, node, self._module(node)))
+        module = self._module(original_node)
+        placeholder = self._symbols.add(Symbol(path, is_object, original_node, module))
         return cst.Attribute(placeholder, cst.Name(part)) if part else placeholder
 
     leave_Name = leave_Attribute
