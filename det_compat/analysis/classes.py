@@ -3,10 +3,9 @@
 import ast
 from collections.abc import Callable, Iterator
 
-from det_compat.analysis.scopes import Class, Name, Scope, Values
+from det_compat.analysis.scopes import CONTEXT, Class, Name, Scope, Values
 from det_compat.catalog.support import home, is_determined
 
-_CONTEXT = "det_compat.pytorch.PyTorchTrialContext"
 _TRIALS = {
     "det_compat.pytorch.PyTorchTrial",
     "det_compat.pedl.frameworks.pytorch.PyTorchTrial",
@@ -87,7 +86,7 @@ class Hierarchy:
             for path in self.determined_bases(relative):
                 if context := _context_of(path):
                     return context
-        return _CONTEXT if self.looks_like_trial(scope) else None
+        return CONTEXT if self.looks_like_trial(scope) else None
 
     def is_trial(self, scope: Scope) -> bool:
         """Whether a class derives from one of Determined's trial classes, or looks as if."""
@@ -121,7 +120,7 @@ def _context_of(path: str) -> str | None:
     """The class of the context of a class of Determined's; None if that is no trial."""
     where = home(path)
     if where is not None:
-        return _CONTEXT if where in _TRIALS else None
+        return CONTEXT if where in _TRIALS else None
     if not is_determined(path) or not path.endswith(_REFUSED_TRIALS):
         return None
-    return f"{path}Context" if path.startswith(_WITH_OTHER_CONTEXTS) else _CONTEXT
+    return f"{path}Context" if path.startswith(_WITH_OTHER_CONTEXTS) else CONTEXT

@@ -48,20 +48,19 @@ class _Collector(ast.NodeVisitor):
         self.inner: set[ast.expr] = set()
         self.renamed: dict[str, str] = {}
 
-    def _visit_all(self, nodes: Iterable[ast.AST | None]) -> None:
+    def _visit_all(
+        self,
+        nodes: Iterable[ast.AST | None],
+        scope: scopes.Scope | None = None,
+        guard: scopes.Guard | None = None,
+    ) -> None:
+        """Visit nodes that have a scope or guard of their own if one is given."""
+        outer = self.scope, self.guard
+        self.scope, self.guard = scope or self.scope, guard or self.guard
         for node in nodes:
             if node is not None:
                 self.visit(node)
-
-    def _visit_under(self, guard: scopes.Guard, nodes: Iterable[ast.AST | None]) -> None:
-        outer, self.guard = self.guard, guard
-        self._visit_all(nodes)
-        self.guard = outer
-
-    def _visit_in(self, scope: scopes.Scope, nodes: Iterable[ast.AST | None]) -> None:
-        outer, self.scope = self.scope, scope
-        self._visit_all(nodes)
-        self.scope = outer
+        self.scope, self.guard = outer
 
     def _new_scope(self, kind: str, name: str, node: ast.AST) -> scopes.Scope:
         return scopes.Scope(kind, name, node, self.scope, self.code.module.source)
@@ -154,7 +153,7 @@ class _Collector(ast.NodeVisitor):
         self.scope.define(node.name, scopes.Class(scope))
         self.code.classes.append(scope)
         self._visit_all([*node.decorator_list, *node.bases, *(k.value for k in node.keywords)])
-        self._visit_in(scope, node.body)
+        self._visit_all(node.body, scope)
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         scope = self._new_scope("function", node.name, node)
@@ -183,28 +182,25 @@ class _Collector(ast.NodeVisitor):
             self._visit_annotation(argument.annotation)
             scope.variables.setdefault(argument.arg, scopes.NOTHING)
         # An exception that is caught around a definition is not caught when it is called.
-        outer, self.guard = self.guard, scopes.Guard(type_checking=self.guard.type_checking)
-        self._visit_in(scope, body)
-        self.guard = outer
+        self._visit_all(body, scope, scopes.Guard(type_checking=self.guard.type_checking))
 
     def _visit_annotation(self, node: ast.expr | None) -> None:
         guard = scopes.Guard(self.guard.catches, self.guard.type_checking, annotation=True)
-        self._visit_under(guard, [node])
+        self._visit_all([node], guard=guard)
 
     # Conditions
 
     def visit_Try(self, node: ast.Try) -> None:
         caught = frozenset(name for handler in node.handlers for name in _caught(handler))
         catches = self.guard.catches | caught
-        self._visit_under(scopes.Guard(catches, self.guard.type_checking), node.body)
+        self._visit_all(node.body, guard=scopes.Guard(catches, self.guard.type_checking))
         self._visit_all([*node.handlers, *node.orelse, *node.finalbody])
 
     def visit_If(self, node: ast.If) -> None:
         self.visit(node.test)
-        if last_name(node.test) == "TYPE_CHECKING":
-            self._visit_under(scopes.Guard(self.guard.catches, type_checking=True), node.body)
-        else:
-            self._visit_all(node.body)
+        is_unused = last_name(node.test) == "TYPE_CHECKING"
+        guard = scopes.Guard(self.guard.catches, type_checking=True) if is_unused else None
+        self._visit_all(node.body, guard=guard)
         self._visit_all(node.orelse)
 
 
@@ -220,7 +216,12 @@ def parameters(node: scopes.FunctionNode) -> list[ast.arg]:
     """Every parameter by position, then those by keyword, then ``*args`` and ``**kwargs``."""
     arguments = node.args
     rest = [arg for arg in (arguments.vararg, arguments.kwarg) if arg is not None]
-    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *rest]
+    return [*positional(node), *arguments.kwonlyargs, *rest]
+
+
+def positional(node: scopes.FunctionNode) -> list[ast.arg]:
+    """Every parameter that can be given by position."""
+    return [*node.args.posonlyargs, *node.args.args]
 
 
 def _caught(handler: ast.ExceptHandler) -> list[str]:

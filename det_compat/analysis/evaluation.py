@@ -5,7 +5,7 @@ import functools
 
 from det_compat.analysis import containers, scopes
 from det_compat.analysis.classes import Hierarchy
-from det_compat.analysis.expressions import decorators, imported, last_name, literal
+from det_compat.analysis.expressions import called, decorators, imported, last_name, literal
 from det_compat.analysis.project import Project
 from det_compat.catalog.members import MEMBERS, RESULTS, TYPES
 from det_compat.catalog.status import Status
@@ -17,7 +17,6 @@ _MAX_CALLS = 3
 # These return their argument, or a thing that is as good as it.
 _PASSING = ("copy", "deepcopy", "enter_context", "proxy")
 _SEQUENCES = ("list", "List", "tuple", "Tuple", "set", "Set", "Sequence", "Iterable", "Iterator")
-_CONTEXT = "det_compat.pytorch.PyTorchTrialContext"
 
 
 class Evaluator:
@@ -193,17 +192,13 @@ class Evaluator:
     # Calls
 
     def _result(self, node: ast.Call, scope: scopes.Scope) -> scopes.Values:
-        if isinstance(node.func, ast.Name):
-            special = self._of_builtin(node.func.id, node, scope)
+        name = called(node)
+        if isinstance(node.func, ast.Name) or name in ("cast", "import_module", *_PASSING):
+            special = self._of_builtin(name, node, scope)
             if special is not None:
                 return special
-        elif isinstance(node.func, ast.Attribute):
-            if node.func.attr in ("cast", "import_module", *_PASSING):
-                special = self._of_builtin(node.func.attr, node, scope)
-                if special is not None:
-                    return special
-            if node.func.attr in containers.METHODS:
-                return self._of_container(node.func, node.args, scope)
+        if isinstance(node.func, ast.Attribute) and name in containers.METHODS:
+            return self._of_container(node.func, node.args, scope)
         callees = self.evaluate(node.func, scope)
         return scopes.NOTHING.union(*(self._returned(callee) for callee in callees))
 
@@ -298,7 +293,7 @@ class Evaluator:
                     found.append(scopes.Object(where))
                 elif where is None and cls.path.endswith("Context"):
                     # EnvContext and other contexts of older releases had what the context has.
-                    found.append(scopes.Object(cls.path if "." in cls.path else _CONTEXT))
+                    found.append(scopes.Object(cls.path if "." in cls.path else scopes.CONTEXT))
         return found
 
 

@@ -3,6 +3,11 @@
 import ast
 
 
+def words(text: str) -> frozenset[str]:
+    """A set of names, which spaces separate."""
+    return frozenset(text.split())
+
+
 def literal(node: ast.expr) -> str | None:
     """The text of a string that is written out."""
     is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)

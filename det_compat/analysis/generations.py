@@ -7,6 +7,7 @@ from inspect import FullArgSpec
 from types import CodeType
 
 from det_compat.analysis.classes import Hierarchy
+from det_compat.analysis.collect import positional
 from det_compat.analysis.expressions import decorators
 from det_compat.analysis.scopes import Class, Function, FunctionNode, Scope
 from det_compat.catalog import generations as rules
@@ -85,7 +86,7 @@ class TrialClass:
             return None
         arguments = node.args
         return FullArgSpec(
-            args=[argument.arg for argument in (*arguments.posonlyargs, *arguments.args)],
+            args=[argument.arg for argument in positional(node)],
             varargs=arguments.vararg.arg if arguments.vararg else None,
             varkw=arguments.kwarg.arg if arguments.kwarg else None,
             defaults=tuple(arguments.defaults),

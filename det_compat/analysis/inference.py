@@ -8,37 +8,20 @@ import ast
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from det_compat.analysis import containers
+from det_compat.analysis import containers, scopes
 from det_compat.analysis.classes import Hierarchy
+from det_compat.analysis.collect import collect, positional
 from det_compat.analysis.evaluation import Evaluator
 from det_compat.analysis.expressions import called, decorators, last_name, literal
 from det_compat.analysis.project import Project
-from det_compat.analysis.scopes import (
-    NOTHING,
-    Assignment,
-    Call,
-    Class,
-    Code,
-    Function,
-    FunctionNode,
-    Import,
-    Instance,
-    Mapping,
-    Module,
-    Name,
-    Object,
-    Scope,
-    Sequence,
-    Use,
-    Value,
-    Values,
-)
+from det_compat.analysis.relevant import is_relevant
+from det_compat.analysis.scopes import NOTHING, Scope, Value, Values
+from det_compat.analysis.source import Source
 from det_compat.catalog.members import TELLTALE
 
 _Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
-_CONTEXT = "det_compat.pytorch.PyTorchTrialContext"
-_GUESS = Object(_CONTEXT, guessed=True)
+_GUESS = scopes.Object(scopes.CONTEXT, guessed=True)
 # Expressions of these kinds can be given a value.
 _TARGETS = (ast.Name, ast.Attribute)
 _CALLING = {"filter", "map", "partial", "partialmethod", "submit"}
@@ -47,18 +30,22 @@ _MAX_ROUNDS = 20
 
 
 class Inference:
-    """The values of the variables in ``codes``."""
+    """The values of the variables in the files that can refer to Determined at all.
 
-    def __init__(self, codes: list[Code]) -> None:
-        self.codes = codes
-        self.project = Project([code.module for code in codes])
+    Attributes:
+        codes: what happens in these files.
+    """
+
+    def __init__(self, sources: Iterable[Source]) -> None:
+        self.codes = [collect(source) for source in sources if is_relevant(source)]
+        self.project = Project([code.module for code in self.codes])
         self.evaluator = Evaluator(self.project)
         self._changed = False
-        imports = [found for code in codes for found in code.imports]
+        imports = [found for code in self.codes for found in code.imports]
         self._imports_determined = any(self.project.is_determined(found) for found in imports)
         for found in imports:
             self._import(found)
-        functions = (scope for code in codes for scope in code.functions)
+        functions = (scope for code in self.codes for scope in code.functions)
         self.evaluator.lambdas.update(
             (scope.node, scope) for scope in functions if isinstance(scope.node, ast.Lambda)
         )
@@ -85,7 +72,7 @@ class Inference:
             if not self._changed:
                 return
 
-    def _round(self, code: Code) -> None:
+    def _round(self, code: scopes.Code) -> None:
         for scope in code.functions:
             self._bind_first_parameter(scope)
         for assignment in code.assignments:
@@ -102,47 +89,38 @@ class Inference:
 
     # Imports
 
-    def _import(self, found: Import) -> None:
-        name, as_name = found.node.name, found.node.asname
-        variables = found.scope.variables
-        if found.attribute is None:
-            self._import_module(found, name, as_name)
-        elif found.attribute == "*":
-            found.scope.stars.extend(self._star(found))
-        elif self.project.is_determined(found) or (_is_ours(found.module) and not found.level):
-            self._add(variables, as_name or name, [Name(f"{found.module}.{name}")])
-        else:
-            self._import_from_tree(found, as_name or name)
-
-    def _import_module(self, found: Import, name: str, as_name: str | None) -> None:
-        variables = found.scope.variables
-        top = name.partition(".")[0]
-        if self.project.is_determined(found) or _is_ours(name):
-            self._add(variables, as_name or top, [Name(name if as_name else top)])
+    def _import(self, found: scopes.Import) -> None:
+        """Bind the variable of an import to what it names."""
+        alias, scope = found.node, found.scope
+        if found.attribute == "*":
+            scope.stars.extend(self._star(found))
             return
-        module = self.project.module(found.scope, name if as_name else top)
-        if module is not None:
-            self._add(variables, as_name or top, [Module(module)])
-
-    def _star(self, found: Import) -> list[Value]:
-        if self.project.is_determined(found):
-            return [Name(found.module)]
-        module = self.project.find(found)
-        return [] if module is None else [Module(module)]
-
-    def _import_from_tree(self, found: Import, variable: str) -> None:
-        name = found.node.name
-        dotted = f"{found.module}.{name}" if found.module else name
-        submodule = self.project.module(found.scope, dotted, found.level)
+        path = variable = alias.name
+        if found.attribute is not None:
+            path = f"{found.module}.{path}" if found.module else path
+        elif not alias.asname:
+            path = variable = path.partition(".")[0]
+        variable = alias.asname or variable
+        is_ours = not found.level and found.module.partition(".")[0] == "det_compat"
+        if is_ours or self.project.is_determined(found):
+            self._add(scope.variables, variable, [scopes.Name(path)])
+            return
+        submodule = self.project.module(scope, path, found.level)
         if submodule is not None:
-            self._add(found.scope.variables, variable, [Module(submodule)])
-        module = self.project.find(found)
+            self._add(scope.variables, variable, [scopes.Module(submodule)])
+        module = None if found.attribute is None else self.project.find(found)
         if module is not None:
-            self.evaluator.link(found.scope, variable, module, name)
+            self.evaluator.link(scope, variable, module, alias.name)
+
+    def _star(self, found: scopes.Import) -> list[Value]:
+        if self.project.is_determined(found):
+            return [scopes.Name(found.module)]
+        module = self.project.find(found)
+        return [] if module is None else [scopes.Module(module)]
 
     # Assignments
 
-    def _assign(self, assignment: Assignment) -> None:
+    def _assign(self, assignment: scopes.Assignment) -> None:
         scope, value = assignment.scope, assignment.value
         if assignment.is_annotation:
             values = self.evaluator.annotated(value, scope)
@@ -159,12 +137,12 @@ class Inference:
             self._bind_attribute(target, values, scope)
         elif isinstance(target, (ast.Tuple, ast.List)):
             for value in values:
-                if isinstance(value, Sequence):
+                if isinstance(value, scopes.Sequence):
                     self._unpack(target.elts, value, scope)
         elif isinstance(target, ast.Subscript) and isinstance(target.value, _TARGETS):
             self._bind(target.value, containers.mapping([literal(target.slice)], [values]), scope)
 
-    def _unpack(self, targets: list[ast.expr], value: Sequence, scope: Scope) -> None:
+    def _unpack(self, targets: list[ast.expr], value: scopes.Sequence, scope: Scope) -> None:
         for index, (part, elements) in enumerate(zip(targets, value.elements, strict=False)):
             if isinstance(part, ast.Starred):
                 self._bind(part.value, containers.sequence(value.elements[index:]), scope)
@@ -173,27 +151,27 @@ class Inference:
 
     def _bind_attribute(self, target: ast.Attribute, values: Values, scope: Scope) -> None:
         for owner in self.evaluate(target.value, scope):
-            if isinstance(owner, Instance):
+            if isinstance(owner, scopes.Instance):
                 self._add(owner.scope.attributes, target.attr, values)
-            elif isinstance(owner, (Class, Module)):
+            elif isinstance(owner, (scopes.Class, scopes.Module)):
                 self._add(owner.scope.variables, target.attr, values)
 
     # Parameters
 
     def _bind_first_parameter(self, scope: Scope) -> None:
-        owner = scope.parent
-        node = scope.node
+        owner, node = scope.parent, scope.node
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             return
-        for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
+        for argument in (*positional(node), *node.args.kwonlyargs):
             if argument.annotation is not None:
                 values = self.evaluator.annotated(argument.annotation, scope.parent or scope)
                 self._add(scope.variables, argument.arg, values)
         if owner is None or owner.kind != "class":
             return
-        names = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
+        names = [argument.arg for argument in positional(node)]
         if names and "staticmethod" not in decorators(node):
-            own = Class(owner) if "classmethod" in decorators(node) else Instance(owner)
+            is_class = "classmethod" in decorators(node)
+            own = scopes.Class(owner) if is_class else scopes.Instance(owner)
             self._add(scope.variables, names[0], [own])
         if node.name == "__init__":
             self._bind_context(scope, owner, node)
@@ -202,8 +180,8 @@ class Inference:
         """Give ``__init__`` of a trial its context, if nothing else told which argument it is."""
         if not self.hierarchy.is_trial(owner):
             return
-        context = Object(self.hierarchy.context_class(owner) or _CONTEXT)
-        given = [*node.args.posonlyargs, *node.args.args][1:]
+        context = scopes.Object(self.hierarchy.context_class(owner) or scopes.CONTEXT)
+        given = positional(node)[1:]
         if any(context in scope.variables.get(a.arg, NOTHING) for a in given):
             return
         named = [a for a in given if "context" in a.arg or "ctx" in a.arg]
@@ -211,77 +189,65 @@ class Inference:
         for argument in (*named, *first)[:1]:
             self._add(scope.variables, argument.arg, [context])
 
-    def _call(self, call: Call) -> None:
+    def _call(self, call: scopes.Call) -> None:
         node, scope = call.node, call.scope
-        self._pass_to(self.evaluate(node.func, scope), node.args, node.keywords, scope)
+        self._pass_to(node, scope)
         name = called(node)
-        if name == "setattr" and len(node.args) == 3:
-            self._set_attribute(node.args, scope)
+        if name == "setattr" and len(node.args) == 3 and (attribute := literal(node.args[1])):
+            target = ast.Attribute(node.args[0], attribute, ast.Store())
+            self._bind(target, self.evaluate(node.args[2], scope), scope)
         elif name in containers.ADDING and isinstance(node.func, ast.Attribute) and node.args:
             added = containers.sequence([self.evaluate(node.args[-1], scope)])
             if isinstance(node.func.value, _TARGETS):
                 self._bind(node.func.value, added, scope)
         elif name in _CALLING and node.args:
             # `partial(function, ...)` and its like call what they are given.
-            args = node.args[1:]
+            function, *args = node.args
             if name in ("map", "filter"):
                 args = [ast.Subscript(arg, ast.Constant(None), ast.Load()) for arg in args]
-            self._pass_to(self.evaluate(node.args[0], scope), args, node.keywords, scope)
+            self._pass_to(ast.Call(function, args, node.keywords), scope)
 
-    def _set_attribute(self, args: list[ast.expr], scope: Scope) -> None:
-        owner, name, value = args
-        written = literal(name)
-        if written:
-            target = ast.Attribute(owner, written, ast.Store())
-            self._bind(target, self.evaluate(value, scope), scope)
-
-    def _pass_to(
-        self, callees: Values, args: list[ast.expr], keywords: list[ast.keyword], scope: Scope
-    ) -> None:
+    def _pass_to(self, node: ast.Call, scope: Scope) -> None:
         """Give arguments to the functions and classes that are called with them."""
-        for callee in callees:
+        for callee in self.evaluate(node.func, scope):
             function = callee
-            if isinstance(callee, Class):
+            if isinstance(callee, scopes.Class):
                 ancestors = self.hierarchy.ancestors(callee.scope)
                 inits = (cls.functions.get("__init__") for cls in ancestors)
                 init = next((init for init in inits if init is not None), None)
                 if init is None:
-                    self._set_fields(callee.scope, args, keywords, scope)
+                    self._set_fields(callee.scope, node, scope)
                     continue
-                function = Function(init, bound=True)
-            if isinstance(function, Function):
-                self._pass(function, args, keywords, scope)
+                function = scopes.Function(init, bound=True)
+            if isinstance(function, scopes.Function):
+                self._pass(function, node, scope)
 
-    def _set_fields(
-        self, cls: Scope, args: list[ast.expr], keywords: list[ast.keyword], scope: Scope
-    ) -> None:
-        """The fields of a dataclass or named tuple, from the arguments that make one."""
+    def _set_fields(self, cls: Scope, call: ast.Call, scope: Scope) -> None:
+        """Set the fields of a dataclass or named tuple from the call that makes one."""
         body = cls.node.body if isinstance(cls.node, ast.ClassDef) else []
         fields = [
             statement.target.id
             for statement in body
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
         ]
-        given = [*zip(fields, args, strict=False)]
-        given += [(keyword.arg, keyword.value) for keyword in keywords if keyword.arg in fields]
+        given = [*zip(fields, call.args, strict=False)]
+        given += [(k.arg, k.value) for k in call.keywords if k.arg in fields]
         for name, value in given:
             self._add(cls.attributes, name, self.evaluate(value, scope))
 
-    def _pass(
-        self, callee: Function, args: list[ast.expr], keywords: list[ast.keyword], scope: Scope
-    ) -> None:
+    def _pass(self, callee: scopes.Function, call: ast.Call, scope: Scope) -> None:
         node = callee.scope.node
-        if not isinstance(node, FunctionNode):
+        if not isinstance(node, scopes.FunctionNode):
             return
-        names = [a.arg for a in (*node.args.posonlyargs, *node.args.args)][int(callee.bound) :]
+        names = [argument.arg for argument in positional(node)][int(callee.bound) :]
         variables = callee.scope.variables
-        values = self._positional(args, scope)
+        values = self._positional(call.args, scope)
         for name, value in zip(names, values, strict=False):
             self._add(variables, name, value)
         if node.args.vararg is not None:
             self._add(variables, node.args.vararg.arg, containers.sequence(values[len(names) :]))
         known = {*names, *(a.arg for a in node.args.kwonlyargs)}
-        for keyword in keywords:
+        for keyword in call.keywords:
             found = self.evaluate(keyword.value, scope)
             if keyword.arg in known:
                 self._add(variables, keyword.arg, found)
@@ -297,7 +263,7 @@ class Inference:
         for arg in args:
             values = self.evaluate(arg, scope)
             if isinstance(arg, ast.Starred):
-                parts = [value.elements for value in values if isinstance(value, Sequence)]
+                parts = [value.elements for value in values if isinstance(value, scopes.Sequence)]
                 return [*found, *(parts[0] if len(parts) == 1 else ())]
             found.append(values)
         return found
@@ -306,7 +272,7 @@ class Inference:
         self, known: set[str], mappings: Values, variables: dict[str, Values]
     ) -> None:
         for value in mappings:
-            for key, found in value.items if isinstance(value, Mapping) else ():
+            for key, found in value.items if isinstance(value, scopes.Mapping) else ():
                 if key in known:
                     self._add(variables, key, found)
 
@@ -321,7 +287,7 @@ class Inference:
                     self._take_for_context(use, use.node.value)
         return self._changed
 
-    def _take_for_context(self, use: Use, node: ast.expr) -> None:
+    def _take_for_context(self, use: scopes.Use, node: ast.expr) -> None:
         name = last_name(node)
         is_called_so = "context" in name or "ctx" in name
         if not (self._imports_determined or is_called_so) or self.evaluate(node, use.scope):
@@ -334,9 +300,5 @@ class Inference:
                 self._add(scope.variables, node.id, [_GUESS])
         elif isinstance(node, ast.Attribute):
             for owner in self.evaluate(node.value, use.scope):
-                if isinstance(owner, Instance):
+                if isinstance(owner, scopes.Instance):
                     self._add(owner.scope.attributes, node.attr, [_GUESS])
-
-
-def _is_ours(name: str) -> bool:
-    return name.partition(".")[0] == "det_compat"

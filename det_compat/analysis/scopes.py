@@ -13,6 +13,8 @@ from det_compat.analysis.source import Source
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
+#: The class of the contexts of trials.
+CONTEXT = "det_compat.pytorch.PyTorchTrialContext"
 #: The variable that holds what a function returns or yields.
 RETURNED = "<return>"
 

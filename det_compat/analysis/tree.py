@@ -7,25 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from det_compat.analysis.expressions import words
+
 #: Directories that hold the files of tools, or other people's code.
-SKIPPED = frozenset(
-    {
-        ".eggs",
-        ".git",
-        ".hg",
-        ".ipynb_checkpoints",
-        ".mypy_cache",
-        ".nox",
-        ".pytest_cache",
-        ".ruff_cache",
-        ".svn",
-        ".tox",
-        ".venv",
-        "__pycache__",
-        "node_modules",
-        "site-packages",
-        "venv",
-    }
+SKIPPED = words(
+    ".eggs .git .hg .ipynb_checkpoints .mypy_cache .nox .pytest_cache .ruff_cache .svn .tox .venv "
+    "__pycache__ node_modules site-packages venv"
 )
 # A folder named code that lies beside one of these files belongs to a checkpoint.
 _CHECKPOINT = ("metadata.json", "state_dict.pth", "checkpoint.pt", "load_data.json")

@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from det_compat.analysis.collect import collect
 from det_compat.analysis.generations import SCRIPT, TrialClass
 from det_compat.analysis.inference import Inference
-from det_compat.analysis.relevant import is_relevant
 from det_compat.analysis.scopes import Name, Scope
 from det_compat.analysis.source import Position, Source, Unreadable, printable, read, read_text
 from det_compat.analysis.tree import is_script, list_files
@@ -48,7 +46,7 @@ def _check_code(files: list[tuple[Path, Path]], report: Report) -> None:
     for source in sources:
         report.unreadable.extend(source.unreadable)
         _add_commands(source, report)
-    inference = Inference([collect(source) for source in sources if is_relevant(source)])
+    inference = Inference(sources)
     References(inference, report).add_all()
     for code in inference.codes:
         for scope in code.classes:

@@ -150,9 +150,8 @@ def as_json(report: Report) -> str:
         {
             **_fields(found.position),
             "name": found.name,
+            **found.support._asdict(),
             "status": found.support.status.value,
-            "note": found.support.note,
-            "link": found.support.link,
         }
         for found in report.findings
     ]

@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 
 from det_compat.config import ExperimentConfig, read_config
-from det_compat.config.lengths import Length, Unit
+from det_compat.config.lengths import Unit
 from det_compat.migrate.results import FileResult, Migration
 
 
@@ -40,12 +40,9 @@ def _contents(config: ExperimentConfig, migration: Migration) -> dict[str, Any]:
 
 
 def _trainer(config: ExperimentConfig) -> dict[str, Any]:
-    # Determined has no validation before training
-    trainer: dict[str, Any] = {
-        "devices": max(config.slots_per_trial, 1),
-        "num_sanity_val_steps": 0,
-    }
-    trainer.update(_length(config))
+    # Determined does not validate before it trains, so Lightning must not either.
+    devices = max(config.slots_per_trial, 1)
+    trainer = {"devices": devices, "num_sanity_val_steps": 0, **_length(config)}
     frequency = config.optimizations.aggregation_frequency
     if frequency != 1:
         trainer["accumulate_grad_batches"] = frequency
@@ -60,11 +57,11 @@ def _trainer(config: ExperimentConfig) -> dict[str, Any]:
 
 
 def _length(config: ExperimentConfig) -> dict[str, Any]:
-    length: Length | None = config.length
-    if length is None:
-        return {}
-    if length.unit is Unit.EPOCHS:
+    length = config.length
+    if length is not None and length.unit is Unit.EPOCHS:
         return {"max_epochs": length.value}
-    if length.unit is Unit.RECORDS and config.global_batch_size:
+    if length is not None and length.unit is Unit.BATCHES:
+        return {"max_steps": length.value}
+    if length is not None and config.global_batch_size:
         return {"max_steps": length.value // config.global_batch_size}
-    return {"max_steps": length.value} if length.unit is Unit.BATCHES else {}
+    return {}

@@ -34,16 +34,19 @@ def migrate(paths: Sequence[str], to: str) -> Migration:
 
     Trials of older generations go to Lightning through the context API.
     """
-    found = _sources(paths)
-    texts = {path: source.path.read_bytes() for path, source in found.items()}
+    listing = list_files(paths)
+    for path, reason in listing.problems:
+        raise OSError(f"{path}: {reason}")
+    read_ones = (file for file in listing.files if file[0].suffix in (".py", ".ipynb"))
+    found = {path: read(path, root) for path, root in read_ones}
+    sources = {path: source for path, source in found.items() if path.suffix == ".py"}
+    texts = {path: path.read_bytes() for path in sources}
     results = {path: FileResult(path, text, text) for path, text in texts.items()}
     for step in TARGETS[to]:
-        results = _step(step, found, results)
-    migration = Migration(notebooks=_notebooks(paths))
-    migration.files = [
-        _with_unreadable(found[path], _with_short_lines(result)) for path, result in results.items()
-    ]
-    return migration
+        results = _step(step, sources, results)
+    files = [_with_unreadable(sources[path], _with_short_lines(r)) for path, r in results.items()]
+    notebooks = [path for path in found if path not in sources and is_relevant(found[path])]
+    return Migration(files, notebooks)
 
 
 def _with_short_lines(result: FileResult) -> FileResult:
@@ -51,20 +54,6 @@ def _with_short_lines(result: FileResult) -> FileResult:
         return result
     tree = line_length.apply(cst.parse_module(result.after), result.before)
     return replace(result, after=tree.bytes)
-
-
-def _sources(paths: Sequence[str]) -> dict[Path, Source]:
-    listing = list_files(paths)
-    for path, reason in listing.problems:
-        raise OSError(f"{path}: {reason}")
-    files = [(path, root) for path, root in listing.files if path.suffix == ".py"]
-    return {path: read(path, root) for path, root in files}
-
-
-def _notebooks(paths: Sequence[str]) -> list[Path]:
-    files = list_files(paths).files
-    found = [read(path, root) for path, root in files if path.suffix == ".ipynb"]
-    return [source.path for source in found if is_relevant(source)]
 
 
 def _with_unreadable(source: Source, result: FileResult) -> FileResult:

@@ -11,7 +11,7 @@ from det_compat.migrate.target import Target
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.imports import bound_name
-from det_compat.migrate.tree.marks import marked, marks_of
+from det_compat.migrate.tree.marks import above, marked, marks_of
 from det_compat.migrate.tree.symbols import Symbols, resolve
 
 
@@ -96,23 +96,17 @@ class _Imports(cst.CSTTransformer):
             module = get_absolute_module_for_import(None, small) or ""
             if is_determined(module):
                 return _from(updated, small, module)
-        if isinstance(small, cst.Import) and any(
-            is_determined(a.evaluated_name) for a in small.names
-        ):
-            return self._plain(updated, small)
-        return updated
-
-    def _plain(self, line: Line, small: cst.Import) -> Lines:
-        made = [found for each in small.names for found in self._imported(each)]
-        if not made:
-            return cst.RemoveFromParent()
-        leading = [*line.leading_lines, *getattr(made[0], "leading_lines", ())]
-        made[0] = made[0].with_changes(leading_lines=leading)
-        return cst.FlattenSentinel(made)
+        names = small.names if isinstance(small, cst.Import) else ()
+        if not any(is_determined(each.evaluated_name) for each in names):
+            return updated
+        made = [found for each in names for found in self._imported(each)]
+        return cst.FlattenSentinel(
+            [above(made[0], updated.leading_lines), *made[1:]] if made else []
+        )
 
     def _imported(self, each: cst.ImportAlias) -> list[cst.BaseStatement]:
         name = each.evaluated_name
-        text = syntax.code(each.with_changes(comma=cst.MaybeSentinel.DEFAULT))
+        text = syntax.code(*syntax.without_commas([each]))
         if not is_determined(name):
             return [syntax.statement(f"import {text}")]
         if _is_module(name, each):
@@ -136,20 +130,13 @@ def _from(line: Line, small: cst.ImportFrom, module: str) -> Lines:
         groups.setdefault(key, []).append(each)
     if len(groups) == 1:
         return _moved(line, small, module, next(iter(groups)))
+    bare = small.with_changes(lpar=None, rpar=None)
     lines = [
-        _moved(line, _with_names(small, names), module, where) for where, names in groups.items()
+        _moved(line, bare.with_changes(names=syntax.without_commas(names)), module, where)
+        for where, names in groups.items()
     ]
     lines[1:] = [other.with_changes(leading_lines=marks_of(other)) for other in lines[1:]]
     return cst.FlattenSentinel(lines)
-
-
-def _with_names(small: cst.ImportFrom, names: list[cst.ImportAlias]) -> cst.ImportFrom:
-    names[-1] = names[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
-    names = [
-        name.with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
-        for name in names[:-1]
-    ] + names[-1:]
-    return small.with_changes(names=names, lpar=None, rpar=None)
 
 
 def _moved(line: Line, small: cst.ImportFrom, module: str, where: str | None) -> Line:

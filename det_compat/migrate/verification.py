@@ -54,18 +54,15 @@ def _copies(
     """The migrated files in a tree of their own; whatever else is there is linked to."""
     after = {file.path.resolve(): file for file in migration.files}
     found = []
-    for number, path in enumerate(map(Path, paths)):
-        root = (path if path.is_dir() else path.parent).resolve()
+    for number, given in enumerate(map(Path, paths)):
+        root = (given if given.is_dir() else given.parent).resolve()
         target = folder / str(number) / root.name
         _mirror(root, target, after)
-        for file in after.values():
-            if (
-                file.is_changed
-                and file.path.suffix == ".py"
-                and root in file.path.resolve().parents
-            ):
-                copy = target / file.path.resolve().relative_to(root)
-                found.append((file, copy))
+        found += [
+            (file, target / path.relative_to(root))
+            for path, file in after.items()
+            if file.is_changed and path.suffix == ".py" and path.is_relative_to(root)
+        ]
     return found
 
 

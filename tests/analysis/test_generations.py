@@ -11,7 +11,6 @@ import pytest
 
 from det_compat.adapters.generations.generation import generation_of
 from det_compat.analysis import generations
-from det_compat.analysis.collect import collect
 from det_compat.analysis.generations import TrialClass
 from det_compat.analysis.inference import Inference
 from det_compat.analysis.source import read
@@ -99,9 +98,9 @@ def test_it_is_the_generation_at_run_time(tmp_path: Path, folder: str, module: s
 def told_by_source(module: ModuleType) -> dict[str, TrialClass]:
     """The classes of a module, by what its source says with those that it takes bases from."""
     files = [Path(inspect.getfile(each)) for each in (module, trials, trial_classes)]
-    codes = [collect(read(file, ROOT)) for file in dict.fromkeys(files)]
-    hierarchy = Inference(codes).hierarchy
-    return {scope.name: TrialClass(scope, hierarchy) for scope in codes[0].classes}
+    inference = Inference([read(file, ROOT) for file in dict.fromkeys(files)])
+    hierarchy = inference.hierarchy
+    return {scope.name: TrialClass(scope, hierarchy) for scope in inference.codes[0].classes}
 
 
 @pytest.mark.parametrize("module", [trial_classes, runtime])

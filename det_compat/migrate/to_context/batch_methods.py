@@ -13,7 +13,7 @@ def without_model(line: cst.FunctionDef, model: str = "model") -> cst.FunctionDe
     if not gone:
         return line
     own = syntax.self_name(line)
-    kept = [p.with_changes(comma=cst.MaybeSentinel.DEFAULT) for p in given if p not in gone]
+    kept = syntax.without_commas([p for p in given if p not in gone])
     for param in gone:
         name = param.name.value
         new = f"{own}.{model}" if name == "model" else f"{own}.context.get_hparams()"
@@ -23,7 +23,7 @@ def without_model(line: cst.FunctionDef, model: str = "model") -> cst.FunctionDe
 
 
 def train_batch(line: cst.FunctionDef, optimizer: str, clip: str) -> cst.FunctionDef:
-    """``train_batch`` that calls backward and step before it returns its metrics."""
+    """The method ``train_batch`` that calls backward and step before it returns its metrics."""
     line = without_model(line)
     after = steps(syntax.self_name(line), optimizer, clip)
     body: list[cst.BaseStatement] = []
@@ -40,7 +40,7 @@ def train_batch(line: cst.FunctionDef, optimizer: str, clip: str) -> cst.Functio
 
 
 def steps(own: str, optimizer: str, clip: str) -> str:
-    """Backward and step of ``loss``, as text."""
+    """The lines that call backward and step for ``loss``."""
     clipping = f", clip_grads={clip}" if clip else ""
     step = f"{own}.context.step_optimizer({own}.{optimizer}{clipping})"
     return f"{own}.context.backward(loss)\n{step}\n"
@@ -49,7 +49,7 @@ def steps(own: str, optimizer: str, clip: str) -> str:
 def _stepped(
     line: cst.BaseStatement, value: cst.BaseExpression, after: str
 ) -> list[cst.BaseStatement]:
-    """Backward and step before the metrics are returned."""
+    """The statements that call backward and step before the metrics are returned."""
     elements = value.elements if isinstance(value, cst.Dict) else ()
     for element in elements:
         key = getattr(element, "key", None)
@@ -70,7 +70,7 @@ _FORWARD = """\
     inputs, labels = batch
     predictions = self.model(inputs)
 """
-# one number for each row was a metric as well
+# PEDL took a tensor with one number for each row for a metric as well.
 _AS_NUMBERS = (
     "    return {name: torch.as_tensor(value).float().mean() for name, value in metrics.items()}\n"
 )

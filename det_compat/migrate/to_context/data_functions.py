@@ -4,6 +4,7 @@ import ast
 from dataclasses import dataclass
 from pathlib import Path
 
+from det_compat.analysis.collect import positional
 from det_compat.analysis.scopes import Function, Scope
 from det_compat.migrate.configs import config_of
 from det_compat.migrate.to_context.pedl_needs import DATA_CONFIG, DATA_DIR
@@ -79,6 +80,5 @@ def _module(file: Path, path: Path) -> str:
 
 
 def _required(node: ast.FunctionDef) -> tuple[str, ...]:
-    arguments = node.args
-    names = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
-    return tuple(names[: len(names) - len(arguments.defaults)])
+    names = [argument.arg for argument in positional(node)]
+    return tuple(names[: len(names) - len(node.args.defaults)])

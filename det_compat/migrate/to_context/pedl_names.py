@@ -104,11 +104,9 @@ class _Getters(LocatingTransformer):
         if any(value is None for _, value in given):
             return updated
         self.has_changed = True
-        args = [
-            cst.Arg(syntax.expression(str(value)), keyword=cst.Name(name), equal=_EQUAL)
-            for name, value in given
-        ]
-        return updated.with_changes(args=[*_with_commas(updated.args), *args])
+        text = ", ".join(f"{name}={value}" for name, value in given)
+        more = ensure_type(syntax.expression(f"f({text})"), cst.Call).args
+        return updated.with_changes(args=syntax.without_commas([*updated.args, *more]))
 
     def _answer(self, kind: str, call: cst.Call) -> cst.BaseExpression:
         value = self._value(kind)
@@ -142,14 +140,6 @@ class _Getters(LocatingTransformer):
         return kind
 
 
-_EQUAL = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
-_COMMA = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-
-
-def _with_commas(args: Sequence[cst.Arg]) -> list[cst.Arg]:
-    return [arg.with_changes(comma=_COMMA) for arg in args]
-
-
 def _with_parameters(method: cst.FunctionDef, names: list[str]) -> cst.FunctionDef:
     params = method.params
     there = {p.name.value for p in (*params.params, *params.kwonly_params)}
@@ -163,10 +153,8 @@ def _with_parameters(method: cst.FunctionDef, names: list[str]) -> cst.FunctionD
         params = params.with_changes(params=_with_more(params.params, own))
         return method.with_changes(params=params)
     star = params.star_arg if isinstance(params.star_arg, cst.Param) else cst.ParamStar()
-    kept = [p.with_changes(comma=cst.MaybeSentinel.DEFAULT) for p in params.kwonly_params]
-    return method.with_changes(
-        params=params.with_changes(star_arg=star, kwonly_params=[*kept, *own])
-    )
+    keyword = syntax.without_commas([*params.kwonly_params, *own])
+    return method.with_changes(params=params.with_changes(star_arg=star, kwonly_params=keyword))
 
 
 def _parameter(name: str, is_annotated: bool) -> cst.Param:
@@ -182,8 +170,9 @@ def _with_more(params: Sequence[cst.Param], more: list[cst.Param]) -> list[cst.P
     more[-1] = more[-1].with_changes(
         comma=last.comma, whitespace_after_param=last.whitespace_after_param
     )
+    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
     after = cst.SimpleWhitespace("")
-    return [*first, last.with_changes(comma=_COMMA, whitespace_after_param=after), *more]
+    return [*first, last.with_changes(comma=comma, whitespace_after_param=after), *more]
 
 
 def _with_init(node: cst.ClassDef, needed: list[str], stored: list[str]) -> cst.ClassDef:

@@ -22,11 +22,7 @@ _ATTRIBUTES = {
     "wrap_optimizer": "optimizer",
     "wrap_lr_scheduler": "lr_scheduler",
 }
-_GETTERS = {
-    "get_model": "wrap_model",
-    "get_optimizer": "wrap_optimizer",
-    "get_lr_scheduler": "wrap_lr_scheduler",
-}
+_GETTERS = {f"get_{attribute}": wrap for wrap, attribute in _ATTRIBUTES.items()}
 
 
 def builds_itself(node: cst.ClassDef, symbols: Symbols) -> bool:

@@ -7,9 +7,13 @@ import libcst as cst
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_context.batch_methods import batch_methods, train_batch, without_model
-from det_compat.migrate.to_context.clipping import clipping, without_clipping
 from det_compat.migrate.to_context.data_functions import DataFunction
-from det_compat.migrate.to_context.scheduler import step_mode, with_plain_scheduler
+from det_compat.migrate.to_context.optimization import (
+    clipping,
+    step_mode,
+    with_plain_scheduler,
+    without_clipping,
+)
 from det_compat.migrate.to_context.self_building import builds_itself, with_names_of_today
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import File
@@ -74,16 +78,9 @@ class _Rewriting:
 
     def result(self) -> cst.ClassDef:
         """The class."""
-        body: list[cst.BaseStatement] = []
+        body = [made for line in syntax.body_of(self._node) for made in self._made_of(line)]
         if "__init__" not in self._own:
-            body.append(self._init(self._new_init()))
-        for line in syntax.body_of(self._node):
-            if isinstance(line, cst.FunctionDef):
-                body.extend(self._method(line))
-            else:
-                body.append(line)
-        if "__init__" not in self._own:
-            body = _below_fields(body)
+            body = _below_fields(self._init(self._new_init()), body)
         if self._older.is_standard:
             body.extend(batch_methods(self._own, self._optimizer, self._clip))
             self._file.imports.new.add("import torch")
@@ -91,7 +88,10 @@ class _Rewriting:
             body.extend(_loader_methods())
         return syntax.with_body(self._node, body)
 
-    def _method(self, line: cst.FunctionDef) -> list[cst.BaseStatement]:
+    def _made_of(self, line: cst.BaseStatement) -> list[cst.BaseStatement]:
+        """What takes the place of a statement of the class."""
+        if not isinstance(line, cst.FunctionDef):
+            return [line]
         name = line.name.value
         if name == "__init__":
             return [self._init(line)]
@@ -101,16 +101,14 @@ class _Rewriting:
             return [without_model(line, self._model)]
         if name == "create_lr_scheduler":
             return [with_plain_scheduler(line, self._file)]
-        if name == "batch_size" and self._older.is_standard and not self._is_named(name):
-            # the contract asked for it, for nothing: loaders have it
+        is_asked = syntax.has_attribute(self._node, name)
+        if name == "batch_size" and self._older.is_standard and not is_asked:
+            # The contract asked for this method, and nothing calls it: loaders know their size.
             return []
         if name == "build_callbacks":
             kept = without_clipping(line, self._file)
             return [] if kept is None else [kept]
         return [line]
-
-    def _is_named(self, name: str) -> bool:
-        return any(n.attr.value == name for n in syntax.find(self._node, cst.Attribute))
 
     def _new_init(self) -> cst.FunctionDef:
         is_annotated = any(found.returns is not None for found in self._own.values())
@@ -183,9 +181,10 @@ def _loader_methods() -> list[cst.BaseStatement]:
     ]
 
 
-def _below_fields(body: list[cst.BaseStatement]) -> list[cst.BaseStatement]:
-    """With the first method, which is new, below the docstring and class variables."""
-    first, *rest = body
+def _below_fields(
+    first: cst.BaseStatement, rest: list[cst.BaseStatement]
+) -> list[cst.BaseStatement]:
+    """The statements of a class with a new method below the docstring and class variables."""
     at = next((i for i, line in enumerate(rest) if isinstance(line, cst.FunctionDef)), len(rest))
     blank = [cst.EmptyLine(indent=False)]
     if at:

@@ -6,13 +6,14 @@ import libcst as cst
 from libcst import matchers as m
 from libcst.helpers import ensure_type
 
+from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.symbols import Symbols
 
 #: What ``pytorch_lightning.LightningModule`` has, but for the hooks that a migrated trial defines.
-RESERVED = frozenset(
+RESERVED = words(
     """
     T_destination add_module all_gather allow_zero_length_dataloader_with_multiple_devices apply
     automatic_optimization backward bfloat16 buffers call_super_init children clip_gradients
@@ -34,10 +35,10 @@ RESERVED = frozenset(
     transfer_batch_to_device configure_callbacks configure_optimizers train_dataloader
     val_dataloader test_dataloader configure_model configure_sharded_model
     configure_gradient_clipping
-    """.split()  # noqa: SIM905
+    """
 )
-# a trial that has one means the module's
-_SHARED = frozenset({"forward", "hparams_initial", "training"})
+# A trial that has one of these means what the module has.
+_SHARED = words("forward hparams_initial training")
 _MODES = "det_compat.pytorch.LRScheduler.StepMode"
 _IS_DROPPED = (
     "experimental.disable_auto_to_device",
@@ -61,9 +62,7 @@ def rename_reserved(tree: cst.Module, file: LightningFile) -> cst.Module:
 def _own_names(node: cst.ClassDef, file: LightningFile) -> set[str]:
     found = {*syntax.methods(node)}
     for target in _targets(node, file):
-        parts = target.target
-        elements = parts.elements if isinstance(parts, (cst.Tuple, cst.List)) else ()
-        for part in (parts, *(e.value for e in elements)):
+        for part in syntax.parts(target.target):
             if isinstance(part, cst.Attribute) and m.matches(part.value, _SELF):
                 found.add(part.attr.value)
     return found
@@ -71,7 +70,7 @@ def _own_names(node: cst.ClassDef, file: LightningFile) -> set[str]:
 
 def _targets(node: cst.ClassDef, file: LightningFile) -> Iterator[cst.AssignTarget]:
     for assign in syntax.find(node, cst.Assign):
-        # a LightningModule has them under this name
+        # A LightningModule has the hyperparameters under this name, too.
         is_same = file.symbols.method(assign.value) == "get_hparams"
         for target in assign.targets:
             if not is_same or syntax.code(target.target) != "self.hparams":
@@ -79,6 +78,8 @@ def _targets(node: cst.ClassDef, file: LightningFile) -> Iterator[cst.AssignTarg
 
 
 _SELF = m.Name("self")
+#: A variable, or an attribute of the trial itself.
+_OWN = m.OneOf(m.Name(), m.Attribute(value=m.Name()))
 
 
 class _Renaming(LightningTransformer):
@@ -128,47 +129,34 @@ class _Aliases(LightningTransformer):
         if self.plan is None or small.value is None:
             return False
         target, value = _target(small), small.value
-        parts = target.elements if isinstance(target, cst.Tuple) else ()
-        targets = [part.value for part in parts] or [target]
-        if not all(map(_is_own, targets)):
+        targets, values = syntax.parts(target), syntax.parts(value)
+        if not all(m.matches(part, _OWN) for part in targets):
             return False
         if isinstance(value, cst.Call):
-            return (
-                self.symbols.method(value) == "get_hparams"
-                and syntax.code(target) == "self.hparams"
-            )
-        values = [e.value for e in value.elements] if isinstance(value, cst.Tuple) else [value]
+            is_hparams = self.symbols.method(value) == "get_hparams"
+            return is_hparams and syntax.code(target) == "self.hparams"
         is_followed = self.symbols.is_followed
         return len(targets) == len(values) and all(map(is_followed, values, targets))
 
-    def _without_aliases(
-        self, line: cst.SimpleStatementLine, small: cst.Assign
-    ) -> cst.SimpleStatementLine:
-        """``rows, ranks = read(), context.distributed`` without its second half."""
+    def _without_aliases(self, line: Line, small: cst.Assign) -> Line:
+        """What is left of ``rows, ranks = read(), context.distributed``: ``rows = read()``."""
         target, value = small.targets[0].target, small.value
-        if not isinstance(target, cst.Tuple) or not isinstance(value, cst.Tuple):
+        targets, values = syntax.parts(target), syntax.parts(value)
+        pairs = [*zip(targets, values, strict=False)]
+        kept = [(t, v) for t, v in pairs if not self.symbols.is_followed(v, t)]
+        if len(targets) != len(values) or len(kept) not in range(1, len(pairs)):
             return line
-        pairs = [*zip(target.elements, value.elements, strict=False)]
-        is_followed = self.symbols.is_followed
-        kept = [(t, v) for t, v in pairs if not is_followed(v.value, t.value)]
-        if len(target.elements) != len(value.elements) or len(kept) not in range(1, len(pairs)):
-            return line
-        targets, values = ([part.value for part in parts] for parts in zip(*kept, strict=True))
-        changed = syntax.assignment(_one_or_tuple(targets), _one_or_tuple(values))
+        changed = syntax.assignment(*map(_one_or_tuple, zip(*kept, strict=True)))
         return line.with_changes(body=[changed])
 
     def _holds_context(self, small: cst.BaseSmallStatement | None) -> bool:
         """Whether a torch module keeps a context, which is a module now."""
-        return (
-            isinstance(small, cst.Assign)
-            and bool(self.classes)
-            and self.plan is None
-            and any(
-                syntax.code(base.value).endswith("nn.Module") for base in self.classes[-1].bases
-            )
-            and isinstance(small.targets[0].target, cst.Attribute)
-            and self.symbols.is_context(small.value)
-        )
+        if not isinstance(small, cst.Assign) or not self.classes or self.plan is not None:
+            return False
+        bases = [syntax.code(base.value) for base in self.classes[-1].bases]
+        is_attribute = isinstance(small.targets[0].target, cst.Attribute)
+        is_module = any(base.endswith("nn.Module") for base in bases)
+        return is_attribute and is_module and self.symbols.is_context(small.value)
 
     def _is_mode(self, small: cst.Assign | cst.AnnAssign) -> bool:
         """Whether this is a short name for step modes, all uses of which are resolved."""
@@ -186,7 +174,7 @@ def _target(small: cst.Assign | cst.AnnAssign) -> cst.BaseExpression:
 def _used_names(tree: cst.Module, symbols: Symbols) -> set[str]:
     """The variables that are read, but for those whose step mode a scheduler is wrapped with."""
     wraps = symbols.calls(tree, "wrap_lr_scheduler")
-    # LibCST compares nodes by identity
+    # LibCST compares nodes by identity, so these are single places in the file.
     ignored: set[cst.CSTNode | None] = {
         name for wrap in wraps for name in syntax.find(wrap, cst.Name) if symbols.path(name)
     }
@@ -200,7 +188,7 @@ def _used_names(tree: cst.Module, symbols: Symbols) -> set[str]:
     }
 
 
-def _unregistered(line: cst.SimpleStatementLine) -> cst.BaseStatement:
+def _unregistered(line: Line) -> cst.BaseStatement:
     """An assignment to an attribute that torch does not take for a submodule."""
     small = ensure_type(syntax.simple(line), cst.Assign)
     target = ensure_type(small.targets[0].target, cst.Attribute)
@@ -215,9 +203,3 @@ def _unregistered(line: cst.SimpleStatementLine) -> cst.BaseStatement:
 
 def _one_or_tuple(values: Sequence[cst.BaseExpression]) -> cst.BaseExpression:
     return values[0] if len(values) == 1 else cst.Tuple([cst.Element(value) for value in values])
-
-
-def _is_own(target: cst.BaseExpression) -> bool:
-    """Whether a target is a variable, or an attribute of the trial itself."""
-    owner = target.value if isinstance(target, cst.Attribute) else target
-    return isinstance(owner, cst.Name)

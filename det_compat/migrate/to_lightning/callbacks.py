@@ -4,16 +4,15 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from det_compat.catalog.status import each
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import marked
 
-_NO_CHECKPOINT_HOOK = "Lightning has no hook after a checkpoint is written"
-
 
 @dataclass(frozen=True)
 class _Hook:
-    """Lightning's hook: name, parameters after trainer and module, what the old ones were."""
+    """A hook of Lightning's: its parameters after trainer and module, and what the old ones are."""
 
     name: str
     more: tuple[str, ...] = ()
@@ -43,9 +42,10 @@ _HOOKS = {
     ),
 }
 _NOT_THERE = {
-    "on_checkpoint_end": _NO_CHECKPOINT_HOOK,
-    "on_checkpoint_write_end": _NO_CHECKPOINT_HOOK,
-    "on_checkpoint_upload_end": _NO_CHECKPOINT_HOOK,
+    **each(
+        "on_checkpoint_end on_checkpoint_write_end on_checkpoint_upload_end",
+        "Lightning has no hook after a checkpoint is written",
+    ),
     "on_train_step_start": "Lightning has no steps of 100 batches",
 }
 
@@ -67,7 +67,7 @@ def rename_hooks(tree: cst.Module, file: LightningFile) -> cst.Module:
 
 
 def _new_names(node: cst.ClassDef) -> set[str]:
-    """Old hooks that can have their new names: no two get the same, and nobody calls them."""
+    """The old hooks that can have their new names: no two get the same, and nobody calls them."""
     called = {syntax.code(call.func) for call in syntax.find(node, cst.Call)}
     names: dict[str, str] = {}
     for name, found in syntax.methods(node).items():
@@ -78,11 +78,20 @@ def _new_names(node: cst.ClassDef) -> set[str]:
     return {*names.values()}
 
 
-def _args_known(method: cst.FunctionDef, hook: _Hook) -> bool:
+def _arguments(method: cst.FunctionDef, hook: _Hook) -> tuple[dict[str, str], list[str]]:
+    """What the old parameters are now, and the new ones; a single one may have any name."""
     given = [p.name.value for p in method.params.params[1:]]
-    unknown = {name for name in given if name not in hook.old and name not in hook.more}
-    if len(hook.old) == len(given) == 1 or len(hook.more) == len(given) == 1:
-        unknown = set()
+    old, more = hook.old, [*hook.more]
+    if len(given) == len(old) == 1:
+        old = dict(zip(given, old.values(), strict=True))
+    if len(given) == len(more) == 1:
+        more = given
+    return old, more
+
+
+def _args_known(method: cst.FunctionDef, hook: _Hook) -> bool:
+    old, more = _arguments(method, hook)
+    unknown = {p.name.value for p in method.params.params[1:]} - {*old, *more}
     extra = method.params.star_kwarg or isinstance(method.params.star_arg, cst.Param)
     return not (unknown & syntax.names_in(method.body)) and not extra
 
@@ -99,13 +108,7 @@ def _method(method: cst.FunctionDef, names: set[str]) -> cst.BaseStatement:
 
 
 def _renamed(method: cst.FunctionDef, hook: _Hook) -> cst.FunctionDef:
-    given = [p.name.value for p in method.params.params[1:]]
-    old = dict(hook.old)
-    more = [*hook.more]
-    if len(given) == len(old) == 1:
-        old = {given[0]: next(iter(old.values()))}
-    if len(given) == len(more) == 1:
-        more = given
+    old, more = _arguments(method, hook)
     used = syntax.names_in(method.body)
     lines = "".join(f"{name} = {value}\n" for name, value in old.items() if name in used)
     if lines:
@@ -127,7 +130,6 @@ CALLS = {
         "trainer.current_epoch + 1, {'avg_metrics': avg_metrics, 'batch_metrics': batch_metrics}"
     ).replace("'", '"'),
 }
-_NAME = "TrainingReport"
 _CLASS = '''\
 class TrainingReport(pl.Callback):
     """Calls {0}() with an epoch's training metrics, before its validation."""
@@ -162,12 +164,11 @@ def report_training(tree: cst.Module, file: LightningFile) -> cst.Module:
     def derived(node: cst.ClassDef) -> cst.ClassDef:
         if node.name.value not in firsts:
             return node
-        report, bases = cst.Arg(cst.Name(_NAME)), [*node.bases]
-        for index, base in enumerate(bases):
-            if file.symbols.path(base.value) == CALLBACK:
-                bases[index] = base.with_changes(value=report.value)
-                return node.with_changes(bases=bases)
-        return node.with_changes(bases=[report, *bases])
+        report = cst.Name("TrainingReport")
+        paths = [file.symbols.path(base.value) for base in node.bases]
+        if CALLBACK in paths:
+            return node.with_deep_changes(node.bases[paths.index(CALLBACK)], value=report)
+        return node.with_changes(bases=[cst.Arg(report), *node.bases])
 
     tree = syntax.each(tree, cst.ClassDef, derived)
     file.imports.new.add("import pytorch_lightning as pl")
@@ -182,8 +183,6 @@ def _hook(node: cst.ClassDef) -> str:
 
 def _inherited(node: cst.ClassDef, classes: dict[str, cst.ClassDef], asking: set[str]) -> bool:
     """Whether a base of the file asks already."""
-    for base in node.bases:
-        name = syntax.code(base.value)
-        if name in asking or (name in classes and _inherited(classes[name], classes, asking)):
-            return True
-    return False
+    bases = {syntax.code(base.value) for base in node.bases}
+    known = (classes[name] for name in bases & classes.keys())
+    return bool(bases & asking) or any(_inherited(base, classes, asking) for base in known)

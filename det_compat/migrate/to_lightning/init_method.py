@@ -1,26 +1,27 @@
 """``__init__`` of a LightningModule: hyperparameters are its arguments."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import libcst as cst
+from libcst import matchers as m
 
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.line_length import INDENT, LINE
 from det_compat.migrate.tree.symbols import Symbols
 
-_LINE, _INDENT = 100, 4
 _CONTAINERS: dict[type, str] = {dict: "dict[str, Any]", list: "list[Any]"}
 
 
 def with_arguments(
     init: cst.FunctionDef | None, plan: TrialPlan, file: LightningFile
 ) -> cst.FunctionDef:
-    """``__init__`` with hyperparameters in the place of the context."""
+    """The ``__init__`` that takes hyperparameters in the place of the context."""
     if init is None:
         init = syntax.method("def __init__(self):\n    pass\n")
         init = init.with_changes(body=cst.IndentedBlock([]))
-    # no parameter may hide what __init__ uses
+    # A parameter would hide a name of the file that __init__ uses.
     hidden = {*plan.config.names, *plan.config.sections} & file.names & syntax.names_in(init.body)
     is_open = plan.config.is_open or bool(hidden)
     names = [] if is_open else _parameters(plan, file)
@@ -28,11 +29,12 @@ def with_arguments(
     context = _context_name(init, file.symbols)
     kept = [p for p in params.params if p.name.value != context]
     keyword = [p for p in params.kwonly_params if p.name.value != context]
+    has_star = isinstance(params.star_arg, (cst.Param, cst.ParamStar))
     open_end = cst.Param(cst.Name("hparams"), syntax.annotation("Any"))
     params = params.with_changes(
-        params=_without_commas(kept),
-        kwonly_params=_without_commas([*keyword, *names]),
-        star_arg=cst.ParamStar() if names and not _has_star(params) else params.star_arg,
+        params=syntax.without_commas(kept),
+        kwonly_params=syntax.without_commas([*keyword, *names]),
+        star_arg=cst.ParamStar() if names and not has_star else params.star_arg,
         star_kwarg=open_end if is_open else params.star_kwarg,
     )
     if is_open:
@@ -44,12 +46,12 @@ def with_arguments(
 
 def _is_long(init: cst.FunctionDef) -> bool:
     header = syntax.code(init.with_changes(body=cst.IndentedBlock([]), leading_lines=[]))
-    return len(header.split("\n")[0]) > _LINE - _INDENT
+    return len(header.split("\n")[0]) > LINE - INDENT
 
 
 def _spread(init: cst.FunctionDef) -> cst.FunctionDef:
-    """With one parameter a line."""
-    line = cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace(" " * _INDENT))
+    """The method with one parameter a line, as formatters write it."""
+    line = cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace(" " * INDENT))
     comma = cst.Comma(whitespace_after=line)
     end = cst.Comma(whitespace_after=line.with_changes(last_line=cst.SimpleWhitespace("")))
     params = init.params
@@ -65,22 +67,9 @@ def _spread(init: cst.FunctionDef) -> cst.FunctionDef:
     return init.with_changes(params=params, whitespace_before_params=line)
 
 
-def _has_star(params: cst.Parameters) -> bool:
-    return isinstance(params.star_arg, (cst.Param, cst.ParamStar))
-
-
-def _without_commas(params: list[cst.Param]) -> list[cst.Param]:
-    return [param.with_changes(comma=cst.MaybeSentinel.DEFAULT, star="") for param in params]
-
-
 def _context_name(init: cst.FunctionDef, symbols: Symbols) -> str:
-    originals = {
-        symbol.original.value
-        for name in syntax.find(init.body, cst.Name)
-        if (symbol := symbols.get(name)) is not None
-        and symbols.is_context(name)
-        and isinstance(symbol.original, cst.Name)
-    }
+    contexts = filter(symbols.is_context, syntax.find(init.body, cst.Name))
+    originals = {symbols.original(context) for context in contexts}
     for param in init.params.params[1:]:
         annotation = param.annotation and symbols.path(param.annotation.annotation)
         if param.name.value in originals or (annotation or "").endswith("TrialContext"):
@@ -91,7 +80,7 @@ def _context_name(init: cst.FunctionDef, symbols: Symbols) -> str:
 
 def _parameters(plan: TrialPlan, file: LightningFile) -> list[cst.Param]:
     made = [_parameter(name, plan.defaults.get(name), file) for name in plan.config.names]
-    # a section is a dict, which no parameter has for a default
+    # A section is a dict, and no parameter may have one for its default.
     made += [_parameter(name, {}, file) for name in plan.config.sections]
     return sorted(made, key=lambda param: param.default is not None)
 
@@ -115,7 +104,7 @@ def _body(init: cst.FunctionDef, plan: TrialPlan, symbols: Symbols) -> list[cst.
     lines = [line for line in body if line is not None]
     if not plan.is_root and plan.own.calls_init:
         return lines
-    # a class that leaves the __init__ of its base out does so still
+    # A class that does not call the __init__ of its base still must not.
     if plan.is_root:
         text = f"super().__init__()\n{own}.save_hyperparameters()\n"
     else:
@@ -138,17 +127,20 @@ def _passing_hparams(
     if len(given) == len(call.args):
         return line
     hparams = cst.Arg(cst.Name("hparams"), star="**")
-    given = [arg.with_changes(comma=cst.MaybeSentinel.DEFAULT) for arg in given]
-    return line.with_deep_changes(call, args=[*given, hparams])
+    return line.with_deep_changes(call, args=syntax.without_commas([*given, hparams]))
 
 
 _SIZES = ("distributed.get_size", "distributed.size", "get_per_slot_batch_size")
-_LATE = frozenset(("device", "get_tensorboard_writer", *_SIZES))
+#: What a context is asked for that is not known, or another one, before there is a Trainer.
+LATE = frozenset(("device", "get_tensorboard_writer", *_SIZES))
 
 
 def late_values(
-    init: cst.FunctionDef, own: dict[str, cst.FunctionDef], plan: TrialPlan, symbols: Symbols
-) -> tuple[list[int], list[cst.BaseStatement]]:
+    init: cst.FunctionDef,
+    own: dict[str, cst.FunctionDef],
+    early: Sequence[cst.FunctionDef],
+    symbols: Symbols,
+) -> tuple[list[cst.BaseStatement], list[cst.BaseStatement]]:
     """The statements of ``__init__`` to leave out, and the properties in their place.
 
     An attribute becomes a property if nothing else sets it, nothing that runs before there is a
@@ -156,46 +148,37 @@ def late_values(
     """
     me, body = syntax.self_name(init), syntax.body_of(init)
     local = syntax.local_names(init) - {me}
-    indices: list[int] = []
+    gone: list[cst.BaseStatement] = []
     made: list[cst.BaseStatement] = []
-    for index, line in enumerate(body):
+    for line in body:
         value, target = getattr(syntax.simple(line), "value", None), syntax.target_of(line) or ""
         attribute = target.removeprefix(f"{me}.")
         if value is None or target == attribute or not attribute.isidentifier():
             continue
         if not _is_late(value, symbols) or syntax.names_in(value) & local:
             continue
-        early = [other for other in body if other is not line]
-        early += [own[name] for name in plan.own.early - {"__init__"} if name in own]
-        if any(_reads(node, attribute) for node in early) or _sets(own, init, attribute):
+        others = [*early, *(other for other in body if other is not line)]
+        if any(syntax.has_attribute(node, attribute) for node in others) or _sets(
+            own, init, attribute
+        ):
             continue
-        indices.append(index)
+        gone.append(line)
         made.append(_property(attribute, value, me))
-    return indices, made
+    return gone, made
 
 
 def _is_late(value: cst.BaseExpression, symbols: Symbols) -> bool:
     found = (symbols.member(node) for node in syntax.find(value, cst.Attribute))
-    return any(member is not None and member[1] in _LATE for member in found)
-
-
-def _reads(node: cst.CSTNode, attribute: str) -> bool:
-    return any(found.attr.value == attribute for found in syntax.find(node, cst.Attribute))
+    return any(member is not None and member[1] in LATE for member in found)
 
 
 def _sets(own: dict[str, cst.FunctionDef], init: cst.FunctionDef, attribute: str) -> bool:
     return any(
-        _reads(target, attribute)
+        syntax.has_attribute(found.target, attribute)  # type: ignore[attr-defined]
         for method in own.values()
         if method.name.value != init.name.value
-        for target in _targets(method)
+        for found in m.findall(method, m.AssignTarget() | m.AugAssign() | m.AnnAssign())
     )
-
-
-def _targets(method: cst.FunctionDef) -> Iterator[cst.CSTNode]:
-    yield from (node.target for node in syntax.find(method, cst.AssignTarget))
-    yield from (node.target for node in syntax.find(method, cst.AugAssign))
-    yield from (node.target for node in syntax.find(method, cst.AnnAssign))
 
 
 def _property(attribute: str, value: cst.BaseExpression, me: str) -> cst.BaseStatement:

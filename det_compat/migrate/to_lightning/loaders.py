@@ -1,8 +1,11 @@
 """Loaders and their batches: methods with Lightning's names, torch's loaders, batches as before."""
 
+import re
 from collections.abc import Iterable
+from typing import TypeVar
 
 import libcst as cst
+from libcst import matchers as m
 
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
 from det_compat.migrate.tree import syntax
@@ -12,19 +15,13 @@ _NAMES = {
     "build_training_data_loader": "train_dataloader",
     "build_validation_data_loader": "val_dataloader",
 }
-_SAMPLERS = "det_compat.pytorch.samplers."
+_Node = TypeVar("_Node", bound=cst.CSTNode)
+
 #: Lightning repeats and shards by itself.
-_UNNEEDED = {
-    f"{_SAMPLERS}{name}"
-    for name in (
-        "RepeatSampler",
-        "RepeatBatchSampler",
-        "DistributedSampler",
-        "DistributedBatchSampler",
-        "SkipSampler",
-        "SkipBatchSampler",
-    )
-} | {"det_compat.pytorch.adapt_batch_sampler"}
+_UNNEEDED = re.compile(
+    r"det_compat\.pytorch\."
+    r"(samplers\.(Repeat|Distributed|Skip)(Batch)?Sampler|adapt_batch_sampler)"
+)
 
 
 def rename_loaders(tree: cst.Module, file: LightningFile) -> cst.Module:
@@ -42,30 +39,23 @@ class _Loaders(LightningTransformer):
     def leave_FunctionDef(
         self, original: cst.FunctionDef, updated: cst.FunctionDef
     ) -> cst.FunctionDef:
-        new = _NAMES.get(updated.name.value)
-        if new is None or self.plan is None:
-            return updated
-        return updated.with_changes(name=cst.Name(new))
+        return updated if self.plan is None else updated.with_changes(name=_renamed(updated.name))
 
     def leave_AssignTarget(
         self, original: cst.AssignTarget, updated: cst.AssignTarget
     ) -> cst.AssignTarget:
-        target = updated.target
-        if self.plan is None or self.functions or not isinstance(target, cst.Name):
+        # A class may say `build_validation_data_loader = build_training_data_loader`.
+        if self.plan is None or self.functions:
             return updated
-        # `build_validation_data_loader = build_training_data_loader`
-        new = _NAMES.get(target.value)
-        return updated.with_changes(target=cst.Name(new)) if new else updated
+        return updated.with_changes(target=_renamed(updated.target))
 
     def leave_Assign(self, original: cst.Assign, updated: cst.Assign) -> cst.Assign:
-        value = updated.value
-        new = _NAMES.get(value.value) if isinstance(value, cst.Name) else None
-        return updated.with_changes(value=cst.Name(new)) if new else updated
+        return updated.with_changes(value=_renamed(updated.value))
 
     def leave_Return(self, original: cst.Return, updated: cst.Return) -> cst.Return:
         if updated.value is None or not self._is_whole():
             return updated
-        # one item, the loader itself, so that validation_step gets it whole
+        # The one item is the loader itself, so that validation_step gets all of it at once.
         self.file.imports.new.add("import torch")
         text = f"torch.utils.data.DataLoader([{syntax.code(updated.value)}], batch_size=None)"
         return updated.with_changes(
@@ -77,12 +67,10 @@ class _Loaders(LightningTransformer):
         return cst.RemoveFromParent() if was_call and syntax.is_idle(updated) else updated
 
     def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> cst.Attribute:
-        new = _NAMES.get(updated.attr.value)
-        return updated.with_changes(attr=cst.Name(new)) if new else updated
+        return updated.with_changes(attr=_renamed(updated.attr))
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
-        path = self.symbols.path(updated.func)
-        if path in _UNNEEDED and updated.args:
+        if _UNNEEDED.fullmatch(self.symbols.path(updated.func) or "") and updated.args:
             return updated.args[0].value
         func = updated.func
         if not isinstance(func, cst.Attribute) or func.attr.value != "get_data_loader":
@@ -90,6 +78,11 @@ class _Loaders(LightningTransformer):
         repeat = syntax.argument(updated, 0, "repeat")
         is_once = repeat is None or syntax.code(repeat) == "False"
         return func.value if is_once else updated
+
+
+def _renamed(node: _Node) -> _Node:
+    new = _NAMES.get(node.value) if isinstance(node, cst.Name) else None
+    return node if new is None else node.with_changes(value=new)
 
 
 _STAYING = """\
@@ -124,14 +117,10 @@ def collates_arrays(trees: Iterable[cst.Module]) -> bool:
 
 def _collating(tree: cst.Module) -> set[str]:
     """The names of the functions that loaders collate with."""
-    given = [
-        arg.value
-        for arg in syntax.find(tree, cst.Arg)
-        if arg.keyword is not None and arg.keyword.value == "collate_fn"
-    ]
-    names = {syntax.code(value).rpartition(".")[2] for value in given}
+    given = m.findall(tree, m.Arg(keyword=m.Name("collate_fn")))
+    names = {syntax.code(arg.value).rpartition(".")[2] for arg in given}  # type: ignore[attr-defined]
     for assign in syntax.find(tree, cst.Assign):
         if syntax.code(assign.targets[0].target).rpartition(".")[2] in names:
-            # `collate = staticmethod(function)`
+            # A class may say `collate = staticmethod(function)`.
             names |= syntax.names_in(assign.value)
     return names

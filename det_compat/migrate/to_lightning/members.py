@@ -4,22 +4,19 @@ from typing import TypeVar
 
 import libcst as cst
 
-from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
+from det_compat.migrate.to_lightning.init_method import LATE
+from det_compat.migrate.to_lightning.plan import TOTAL_BATCH, LightningFile, LightningTransformer
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 
 _Valued = TypeVar("_Valued", cst.Arg, cst.Assign, cst.Return)
 
-_BATCH = "{0}.trainer.fit_loop.epoch_loop.total_batch_idx"
-_RANKS = {
+_CALLED = {
+    "distributed.get_num_agents": "{0}.trainer.num_nodes",
     "distributed.get_rank": "{0}.global_rank",
     "distributed.get_local_rank": "{0}.local_rank",
     "distributed.get_size": "{0}.trainer.world_size",
-}
-_CALLED = {
-    "distributed.get_num_agents": "{0}.trainer.num_nodes",
-    **_RANKS,
-    "current_train_batch": _BATCH,
+    "current_train_batch": TOTAL_BATCH,
     "current_train_epoch": "{0}.current_epoch",
     "is_epoch_start": "({0}.trainer.fit_loop.epoch_loop.batch_idx == 0)",
     "is_epoch_end": "{0}.trainer.is_last_batch",
@@ -29,7 +26,7 @@ _CALLED = {
     "get_data_config": "{0}.hparams.data_config",
     "get_experiment_config": "{0}.hparams.experiment_config",
     "get_trial_seed": '{0}.hparams.experiment_config["reproducibility"]["experiment_seed"]',
-    # Lightning skips what a run has trained by itself
+    # Lightning itself skips the batches that a resumed run has trained on, so it starts at none.
     "get_initial_batch": "0",
     "get_stop_requested": "{0}.trainer.should_stop",
     "get_tensorboard_writer": "{0}.logger.experiment",
@@ -40,10 +37,10 @@ _READ = {
     "distributed.rank": "{0}.global_rank",
     "distributed.local_rank": "{0}.local_rank",
     "distributed.size": "{0}.trainer.world_size",
-    "_current_batch_idx": _BATCH,
+    "_current_batch_idx": TOTAL_BATCH,
     "_epoch_len": "{0}.trainer.num_training_batches",
 }
-# before there is a Trainer, on one device
+# A trial asks these in __init__, where there is no Trainer yet: they are those of one device.
 _EARLY = {
     "distributed.get_rank": "rank_zero_only.rank",
     "distributed.rank": "rank_zero_only.rank",
@@ -57,16 +54,7 @@ _IMPORTS = {
     "rank_zero_only": "from pytorch_lightning.utilities import rank_zero_only",
     "os.": "import os",
 }
-_EARLY_IS_DIFFERENT = {
-    "get_per_slot_batch_size",
-    "distributed.get_size",
-    "distributed.size",
-    "device",
-    "to_device",
-    "get_tensorboard_writer",
-}
-
-
+_EARLY_IS_DIFFERENT = {*LATE, "to_device"}
 _MOVE = "from pytorch_lightning.utilities import move_data_to_device"
 _STEPS = ("training_step", "validation_step", "train_batch", "evaluate_batch")
 
@@ -124,20 +112,14 @@ class _Members(LightningTransformer):
         text = self._text(member, _CALLED)
         return syntax.expression(text.format(module)) if text else updated
 
-    def leave_Arg(self, original: cst.Arg, updated: cst.Arg) -> cst.Arg:
-        return self._unwrapped(original, updated)
+    def leave_Arg(self, original_node: _Valued, updated_node: _Valued) -> _Valued:
+        """The node without the parentheses that its new value needs only in another expression."""
+        if updated_node.value is None or self.symbols.called(original_node.value) is None:
+            return updated_node
+        return updated_node.with_changes(value=updated_node.value.with_changes(lpar=[], rpar=[]))
 
-    def leave_Assign(self, original: cst.Assign, updated: cst.Assign) -> cst.Assign:
-        return self._unwrapped(original, updated)
-
-    def leave_Return(self, original: cst.Return, updated: cst.Return) -> cst.Return:
-        return self._unwrapped(original, updated)
-
-    def _unwrapped(self, original: _Valued, updated: _Valued) -> _Valued:
-        """Without the parentheses that a new expression needs only inside of another one."""
-        if updated.value is None or self.symbols.called(original.value) is None:
-            return updated
-        return updated.with_changes(value=updated.value.with_changes(lpar=[], rpar=[]))
+    leave_Assign = leave_Arg
+    leave_Return = leave_Arg
 
     def _text(self, member: str, table: dict[str, str]) -> str | None:
         is_early = self._is_early
@@ -159,7 +141,7 @@ class _Members(LightningTransformer):
             self.file.imports.new.add(_MOVE)
             return syntax.expression(f"move_data_to_device({syntax.code(data)}, {module}.device)")
         if _is_batch(data, function):
-            # Lightning has moved it
+            # Lightning has moved the batch of a step to the device before it calls the step.
             return data
         if _is_tensor(data, function):
             return syntax.expression(f"{syntax.code(data)}.to({module}.device)")

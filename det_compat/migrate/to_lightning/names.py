@@ -33,7 +33,7 @@ def rename_types(tree: cst.Module, file: LightningFile) -> cst.Module:
 
     def renamed(node: cst.Name) -> cst.BaseExpression:
         path = file.symbols.path(node) or ""
-        # some have several homes
+        # Some types can be imported from several modules: their last name tells them.
         name, statement = _TYPES.get(path) or _TYPES.get(path.rpartition(".")[2]) or ("", "")
         file.imports.new.update([statement] if statement else [])
         return syntax.expression(name) if name else node
@@ -68,7 +68,7 @@ class _Functions(LightningTransformer):
 
 
 def use_loggers(tree: cst.Module, file: LightningFile) -> cst.Module:
-    """``self.logger = TorchWriter()`` goes, its ``writer`` is ``self.logger.experiment``."""
+    """Drop ``self.logger = TorchWriter()``, whose ``writer`` is ``self.logger.experiment`` now."""
     return tree.visit(_Writers(file))
 
 
@@ -83,13 +83,13 @@ class _Writers(LightningTransformer):
         symbol = self.symbols.get(updated.value)
         is_writer = self.symbols.is_writer(updated.value) and updated.attr.value == "writer"
         if symbol is None or not is_writer or symbol.module.deep_equals(symbol.original):
-            # it is no writer, or not a trial's
+            # The writer of a TorchWriter outside of a trial has no logger in its place.
             return updated
         return syntax.expression(f"{syntax.code(symbol.module)}.logger.experiment")
 
 
 def make_modules(tree: cst.Module, file: LightningFile) -> cst.Module:
-    """``to_lightning(MyTrial)(hparams, exp_conf)`` is ``MyTrial(**hparams)`` now."""
+    """Make ``MyTrial(**hparams)`` of ``to_lightning(MyTrial)(hparams, exp_conf)``."""
     return tree.visit(_Scripts(file))
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from det_compat.migrate.to_lightning.plan import (
+    TOTAL_BATCH,
     LightningFile,
     TrialPlan,
     WrappedScheduler,
@@ -12,7 +13,8 @@ from det_compat.migrate.to_lightning.plan import (
 )
 from det_compat.migrate.to_lightning.reducers import FUNCTION_METRIC
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.file import File, FileTransformer, Line, Lines
+from det_compat.migrate.tree.file import FileTransformer, Line, Lines
+from det_compat.migrate.tree.marks import comments_of
 from det_compat.migrate.tree.symbols import Symbols
 
 _MOVED = ("wrap_optimizer", "wrap_lr_scheduler")
@@ -27,46 +29,38 @@ _WRAPPERS = {
 
 
 def moved_lines(
-    init: cst.FunctionDef, plan: TrialPlan, symbols: Symbols, own: dict[str, cst.FunctionDef]
-) -> list[int]:
-    """The statements of ``__init__`` that make optimizers and schedulers, if they can be moved."""
+    init: cst.FunctionDef, early: Sequence[cst.FunctionDef], symbols: Symbols
+) -> list[cst.BaseStatement]:
+    """The statements of ``__init__`` that make optimizers and schedulers, if they can be moved.
+
+    They cannot if the rest of it, or a method of ``early`` that it calls, needs what they make.
+    """
     body = syntax.body_of(init)
-    found = [
-        i
-        for i, line in enumerate(body)
-        if symbols.method(syntax.call_of(line)) in _MOVED and "." in _target(line)
-    ]
-    if len(found) != sum(len(symbols.calls(line, *_MOVED)) for line in body):
+    wraps = [line for line in body if symbols.method(syntax.call_of(line)) in _MOVED]
+    moved = [line for line in wraps if "." in _target(line)]
+    if len(moved) != sum(len(symbols.calls(line, *_MOVED)) for line in body):
         return []
-    found = _with_locals(body, found)
-    rest = [line for i, line in enumerate(body) if i not in found]
-    moved = [body[i] for i in found]
+    moved = _with_locals(body, moved)
+    rest = [*early, *(line for line in body if line not in moved)]
     made = {_target(line) for line in moved}
     local = syntax.local_names(init) - {syntax.self_name(init)}
     needed = {name for line in moved for name in syntax.names_in(line)} & local
-    # what __init__ calls may need them as well
-    early = [own[name] for name in plan.own.early - {"__init__"} if name in own]
-    if needed - made or any(syntax.mentions(n, name) for name in made for n in (*rest, *early)):
+    if needed - made or any(syntax.mentions(node, name) for name in made for node in rest):
         return []
-    return found
+    return moved
 
 
-def _with_locals(body: Sequence[cst.BaseStatement], found: list[int]) -> list[int]:
-    """With the assignments of local variables that are used there and nowhere else."""
-    while True:
-        moved = [body[i] for i in found]
-        used = {name for line in moved for name in syntax.names_in(line)}
-        rest = [i for i in range(len(body)) if i not in found]
-        more = [
-            i
-            for i in rest
-            if _target(body[i]).isidentifier()
-            and _target(body[i]) in used
-            and not any(_target(body[i]) in syntax.names_in(body[j]) for j in rest if j != i)
-        ]
-        if not more:
-            return found
-        found = sorted({*found, *more})
+def _with_locals(
+    body: Sequence[cst.BaseStatement], moved: list[cst.BaseStatement]
+) -> list[cst.BaseStatement]:
+    """The statements, with those that set local variables which nothing else uses."""
+    used = {name for line in moved for name in syntax.names_in(line)}
+    rest = [line for line in body if line not in moved]
+    needed = [name for line in rest for name in syntax.names_in(line)]
+    more = [line for line in rest if _target(line) in used and needed.count(_target(line)) == 1]
+    if not more:
+        return moved
+    return _with_locals(body, [line for line in body if line in moved or line in more])
 
 
 def _target(line: cst.BaseStatement) -> str:
@@ -86,17 +80,11 @@ def configure_optimizers(
     """
     optimizers, schedulers = plan.all_optimizers, plan.all_schedulers
     listed = [*optimizers, *(s.attribute for s in schedulers)]
-    names = {name: _own(name) for name in listed}
-    if moved:
-        names.update({name: name for name in names if name not in used})
+    names = {name: name if moved and name not in used else _own(name) for name in listed}
     returned = _returned(plan, [names[name] for name in optimizers], schedulers, names)
     made = syntax.method(f"def configure_optimizers(self):\n    return {returned}\n")
     lines = [_unwrapped_line(line, names) for line in moved]
-    if lines:
-        first = lines[0]
-        lines[0] = first.with_changes(
-            leading_lines=[line for line in first.leading_lines if line.comment]  # type: ignore[attr-defined]
-        )
+    lines[:1] = [line.with_changes(leading_lines=comments_of(line)) for line in lines[:1]]
     made = syntax.with_body(made, [*lines, *syntax.body_of(made)])
     is_kept = any("self." in name for name in map(names.get, optimizers) if name)
     starred = [name for name in optimizers if name.startswith("*")]
@@ -139,14 +127,16 @@ def _returned(
         return optimizers[0]
     described = [_described(scheduler, names) for scheduler in schedulers]
     if len(described) == 1:
-        return (
-            "{\n"
-            f'        "optimizer": {optimizers[0]},\n'
-            f'        "lr_scheduler": {described[0]},\n'
-            "    }"
-        )
+        return _ONE_OF_EACH.format(optimizers[0], described[0])
     lines = "".join(f"\n        {text}," for text in described)
     return f"[{optimizers[0]}], [{lines}\n    ]"
+
+
+_ONE_OF_EACH = """\
+{{
+        "optimizer": {0},
+        "lr_scheduler": {1},
+    }}"""
 
 
 def _described(scheduler: WrappedScheduler, names: dict[str, str]) -> str:
@@ -160,7 +150,7 @@ def _stepping_hooks(plan: TrialPlan, schedulers: list[WrappedScheduler]) -> list
         return []
     made: list[cst.BaseStatement] = []
     for interval, header, count in (
-        ("step", "on_train_batch_end(self, outputs, batch, batch_idx)", _TOTAL),
+        ("step", "on_train_batch_end(self, outputs, batch, batch_idx)", TOTAL_BATCH.format("self")),
         ("epoch", "on_train_epoch_end(self)", "self.current_epoch"),
     ):
         idle = "    # there is no scheduler as in the base class\n    pass\n"
@@ -169,9 +159,6 @@ def _stepping_hooks(plan: TrialPlan, schedulers: list[WrappedScheduler]) -> list
             if lines:
                 made.append(syntax.method(f"def {header}:\n{lines}"))
     return made
-
-
-_TOTAL = "self.trainer.fit_loop.epoch_loop.total_batch_idx"
 
 
 def _step(scheduler: WrappedScheduler, count: str) -> str:
@@ -216,9 +203,8 @@ class _Unwrapping(FileTransformer[LightningFile]):
         small = syntax.simple(updated)
         is_bare = isinstance(small, cst.Expr) and isinstance(small.value, (cst.Name, cst.Attribute))
         was_call = syntax.call_of(original) is not None
-        return (
-            cst.RemoveFromParent() if syntax.is_idle(updated) or (is_bare and was_call) else updated
-        )
+        is_left = syntax.is_idle(updated) or (is_bare and was_call)
+        return cst.RemoveFromParent() if is_left else updated
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> syntax.Expression:
         member = self.symbols.method(updated)
@@ -235,7 +221,7 @@ class _Unwrapping(FileTransformer[LightningFile]):
 
     def _is_function(self, node: cst.BaseExpression) -> bool:
         is_known = isinstance(node, cst.Name) and node.value in self.file.functions
-        # a method of the trial
+        # A method of the trial reduces as a function does.
         is_method = isinstance(node, cst.Attribute) and node.attr.value in self._methods
         return is_known or is_method or isinstance(node, cst.Lambda)
 
@@ -249,33 +235,28 @@ class _Unwrapping(FileTransformer[LightningFile]):
         return syntax.expression(f"({syntax.code(models)}, {syntax.code(optimizers)})")
 
 
-_NAMES = {"wrap_optimizer": "optimizer", "wrap_lr_scheduler": "lr_scheduler"}
-
-
-def keep_wrapped(tree: cst.Module, file: File) -> cst.Module:
+def keep_wrapped(tree: cst.Module, symbols: Symbols) -> cst.Module:
     """Assign what ``context.wrap_lr_scheduler(...)`` returns in ``__init__`` to an attribute.
 
     A trial need not keep what it wraps; a module that must return it does.
     """
-    return tree.visit(_Keeping(file))
 
+    def keeping(init: cst.FunctionDef) -> cst.FunctionDef:
+        taken: set[str] = set()
 
-class _Keeping(FileTransformer[File]):
-    def __init__(self, file: File) -> None:
-        super().__init__(file)
-        self._taken: set[str] = set()
+        def kept(line: Line) -> Line:
+            call = syntax.lone_call(line)
+            member = symbols.method(call)
+            if call is None or member not in _MOVED:
+                return line
+            name = _WRAPPERS[member]
+            while name in taken:
+                name += "_"
+            taken.add(name)
+            target = syntax.expression(f"{syntax.self_name(init)}.{name}")
+            return line.with_changes(body=[syntax.assignment(target, call)])
 
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
-        self._taken = set()
+        is_init = init.name.value == "__init__"
+        return syntax.each(init, cst.SimpleStatementLine, kept) if is_init else init
 
-    def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
-        call = syntax.lone_call(updated)
-        name = _NAMES.get(self.symbols.method(call))
-        function = self.functions[-1] if self.functions else None
-        if call is None or name is None or function is None or function.name.value != "__init__":
-            return updated
-        while name in self._taken:
-            name += "_"
-        self._taken.add(name)
-        target = cst.Attribute(cst.Name(syntax.self_name(function)), cst.Name(name))
-        return updated.with_changes(body=[syntax.assignment(target, call)])
+    return syntax.each(tree, cst.FunctionDef, keeping)

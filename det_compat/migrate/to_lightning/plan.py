@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import libcst as cst
+from libcst import matchers as m
+from libcst.helpers import ensure_type
 
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.file import File, FileTransformer
+from det_compat.migrate.tree.file import File, FileTransformer, Line
 from det_compat.migrate.tree.symbols import Symbols
 
 _Item = TypeVar("_Item")
@@ -29,6 +31,8 @@ _INTERVALS = {
     "STEP_EVERY_BATCH": "step",
     "STEP_EVERY_OPTIMIZER_STEP": "step",
 }
+#: The number of the batch in the whole training, given the LightningModule.
+TOTAL_BATCH = "{0}.trainer.fit_loop.epoch_loop.total_batch_idx"
 _BATCH_SIZES = ("get_per_slot_batch_size", "get_global_batch_size")
 
 
@@ -231,7 +235,7 @@ def _parameters(method: cst.FunctionDef) -> list[str]:
 
 
 def distinct(found: Iterable[_Item]) -> tuple[_Item, ...]:
-    """Items without those that were there before."""
+    """The items, each once, in the order of their first."""
     return tuple(dict.fromkeys(found))
 
 
@@ -321,49 +325,40 @@ class Wrapping:
 def wrappings(method: cst.FunctionDef, symbols: Symbols) -> Iterator[Wrapping]:
     """What a method wraps and keeps on its object."""
     for line in syntax.find(method, cst.SimpleStatementLine):
-        small, target = syntax.simple(line), syntax.target_of(line)
-        if target is not None and "." in target:
-            value = getattr(small, "value", None)
-            yield from _assigned(value, target.partition(".")[2], symbols)
-        elif isinstance(small, cst.Expr):
-            yield from _appended(syntax.call_of(small), symbols)
+        for value, attribute, is_list, loop in _kept(line):
+            call = _without_cast(value)
+            member = symbols.method(call)
+            if call is not None and member.rpartition(".")[2].startswith("wrap_"):
+                yield Wrapping(member, call, attribute, is_list, loop)
 
 
-def _assigned(
-    value: cst.BaseExpression | None, attribute: str, symbols: Symbols
-) -> Iterator[Wrapping]:
-    call, found = _wrap(value, symbols)
-    if call is not None:
-        yield Wrapping(found, call, attribute)
-    elif isinstance(value, cst.ListComp):
-        call, found = _wrap(value.elt, symbols)
+def _kept(line: Line) -> Iterator[tuple[cst.BaseExpression | None, str, bool, str]]:
+    """The values that a statement keeps: each with its attribute, as in a Wrapping."""
+    attribute = (syntax.target_of(line) or "").partition(".")[2]
+    small = syntax.simple(line)
+    value = getattr(small, "value", None)
+    if attribute and isinstance(value, cst.ListComp):
         inner = value.for_in
-        if call is not None:
-            loop = f"{syntax.code(inner.target)} in {syntax.code(inner.iter)}"
-            is_plain = not inner.ifs and inner.inner_for_in is None
-            yield Wrapping(found, call, attribute, True, loop if is_plain else "")
-    elif isinstance(value, (cst.List, cst.Tuple)):
-        for element in value.elements:
-            call, found = _wrap(element.value, symbols)
-            if call is not None:
-                yield Wrapping(found, call, attribute, True)
+        is_plain = not inner.ifs and inner.inner_for_in is None
+        loop = f"{syntax.code(inner.target)} in {syntax.code(inner.iter)}"
+        yield value.elt, attribute, True, loop if is_plain else ""
+    elif attribute and isinstance(value, (cst.List, cst.Tuple)):
+        yield from ((element.value, attribute, True, "") for element in value.elements)
+    elif attribute:
+        yield value, attribute, False, ""
+    elif m.matches(line, _APPENDING):
+        call = ensure_type(value, cst.Call)
+        owner = syntax.code(ensure_type(call.func, cst.Attribute).value)
+        if "." in owner:
+            yield call.args[0].value, owner.partition(".")[2], True, ""
 
 
-def _appended(call: cst.Call | None, symbols: Symbols) -> Iterator[Wrapping]:
-    func = call.func if call is not None else None
-    if call is None or not isinstance(func, cst.Attribute) or func.attr.value != "append":
-        return
-    wrap, found = _wrap(call.args[0].value if call.args else None, symbols)
-    owner = syntax.code(func.value)
-    if wrap is not None and "." in owner:
-        yield Wrapping(found, wrap, owner.partition(".")[2], True)
+_APPEND = m.Call(func=m.Attribute(attr=m.Name("append")), args=[m.AtLeastN(n=1)])
+_APPENDING = m.SimpleStatementLine(body=[m.Expr(value=_APPEND)])
 
 
-def _wrap(value: cst.BaseExpression | None, symbols: Symbols) -> tuple[cst.Call | None, str]:
-    """The call that wraps, without a cast around it, and the member that is called."""
+def _without_cast(value: cst.BaseExpression | None) -> cst.Call | None:
+    """The call that a value is, without a cast around it."""
     if isinstance(value, cst.Call) and syntax.code(value.func) in _CASTS and len(value.args) == 2:
         value = value.args[1].value
-    found = symbols.called(value)
-    if found is None or not isinstance(value, cst.Call):
-        return None, ""
-    return (value, found[1]) if found[1].rpartition(".")[2].startswith("wrap_") else (None, "")
+    return value if isinstance(value, cst.Call) else None

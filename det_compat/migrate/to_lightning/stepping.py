@@ -27,18 +27,22 @@ def is_automatic(node: cst.ClassDef, symbols: Symbols, facts: ClassFacts) -> boo
     attribute = f"{syntax.self_name(method)}.{facts.optimizers[0]}"
     if _is_used_elsewhere(own, attribute):
         return False
-    index = backward_and_step(method, symbols)
-    return index is not None and _is_simple(own, index, symbols, attribute)
+    return _is_simple(own, symbols, attribute)
 
 
 _ONCE = ("backward", "step_optimizer")
 
 
-def backward_and_step(method: cst.FunctionDef, symbols: Symbols) -> int | None:
-    """The index of the statement that calls backward, if the next one steps."""
-    called = [symbols.method(syntax.lone_call(line)) for line in syntax.body_of(method)]
-    pairs = [*itertools.pairwise(called)]
-    return pairs.index(_ONCE) if _ONCE in pairs else None
+def backward_and_step(
+    method: cst.FunctionDef, symbols: Symbols
+) -> tuple[int, cst.Call, cst.Call] | None:
+    """The calls of backward and, in the next statement, of a step; the index of the first."""
+    calls = [syntax.lone_call(line) for line in syntax.body_of(method)]
+    for index, (backward, step) in enumerate(itertools.pairwise(calls)):
+        is_pair = (symbols.method(backward), symbols.method(step)) == _ONCE
+        if is_pair and backward is not None and step is not None:
+            return index, backward, step
+    return None
 
 
 def _uses(node: cst.CSTNode, symbols: Symbols, member: str) -> int:
@@ -54,13 +58,12 @@ def _is_used_elsewhere(own: dict[str, cst.FunctionDef], attribute: str) -> bool:
     return [*used].count(attribute) != 1
 
 
-def _is_simple(
-    own: dict[str, cst.FunctionDef], index: int, symbols: Symbols, attribute: str
-) -> bool:
+def _is_simple(own: dict[str, cst.FunctionDef], symbols: Symbols, attribute: str) -> bool:
     method = own["train_batch"]
-    body = syntax.body_of(method)
-    backward, step = syntax.call_of(body[index]), syntax.call_of(body[index + 1])
-    assert backward is not None and step is not None
+    found = backward_and_step(method, symbols)
+    if found is None:
+        return False
+    index, backward, step = found
     optimizer, clip = syntax.argument(step, 0, "optimizer"), syntax.argument(step, 1, "clip_grads")
     if len(backward.args) != 1:
         return False
@@ -82,7 +85,7 @@ def _ends_plainly(own: dict[str, cst.FunctionDef], index: int, symbols: Symbols)
     returns = [found for line in after for found in syntax.find(line, cst.Return)]
     if len(returns) != 1 or not after or not isinstance(syntax.simple(after[-1]), cst.Return):
         return False
-    # what comes after the step must not see that Lightning steps later
+    # Lightning steps after the method returns, which what comes after the step must not see.
     known = {
         f"{syntax.self_name(method)}.{name}" for name, other in own.items() if _is_function(other)
     }

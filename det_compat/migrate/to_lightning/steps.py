@@ -3,12 +3,15 @@
 What they returned is logged instead.
 """
 
-import libcst as cst
+from dataclasses import dataclass, field
 
-from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
+import libcst as cst
+from libcst.helpers import ensure_type
+
+from det_compat.migrate.to_lightning.plan import TOTAL_BATCH, LightningFile, TrialPlan
 from det_compat.migrate.to_lightning.stepping import backward_and_step, clipping, with_optimizers
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.file import FileTransformer
+from det_compat.migrate.tree.file import FileTransformer, Line, Lines
 from det_compat.migrate.tree.marks import above, comments_of, marked
 from det_compat.migrate.tree.metric_shapes import (
     assigned,
@@ -18,11 +21,17 @@ from det_compat.migrate.tree.metric_shapes import (
 )
 from det_compat.migrate.tree.symbols import Symbols
 
-_TOTAL = "{0}.trainer.fit_loop.epoch_loop.total_batch_idx"
 _REDUCERS = {"AVG": "mean", "SUM": "sum", "MAX": "max", "MIN": "min"}
 _REDUCER = "det_compat.pytorch.Reducer."
 #: Each batch counts the same, as in Determined, whatever its size.
 BATCH_SIZE = ", batch_size=1"
+#: The lines that log each of ``metrics`` with the reduction that evaluation_reducer names.
+BY_NAME = f"""\
+    reductions = self.evaluation_reducer()
+    for name, value in metrics.items():
+        reduction = reductions[name] if isinstance(reductions, dict) else reductions
+        self.log(name, value, reduce_fx=reduction{BATCH_SIZE})
+"""
 
 
 def training_step(
@@ -47,23 +56,21 @@ def training_step(
 
 
 def _automatic(method: cst.FunctionDef, symbols: Symbols) -> list[cst.BaseStatement]:
-    index = backward_and_step(method, symbols)
-    assert index is not None
+    found = backward_and_step(method, symbols)
+    assert found is not None
+    index, backward, step = found
     body = [*syntax.body_of(method)]
-    backward, step = syntax.call_of(body[index]), syntax.call_of(body[index + 1])
-    assert backward is not None and step is not None
     given = backward.args[0].value
     comments = [*comments_of(body[index]), *comments_of(body[index + 1])]
-    loss = given.value if isinstance(given, cst.Name) else "loss"
+    after = body[index + 2 :]
+    made_before: list[cst.BaseStatement] = []
+    loss = syntax.code(given)
     if not isinstance(given, cst.Name):
-        after = [_with_loss(line, syntax.code(given)) for line in body[index + 2 :]]
-        body[index:] = [*body[index : index + 2], *after]
-        body.insert(index, syntax.statements(f"loss = {syntax.code(given)}\n")[0])
-        index += 1
-    body[index : index + 2] = []
-    if index < len(body):
-        body[index] = above(body[index], comments)
-    method = syntax.with_body(method, body)
+        after = [_with_loss(line, loss) for line in after]
+        made_before = syntax.statements(f"loss = {loss}\n")
+        loss = "loss"
+    after[:1] = [above(line, comments) for line in after[:1]]
+    method = syntax.with_body(method, [*body[:index], *made_before, *after])
     own = syntax.self_name(method)
     method = Logged(own, loss=loss).in_method(method, last=f"return {loss}")
     made: list[cst.BaseStatement] = [_training(method, "torch.Tensor")]
@@ -78,9 +85,7 @@ def _with_loss(line: cst.BaseStatement, text: str) -> cst.BaseStatement:
     for kind in (cst.Subscript, cst.Attribute, cst.Call):
         for found in syntax.find(line, kind):
             if syntax.code(found) == text:
-                changed = line.deep_replace(found, cst.Name("loss"))
-                assert isinstance(changed, cst.BaseStatement)
-                return _with_loss(changed, text)
+                return _with_loss(syntax.with_node(line, found, cst.Name("loss")), text)
     return line
 
 
@@ -97,8 +102,8 @@ def _training(method: cst.FunctionDef, returns: str = "None") -> cst.FunctionDef
     uses_index = index in syntax.names_in(method.body)
     method = _with_epoch(method)
     if uses_index:
-        # Determined counts batches from the start, Lightning from the start of the epoch
-        line = syntax.statements(f"{index} = {_TOTAL.format(own)}\n")
+        # Determined counts batches from the start of the run, Lightning from that of the epoch.
+        line = syntax.statements(f"{index} = {TOTAL_BATCH.format(own)}\n")
         method = syntax.with_body(method, [*line, *syntax.body_of(method)])
     return _as_step(method, "training_step", returns)
 
@@ -175,16 +180,6 @@ def _reduction_of(node: cst.BaseExpression | None, symbols: Symbols) -> str | No
     return _REDUCERS.get(path.removeprefix(_REDUCER)) if path else None
 
 
-def by_name(own: str, metrics: str) -> str:
-    """The lines that log each metric with the reduction that evaluation_reducer names."""
-    return (
-        f"reductions = {own}.evaluation_reducer()\n"
-        f"for name, value in {metrics}.items():\n"
-        "    reduction = reductions[name] if isinstance(reductions, dict) else reductions\n"
-        f"    {own}.log(name, value, reduce_fx=reduction{BATCH_SIZE})"
-    )
-
-
 class ReducerNames(FileTransformer[LightningFile]):
     """Determined's reducers by the names that Lightning has for them."""
 
@@ -198,14 +193,15 @@ class ReducerNames(FileTransformer[LightningFile]):
     ) -> cst.BaseExpression:
         if self.symbols.path(original.value) != _REDUCER.rstrip("."):
             return updated
-        # `Reducer[name]`
+        # `Reducer[name]` looks up a member by its name.
         return updated.with_changes(value=syntax.expression(repr(_REDUCERS).replace("'", '"')))
 
 
+@dataclass
 class Logged:
     """Turns the metrics that a method returns into calls of ``self.log``.
 
-    Args:
+    Attributes:
         own: the method's name for its object.
         options: the keyword arguments of every call, as text that begins with a comma.
         loss: the name of the loss, which may be returned in place of a dict.
@@ -214,21 +210,13 @@ class Logged:
             batches are; ``""`` if they are not reduced, and so cannot be logged.
     """
 
-    def __init__(
-        self,
-        own: str,
-        options: str = "",
-        loss: str = "",
-        renamed: dict[str, str] | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        self._own = own
-        self._options = options
-        self._loss = loss
-        self._renamed = renamed or {}
-        self._reduction = reduction
-        self._known: dict[str, cst.BaseExpression | None] = {}
-        self._left_out: list[str] = []
+    own: str
+    options: str = ""
+    loss: str = ""
+    renamed: dict[str, str] = field(default_factory=dict)
+    reduction: str = "mean"
+    _known: dict[str, cst.BaseExpression | None] = field(default_factory=dict, init=False)
+    _left_out: list[str] = field(default_factory=list, init=False)
 
     def in_method(self, method: cst.FunctionDef, last: str = "") -> cst.FunctionDef:
         """The method; ``last`` is a statement to end with."""
@@ -237,28 +225,21 @@ class Logged:
         end = syntax.statements(f"{last}\n") if last else []
         if body and isinstance(syntax.simple(body[-1]), cst.Return):
             given = body.pop()
-            lines = [*self._lines(given), *end]
-            if lines:
-                leading = given.leading_lines  # type: ignore[attr-defined]
-                own = lines[0].leading_lines  # type: ignore[attr-defined]
-                lines[0] = lines[0].with_changes(leading_lines=[*leading, *own])
-            end = lines
-        rest = cst.IndentedBlock(body).visit(_Returns(self))
-        assert isinstance(rest, cst.IndentedBlock)
+            end = [*self._lines(given), *end]
+            end[:1] = [above(line, getattr(given, "leading_lines", ())) for line in end[:1]]
+        rest = ensure_type(cst.IndentedBlock(body).visit(_Returns(self)), cst.IndentedBlock)
         return syntax.with_body(method, [*rest.body, *end])
 
     def _lines(self, line: cst.BaseStatement) -> list[cst.BaseStatement]:
-        small = syntax.simple(line)
-        assert isinstance(small, cst.Return)
         self._left_out = []
-        text = self.text(small.value)
+        text = self.text(ensure_type(syntax.simple(line), cst.Return).value)
         lines = syntax.statements(f"{text}\n") if text else []
         if self._left_out and lines:
             names = ", ".join(self._left_out)
             lines[0] = marked(lines[0], f"Lightning logs numbers, and {names} is none")
         return lines
 
-    def early(self, line: cst.SimpleStatementLine) -> list[cst.BaseStatement]:
+    def early(self, line: Line) -> list[cst.BaseStatement]:
         """What takes the place of a return before the end."""
         lines = self._lines(line)
         first, *rest = [*lines, syntax.statement("return")]
@@ -268,10 +249,10 @@ class Logged:
         """The call that logs ``metrics``; empty if there are none."""
         if metrics is None or syntax.code(metrics) in ("None", "{}", "dict()"):
             return ""
-        if syntax.code(metrics) == self._loss:
-            return f'{self._own}.log("loss", {self._loss}{self._options})'
+        if syntax.code(metrics) == self.loss:
+            return f'{self.own}.log("loss", {self.loss}{self.options})'
         if not isinstance(metrics, cst.Dict):
-            return f"{self._own}.log_dict({syntax.code(metrics)}{self._options})"
+            return f"{self.own}.log_dict({syntax.code(metrics)}{self.options})"
         named = [made for found in metrics.elements if (made := self._element(found)) is not None]
         if not named:
             return ""
@@ -279,22 +260,22 @@ class Logged:
             named[-1] = named[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
         if len(named) == 1 and isinstance(named[0], cst.DictElement):
             key, value = syntax.code(named[0].key), syntax.code(named[0].value)
-            return f"{self._own}.log({key}, {value}{self._options})"
+            return f"{self.own}.log({key}, {value}{self.options})"
         logged = syntax.code(metrics.with_changes(elements=named))
-        return f"{self._own}.log_dict({logged}{self._options})"
+        return f"{self.own}.log_dict({logged}{self.options})"
 
     def _element(self, element: cst.BaseDictElement) -> cst.BaseDictElement | None:
         """An entry of the metrics as it is logged; None if it cannot be."""
         value, key = element.value, getattr(element, "key", None)
-        if is_no_number(value) or (not self._reduction and is_many(value, self._known)):
+        if is_no_number(value) or (not self.reduction and is_many(value, self._known)):
             self._left_out.append(syntax.code(key) if key is not None else syntax.code(value))
             return None
         if is_many(value, self._known) or is_reduced_in_part(value):
-            made = f"torch.as_tensor({syntax.code(value)}).float().{self._reduction or 'mean'}()"
+            made = f"torch.as_tensor({syntax.code(value)}).float().{self.reduction or 'mean'}()"
             element = element.with_changes(value=syntax.expression(made))
-        if not isinstance(key, cst.SimpleString) or key.evaluated_value not in self._renamed:
+        if not isinstance(key, cst.SimpleString) or key.evaluated_value not in self.renamed:
             return element
-        name = self._renamed[str(key.evaluated_value)]
+        name = self.renamed[str(key.evaluated_value)]
         return element.with_changes(key=cst.SimpleString(f'"{name}"'))
 
 
@@ -308,9 +289,7 @@ class _Returns(cst.CSTTransformer):
     def visit_Lambda(self, node: cst.Lambda) -> bool:
         return False
 
-    def leave_SimpleStatementLine(
-        self, original: cst.SimpleStatementLine, updated: cst.SimpleStatementLine
-    ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement]:
+    def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
         small = syntax.simple(updated)
         if not isinstance(small, cst.Return) or small.value is None:
             return updated

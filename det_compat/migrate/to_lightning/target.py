@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import libcst as cst
+from libcst.metadata import MetadataWrapper, ScopeProvider
 
 from det_compat.analysis.scopes import Class, Scope
 from det_compat.catalog.support import home
@@ -27,10 +28,9 @@ from det_compat.migrate.to_lightning.plan import (
 )
 from det_compat.migrate.to_lightning.stepping import is_automatic
 from det_compat.migrate.tree.facts import Analysis, Facts
-from det_compat.migrate.tree.file import File
-from det_compat.migrate.tree.imports import bound_name, tidied
+from det_compat.migrate.tree.imports import tidied
 from det_compat.migrate.tree.symbols import Symbols, resolve
-from det_compat.migrate.tree.syntax import find, simple, target_of
+from det_compat.migrate.tree.syntax import find
 
 _CALLBACK = "det_compat.pytorch.PyTorchCallback"
 _REDUCER = "det_compat.pytorch.MetricReducer"
@@ -82,10 +82,10 @@ class Lightning(Target):
     def _read_file(self, path: Path) -> None:
         facts = self.analysis.facts(path)
         if facts is None or old_trials(facts, self._hierarchy):
-            # older ones have been marked, and what is around them is still theirs
+            # Older trials that are still there have been marked: the code around them is theirs.
             return
         tree, symbols = resolve(self.sources[path], facts)
-        tree = keep_wrapped(tree, File(symbols))
+        tree = keep_wrapped(tree, symbols)
         nodes = {node.name.value: node for node in find(tree, cst.ClassDef)}
         trials = {
             scope: (nodes[scope.name], facts_of(nodes[scope.name], symbols))
@@ -124,8 +124,7 @@ class Lightning(Target):
         """The plan of a trial class, made after those of its bases."""
         if scope in self._plans:
             return self._plans[scope]
-        source = next(each for each in self._read.values() if scope in each.trials)
-        path = next(path for path, each in self._read.items() if each is source)
+        path, source = next(item for item in self._read.items() if scope in item[1].trials)
         node, own = source.trials[scope]
         bases = self._hierarchy.bases(scope)
         known = {found for each in self._read.values() for found in each.trials}
@@ -186,12 +185,6 @@ def _is_parameter(name: str) -> bool:
 
 def _bound(tree: cst.Module) -> set[str]:
     """The names that a file binds at its top level."""
-    bound: set[str] = set()
-    for line in tree.body:
-        small = simple(line)
-        names = small.names if isinstance(small, (cst.Import, cst.ImportFrom)) else ()
-        bound |= set() if isinstance(names, cst.ImportStar) else set(map(bound_name, names))
-        if isinstance(line, (cst.FunctionDef, cst.ClassDef)):
-            bound.add(line.name.value)
-        bound.add(target_of(line) or "")
-    return bound
+    wrapper = MetadataWrapper(tree)
+    scope = wrapper.resolve(ScopeProvider)[wrapper.module]
+    return {assignment.name for assignment in scope.assignments} if scope is not None else set()

@@ -1,6 +1,7 @@
 """A trial class becomes a LightningModule."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import libcst as cst
 from libcst.helpers import ensure_type
@@ -8,17 +9,13 @@ from libcst.helpers import ensure_type
 from det_compat.migrate.to_lightning.init_method import late_values, with_arguments
 from det_compat.migrate.to_lightning.loaders import transfer_hooks
 from det_compat.migrate.to_lightning.optimizers import configure_optimizers, moved_lines
-from det_compat.migrate.to_lightning.plan import (
-    LightningFile,
-    TrialPlan,
-    wrappings,
-)
+from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan, wrappings
 from det_compat.migrate.to_lightning.reducers import reducer_hooks
 from det_compat.migrate.to_lightning.stepping import with_optimizers, zeroes_gradients
 from det_compat.migrate.to_lightning.steps import (
     BATCH_SIZE,
+    BY_NAME,
     ReducerNames,
-    by_name,
     reduction,
     training_step,
     validation_step,
@@ -42,180 +39,165 @@ def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
     return syntax.each(tree, cst.ClassDef, rewritten)
 
 
+@dataclass
 class _Rewriting:
-    """One class, method by method, in the order of the file."""
+    """One class, method by method, in the order of the file.
 
-    def __init__(
-        self,
-        node: cst.ClassDef,
-        plan: TrialPlan,
-        file: LightningFile,
-        others: Sequence[cst.CSTNode],
-    ) -> None:
-        self._node = node
-        self._plan = plan
-        self._file = file
-        self._others = others
-        self._own = syntax.methods(node)
-        self._are_optimizers_moved = False
+    Attributes:
+        node: the class.
+        plan: what becomes of it.
+        file: the file that it is in.
+        others: the other classes of the file.
+    """
+
+    node: cst.ClassDef
+    plan: TrialPlan
+    file: LightningFile
+    others: Sequence[cst.ClassDef]
+    _are_optimizers_moved: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self.own = syntax.methods(self.node)
 
     def result(self) -> cst.BaseStatement:
         """The class."""
-        plan, init = self._plan, self._own.get("__init__")
+        plan, init = self.plan, self.own.get("__init__")
         moved: list[cst.BaseStatement] = []
         late: list[cst.BaseStatement] = []
         if init is not None and plan.is_whole:
-            gone, late = late_values(init, self._own, plan, self._file.symbols)
+            # __init__ calls these methods, so they may need what it makes.
+            early = [self.own[n] for n in plan.own.early - {"__init__"} if n in self.own]
+            init = syntax.with_body(init, syntax.body_of(init))
+            gone, late = late_values(init, self.own, early, self.file.symbols)
             init = _without(init, gone)
-            indices = moved_lines(init, plan, self._file.symbols, self._own)
-            self._are_optimizers_moved = bool(indices)
-            moved = [syntax.body_of(init)[i] for i in indices]
-            init = _without(init, indices)
-        body = self._methods()
+            moved = moved_lines(init, early, self.file.symbols)
+            self._are_optimizers_moved = bool(moved)
+            init = _without(init, moved)
+        body = [made for line in syntax.body_of(self.node) for made in self._made_of(line)]
         made: list[cst.BaseStatement] = []
-        if init is not None or (plan.is_root and "train_batch" in self._own):
-            made += [with_arguments(init, plan, self._file), *late]
+        if init is not None or (plan.is_root and "train_batch" in self.own):
+            made += [with_arguments(init, plan, self.file), *late]
         if plan.own.optimizers or plan.own.schedulers or (plan.is_root and plan.all_optimizers):
             used = self._used_attributes(body, init)
             made.extend(configure_optimizers(plan, moved, used))
         at = self._index_of_init(body)
         body = [*body[:at], *made, *body[at:], *self._hooks()]
-        node = syntax.with_body(self._node, _spaced(body))
+        node = syntax.with_body(self.node, _spaced(body))
         return self._checked(node)
 
     def _index_of_init(self, body: list[cst.BaseStatement]) -> int:
-        original = syntax.body_of(self._node)
-        for index, line in enumerate(original):
-            if isinstance(line, cst.FunctionDef) and line.name.value == "__init__":
-                before = {id(line) for line in original[:index]}
-                return sum(id(line) in before for line in body) or index
-        at = 1 if syntax.has_docstring(body) else 0
-        while at < len(body) and syntax.simple(body[at]) is not None:
-            at += 1
-        return at
+        original, init = syntax.body_of(self.node), self.own.get("__init__")
+        if init is not None:
+            # LibCST compares nodes by identity, so a statement that is kept is found again.
+            before = {*original[: original.index(init)]}
+            return sum(line in before for line in body) or len(before)
+        methods = (i for i, line in enumerate(body) if syntax.simple(line) is None)
+        return next(methods, len(body))
 
-    def _methods(self) -> list[cst.BaseStatement]:
-        body: list[cst.BaseStatement] = []
-        for line in syntax.body_of(self._node):
-            if not isinstance(line, cst.FunctionDef):
-                body.append(line)
-            elif line.name.value != "__init__":
-                body.extend(self._method(line))
-        return body
-
-    def _method(self, line: cst.FunctionDef) -> list[cst.BaseStatement]:
-        name, plan, symbols = line.name.value, self._plan, self._file.symbols
+    def _made_of(self, line: cst.BaseStatement) -> Sequence[cst.BaseStatement]:
+        """What takes the place of a statement of the class; ``__init__`` comes later."""
+        if not isinstance(line, cst.FunctionDef):
+            return [line]
+        name, plan, symbols = line.name.value, self.plan, self.file.symbols
+        if name == "__init__":
+            return []
         if name == "build_callbacks":
             return [_configure_callbacks(line)]
         if name == "evaluation_reducer":
             is_one = plan.is_whole and reduction(line, symbols) is not None
-            named = ensure_type(line.visit(ReducerNames(self._file)), cst.FunctionDef)
+            named = ensure_type(line.visit(ReducerNames(self.file)), cst.FunctionDef)
             return [] if is_one else [named]
         if name == "get_batch_length" and not self._is_called(name):
-            # Lightning does not count records
+            # Lightning counts no records, which this method is for.
             return []
         if plan.is_whole:
             if name == "train_batch":
-                return training_step(line, plan, self._file, self._are_optimizers_moved)
+                return training_step(line, plan, self.file, self._are_optimizers_moved)
             if name == self._evaluation() and not self._decides_late():
-                reducer = self._own.get("evaluation_reducer")
+                reducer = self.own.get("evaluation_reducer")
                 return [validation_step(line, plan, reducer, symbols)]
-        return [with_optimizers(line, plan, self._file, self._are_optimizers_moved)]
+        return [with_optimizers(line, plan, self.file, self._are_optimizers_moved)]
 
     def _is_called(self, name: str) -> bool:
-        nodes = [self._node, *self._others]
-        return any(a.attr.value == name for node in nodes for a in syntax.find(node, cst.Attribute))
+        return any(syntax.has_attribute(node, name) for node in (self.node, *self.others))
 
     def _evaluation(self) -> str:
-        return "evaluate_full_dataset" if self._plan.evaluates_whole else "evaluate_batch"
+        return "evaluate_full_dataset" if self.plan.evaluates_whole else "evaluate_batch"
 
     def _decides_late(self) -> bool:
-        return reduction(self._own.get("evaluation_reducer"), self._file.symbols) is None
+        return reduction(self.own.get("evaluation_reducer"), self.file.symbols) is None
 
     def _used_attributes(
         self, body: list[cst.BaseStatement], init: cst.FunctionDef | None
     ) -> set[str]:
-        nodes = [*body, *self._others, *([init] if init is not None else [])]
+        nodes = [*body, *self.others, *([init] if init is not None else [])]
         attributes = [n for node in nodes for n in syntax.find(node, cst.Attribute)]
-        # torch.optim has an lr_scheduler, too
+        # torch.optim has an lr_scheduler, too, which is no attribute of the trial.
         used = {n.attr.value for n in attributes if not syntax.code(n.value).endswith("optim")}
-        if not self._plan.is_automatic:
-            used |= {s.attribute for s in self._plan.own.schedulers if s.interval}
+        if not self.plan.is_automatic:
+            used |= {s.attribute for s in self.plan.own.schedulers if s.interval}
         return used
 
     def _hooks(self) -> list[cst.BaseStatement]:
-        plan = self._plan
+        plan = self.plan
         made: list[cst.BaseStatement] = []
-        if not plan.is_whole:
-            made.extend(self._calling_hooks())
-        elif self._decides_late() and self._evaluation() in self._own:
+        if not plan.is_whole and plan.is_root and plan.parameters("train_batch") is not None:
+            made.append(syntax.method(_TRAINING))
+        if self._calls_evaluation():
             made.append(self._calling_validation())
         if self._keeps_gradients():
             made.append(syntax.method(_KEEPING))
-        made.extend(reducer_hooks(plan.own.reducers))
-        made.extend(transfer_hooks(plan.own.stays, plan.arrays))
-        return made
+        hooks = transfer_hooks(plan.own.stays, plan.arrays)
+        return [*made, *reducer_hooks(plan.own.reducers), *hooks]
 
     def _keeps_gradients(self) -> bool:
         """Whether gradients may be there when a validation starts, which Lightning clears."""
-        symbols, every, plain = self._file.symbols, 0, 0
-        for name, found in self._own.items():
+        symbols, every, plain = self.file.symbols, 0, 0
+        for name, found in self.own.items():
             every += len(symbols.calls(found, "step_optimizer"))
             calls = map(syntax.call_of, syntax.body_of(found) if name != "__init__" else ())
             stepping = (c for c in calls if c and symbols.method(c) == "step_optimizer")
             plain += sum(map(zeroes_gradients, stepping))
         return every > plain
 
-    def _calling_hooks(self) -> list[cst.BaseStatement]:
-        plan = self._plan
-        made: list[cst.BaseStatement] = []
-        if plan.is_root and plan.parameters("train_batch") is not None:
-            made.append(syntax.method(_TRAINING))
-        if plan.is_root and not plan.evaluates_whole and not plan.parameters("evaluate_batch"):
-            return made
-        differs = plan.own.methods.keys() & {"evaluate_batch", "evaluate_full_dataset"}
-        if plan.is_root or (differs and self._evaluates_otherwise()):
-            made.append(self._calling_validation())
-        return made
-
-    def _evaluates_otherwise(self) -> bool:
-        return any(
-            self._plan.parameters(self._evaluation()) != parent.parameters(self._evaluation())
-            for parent in self._plan.parents
-        )
+    def _calls_evaluation(self) -> bool:
+        """Whether the class keeps its evaluation, and needs a validation_step that calls it."""
+        plan, name = self.plan, self._evaluation()
+        if plan.is_whole:
+            return self._decides_late() and name in self.own
+        if plan.is_root:
+            return bool(plan.parameters(name))
+        differs = any(plan.parameters(name) != p.parameters(name) for p in plan.parents)
+        return differs and not plan.own.methods.keys().isdisjoint(_EVALUATIONS)
 
     def _calling_validation(self) -> cst.FunctionDef:
-        plan, name = self._plan, self._evaluation()
+        plan, name = self.plan, self._evaluation()
         given = plan.parameters(name) or []
         batch = given[1] if len(given) > 1 else "batch"
         index = ", batch_idx=batch_idx" if "batch_idx" in given else ""
-        lines = [f"metrics = self.{name}({batch}{index})"]
-        if plan.parameters("evaluation_reducer") is None:
-            lines.append(f"self.log_dict(metrics{BATCH_SIZE})")
-        else:
-            lines.extend(by_name("self", "metrics").split("\n"))
-        text = "\n    ".join(lines)
-        return syntax.method(f"def validation_step(self, {batch}, batch_idx):\n    {text}\n")
+        logs = f"    self.log_dict(metrics{BATCH_SIZE})\n"
+        if plan.parameters("evaluation_reducer") is not None:
+            logs = BY_NAME
+        header = f"def validation_step(self, {batch}, batch_idx):\n"
+        return syntax.method(f"{header}    metrics = self.{name}({batch}{index})\n{logs}")
 
     def _checked(self, node: cst.ClassDef) -> cst.BaseStatement:
-        symbols, plan = self._file.symbols, self._plan
-        wraps = symbols.calls(self._node, "wrap_optimizer")
-        kept = [w for m in self._own.values() for w in wrappings(m, symbols)]
+        symbols, plan = self.file.symbols, self.plan
+        wraps = symbols.calls(self.node, "wrap_optimizer")
+        kept = [w for m in self.own.values() for w in wrappings(m, symbols)]
         if len(wraps) > sum(w.member == "wrap_optimizer" for w in kept):
             return marked(node, "configure_optimizers must return every optimizer of the trial")
         if any(s.mode == "" for s in plan.own.schedulers):
-            return marked(
-                node, "an LR scheduler whose step mode is known at run time must be stepped"
-            )
+            message = "an LR scheduler whose step mode is known at run time must be stepped"
+            return marked(node, message)
         return node
 
 
-def _without(init: cst.FunctionDef, indices: Sequence[int]) -> cst.FunctionDef:
-    return syntax.with_body(
-        init, [line for i, line in enumerate(syntax.body_of(init)) if i not in indices]
-    )
+def _without(init: cst.FunctionDef, gone: Sequence[cst.BaseStatement]) -> cst.FunctionDef:
+    return syntax.with_body(init, [line for line in syntax.body_of(init) if line not in gone])
 
 
+_EVALUATIONS = ("evaluate_batch", "evaluate_full_dataset")
 _KEEPING = """\
 def on_validation_model_zero_grad(self):
     # gradients that wait for a later step stay

@@ -5,9 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
 
-from det_compat.analysis.collect import collect
 from det_compat.analysis.inference import Inference
-from det_compat.analysis.relevant import is_relevant
 from det_compat.analysis.scopes import NOTHING, Code, Instance, Scope, Values
 from det_compat.analysis.source import Source
 
@@ -65,8 +63,7 @@ class Analysis:
     """The inference over the files that are migrated together."""
 
     def __init__(self, sources: Iterable[Source]) -> None:
-        relevant = [source for source in sources if is_relevant(source)]
-        self.inference = Inference([collect(source) for source in relevant])
+        self.inference = Inference(sources)
         self._facts: dict[Path, Facts] = {}
         self._codes = {code.module.source.path: code for code in self.inference.codes}
 

@@ -15,7 +15,7 @@ import libcst as cst
 from libcst.helpers import ensure_type, get_absolute_module_for_import
 
 from det_compat.catalog.support import is_determined
-from det_compat.migrate.tree.syntax import code, simple, statement
+from det_compat.migrate.tree.syntax import code, simple, statement, without_commas
 from det_compat.migrate.tree.transformers import ScopedTransformer
 
 _LONGEST = 80
@@ -124,8 +124,7 @@ def imported(line: cst.BaseStatement) -> list[tuple[str, str]]:
         return []
     start = f"from {module[0]} import" if isinstance(small, cst.ImportFrom) else "import"
     aliases: Sequence[cst.ImportAlias] = small.names  # type: ignore[union-attr]
-    plain = [alias.with_changes(comma=cst.MaybeSentinel.DEFAULT) for alias in aliases]
-    return [(bound_name(alias), f"{start} {code(alias)}") for alias in plain]
+    return [(bound_name(alias), f"{start} {code(alias)}") for alias in without_commas(aliases)]
 
 
 def _modules(line: cst.CSTNode) -> list[str]:
@@ -202,10 +201,9 @@ def _same_module(body: Sequence[cst.BaseStatement], text: str) -> int | None:
 def _with_name(line: cst.BaseStatement, name: str) -> cst.BaseStatement:
     small = ensure_type(simple(line), cst.ImportFrom)
     assert not isinstance(small.names, cst.ImportStar)
-    plain = [alias.with_changes(comma=cst.MaybeSentinel.DEFAULT) for alias in small.names]
-    texts = [code(alias) for alias in plain]
+    plain = without_commas(small.names)
     listed = [*plain, cst.ImportAlias(cst.Name(name))]
-    if texts == sorted(texts):
+    if plain == sorted(plain, key=code):
         listed.sort(key=code)
     return line.with_deep_changes(small, names=listed)
 

@@ -4,17 +4,18 @@ A function that still needs Determined imports it by itself, so that the file ca
 without.
 """
 
-from typing import TypeVar
+from collections import defaultdict
+from typing import TypeAlias
 
 import libcst as cst
 
+from det_compat.analysis.scopes import CONTEXT
 from det_compat.catalog import support
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import File, FileTransformer
 from det_compat.migrate.tree.imports import imported
-from det_compat.migrate.tree.symbols import CONTEXT
 
-_Block = TypeVar("_Block", cst.FunctionDef, cst.If)
+_Block: TypeAlias = cst.FunctionDef | cst.If
 
 
 def put_back(tree: cst.Module, file: File) -> cst.Module:
@@ -42,26 +43,22 @@ class _Leftovers(FileTransformer[File]):
     def __init__(self, file: File, imports: dict[str, str]) -> None:
         super().__init__(file)
         self._imports = imports
-        # the names that each function around needs, below the module's own
-        self._needed: list[set[str]] = [file.imports.kept]
-        self._by_block: dict[cst.FunctionDef | cst.If, set[str]] = {}
+        self._blocks: list[_Block] = []
+        # The outermost of these blocks imports what it and those in it need.
+        self._needed: dict[cst.CSTNode, set[str]] = defaultdict(set)
         self._in_annotation = 0
 
     def visit_Attribute(self, node: cst.Attribute) -> bool:
-        found = self.symbols.member(node)
-        if found is None:
-            return True
-        link = support.of_member(CONTEXT, found[1].partition(".")[0]).link
-        self.mark(f"the context's {found[1]} has no counterpart", link)
-        return False
+        return self.symbols.member(node) is None
 
     def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> syntax.Expression:
         found = self.symbols.member(original)
         if found is None:
             return updated
-        symbol = self.symbols.get(found[0])
-        assert symbol is not None
-        return syntax.expression(f"{syntax.code(symbol.original)}.{found[1]}")
+        context, member = found
+        link = support.of_member(CONTEXT, member.partition(".")[0]).link
+        self.mark(f"the context's {member} has no counterpart", link)
+        return syntax.expression(f"{self.symbols.original(context)}.{member}")
 
     def leave_Name(self, original: cst.Name, updated: cst.Name) -> syntax.Expression:
         symbol = self.symbols.get(original)
@@ -75,7 +72,9 @@ class _Leftovers(FileTransformer[File]):
         link = support.of_name(symbol.path).link
         self.mark(f"{symbol.path.removeprefix('det_compat.')} has no counterpart", link)
         names = syntax.names_in(symbol.original)
-        self._needed[-1 if names <= self._imports.keys() else 0] |= names
+        is_local = bool(self._blocks) and names <= self._imports.keys()
+        needed = self._needed[self._blocks[0]] if is_local else self.file.imports.kept
+        needed.update(names)
         return symbol.original.deep_clone()
 
     def visit_Annotation(self, node: cst.Annotation) -> None:
@@ -85,43 +84,28 @@ class _Leftovers(FileTransformer[File]):
         self._in_annotation -= 1
         return updated
 
-    def visit_FunctionDef_body(self, node: cst.FunctionDef) -> None:
-        self._needed.append(set())
+    def visit_FunctionDef_body(self, node: _Block) -> None:
+        if _imports_by_itself(node):
+            self._blocks.append(node)
 
-    def visit_If_body(self, node: cst.If) -> None:
-        if _is_main(node):
-            self._needed.append(set())
+    def leave_FunctionDef_body(self, node: _Block) -> None:
+        if _imports_by_itself(node):
+            self._blocks.pop()
 
-    def leave_If_body(self, node: cst.If) -> None:
-        if _is_main(node):
-            self.leave_FunctionDef_body(node)
-
-    def leave_FunctionDef_body(self, node: cst.FunctionDef | cst.If) -> None:
-        names = self._needed.pop()
-        if len(self._needed) > 1:
-            # the outermost function imports
-            self._needed[-1] |= names
-        else:
-            self._by_block[node] = names
-
-    def leave_FunctionDef(
-        self, original: cst.FunctionDef, node: cst.FunctionDef
-    ) -> cst.FunctionDef:
-        return self._importing(original, node)
-
-    def leave_If(self, original: cst.If, node: cst.If) -> cst.If:
-        return self._importing(original, node)
-
-    def _importing(self, original: cst.FunctionDef | cst.If, node: _Block) -> _Block:
-        names = self._by_block.pop(original, set())
-        lines = sorted({self._imports[name] for name in names})
+    def leave_FunctionDef(self, original_node: _Block, updated_node: _Block) -> _Block:
+        lines = sorted({self._imports[name] for name in self._needed.pop(original_node, ())})
         if not lines:
-            return node
+            return updated_node
         self.file.imports.local.update(lines)
         made = syntax.statements("\n".join(lines))
-        return syntax.with_body(node, syntax.below_docstring(syntax.body_of(node), made))
+        body = syntax.below_docstring(syntax.body_of(updated_node), made)
+        return syntax.with_body(updated_node, body)
+
+    visit_If_body = visit_FunctionDef_body
+    leave_If_body = leave_FunctionDef_body
+    leave_If = leave_FunctionDef
 
 
-def _is_main(node: cst.If) -> bool:
-    """Whether a block only runs where its file is the program."""
-    return syntax.code(node.test).startswith("__name__ ==")
+def _imports_by_itself(node: _Block) -> bool:
+    """Whether a block is a function, or only runs where its file is the program."""
+    return isinstance(node, cst.FunctionDef) or syntax.code(node.test).startswith("__name__ ==")

@@ -1,6 +1,7 @@
 """The comments that say what could not be rewritten."""
 
 import re
+from collections.abc import Sequence
 from typing import TypeVar
 
 import libcst as cst
@@ -40,8 +41,8 @@ def marks_of(statement: cst.BaseStatement) -> list[cst.EmptyLine]:
     return [line for line in comments_of(statement) if line.comment and MARK in line.comment.value]
 
 
-def above(statement: _Node, comments: list[cst.EmptyLine]) -> _Node:
-    """The statement with more comments above it."""
+def above(statement: _Node, comments: Sequence[cst.EmptyLine]) -> _Node:
+    """The statement with more comments or blank lines above it."""
     lines = getattr(statement, "leading_lines", None)
     if not comments or lines is None:
         return statement

@@ -2,20 +2,16 @@
 
 import libcst as cst
 
+from det_compat.analysis.expressions import words
 from det_compat.migrate.tree.syntax import argument, code, find
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_SCALAR_METHODS = _words("mean sum item max min norm prod std var numel size dim")
-_SCALAR_FUNCTIONS = _words("float int len round abs error_rate perf_counter time")
-_LOSSES = _words(
+_SCALAR_METHODS = words("mean sum item max min norm prod std var numel size dim")
+_SCALAR_FUNCTIONS = words("float int len round abs error_rate perf_counter time")
+_LOSSES = words(
     "cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss binary_cross_entropy kl_div "
     "binary_cross_entropy_with_logits huber_loss"
 )
-_MANY = _words("stack cat concatenate tolist split")
+_MANY = words("stack cat concatenate tolist split")
 
 
 def assigned(method: cst.FunctionDef) -> dict[str, cst.BaseExpression | None]:

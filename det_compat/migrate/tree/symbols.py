@@ -5,17 +5,19 @@ for a symbol. What no pass has replaced becomes again in the end what it was.
 """
 
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import libcst as cst
+from libcst.metadata import ExpressionContext, ExpressionContextProvider, PositionProvider
 
-from det_compat.analysis.scopes import Member, Name, Object, Values
+from det_compat.analysis.scopes import CONTEXT, Member, Name, Object, Values
 from det_compat.catalog.members import TYPES
 from det_compat.catalog.support import home
 from det_compat.migrate.tree.facts import Facts
 from det_compat.migrate.tree.syntax import code, find, self_name
 from det_compat.migrate.tree.transformers import LocatingTransformer, parsed
 
-CONTEXT = "det_compat.pytorch.PyTorchTrialContext"
+_Named: TypeAlias = cst.Name | cst.Attribute
 _PARTS = {owner: name for (base, name), owner in TYPES.items() if base == CONTEXT}
 WRITER = "det_compat.tensorboard.metric_writers.pytorch.TorchWriter"
 
@@ -61,13 +63,15 @@ class Symbols:
 
     def is_context(self, node: cst.CSTNode | None) -> bool:
         """Whether ``node`` stands for a context."""
-        symbol = self.get(node)
-        return symbol is not None and symbol.is_object and symbol.path == CONTEXT
+        return self._is_object(node, CONTEXT)
 
     def is_writer(self, node: cst.CSTNode | None) -> bool:
         """Whether ``node`` stands for a TorchWriter."""
+        return self._is_object(node, WRITER)
+
+    def _is_object(self, node: cst.CSTNode | None, path: str) -> bool:
         symbol = self.get(node)
-        return symbol is not None and symbol.is_object and symbol.path == WRITER
+        return symbol is not None and symbol.is_object and symbol.path == path
 
     def member(self, node: cst.CSTNode | None) -> tuple[cst.Name, str] | None:
         """The context and the dotted rest of ``context.distributed.get_rank``, for example."""
@@ -100,6 +104,10 @@ class Symbols:
         """The calls of these methods of a context below ``node``."""
         return [call for call in find(node, cst.Call) if self.method(call) in methods]
 
+    def original(self, context: cst.Name) -> str:
+        """What stood in the file where the placeholder of a context is, as text."""
+        return code(self._known[context.value].original)
+
     def module(self, context: cst.Name) -> str:
         """The LightningModule in the place of the placeholder of a context, as text."""
         return code(self._known[context.value].module)
@@ -116,47 +124,32 @@ def resolve(source: bytes, facts: Facts) -> tuple[cst.Module, Symbols]:
 
 
 class _Resolver(LocatingTransformer):
+    METADATA_DEPENDENCIES = (PositionProvider, ExpressionContextProvider)
+
     def __init__(self, facts: Facts, symbols: Symbols) -> None:
         super().__init__()
         self._facts = facts
         self._symbols = symbols
-        self._targets: set[cst.CSTNode] = set()
 
-    def visit_AssignTarget(self, node: cst.AssignTarget | cst.AnnAssign | cst.AugAssign) -> None:
-        self._note_targets(node.target)
-
-    visit_AnnAssign = visit_AssignTarget
-    visit_AugAssign = visit_AssignTarget
-
-    def _note_targets(self, node: cst.CSTNode) -> None:
-        if isinstance(node, (cst.Tuple, cst.List)):
-            for element in node.elements:
-                self._note_targets(element.value)
-        self._targets.add(node)
-
-    def leave_Name(self, node: cst.Name, updated: cst.Name) -> cst.BaseExpression:
-        return self._replaced(node, updated)
-
-    def leave_Attribute(self, node: cst.Attribute, updated: cst.Attribute) -> cst.BaseExpression:
-        return self._replaced(node, updated)
-
-    def _replaced(
-        self, node: cst.Name | cst.Attribute, updated: cst.Name | cst.Attribute
-    ) -> cst.BaseExpression:
-        if node in self._targets:
-            return updated
-        values = self._facts.values(self.span(node))
-        symbol = None if _is_copy(values, node) else _symbol(values)
+    def leave_Attribute(self, original_node: _Named, updated_node: _Named) -> cst.BaseExpression:
+        context = self.get_metadata(ExpressionContextProvider, original_node, None)
+        if context is ExpressionContext.STORE:
+            return updated_node
+        values = self._facts.values(self.span(original_node))
+        symbol = None if _is_copy(values, original_node) else _symbol(values)
         if symbol is None:
-            return updated
+            return updated_node
         path, part = symbol
-        if part and self._symbols.member(updated) is not None:
-            return updated
+        if part and self._symbols.member(updated_node) is not None:
+            return updated_node
         is_object = path in (CONTEXT, WRITER) and not _is_class_name(values)
-        placeholder = self._symbols.add(Symbol(path, is_object, node, self._module(node)))
+        module = self._module(original_node)
+        placeholder = self._symbols.add(Symbol(path, is_object, original_node, module))
         return cst.Attribute(placeholder, cst.Name(part)) if part else placeholder
 
-    def _module(self, node: cst.Name | cst.Attribute) -> cst.BaseExpression:
+    leave_Name = leave_Attribute
+
+    def _module(self, node: _Named) -> cst.BaseExpression:
         """The LightningModule, where ``node`` was the context."""
         if isinstance(node, cst.Attribute) and self._facts.stands_for_trial(self.span(node.value)):
             return node.value
@@ -177,7 +170,7 @@ _COUNTERS = ("_epoch_len", "_current_batch_idx", "_aggregation_frequency")
 _DATA = frozenset(("device", "models", "optimizers", "lr_schedulers", *_COUNTERS))
 
 
-def _is_copy(values: Values, node: cst.Name | cst.Attribute) -> bool:
+def _is_copy(values: Values, node: _Named) -> bool:
     """Whether ``node`` only holds what some attribute of a context was."""
     name = node.attr.value if isinstance(node, cst.Attribute) else ""
     return any(

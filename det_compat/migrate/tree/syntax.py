@@ -11,6 +11,7 @@ from libcst.helpers import ensure_type
 Expression: TypeAlias = cst.BaseExpression
 
 _Node = TypeVar("_Node", bound=cst.CSTNode)
+_Tree = TypeVar("_Tree", bound=cst.CSTNode)
 
 
 def code(node: cst.CSTNode) -> str:
@@ -30,9 +31,7 @@ def annotation(text: str) -> cst.Annotation:
 
 def statement(text: str) -> cst.BaseStatement:
     """The statement that ``text`` is, a method or class for example."""
-    parsed = cst.parse_module(text).body[0]
-    assert isinstance(parsed, cst.BaseStatement)
-    return parsed
+    return statements(text)[0]
 
 
 def statements(text: str) -> list[cst.BaseStatement]:
@@ -78,6 +77,16 @@ def is_idle(line: cst.CSTNode) -> bool:
 def assignment(target: cst.BaseExpression, value: cst.BaseExpression) -> cst.Assign:
     """The statement that sets ``target`` to ``value``."""
     return cst.Assign([cst.AssignTarget(target)], value)  # type: ignore[arg-type]
+
+
+def parts(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """The elements of a tuple; anything else is the one part that it has."""
+    return [e.value for e in node.elements] if isinstance(node, cst.Tuple) else [node]
+
+
+def without_commas(items: Iterable[_Node]) -> list[_Node]:
+    """Arguments, parameters, elements or imported names; LibCST puts the commas between them."""
+    return [item.with_changes(comma=cst.MaybeSentinel.DEFAULT) for item in items]
 
 
 def argument(call: cst.Call, position: int, name: str) -> cst.BaseExpression | None:
@@ -155,11 +164,11 @@ def has_docstring(body: Sequence[cst.BaseStatement]) -> bool:
     )
 
 
-def each(tree: cst.Module, kind: type[_Node], change: Callable[[_Node], cst.CSTNode]) -> cst.Module:
-    """The file with each node of a kind changed, from the innermost one outwards."""
+def each(tree: _Tree, kind: type[_Node], change: Callable[[_Node], cst.CSTNode]) -> _Tree:
+    """The tree with each node of a kind changed, from the innermost one outwards."""
     matcher = getattr(m, kind.__name__)()
     made = m.replace(tree, matcher, lambda node, _: change(ensure_type(node, kind)))
-    return ensure_type(made, cst.Module)
+    return ensure_type(made, type(tree))
 
 
 def find(node: cst.CSTNode, kind: type[_Node]) -> Iterator[_Node]:
@@ -190,6 +199,11 @@ def names_in(node: cst.CSTNode) -> set[str]:
     return {name for child in node.children for name in names_in(child)}
 
 
+def has_attribute(node: cst.CSTNode, name: str) -> bool:
+    """Whether an attribute of this name, of whatever object, is read or set below ``node``."""
+    return any(found.attr.value == name for found in find(node, cst.Attribute))
+
+
 def mentions(node: cst.CSTNode, text: str) -> bool:
     """Whether an expression below ``node`` is exactly ``text``, a name or dotted name."""
     if isinstance(node, (cst.Name, cst.Attribute)) and code(node) == text:
@@ -197,10 +211,15 @@ def mentions(node: cst.CSTNode, text: str) -> bool:
     return any(mentions(child, text) for child in node.children)
 
 
+def with_node(tree: _Tree, old: cst.CSTNode, new: cst.CSTNode) -> _Tree:
+    """The tree with another node in the place of one below its top, which keeps its type."""
+    return tree.deep_replace(old, new)  # type: ignore[return-value]
+
+
 class _Replacement(cst.CSTTransformer):
-    def __init__(self, old: str, new: cst.BaseExpression) -> None:
+    def __init__(self, old: str, new: str) -> None:
         self._old = old
-        self._new = new
+        self._new = expression(new)
 
     def leave_Name(self, original: cst.Name, updated: cst.Name) -> cst.BaseExpression:
         return self._new.deep_clone() if original.value == self._old else updated
@@ -218,8 +237,7 @@ class _Replacement(cst.CSTTransformer):
 
 def replaced(node: _Node, old: str, new: str) -> _Node:
     """``node`` with every name or dotted name ``old`` in it replaced by an expression."""
-    found = node.visit(_Replacement(old, expression(new)))
-    return found  # type: ignore[return-value]
+    return node.visit(_Replacement(old, new))  # type: ignore[return-value]
 
 
 def method(text: str) -> cst.FunctionDef:
@@ -235,6 +253,4 @@ def dedented(node: cst.BaseExpression) -> cst.BaseExpression:
         last = ensure_type(space, cst.ParenthesizedWhitespace).last_line
         return space.with_deep_changes(last, value=last.value.removeprefix("    "))
 
-    found = m.replace(node, m.ParenthesizedWhitespace(), shorter)
-    assert isinstance(found, cst.BaseExpression)
-    return found
+    return ensure_type(m.replace(node, m.ParenthesizedWhitespace(), shorter), type(node))

@@ -1,9 +1,10 @@
 """Transformers that know where in a file they are."""
 
-from typing import TypeAlias
+from collections.abc import Collection
+from typing import ClassVar, TypeAlias
 
 import libcst as cst
-from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
+from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider, ProviderT
 
 from det_compat.migrate.tree.facts import Span
 
@@ -78,7 +79,7 @@ class ScopedTransformer(cst.CSTTransformer):
 class LocatingTransformer(ScopedTransformer):
     """A transformer that knows where in the text a node was; it visits what ``parsed`` gives."""
 
-    METADATA_DEPENDENCIES = (PositionProvider,)
+    METADATA_DEPENDENCIES: ClassVar[Collection[ProviderT]] = (PositionProvider,)
 
     def span(self, node: cst.CSTNode) -> Span:
         """Where a node was."""

@@ -1,4 +1,7 @@
-"""Clipping of gradients before the context API: callbacks, and hyperparameters."""
+"""What went with a step before the context API: clipping of gradients, and LR schedulers.
+
+Callbacks and hyperparameters clipped; ``create_lr_scheduler`` returned a wrapper of Determined's.
+"""
 
 from typing import Any
 
@@ -12,6 +15,7 @@ _CALLBACKS = {
     "det_compat.pytorch.ClipGradsL2Norm": "clip_grad_norm_",
     "det_compat.pytorch.ClipGradsL2Value": "clip_grad_value_",
 }
+_SCHEDULER = "det_compat.pytorch.LRScheduler"
 _HPARAMS = {"clip_grad_l2_norm": "clip_grad_norm_", "clip_grad_val": "clip_grad_value_"}
 
 
@@ -64,7 +68,7 @@ def _locals(build: cst.FunctionDef | None) -> dict[str, str]:
 
 
 def without_clipping(build: cst.FunctionDef, file: File) -> cst.FunctionDef | None:
-    """``build_callbacks`` without what clips; None if there is nothing left to build."""
+    """The method ``build_callbacks`` without what clips; None if it would build nothing."""
     entries = _entries(build, file)
     if not entries:
         return build
@@ -84,15 +88,59 @@ def _without(line: cst.BaseStatement, entries: list[cst.DictElement]) -> cst.Bas
         rest = [element for element in found.elements if element not in entries]
         if len(rest) == len(found.elements):
             continue
-        if not rest:
-            changed = line.deep_replace(found, cst.Dict([]))
-            assert isinstance(changed, cst.BaseStatement)
-            return changed
-        rest[-1] = rest[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
-        return line.with_deep_changes(found, elements=rest)
+        rest[-1:] = syntax.without_commas(rest[-1:])
+        left = found.with_changes(elements=rest) if rest else cst.Dict([])
+        return syntax.with_node(line, found, left)
     return line
 
 
 def _is_idle(line: cst.BaseStatement, used: set[str]) -> bool:
     small = syntax.simple(line)
     return isinstance(small, cst.Assign) and syntax.code(small.targets[0].target) not in used
+
+
+def step_mode(create: cst.FunctionDef | None, file: File) -> str | None:
+    """How the scheduler is wrapped; ``""`` if there is none, None if that is not known."""
+    if create is None:
+        return ""
+    made = _wrapper(create, file)
+    if made is None:
+        return None
+    mode, early = syntax.argument(made, 1, "step_mode"), ""
+    for keyword, name in (("step_every_batch", "BATCH"), ("step_every_epoch", "EPOCH")):
+        given = syntax.argument(made, 9, keyword)
+        if given is not None and syntax.code(given) == "True":
+            early = f"{syntax.code(made.func)}.StepMode.STEP_EVERY_{name}"
+    if mode is None:
+        return f"step_mode={early or f'{syntax.code(made.func)}.StepMode.MANUAL_STEP'}"
+    return f"step_mode={syntax.code(mode)}"
+
+
+def _wrapper(create: cst.FunctionDef, file: File) -> cst.Call | None:
+    """The one call that wraps the scheduler, if the method returns what it makes."""
+    body = syntax.body_of(create)
+    returns = [found for line in body for found in syntax.find(line, cst.Return)]
+    made = [
+        c for c in syntax.find(create.body, cst.Call) if file.symbols.path(c.func) == _SCHEDULER
+    ]
+    if len(returns) != 1 or len(made) != 1 or returns[0].value is None:
+        return None
+    if returns[0].value is made[0]:
+        return made[0]
+    targets = {syntax.target_of(line) for line in body if syntax.call_of(line) is made[0]}
+    return made[0] if syntax.code(returns[0].value) in targets else None
+
+
+def with_plain_scheduler(create: cst.FunctionDef, file: File) -> cst.FunctionDef:
+    """The method ``create_lr_scheduler`` that returns torch's scheduler itself."""
+    made = _wrapper(create, file)
+    scheduler = syntax.argument(made, 0, "scheduler") if made is not None else None
+    if made is None or scheduler is None:
+        return create
+    lines: list[cst.BaseStatement] = []
+    for line in syntax.body_of(create):
+        is_made = syntax.call_of(line) is made
+        changed = syntax.with_node(line, made, scheduler) if is_made else line
+        if not syntax.is_idle(changed):
+            lines.append(changed)
+    return syntax.with_body(create, lines).with_changes(returns=None)
