@@ -71,6 +71,7 @@ def test_the_wheel_holds_every_module_and_the_typing_marker(wheel: Path) -> None
     assert {"det_compat/adapters/__init__.py", "det_compat/pytorch/__init__.py"} <= expected
     assert contents(wheel) == expected | {
         "det_compat/py.typed",
+        "det_compat/adapters/lightning/known.yaml",
         "det_compat/catalog/members.yaml",
         "det_compat/catalog/names.yaml",
         "det_compat/config/keys/keys.yaml",

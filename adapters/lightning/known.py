@@ -8,7 +8,7 @@ docstrings and layout do not count. Whatever differs, Lightning's own loops run 
 
 To add a version of Lightning: install it, read what has changed in the modules below, mend
 ``epoch_loop.py`` and ``door.py`` if it matters to them, put the lines that
-``python -m det_compat.adapters.lightning.known`` prints into ``_KNOWN``, and run all tests.
+``python -m det_compat.adapters.lightning.known`` prints into ``known.yaml``, and run all tests.
 """
 
 import ast
@@ -24,42 +24,14 @@ from types import FunctionType, ModuleType
 import pytorch_lightning as pl
 
 from det_compat.errors import InvalidExperimentException
+from det_compat.shared.tables import table_beside
 
 logger = logging.getLogger("det_compat")
 
 _PACKAGE = "pytorch_lightning"
 _VERSION: str = vars(pl)["__version__"]  # As mypy sees it, Lightning does not export it.
 
-# Each module with a part in a batch has a digest of the released file, and one of its code alone.
-_KNOWN: dict[str, dict[str, tuple[str, str]]] = {
-    "2.6.6": {
-        "callbacks.callback": ("993649adee3a", "1d5abe995cf3"),
-        "core.hooks": ("d0e47324d0b7", "8f8af22c28d9"),
-        "core.module": ("ba5461af7172", "f0059e188f98"),
-        "loops.evaluation_loop": ("7be26d472ed4", "c698b94b4b11"),
-        "loops.fetchers": ("c13c5a42d564", "1e2a0a88effa"),
-        "loops.fit_loop": ("abdd453bf55b", "86efeed9ace6"),
-        "loops.loop": ("fa36f66f7d8c", "9d4c47b9971d"),
-        "loops.optimization.manual": ("3ca07b0ec571", "1111a19c7c94"),
-        "loops.progress": ("bd9064d12d0f", "769e4143cc90"),
-        "loops.training_epoch_loop": ("a423e9322af9", "fa1316b569ad"),
-        "loops.utilities": ("aa253cd83506", "6e95c8b334f9"),
-        "plugins.precision.precision": ("9651372ff903", "c9064627a291"),
-        "profilers.base": ("5a4416717e17", "7a340499e911"),
-        "profilers.profiler": ("5cdf92bf7de5", "cfc4987d42c3"),
-        "strategies.ddp": ("2f109e2bda46", "7c6eeaef27fc"),
-        "strategies.parallel": ("e566c3d47cb2", "592278466b4e"),
-        "strategies.single_device": ("c5448852fb1f", "6752978e72d4"),
-        "strategies.strategy": ("15878959a9d5", "d29e2d22b9c6"),
-        "trainer.call": ("2e2506113cc5", "8e977e0bddcd"),
-        "trainer.connectors.logger_connector.logger_connector": ("eb59acfad2bc", "c2c6c37e3d1b"),
-        "trainer.connectors.logger_connector.result": ("ff3a9450382a", "f26cf70b4c30"),
-        "trainer.connectors.signal_connector": ("8cd1743e3556", "d018dfda72fd"),
-        "trainer.trainer": ("1f3e0b423fb8", "f1c7dacd2662"),
-        "utilities.combined_loader": ("387aaac905bd", "4c9c3f8b8e2f"),
-        "utilities.signature_utils": ("e5fff9badc04", "2c7f90fca520"),
-    },
-}
+_KNOWN: dict[str, dict[str, list[str]]] = table_beside(__file__, "known.yaml")
 _MODULES = tuple(_KNOWN.get(_VERSION, [*_KNOWN.values()][-1]))
 
 # These libraries wrap functions of the modules in their own (Lightning 2.6.6, torch 2.13).
@@ -178,11 +150,10 @@ def _is_from(files: set[str | None], method: FunctionType) -> bool:
 
 
 def _print_digests() -> None:
-    print(f'    "{_VERSION}": {{')
+    print(f"{_VERSION}:")
     for name, module in zip(_MODULES, _modules(), strict=True):
         source = _source(module)
-        print(f'        "{name}": ("{_digest(source)}", "{_digest(_code_alone(source))}"),')
-    print("    },")
+        print(f"  {name}: ['{_digest(source)}', '{_digest(_code_alone(source))}']")
 
 
 if __name__ == "__main__":

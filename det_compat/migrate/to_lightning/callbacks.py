@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from det_compat.catalog.status import each
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import marked
@@ -42,8 +41,8 @@ _HOOKS = {
     ),
 }
 _NOT_THERE = {
-    **each(
-        "on_checkpoint_end on_checkpoint_write_end on_checkpoint_upload_end",
+    **dict.fromkeys(
+        ("on_checkpoint_end", "on_checkpoint_write_end", "on_checkpoint_upload_end"),
         "Lightning has no hook after a checkpoint is written",
     ),
     "on_train_step_start": "Lightning has no steps of 100 batches",
