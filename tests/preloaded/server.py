@@ -213,6 +213,8 @@ def _run(request: dict[str, Any]) -> None:
     kept = [path for path in sys.path if path not in (os.getcwd(), str(ROOT), *paths)]
     first = {"-c": "", "-m": os.getcwd()}.get(kind, str(Path(name).resolve().parent))
     sys.path[:] = [first, *filter(None, paths), *kept]
+    if any(Path(path, "sitecustomize.py").exists() for path in paths):
+        importlib.import_module("sitecustomize")
     sys.argv = [kind if kind == "-c" else name, *request["arguments"]]
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     if kind == "-m":
