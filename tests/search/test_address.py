@@ -21,7 +21,7 @@ from tests.search.tiny import write_project
 
 pytest.importorskip("ray", reason="needs det-compat[search]")
 
-pytestmark = pytest.mark.xdist_group("ray")
+pytestmark = pytest.mark.xdist_group("search commands")
 
 
 @pytest.fixture
