@@ -5,6 +5,7 @@ The order of the tests, and what pytest-xdist runs in one process, are set here,
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -27,22 +28,25 @@ _KEPT = tuple(
 # Groups of pytest-xdist, and files: what takes longest comes first, so that no worker is left alone
 # with it at the end.
 _LONGEST = (
-    "ray",
     "parity-2",
-    "parity-1",
-    "documented commands",
     "tests/resume/test_resume",
+    "ray",
+    "parity-1",
+    "search commands",
+    "tests/adapters/lightning/test_door",
+    "documented commands",
     "documented examples",
-    "tests/adapters/lightning/test_preemption",
-    "tests/adapters/experiment/test_cli",
     "two ranks",
-    "pedl-parity",
-    "tests/pedl/test_experiment",
-    "tests/adapters/data/test_loader_workers",
-    "tests/adapters/lightning/test_host_memory",
-    "tests/script/test_run",
     "tests/test_alias",
+    "pedl-parity",
+    "tests/pedl/test_run",
+    "tests/script/test_run",
     "package",
+    "tests/adapters/data/test_loader_workers",
+    "tests/pedl/test_experiment",
+    "tests/adapters/experiment/test_cli",
+    "tests/migrate/test_verification",
+    "tests/adapters/lightning/test_preemption",
 )
 
 
@@ -53,6 +57,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition(".py")[0]))
     items.sort(key=_order)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what has been imported out of the garbage collections of all tests."""
+    gc.collect()
+    gc.freeze()
 
 
 def _order(item: pytest.Item) -> int:

@@ -3,9 +3,10 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
+
+from tests.preloaded import executable
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,7 +39,7 @@ SCRIPT = textwrap.dedent(
 def test_ctrl_c_does_to_a_script_what_it_does_without_lightning(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_DATA_HOME": str(tmp_path)}
     with subprocess.Popen(
-        [sys.executable, "-c", SCRIPT],
+        [executable(), "-c", SCRIPT],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from benchmarks.measure import training_process
+from tests.preloaded import executable
 
 
-def test_a_process_trains_more_than_once() -> None:
+def test_a_process_trains_more_than_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", executable("determined"))
     with training_process("determined 0.38.1") as process:
         first = process.train("overhead", batches=20, warm_up=1)
         second = process.train("overhead", batches=20, warm_up=1)
@@ -14,7 +18,8 @@ def test_a_process_trains_more_than_once() -> None:
     assert first["peak_mib"] > 50
 
 
-def test_a_training_that_fails_says_why() -> None:
+def test_a_training_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", executable())
     with (
         training_process("plain PyTorch") as process,
         pytest.raises(RuntimeError, match=r"(?s)plain PyTorch failed.*ended after batch 1, before"),

@@ -14,6 +14,7 @@ import pytest
 from det_compat.config import parse_config
 from det_compat.config.lengths import Period, Unit
 from det_compat.config.periods import ResolvedPeriods
+from tests.preloaded import executable
 
 ROOT = Path(__file__).parents[2]
 CASES = [
@@ -47,7 +48,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, list[int]]]
     home = tmp_path_factory.mktemp("home")
     cases = json.dumps([dict(zip(NAMES, case, strict=True)) for case in CASES])
     done = subprocess.run(
-        [sys.executable, str(ROOT / "tests/config/determined_schedule.py"), cases],
+        [executable("determined"), str(ROOT / "tests/config/determined_schedule.py"), cases],
         cwd=home,
         env={"HOME": str(home), "PATH": "", "XDG_DATA_HOME": str(home)},
         capture_output=True,

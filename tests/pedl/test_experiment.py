@@ -10,7 +10,7 @@ import pytest
 from det_compat.errors import InvalidExperimentException
 from det_compat.pedl import Constant, Experiment
 from det_compat.pedl import experiment as _experiment
-from tests.fresh_python import det_compat_run
+from tests.preloaded import python
 
 SCRIPT = """
 import argparse
@@ -102,7 +102,8 @@ def run(tmp_path: Path, name: str) -> Any:
     (tmp_path / "pedl_train.py").write_text(SCRIPT)
     working = tmp_path / name
     working.mkdir()
-    return det_compat_run(str(tmp_path / "pedl_train.py"), cwd=working)
+    command = ["-m", "det_compat", "run", str(tmp_path / "pedl_train.py")]
+    return python(*command, cwd=working)
 
 
 def test_a_script_creates_and_trains_its_experiment(tmp_path: Path) -> None:

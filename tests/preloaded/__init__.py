@@ -40,12 +40,14 @@ def executable(side: str = "det_compat") -> str:
     return str(folder / side)
 
 
-def python(*args: str, cwd: Path, side: str = "det_compat") -> subprocess.CompletedProcess[str]:
+def python(
+    *args: str, cwd: Path, side: str = "det_compat", hidden_by: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run Python and return what it said, as ``tests.fresh_python.python`` does."""
     return subprocess.run(
         [executable(side), *args],
         cwd=cwd,
-        env=environment(),
+        env=environment(hidden_by),
         capture_output=True,
         text=True,
         timeout=_SECONDS,

@@ -11,7 +11,7 @@ import array
 import atexit
 import contextlib
 import gc
-import importlib
+import importlib.util
 import io
 import json
 import os
@@ -50,6 +50,8 @@ SIDES = {
         "det_compat.adapters.trainer",
     ),
 }
+# Ray itself reads its environment while it is imported, so that only what it needs is here.
+NEEDED_BY_RAY = ("jsonschema", "pandas", "pyarrow.fs", "pydantic", "requests")
 
 
 def main(folder: Path, owner: int) -> None:
@@ -67,6 +69,9 @@ def main(folder: Path, owner: int) -> None:
     sys.executable = str(folder / side)
     for name in SIDES[side]:
         importlib.import_module(name)
+    if side == "det_compat" and importlib.util.find_spec("ray") is not None:
+        for name in NEEDED_BY_RAY:
+            importlib.import_module(name)
     gc.freeze()
     request = _serve(sockets[side], owner)
     if request is None:
@@ -208,6 +213,8 @@ def _run(request: dict[str, Any]) -> None:
     kept = [path for path in sys.path if path not in (os.getcwd(), str(ROOT), *paths)]
     first = {"-c": "", "-m": os.getcwd()}.get(kind, str(Path(name).resolve().parent))
     sys.path[:] = [first, *filter(None, paths), *kept]
+    if any(Path(path, "sitecustomize.py").exists() for path in paths):
+        importlib.import_module("sitecustomize")
     sys.argv = [kind if kind == "-c" else name, *request["arguments"]]
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     if kind == "-m":

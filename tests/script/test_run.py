@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import preloaded
 from tests.fresh_python import ROOT, det_compat_run, environment, python
 
 # everything that a program can see of how it was started
@@ -270,7 +271,8 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_loader_workers_find_the_scripts_dataset(method: str, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(LOADER)
-    done = det_compat_run("train.py", method, cwd=tmp_path, hidden_by=tmp_path / "hides")
+    command = ["-m", "det_compat", "run", "train.py", method]
+    done = preloaded.python(*command, cwd=tmp_path, hidden_by=tmp_path / "hides")
     assert done.stdout == "[[0, 1], [4, 9], [16, 25]]\n", done.stderr
 
 
@@ -341,6 +343,6 @@ context.close()
 def test_under_torchrun(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(RANKS)
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "--no-python"]
-    command = [*torchrun, sys.executable, "-m", "det_compat", "run", "train.py"]
-    done = python(*command, cwd=tmp_path, hidden_by=tmp_path / "hides")
+    command = [*torchrun, preloaded.executable(), "-m", "det_compat", "run", "train.py"]
+    done = preloaded.python(*command, cwd=tmp_path, hidden_by=tmp_path / "hides")
     assert done.stdout == "[(0, '2', '__main__'), (1, '2', '__main__')]\n", done.stderr

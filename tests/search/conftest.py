@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -9,22 +10,25 @@ import pytest
 
 @pytest.fixture(scope="session")
 def local_ray() -> Iterator[None]:
-    """A small Ray for all tests of a process."""
+    """A small Ray for all tests of a process, whose workers are forked: see ``tests.preloaded``."""
     # Ray would replace print() and the handler of SIGTERM for the tests that follow it.
     os.environ["RAY_TQDM_PATCH_PRINT"] = "0"
     handler = signal.getsignal(signal.SIGTERM)
     ray = pytest.importorskip("ray", reason="needs det-compat[search]")
     from det_compat.search.tune.engine import NO_DASHBOARD
     from tests.fresh_python import environment
+    from tests.preloaded import executable
 
     paths = environment()["PYTHONPATH"]
-    ray.init(
-        address="local",
-        num_cpus=2,
-        include_dashboard=False,
-        log_to_driver=False,
-        runtime_env={"env_vars": {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1", **NO_DASHBOARD}},
-    )
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sys, "executable", executable())
+        ray.init(
+            address="local",
+            num_cpus=2,
+            include_dashboard=False,
+            log_to_driver=False,
+            runtime_env={"env_vars": {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1", **NO_DASHBOARD}},
+        )
     signal.signal(signal.SIGTERM, handler)
     yield
     ray.shutdown()

@@ -7,7 +7,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,13 +14,14 @@ from pathlib import Path
 import pytest
 
 from tests.fresh_python import environment
+from tests.preloaded import executable
 from tests.search.objectives import read_json
-from tests.search.test_resume import search, wait_for
+from tests.search.test_resume import Searching, wait_for
 from tests.search.tiny import write_project
 
 pytest.importorskip("ray", reason="needs det-compat[search]")
 
-pytestmark = pytest.mark.xdist_group("ray")
+pytestmark = pytest.mark.xdist_group("search commands")
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     options = ["--head", "--block", "--num-cpus=1", "--include-dashboard=false"]
     options += [f"--port={port}", f"--temp-dir={folder}", "--disable-usage-stats"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "ray.scripts.scripts", "start", *options],
+        [executable(), "-m", "ray.scripts.scripts", "start", *options],
         env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -53,14 +53,14 @@ def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def test_interrupted_and_resumed(address: str, tmp_path: Path) -> None:
     config, run_dir = write_project(tmp_path / "project", trials=2, seconds=0.1), tmp_path / "run"
-    process = search(config, run_dir, "--address", address)
-    wait_for(lambda: any(run_dir.glob("trials/*/reports.jsonl")), process)
-    os.killpg(process.pid, signal.SIGINT)
-    output = process.communicate(timeout=60)[0]
-    assert process.returncode == 130, output
+    searching = Searching(config, run_dir, "--address", address)
+    wait_for(lambda: any(run_dir.glob("trials/*/reports.jsonl")), searching)
+    os.killpg(searching.pid, signal.SIGINT)
+    output = searching.output()
+    assert searching.status == 130, output
     assert f"--run-dir {run_dir} --address {address} --resume" in output
     assert "Traceback" not in output
-    output = search(config, run_dir, "--address", address, "--resume").communicate(timeout=120)[0]
+    output = Searching(config, run_dir, "--address", address, "--resume").output(120)
     found = read_json(run_dir)
     assert [result["status"] for result in found] == ["completed"] * 2, output
     assert [result["batches"] for result in found] == [32] * 2
@@ -68,9 +68,9 @@ def test_interrupted_and_resumed(address: str, tmp_path: Path) -> None:
 
 def test_nothing_is_there(tmp_path: Path) -> None:
     config = write_project(tmp_path / "project")
-    process = search(config, tmp_path / "run", "--address", "127.0.0.1:9")
-    output = process.communicate(timeout=120)[0]
-    assert process.returncode == 2
+    searching = Searching(config, tmp_path / "run", "--address", "127.0.0.1:9")
+    output = searching.output(120)
+    assert searching.status == 2
     assert "cannot connect to a Ray cluster at 127.0.0.1:9" in output
     assert "ray status --address 127.0.0.1:9" in output
     assert "Traceback" not in output

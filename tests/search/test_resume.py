@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,32 +13,54 @@ from pathlib import Path
 import pytest
 
 from tests.fresh_python import environment
+from tests.preloaded import executable
 from tests.search.objectives import read_json
 from tests.search.tiny import write_project
 
 pytest.importorskip("ray", reason="needs det-compat[search]")
 
-pytestmark = pytest.mark.xdist_group("ray")
+pytestmark = pytest.mark.xdist_group("search commands")
 
 
-def search(config: Path, run_dir: Path, *options: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "det_compat", "search", str(config)]
-    return subprocess.Popen(
-        [*command, "--run-dir", str(run_dir), *options],
-        cwd=config.parent.parent,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+# as `python -m det_compat`, and says first who is to be killed
+COMMAND = """
+import os, runpy
+os.write(1, b"%d\\n" % os.getpid())
+runpy.run_module("det_compat", run_name="__main__", alter_sys=True)
+"""
 
 
-def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+class Searching:
+    """A search from the command line, in a session of its own; ``pid`` is its leader's."""
+
+    def __init__(self, config: Path, run_dir: Path, *options: str) -> None:
+        command = [executable(), "-c", COMMAND, "search", str(config)]
+        self._program = subprocess.Popen(
+            [*command, "--run-dir", str(run_dir), *options],
+            cwd=config.parent.parent,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert self._program.stdout is not None
+        self.pid = int(self._program.stdout.readline())
+
+    def output(self, seconds: float = 60) -> str:
+        """What it has printed, at its end."""
+        return self._program.communicate(timeout=seconds)[0]
+
+    @property
+    def status(self) -> int | None:
+        """Its exit status, once it has ended."""
+        return self._program.poll()
+
+
+def wait_for(condition: Callable[[], bool], searching: Searching) -> None:
     for _ in range(900):
         if condition():
             return
-        assert process.poll() is None, process.communicate()[0]
+        assert searching.status is None, searching.output()
         time.sleep(0.1)
     raise AssertionError("waited for 90 seconds")
 
@@ -53,17 +74,18 @@ def a_trial_and_a_half(run_dir: Path) -> bool:
 
 def test_killed_and_resumed(tmp_path: Path) -> None:
     config, run_dir = write_project(tmp_path / "project", trials=3, seconds=0.1), tmp_path / "run"
-    process = search(config, run_dir)
-    wait_for(lambda: a_trial_and_a_half(run_dir), process)
-    process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=60)
+    searching = Searching(config, run_dir)
+    wait_for(lambda: a_trial_and_a_half(run_dir), searching)
+    os.kill(searching.pid, signal.SIGKILL)
+    searching.output()
+    assert searching.status == -signal.SIGKILL
     ended = {file: file.stat().st_mtime_ns for file in run_dir.glob("trials/*/end.json")}
     assert ended
     half = {
         file: len(file.read_text().splitlines()) for file in run_dir.glob("trials/*/reports.jsonl")
     }
 
-    output = search(config, run_dir, "--resume").communicate(timeout=120)[0]
+    output = Searching(config, run_dir, "--resume").output(120)
     found = read_json(run_dir)
     assert [result["status"] for result in found] == ["completed"] * 3, output
     assert [result["batches"] for result in found] == [32] * 3
@@ -81,14 +103,14 @@ def test_killed_and_resumed(tmp_path: Path) -> None:
 
 def test_interrupted_twice(tmp_path: Path) -> None:
     config, run_dir = write_project(tmp_path / "project", trials=2, seconds=0.3), tmp_path / "run"
-    process = search(config, run_dir)
-    wait_for(lambda: any(run_dir.glob("trials/*/reports.jsonl")), process)
+    searching = Searching(config, run_dir)
+    wait_for(lambda: any(run_dir.glob("trials/*/reports.jsonl")), searching)
     # Ctrl-C reaches all processes of the terminal
     for _ in range(2):
-        os.killpg(process.pid, signal.SIGINT)
+        os.killpg(searching.pid, signal.SIGINT)
         time.sleep(0.3)
-    output = process.communicate(timeout=60)[0]
-    assert process.returncode == 130, output
+    output = searching.output()
+    assert searching.status == 130, output
     assert "Traceback" not in output
     assert f"--run-dir {run_dir} --resume" in output
     assert "unfinished" in {result["status"] for result in read_json(run_dir)}

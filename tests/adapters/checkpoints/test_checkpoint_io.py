@@ -22,7 +22,7 @@ from det_compat.errors import (
     UnsafeCheckpointError,
 )
 from tests.checkpoint.makers import Evil, of_0_12, of_0_38, save, state
-from tests.fresh_python import python
+from tests.preloaded import python
 
 
 class Small(pytorch.PyTorchTrial):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +24,7 @@ from det_compat.fit.run_folder import RunFolder
 from det_compat.fit.run_start import begin_in
 from tests.fit.projects import CONFIG, EPOCH, project, recorded
 from tests.fresh_python import ROOT
+from tests.preloaded import python
 from tests.without_determined import without_determined
 
 QUIET: dict[str, Any] = {"enable_progress_bar": False, "logger": False}
@@ -119,9 +119,8 @@ def test_as_determined_trains(tmp_path: Path) -> None:
         "    pytorch.Trainer(trial, context).fit(max_length=pytorch.Epoch(2))\n"
         "print(json.dumps({k: v.tolist() for k, v in trial.model.state_dict().items()}))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "script.py"], cwd=folder, capture_output=True, text=True, check=True
-    )
+    done = python("script.py", cwd=folder, side="determined")
+    assert done.returncode == 0, done.stderr
     wanted = json.loads(done.stdout.splitlines()[-1])
     latest = result.run.latest_checkpoint()
     assert latest is not None

@@ -4,7 +4,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ import torch
 from det_compat import core
 from det_compat.adapters.lightning import preemption
 from det_compat.checkpoint.reader import read_checkpoint
+from tests.preloaded import executable
 from tests.torchrun import free_port
 
 ROOT = Path(__file__).parents[3]
@@ -71,7 +71,7 @@ def environment(home: Path) -> dict[str, str]:
 def started(folder: Path, *command: str) -> Iterator[subprocess.Popen[str]]:
     with (folder / "stderr.txt").open("w") as stderr:
         process = subprocess.Popen(
-            [sys.executable, *command],
+            [executable(), *command],
             cwd=folder,
             env=environment(folder / "share"),
             stdout=subprocess.PIPE,
