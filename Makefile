@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-done
 PYTEST_ARGS ?= -n 2 --dist loadgroup --no-loadscope-reorder
 
-# One thread a process: the tests run several at once, each on a tiny model.
+# One thread a process: the tests run several at once, each on a tiny model. They start many processes,
+# which share compiled modules even where the user's environment has turned that off.
 test: export OMP_NUM_THREADS ?= 1
 
 .PHONY: setup demo test bench lint types format clean
@@ -21,7 +22,7 @@ demo: setup
 	DET_COMPAT_PROGRESS=1 $(BIN)/det-compat run examples/digits/train.py
 
 test: setup
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 # About 15 minutes on an otherwise idle machine; the tables also go into docs/performance.md.
 bench: setup
