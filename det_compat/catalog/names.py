@@ -1,9 +1,12 @@
 """The modules of Determined and their names: where det_compat has them, and what it refuses.
 
-The tables stand in ``names.yaml``. ``det_compat.alias`` answers imports by them, and ``support``
-looks names up in them for ``check`` and ``migrate``; ``members`` has what is in the classes.
+The tables stand in ``names.json``. ``det_compat.alias`` answers imports by them, and ``support``
+looks names up in them for ``check`` and ``migrate``; ``members`` has what is in the classes. Tests
+hold them against the code of det_compat and against Determined 0.38.1; names of other releases are
+those that were read in the sources of Determined 0.12.3 to 0.38.1 and of PEDL. Spaces separate
+names; ``see`` is the heading of MIGRATION.md that says more.
 
-This module is imported whenever ``det_compat.alias`` is, so it imports little itself.
+This module is imported whenever ``det_compat.alias`` is, so it imports little itself: no YAML.
 """
 
 from det_compat.catalog.status import Support, refused, verdicts
@@ -14,16 +17,18 @@ ALIASED = ("determined", "determined_common", "pedl")
 #: Those, and packages that came with Determined and are not aliased.
 PACKAGES = (*ALIASED, "determined_cli", "determined_deploy", "model_hub")
 
-_TABLES = table_beside(__file__, "names.yaml")
+_TABLES = table_beside(__file__, "names.json")
 
 #: The modules that are aliased, each with the module of det_compat that has its names. A module
-#: with None has the names of SINGLE_NAMES and nothing else.
+#: with None has the names of SINGLE_NAMES and nothing else. The underscored modules are those of
+#: Determined 0.38.1 that trials import from, and that pickles made under Determined name.
 MODULES: dict[str, str | None] = _TABLES["modules"]
 
 #: Names that det_compat has in another module than the one that MODULES names.
 SINGLE_NAMES: dict[str, str] = _TABLES["single_names"]
 
-#: What each module of det_compat has, under the names of Determined 0.38.1.
+#: What each module of det_compat has, under the names of Determined 0.38.1; names that only
+#: 0.12 or PEDL had say so.
 EXPORTS = {module: verdicts(entry) for module, entry in _TABLES["exports"].items()}
 
 #: What there is none of, with what to do instead; an entry holds for all that is below its name.

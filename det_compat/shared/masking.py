@@ -104,7 +104,7 @@ def without_secrets(config: Any) -> Any:
     ``environment_variables``, and of ``env`` in a ``pod_spec``, whose names are kept, all of
     ``registry_auth``, and within texts: passwords and signatures in URLs, options of commands with
     such names, and what looks like a token or a private key. Empty values and booleans stay as they
-    are, and so do numbers, unless a password is one.
+    are, and so do numbers under names that end with `token` or `auth`.
 
     Args:
         config: an experiment config, or a part of one, of plain types.
@@ -211,10 +211,10 @@ def _masked_entry(key: Any, value: Any, in_pod: bool) -> Any:
 
 
 def _is_no_secret(name: str, value: Any) -> bool:
-    """Whether a value is none, or a number where only a password would be one."""
+    """Whether a value is none, or a number where tokens may be meant that a text has."""
     if value is None or isinstance(value, bool) or value in ("", {}, []):
         return True
-    return isinstance(value, (int, float)) and _WORDS.isdisjoint(_WORD.findall(name.lower()))
+    return isinstance(value, (int, float)) and _WORD.findall(name.lower())[-1] in _LAST_WORDS
 
 
 def _masked_variables(variables: Any) -> Any:

@@ -1,13 +1,16 @@
-"""Tables that are data: YAML files beside the modules that read them."""
+"""Tables that are data: YAML or JSON files beside the modules that read them."""
 
+import json
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 
 def table_beside(module_file: str, name: str) -> Any:
-    """What the YAML file ``name`` in the folder of a module holds, given the module's file."""
-    # Every start of det_compat reads tables: libyaml does it in a tenth of the time.
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return yaml.load(Path(module_file).with_name(name).read_text("utf-8"), loader)
+    """What the file ``name`` in the folder of a module holds, given the module's file."""
+    text = Path(module_file).with_name(name).read_text("utf-8")
+    if name.endswith(".json"):
+        return json.loads(text)
+    import yaml
+
+    # Many processes read tables when they start: libyaml does it in a tenth of the time.
+    return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))

@@ -82,10 +82,13 @@ def test_names_that_are_none_of_secrets(name: str) -> None:
     assert not is_secret_name(name)
 
 
-def test_numbers_are_secrets_only_as_passwords() -> None:
+def test_numbers_are_secrets_unless_they_may_be_of_tokens() -> None:
     config = {"token": 512, "auth": 0.5, "password": True, "api_key": None}
     assert without_secrets(config) == config
-    assert without_secrets({"password": 1234}) == {"password": MASK}
+    assert without_secrets({"password": 1, "access_key": 2}) == {
+        "password": MASK,
+        "access_key": MASK,
+    }
 
 
 @pytest.mark.parametrize(

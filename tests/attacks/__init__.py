@@ -1,0 +1,20 @@
+"""Attacks on det_compat: runs that are disturbed, checkpoints and configs that are damaged.
+
+``make attack`` makes them for half an hour, with a seed that it prints; ``test_attacks`` makes a
+few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+from tests.attacks import checkpoints, configs, runs
+
+#: Each attack draws what it does, does it in a folder of its own, and raises what went wrong.
+ATTACKS: dict[str, Callable[[Random, Path], None]] = {
+    "runs": runs.attack,
+    "checkpoints": checkpoints.attack,
+    "configs": configs.attack,
+}

@@ -1,0 +1,47 @@
+"""Attack det_compat until the time is over: ``python -m tests.attacks --minutes 30 --seed N``."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import secrets
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+from random import Random
+
+from tests.attacks import ATTACKS
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.attacks", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--seed", type=int, default=secrets.randbits(31))
+    parser.add_argument("--only", choices=ATTACKS)
+    args = parser.parse_args()
+    print(f"seed {args.seed}, {args.minutes:g} minutes", flush=True)
+    names = [args.only] if args.only else list(ATTACKS)
+    made: collections.Counter[str] = collections.Counter()
+    failed = 0
+    end = time.monotonic() + 60 * args.minutes
+    while time.monotonic() < end:
+        # Each kind gets its share of the time: what is quick is done often.
+        name = names[sum(made.values()) % len(names)]
+        rounds = 1 if name == "runs" else 50
+        for _ in range(rounds):
+            seed = f"{args.seed}/{name}/{made[name]}"
+            made[name] += 1
+            with tempfile.TemporaryDirectory(prefix="attack-") as folder:
+                try:
+                    ATTACKS[name](Random(seed), Path(folder))
+                except Exception:
+                    failed += 1
+                    print(f"FAILED {seed}\n{traceback.format_exc()}", flush=True)
+    print("; ".join(f"{name}: {count}" for name, count in made.items()), f"; {failed} failed")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,153 @@
+"""Runs of ``det-compat fit`` that are killed, told to stop, or find the disk full.
+
+They are resumed until one comes to the end, and have to end where an undisturbed run does, without
+losing a checkpoint that was complete.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from det_compat.checkpoint import read_checkpoint
+from det_compat.core import CheckpointContext
+from tests.attacks import project
+from tests.resume.compare import _differ
+
+ROOT = Path(__file__).parents[2]
+_SECONDS = 120
+_STATES = ("models_state_dict", "optimizers_state_dict", "lr_schedulers_state_dict")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A process of a run that has ended: how, and what it said."""
+
+    status: int
+    said: str
+
+
+def attack(draw: Random, folder: Path, python: str = sys.executable) -> None:
+    """One run that is disturbed a few times, of data of one kind."""
+    data = draw.choice(project.DATA)
+    workers = draw.choice((0, 2)) if data == "sized" else 0
+    project.write(folder / "run", data, workers=workers, max_restarts=draw.choice((0, 2)))
+    checkpoints = CheckpointContext(folder / "run" / "out" / "checkpoints")
+    disturb = draw.choice((_killed, _killed, _told_to_stop, _told_to_stop, _out_of_space))
+    for _ in range(3):
+        before = {found.uuid for found in checkpoints.list()}
+        if disturb(draw, folder / "run", python).status == 0:
+            break
+        latest = [found.uuid for found in checkpoints.list()]
+        assert latest or not before, f"{disturb.__name__}: no complete checkpoint is left"
+    else:
+        ended = run(folder / "run", python)
+        assert ended.status == 0, f"after {disturb.__name__}: {ended}"
+    found = _end(checkpoints)
+    differences = list(_differ(undisturbed(python, data, workers), found, "end"))
+    assert differences == [], f"{disturb.__name__}, {data} data: {differences}"
+    left = list(checkpoints.unfinished())
+    assert left == [], f"{disturb.__name__} left {left}"
+
+
+@functools.cache
+def undisturbed(python: str, data: str, workers: int) -> Any:
+    """The end of a run that nothing happens to."""
+    with tempfile.TemporaryDirectory() as folder:
+        project.write(Path(folder, "run"), data, workers=workers)
+        ended = run(Path(folder, "run"), python)
+        assert ended.status == 0, ended
+        return _end(CheckpointContext(Path(folder, "run", "out", "checkpoints")))
+
+
+def _end(checkpoints: CheckpointContext) -> Any:
+    latest = checkpoints.latest()
+    assert latest is not None and latest.steps_completed == project.BATCHES, latest
+    state = read_checkpoint(checkpoints.find(latest.uuid)).state
+    return {name: state[name] for name in _STATES}
+
+
+def run(folder: Path, python: str, **variables: str) -> Ended:
+    """The run of the project in ``folder``, resumed if it has begun, to its end."""
+    with _started(folder, python, **variables) as process:
+        process.wait(_SECONDS)
+    return _ended(folder, process)
+
+
+@contextlib.contextmanager
+def _started(folder: Path, python: str, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
+    begun = (folder / "out" / "det_compat_run.json").exists()
+    (folder / "started").unlink(missing_ok=True)
+    ours = {"PYTHONPATH": str(ROOT), "ATTACK_STARTED": str(folder / "started")}
+    command = [python, "-m", "det_compat", "fit", "const.yaml", "--run_dir", "out"]
+    with (folder / "log.txt").open("w") as log:
+        process = subprocess.Popen(
+            [*command, *(["--resume"] if begun else [])],
+            cwd=folder,
+            env={**os.environ, **ours, **variables},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _ended(folder: Path, process: subprocess.Popen[bytes]) -> Ended:
+    return Ended(process.returncode, (folder / "log.txt").read_text("utf-8", errors="replace"))
+
+
+def _trial_process(folder: Path, process: subprocess.Popen[bytes]) -> int | None:
+    """The process in which the trial is, once it is built; None if the run ended before."""
+    while process.poll() is None:
+        with contextlib.suppress(OSError, ValueError):
+            return int((folder / "started").read_text())
+        time.sleep(0.01)
+    return None
+
+
+def _signalled(draw: Random, folder: Path, python: str, number: int) -> Ended:
+    with _started(folder, python, ATTACK_SECONDS="0.05") as process:
+        trial = _trial_process(folder, process)
+        if trial is not None:
+            time.sleep(draw.uniform(0, 1.8))
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(trial, number)
+        process.wait(_SECONDS)
+    return _ended(folder, process)
+
+
+def _killed(draw: Random, folder: Path, python: str) -> Ended:
+    return _signalled(draw, folder, python, signal.SIGKILL)
+
+
+def _told_to_stop(draw: Random, folder: Path, python: str) -> Ended:
+    number = draw.choice((signal.SIGTERM, signal.SIGINT))
+    ended = _signalled(draw, folder, python, number)
+    # Before training and after it, when all is saved, SIGTERM does what it does to any process.
+    outside = (-signal.SIGTERM, 128 + signal.SIGTERM) if number == signal.SIGTERM else ()
+    assert ended.status in (0, 128 + number, *outside), ended
+    if ended.status > 0:
+        assert "Traceback" not in ended.said and "resume it by" in ended.said, ended.said
+    return ended
+
+
+def _out_of_space(draw: Random, folder: Path, python: str) -> Ended:
+    """No file may be larger than a part of a checkpoint is."""
+    ended = run(folder, python, ATTACK_BYTES=str(draw.randrange(20_000, 50_000)))
+    assert ended.status in (0, 2), ended
+    assert "Traceback" not in ended.said, ended.said
+    return ended

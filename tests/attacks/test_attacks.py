@@ -1,0 +1,21 @@
+"""A few attacks of each kind; ``make attack`` makes them for half an hour."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.attacks import checkpoints, runs
+from tests.preloaded import executable
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_checkpoints(seed: int, tmp_path: Path) -> None:
+    checkpoints.attack(Random(seed), tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_runs(seed: int, tmp_path: Path) -> None:
+    runs.attack(Random(seed), tmp_path, executable())
