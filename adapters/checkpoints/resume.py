@@ -11,6 +11,7 @@ import pytorch_lightning as pl
 
 from det_compat.adapters.checkpoints import continuation
 from det_compat.adapters.checkpoints.run_state import restore_run
+from det_compat.adapters.data.loaders import UNSIZED
 from det_compat.adapters.lightning.loop_progress import ended_epoch, go_on_after
 from det_compat.adapters.run.trial_run import TrialRun, TrialState
 from det_compat.checkpoint.reader import check_content, read_checkpoint, trusts_checkpoints
@@ -92,16 +93,18 @@ class Resume:
             logger.warning(
                 f"the checkpoint was written by {before} ranks, and {now} go on. Weights, "
                 "optimizers, schedulers and callbacks go on. What changes: "
-                f"a step takes {now} batches instead of {before}; an epoch is {run.epoch_len} "
-                f"steps instead of {then['epoch_len']}; the data go on after the "
+                f"a step takes {now} batches instead of {before}; an epoch is "
+                f"{_count(run.epoch_len)} steps instead of {_count(then['epoch_len'])}; the data "
+                "go on after the "
                 f"{run.state.batches_trained * before} batches that all ranks together were "
                 "trained on, in an order drawn anew where it is random; random states are those "
                 "of the chief; metrics and gradients that were half collected are dropped"
             )
         elif then["epoch_len"] != run.epoch_len:
             logger.warning(
-                f"the training loader has {run.epoch_len} batches, and had {then['epoch_len']} "
-                "when the checkpoint was written: epochs and the order of the data change"
+                f"the training loader has {_count(run.epoch_len)} batches, and had "
+                f"{_count(then['epoch_len'])} when the checkpoint was written: "
+                "epochs and the order of the data change"
             )
 
     def restore(self) -> None:
@@ -136,3 +139,7 @@ class Resume:
         """Put back the random states; last, since what comes before may draw."""
         if self._own is not None:
             continuation.restore_random_states(self._run, self._own)
+
+
+def _count(batches: int) -> str:
+    return "an unknown number of" if batches >= UNSIZED else str(batches)

@@ -181,8 +181,10 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
     def val_dataloader(self) -> ValidationBatches | WholeDataset:
         if self.run.validation.data is None:
             self.run.begin(training=False)
-        assert self.run.validation.data is not None
-        return self.run.validation.data
+        data, limit = self.run.validation.data, self.trainer.limit_val_batches
+        assert data is not None
+        strategy.check_limit("limit_val_batches", limit, len(data))
+        return data
 
     def transfer_batch_to_device(
         self, batch: Any, device: torch.device, dataloader_idx: int
@@ -216,6 +218,7 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
     def on_train_start(self) -> None:
         run, resume, self._resume = self.run, self._resume, None
         self._nothing_due_before = 0
+        door.leave_lengths_open(self.trainer)
         self._count_step = door.step_counter(self.trainer)
         self.pace.training_starts(self, resume)
         ranks = self.context.distributed
@@ -281,6 +284,7 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
 
     def on_validation_start(self) -> None:
         epoch_loop.shorten_validation(self.trainer, RunModule)
+        door.leave_lengths_open(self.trainer)
         self.run.validation.start()
 
     def validation_step(self, batch: Any, batch_idx: int) -> None:
