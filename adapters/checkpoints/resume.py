@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,12 @@ from det_compat.adapters.checkpoints.run_state import restore_run
 from det_compat.adapters.data.loaders import UNSIZED
 from det_compat.adapters.lightning.loop_progress import ended_epoch, go_on_after
 from det_compat.adapters.run.trial_run import TrialRun, TrialState
-from det_compat.checkpoint.reader import check_content, read_checkpoint, trusts_checkpoints
+from det_compat.checkpoint.reader import (
+    check_content,
+    putting_back,
+    read_checkpoint,
+    trusts_checkpoints,
+)
 
 logger = logging.getLogger("det_compat")
 
@@ -37,10 +43,14 @@ class Resume:
         run: the run.
         state: the keys of ``state_dict.pth``, and ``trial_state``, the counters; beside them
             ``continuation``, and ``loops`` where Lightning wrote the checkpoint.
+        path: the checkpoint, for messages.
     """
 
-    def __init__(self, run: TrialRun, state: dict[str, Any]) -> None:
+    def __init__(
+        self, run: TrialRun, state: dict[str, Any], path: object = "the checkpoint"
+    ) -> None:
         self._run = run
+        self._path = path
         self._state = state
         self._own: dict[str, Any] | None = None
         self._counters = state.get("trial_state") or {}
@@ -55,7 +65,7 @@ class Resume:
         found = read_checkpoint(directory, trust=trusts_checkpoints())
         check_content(found.path, found.state, found.counters, found.continuation)
         more = {"trial_state": found.counters, "continuation": found.continuation}
-        return cls(run, {**found.state, **more})
+        return cls(run, {**found.state, **more}, found.path)
 
     @property
     def continuation(self) -> dict[str, Any]:
@@ -63,11 +73,19 @@ class Resume:
         return self._state.get("continuation") or {}
 
     def begin(self, started_from: str | None) -> None:
-        """Start the run where the checkpoint is; ``started_from`` is its name."""
+        """Start the run where the checkpoint is; ``started_from`` is its name.
+
+        Raises:
+            InvalidCheckpointException: the place that the checkpoint names cannot be taken up.
+        """
         run = self._run
         known = {name: self._counters.get(name) or 0 for name in _COUNTERS}
         run.state = TrialState(**known)
-        self._own = continuation.of_this_rank(run, self.continuation or None)
+        with self._putting_back("continuation"):
+            self._own = continuation.of_this_rank(run, self.continuation or None)
+        if self._own is not None:
+            with self._putting_back("random states"):
+                continuation.try_random_states(self._own)
         if self._counters.get("batches_trained") is None:
             logger.warning(
                 "the checkpoint does not say how many batches were trained: weights, optimizers "
@@ -108,13 +126,19 @@ class Resume:
             )
 
     def restore(self) -> None:
-        """Put back models, optimizers and all that a batch changes."""
+        """Put back models, optimizers and all that a batch changes.
+
+        Raises:
+            InvalidCheckpointException: a part of it cannot be put back.
+            RuntimeError, ValueError: it is of other models.
+        """
         state = self._state
         if self._own is not None and self._own.get("callbacks") is not None:
             state = {**state, "callbacks": {**state.get("callbacks", {}), **self._own["callbacks"]}}
-        restore_run(self._run, state)
+        restore_run(self._run, state, self._path)
         if self._own is not None:
-            continuation.restore_collected(self._run, self._own)
+            with self._putting_back("half-collected metrics and gradients"):
+                continuation.restore_collected(self._run, self._own)
         if self.continuation.get("stop_requested"):
             self._run.context.set_stop_requested(True)
 
@@ -138,7 +162,11 @@ class Resume:
     def restore_random_states(self) -> None:
         """Put back the random states; last, since what comes before may draw."""
         if self._own is not None:
-            continuation.restore_random_states(self._run, self._own)
+            with self._putting_back("random states"):
+                continuation.restore_random_states(self._run, self._own)
+
+    def _putting_back(self, part: str) -> AbstractContextManager[None]:
+        return putting_back(self._path, part)
 
 
 def _count(batches: int) -> str:

@@ -15,6 +15,7 @@ from det_compat.adapters.checkpoints.determined_checkpoint import write_checkpoi
 from det_compat.adapters.checkpoints.resume import Resume
 from det_compat.adapters.lightning import door, pace, strategy
 from det_compat.adapters.run.trial_run import TrialRun
+from det_compat.checkpoint.reader import putting_back
 from det_compat.config.hyperparameters import batch_size
 from det_compat.config.lengths import epochs_in
 from det_compat.errors import InvalidHP
@@ -110,7 +111,9 @@ class DeterminedPace(pace.Pace):
     def training_starts(self, module: RunModule, resume: Resume | None) -> None:
         state = module.run.state
         if resume is not None:
-            self.keeper.resume(resume.continuation, module.started_from(), state.batches_trained)
+            path = module.started_from()
+            with putting_back(path, "list of checkpoints"):
+                self.keeper.resume(resume.continuation, path, state.batches_trained)
         door.show_epochs(module.trainer, self._epochs(module))
 
     def _epochs(self, module: RunModule) -> int:
