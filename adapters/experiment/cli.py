@@ -5,11 +5,14 @@ are the trial's own. LightningCLI itself seeds, builds the module and chooses th
 before an experiment has its run directory, so it is jsonargparse that parses here.
 """
 
+import contextlib
 import logging
 import math
 import os
 import signal
+import threading
 import traceback
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -241,7 +244,8 @@ def _fit(
     report = ExperimentReport(run, resuming)
     callbacks_of(trainer).append(report)
     try:
-        trainer.fit(run.module, **arguments)
+        with _deletion_noticed(run):
+            trainer.fit(run.module, **arguments)
     except SystemExit as error:
         if resuming:
             print(f"resume it by: {resuming}", flush=True)
@@ -250,6 +254,34 @@ def _fit(
         raise
     if trainer.is_global_zero:
         report.print_result()
+
+
+@contextlib.contextmanager
+def _deletion_noticed(run: ExperimentRun) -> Iterator[None]:
+    """Say in one error that the run directory is gone, whoever could not write into it.
+
+    Raises:
+        FitError: it is gone.
+    """
+    say_in_thread = threading.excepthook
+
+    def say(arguments: Any) -> None:
+        if not run.has_lost_its_folder:
+            say_in_thread(arguments)
+
+    threading.excepthook = say
+    try:
+        yield
+    except Exception as error:
+        if not run.has_lost_its_folder:
+            raise
+        raise FitError(
+            f"the run directory {run.start.folder.path} was deleted or moved while the run was "
+            "writing into it: what was in it, with its checkpoints, is not there to go on from. "
+            "Put it back and give --resume, or start again"
+        ) from error
+    finally:
+        threading.excepthook = say_in_thread
 
 
 def _validate(trainer: pl.Trainer, run: ExperimentRun, arguments: dict[str, Any]) -> None:

@@ -106,6 +106,11 @@ class ExperimentRun(sources.Source):
         return self._start
 
     @property
+    def has_lost_its_folder(self) -> bool:
+        """Whether the run's directory was there and is no more."""
+        return self._start is not None and not self._start.folder.path.is_dir()
+
+    @property
     def checkpoints(self) -> RunCheckpoints:
         """The run's checkpoints."""
         found = self._trial.arguments.checkpoints
