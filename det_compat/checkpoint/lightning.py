@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from det_compat.checkpoint.reader import WRONG_TYPE, Checkpoint, putting_back
+from det_compat.checkpoint.reader import Checkpoint
 from det_compat.errors import InvalidCheckpointException
 from det_compat.shared import masking, nested, plain_types, random_state
 
@@ -34,14 +34,12 @@ def to_lightning_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
         for key, value in state.items()
         if key not in _KEPT_BY_LIGHTNING
     }
-    with putting_back(checkpoint.path, "optimizers_state_dict", WRONG_TYPE):
-        optimizers = [in_torch_types(one) for one in state["optimizers_state_dict"]]
     return {
         "epoch": counters["epochs_trained"] or 0,
         "global_step": counters["batches_trained"] or 0,
         "pytorch-lightning_version": importlib.metadata.version("pytorch-lightning"),
         "state_dict": dict(_weights(state["models_state_dict"])),
-        "optimizer_states": optimizers,
+        "optimizer_states": [in_torch_types(one) for one in state["optimizers_state_dict"]],
         "lr_schedulers": [],
         "hyper_parameters": _hyper_parameters(checkpoint),
         "determined": {

@@ -72,6 +72,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch, without_determined():
         _at_home(patch, folder)
         assert main(["fit", "p/const.yaml", "--run_dir", "r", *QUIET, *_steps(3)]) == 0
+    sys.modules.pop("model_def", None)
     return folder
 
 
@@ -94,6 +95,7 @@ def copied(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     [path] = (tmp_path / "r/checkpoints").iterdir()
     with without_determined():
         yield path
+    sys.modules.pop("model_def", None)
 
 
 def _damage(file: Path, damage: Damage) -> None:

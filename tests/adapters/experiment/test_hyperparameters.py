@@ -52,6 +52,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(sys, "argv", ["train.py"])
     with without_determined():
         yield
+    sys.modules.pop("model_def", None)
     assert not (tmp_path / "executed").exists()
 
 

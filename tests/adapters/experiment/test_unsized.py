@@ -51,6 +51,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.delitem(sys.modules, "model_def", raising=False)
     with without_determined():
         yield
+    sys.modules.pop("model_def", None)
 
 
 def unsized(folder: Path, data: str = "Stream", **keys: Any) -> Path:
