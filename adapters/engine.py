@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from det_compat import core
+from det_compat.adapters.data.loaders import UNSIZED
 from det_compat.adapters.generations.adapted import user_trial
 from det_compat.adapters.generations.generation import generation_of
 from det_compat.adapters.generations.generation import in_context_api as in_context_api
@@ -59,7 +60,13 @@ def validation_period(task: Task, own: TrainUnit, context: PyTorchTrialContext) 
     """The period of a script with a search: its ``own``, and the rungs of the search."""
     rungs = [parse_length(length) for length in task.validate_at]
     size = batch_size(task.hparams, context.distributed.size)
-    return Batch(RungsToo(own, rungs, size, Steering(context).epoch_length))
+    records = task.config.get("records_per_epoch")
+    return Batch(RungsToo(own, rungs, size, lambda: _epoch_batches(context), records))
+
+
+def _epoch_batches(context: PyTorchTrialContext) -> int | None:
+    length = Steering(context).epoch_length()
+    return None if length >= UNSIZED else length
 
 
 def _no_data(*_: Any) -> str:

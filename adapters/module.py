@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from det_compat.adapters import jsonargparse_types
 from det_compat.adapters.checkpoints.checkpoint_io import DeterminedCheckpointIO
 from det_compat.adapters.generations.adapted import LoaderFunctions
 from det_compat.adapters.generations.generation import check_trial_class
@@ -58,11 +59,12 @@ class TrialModule(RunModule, metaclass=_TrialModuleType):
     def __init__(
         self,
         trial_cls: type | str,
-        hparams: dict[str, Any] | None = None,
-        exp_conf: dict[str, Any] | None = None,
+        hparams: jsonargparse_types.Mapping | None = None,
+        exp_conf: jsonargparse_types.Mapping | None = None,
         aggregation_frequency: int = 1,
         **trial_kwargs: Any,
     ) -> None:
+        hparams, exp_conf = map(jsonargparse_types.plain, (hparams, exp_conf))
         trial_cls = imported_class(trial_cls) if isinstance(trial_cls, str) else trial_cls
         check_trial_class(trial_cls)
         checked_hparams(hparams)
@@ -145,8 +147,8 @@ def _module_class(
 
     def __init__(
         self: TrialModule,
-        hparams: dict[str, Any] | None = None,
-        exp_conf: dict[str, Any] | None = None,
+        hparams: jsonargparse_types.Mapping | None = None,
+        exp_conf: jsonargparse_types.Mapping | None = None,
         aggregation_frequency: int = 1,
         **trial_kwargs: Any,
     ) -> None:

@@ -18,7 +18,11 @@ from det_compat.adapters.data.loaders import ValidationBatches, WholeDataset
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.pytorch.context.steering import Steering
 from det_compat.shared.plain_types import NotPlainError, from_plain, is_plain, to_plain
-from det_compat.shared.random_state import random_state, set_random_state
+from det_compat.shared.random_state import (
+    preserved_random_state,
+    random_state,
+    set_random_state,
+)
 
 logger = logging.getLogger("det_compat")
 
@@ -145,6 +149,15 @@ def restore_collected(run: TrialRun, own: dict[str, Any]) -> None:
         if grad is not None:
             given = torch.zeros_like(parameter) if isinstance(grad, int) else grad
             parameter.grad = given.to(parameter.device)
+
+
+def try_random_states(own: dict[str, Any]) -> None:
+    """Raise what goes wrong with a random state in ``own``; nothing stays changed."""
+    data = own["data"] or {}
+    with preserved_random_state():
+        for state in (own["random"], own["loaders_built"], data.get("began")):
+            if state is not None:
+                set_random_state(state)
 
 
 def restore_random_states(run: TrialRun, own: dict[str, Any]) -> None:

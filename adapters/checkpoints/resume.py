@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,15 @@ import pytorch_lightning as pl
 
 from det_compat.adapters.checkpoints import continuation
 from det_compat.adapters.checkpoints.run_state import restore_run
+from det_compat.adapters.data.loaders import UNSIZED
 from det_compat.adapters.lightning.loop_progress import ended_epoch, go_on_after
 from det_compat.adapters.run.trial_run import TrialRun, TrialState
-from det_compat.checkpoint.reader import check_content, read_checkpoint, trusts_checkpoints
+from det_compat.checkpoint.reader import (
+    check_content,
+    putting_back,
+    read_checkpoint,
+    trusts_checkpoints,
+)
 
 logger = logging.getLogger("det_compat")
 
@@ -36,10 +43,14 @@ class Resume:
         run: the run.
         state: the keys of ``state_dict.pth``, and ``trial_state``, the counters; beside them
             ``continuation``, and ``loops`` where Lightning wrote the checkpoint.
+        path: the checkpoint, for messages.
     """
 
-    def __init__(self, run: TrialRun, state: dict[str, Any]) -> None:
+    def __init__(
+        self, run: TrialRun, state: dict[str, Any], path: object = "the checkpoint"
+    ) -> None:
         self._run = run
+        self._path = path
         self._state = state
         self._own: dict[str, Any] | None = None
         self._counters = state.get("trial_state") or {}
@@ -54,7 +65,7 @@ class Resume:
         found = read_checkpoint(directory, trust=trusts_checkpoints())
         check_content(found.path, found.state, found.counters, found.continuation)
         more = {"trial_state": found.counters, "continuation": found.continuation}
-        return cls(run, {**found.state, **more})
+        return cls(run, {**found.state, **more}, found.path)
 
     @property
     def continuation(self) -> dict[str, Any]:
@@ -62,11 +73,19 @@ class Resume:
         return self._state.get("continuation") or {}
 
     def begin(self, started_from: str | None) -> None:
-        """Start the run where the checkpoint is; ``started_from`` is its name."""
+        """Start the run where the checkpoint is; ``started_from`` is its name.
+
+        Raises:
+            InvalidCheckpointException: the place that the checkpoint names cannot be taken up.
+        """
         run = self._run
         known = {name: self._counters.get(name) or 0 for name in _COUNTERS}
         run.state = TrialState(**known)
-        self._own = continuation.of_this_rank(run, self.continuation or None)
+        with self._putting_back("continuation"):
+            self._own = continuation.of_this_rank(run, self.continuation or None)
+        if self._own is not None:
+            with self._putting_back("random states"):
+                continuation.try_random_states(self._own)
         if self._counters.get("batches_trained") is None:
             logger.warning(
                 "the checkpoint does not say how many batches were trained: weights, optimizers "
@@ -92,26 +111,34 @@ class Resume:
             logger.warning(
                 f"the checkpoint was written by {before} ranks, and {now} go on. Weights, "
                 "optimizers, schedulers and callbacks go on. What changes: "
-                f"a step takes {now} batches instead of {before}; an epoch is {run.epoch_len} "
-                f"steps instead of {then['epoch_len']}; the data go on after the "
+                f"a step takes {now} batches instead of {before}; an epoch is "
+                f"{_count(run.epoch_len)} steps instead of {_count(then['epoch_len'])}; the data "
+                "go on after the "
                 f"{run.state.batches_trained * before} batches that all ranks together were "
                 "trained on, in an order drawn anew where it is random; random states are those "
                 "of the chief; metrics and gradients that were half collected are dropped"
             )
         elif then["epoch_len"] != run.epoch_len:
             logger.warning(
-                f"the training loader has {run.epoch_len} batches, and had {then['epoch_len']} "
-                "when the checkpoint was written: epochs and the order of the data change"
+                f"the training loader has {_count(run.epoch_len)} batches, and had "
+                f"{_count(then['epoch_len'])} when the checkpoint was written: "
+                "epochs and the order of the data change"
             )
 
     def restore(self) -> None:
-        """Put back models, optimizers and all that a batch changes."""
+        """Put back models, optimizers and all that a batch changes.
+
+        Raises:
+            InvalidCheckpointException: a part of it cannot be put back.
+            RuntimeError, ValueError: it is of other models.
+        """
         state = self._state
         if self._own is not None and self._own.get("callbacks") is not None:
             state = {**state, "callbacks": {**state.get("callbacks", {}), **self._own["callbacks"]}}
-        restore_run(self._run, state)
+        restore_run(self._run, state, self._path)
         if self._own is not None:
-            continuation.restore_collected(self._run, self._own)
+            with self._putting_back("half-collected metrics and gradients"):
+                continuation.restore_collected(self._run, self._own)
         if self.continuation.get("stop_requested"):
             self._run.context.set_stop_requested(True)
 
@@ -135,4 +162,12 @@ class Resume:
     def restore_random_states(self) -> None:
         """Put back the random states; last, since what comes before may draw."""
         if self._own is not None:
-            continuation.restore_random_states(self._run, self._own)
+            with self._putting_back("random states"):
+                continuation.restore_random_states(self._run, self._own)
+
+    def _putting_back(self, part: str) -> AbstractContextManager[None]:
+        return putting_back(self._path, part)
+
+
+def _count(batches: int) -> str:
+    return "an unknown number of" if batches >= UNSIZED else str(batches)

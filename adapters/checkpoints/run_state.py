@@ -8,6 +8,7 @@ import torch
 
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.checkpoint.lightning import under_names
+from det_compat.checkpoint.reader import putting_back
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.load import load_weights
 from det_compat.shared.plain_types import NotPlainError, from_plain, to_plain
@@ -58,28 +59,40 @@ def kept_by_lightning(context: PyTorchTrialContext) -> set[str]:
     return {"models_state_dict", "optimizers_state_dict"} if all_of_torch else {"models_state_dict"}
 
 
-def restore_run(run: TrialRun, state: dict[str, Any]) -> None:
+def restore_run(run: TrialRun, state: dict[str, Any], path: object = "the checkpoint") -> None:
     """Put back what ``state`` has, and what callbacks make of it in ``on_checkpoint_load_start``.
 
-    What Lightning has restored may be missing from it; callbacks see it all the same.
+    What Lightning has restored may be missing from it; callbacks see it all the same. ``path`` is
+    the checkpoint, for messages.
+
+    Raises:
+        InvalidCheckpointException: a part of it cannot be put back.
+        RuntimeError, ValueError: it is of other models.
     """
     context = run.context
-    own = {key: from_plain(value) for key, value in state.items() if key not in _NOT_SEEN}
+    own = {}
+    for key, value in state.items():
+        if key not in _NOT_SEEN:
+            with putting_back(path, str(key)):
+                own[key] = from_plain(value)
     state = {**_models_and_optimizers(context), **own}
     run.callbacks.call("on_checkpoint_load_start", state)
     if "models_state_dict" in state:
         load_weights(context.models, state)
-    _load_all(context.optimizers, state.get("optimizers_state_dict"), "optimizers")
-    _load_all(context.lr_schedulers, state.get("lr_schedulers_state_dict"), "LR schedulers")
-    scaler_state = state.get("scaler_state_dict") or _of_apex(state.get("amp_state"))
+    _load_all(context.optimizers, state, "optimizers", path)
+    _load_all(context.lr_schedulers, state, "lr_schedulers", path)
     scaler = run.steering.scaler
-    if scaler is not None and scaler_state is not None:
-        scaler.load_state_dict(scaler_state)
-    elif (scaler is not None) != (scaler_state is not None):
+    with putting_back(path, "state of a gradient scaler"):
+        scaler_state = state.get("scaler_state_dict") or _of_apex(state.get("amp_state"))
+        if scaler is not None and scaler_state is not None:
+            scaler.load_state_dict(scaler_state)
+    if (scaler is not None) != (scaler_state is not None):
         logger.warning("only one of checkpoint and trial has a gradient scaler; it is not restored")
     if "rng_state" in state:
-        _set_rng_state(state["rng_state"], context.device)
-    run.callbacks.load_state_dict(state.get("callbacks", {}))
+        with putting_back(path, "rng_state"):
+            _set_rng_state(state["rng_state"], context.device)
+    with putting_back(path, "callbacks"):
+        run.callbacks.load_state_dict(state.get("callbacks", {}))
 
 
 def _of_apex(amp_state: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -130,13 +143,17 @@ def plain_or_as_it_is(value: Any, key: str) -> Any:
         return value
 
 
-def _load_all(targets: list[Any], states: list[Any] | None, what: str) -> None:
+def _load_all(targets: list[Any], state: dict[str, Any], what: str, path: object) -> None:
+    key = f"{what}_state_dict"
+    states = state.get(key)
     if states is None:
         return
     if len(states) != len(targets):
-        raise ValueError(f"the checkpoint has {len(states)} {what}, the trial has {len(targets)}")
-    for target, state in zip(targets, states, strict=True):
-        target.load_state_dict(state)
+        named = what.replace("lr_", "LR ")
+        raise ValueError(f"the checkpoint has {len(states)} {named}, the trial has {len(targets)}")
+    for index, target in enumerate(targets):
+        with putting_back(path, f"{key}[{index}]"):
+            target.load_state_dict(states[index])
 
 
 def _rng_state(device: torch.device) -> dict[str, Any]:

@@ -272,7 +272,7 @@ class IndexOrder:
 
 def with_known_order(loader: Any) -> tuple[Any, IndexOrder | None]:
     """``loader`` with an IndexOrder in it, and that; None if its order is not made of indices."""
-    if not _asks_for_indices(loader):
+    if not asks_for_indices(loader):
         return loader, None
     name = "sampler" if loader.batch_sampler is None else "batch_sampler"
     order = IndexOrder(getattr(loader, name), generators_of(loader))
@@ -282,7 +282,8 @@ def with_known_order(loader: Any) -> tuple[Any, IndexOrder | None]:
     return loader, order
 
 
-def _asks_for_indices(loader: Any) -> bool:
+def asks_for_indices(loader: Any) -> bool:
+    """Whether the batches of a loader are those that its sampler names, and no others."""
     return (
         isinstance(loader, DataLoader)
         and type(loader).__iter__ is DataLoader.__iter__

@@ -2,7 +2,9 @@
 
 Schedulers and ``timeout`` send it to every process. A worker that died of it would end the run by
 an error before its last checkpoint is written. Workers still end with the process they work for:
-it sends SIGTERM, too, when it exits while a loader is still referred to, and waits for them.
+it sends SIGTERM, too, when it exits while a loader is still referred to, and waits for them. Where
+it is killed, they end by themselves: torch 2.13's own look at the parent comes between two batches,
+and never in a worker whose queue is full.
 """
 
 import atexit
@@ -11,10 +13,14 @@ import functools
 import multiprocessing
 import os
 import signal
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 from torch.utils.data import DataLoader
+
+_SECONDS_BETWEEN_LOOKS = 1.0
 
 
 class IgnoresSigterm:
@@ -26,12 +32,22 @@ class IgnoresSigterm:
 
     def __call__(self, worker_id: int) -> None:
         signal.signal(signal.SIGTERM, self._on_sigterm)
+        parent = os.getppid()
+        threading.Thread(target=_end_without, args=(parent,), daemon=True).start()
         if self._worker_init_fn is not None:
             self._worker_init_fn(worker_id)
 
     def _on_sigterm(self, number: int, frame: Any) -> None:
         if self._owner_exits.value:
             os._exit(0)
+
+
+def _end_without(parent: int) -> None:
+    """End this process when ``parent`` is no longer there."""
+    # The kernel's PR_SET_PDEATHSIG would come when the thread ends that has started the worker.
+    while os.getppid() == parent:
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
+    os._exit(1)
 
 
 @functools.cache

@@ -9,12 +9,17 @@ from typing import Any
 from torch.utils.data import IterableDataset
 
 from det_compat import core
+from det_compat.adapters.data.batch_stream import asks_for_indices, parts_of
 from det_compat.adapters.data.loader_workers import with_lasting_workers
 from det_compat.pytorch.context.steering import Steering
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.data import dataset_reproducibility_message
 
+#: Determined 0.38.1 takes an epoch to be so long where the training loader does not say.
 UNSIZED = sys.maxsize
+
+# The samplers of these modules yield as many indices as they say.
+_SAMPLERS = ("torch.utils.data.", "det_compat.pytorch.")
 
 
 def torch_loader(
@@ -42,11 +47,21 @@ def torch_loader(
 
 
 def length_of(loader: Any) -> int:
-    """Batches in ``loader``; UNSIZED if it does not know."""
+    """Batches in ``loader``; UNSIZED if it does not know, or says 0 and may have some."""
     try:
-        return len(loader)
-    except TypeError:
+        length = len(loader)
+    except (TypeError, NotImplementedError):
         return UNSIZED
+    return length if length or _is_empty(loader) else UNSIZED
+
+
+def _is_empty(loader: Any) -> bool:
+    """Whether a loader of length 0 has no batch for certain, without a look at what it yields."""
+    if not asks_for_indices(loader):
+        return isinstance(loader, (list, tuple))
+    sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
+    modules = {type(part).__module__ for part in parts_of(sampler)}
+    return all(module.startswith(_SAMPLERS) for module in modules)
 
 
 class ValidationBatches:

@@ -5,10 +5,14 @@ are the trial's own. LightningCLI itself seeds, builds the module and chooses th
 before an experiment has its run directory, so it is jsonargparse that parses here.
 """
 
+import contextlib
 import logging
+import math
 import os
 import signal
+import threading
 import traceback
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -21,6 +25,7 @@ from jsonargparse import (  # type: ignore[attr-defined]  # it fills __all__ whi
     ActionConfigFile,
     Namespace,
 )
+from jsonargparse.typing import register_type
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning.cli import LightningArgumentParser
 
@@ -33,9 +38,11 @@ from det_compat.adapters.experiment.trainer import (
     profiler_of,
     trainer_flags,
 )
+from det_compat.adapters.jsonargparse_types import plain, to_write
 from det_compat.adapters.lightning.strategy import callbacks_of
 from det_compat.adapters.module import TrialModule
 from det_compat.config.experiment import ExperimentConfig, parse_config
+from det_compat.fit import hyperparameters
 from det_compat.fit.checkpoints import checkpoints_of
 from det_compat.fit.environment import is_chief
 from det_compat.fit.errors import FitError
@@ -45,6 +52,7 @@ from det_compat.shared.masking import without_secrets
 
 _NOT_OF_METHOD = {"config", "seed_everything", "trainer", "model", "data"}
 _DATA = {"train_dataloaders", "val_dataloaders", "dataloaders", "datamodule"}
+_PRINT = "--print_config"
 _PATHS = ("ckpt_path", "default_root_dir", "dirpath", "root_dir", "save_dir")
 
 
@@ -71,9 +79,11 @@ def run_cli(request: Request, experiment: ExperimentConfig | None) -> None:
 
 
 def _is_from(folder: Path, error: BaseException) -> bool:
-    """Whether code in ``folder`` has a part in ``error``."""
+    """Whether code in ``folder`` has a part in ``error``, or in what caused it."""
     frames = traceback.extract_tb(error.__traceback__)
-    return any(folder.resolve() in Path(frame.filename).resolve().parents for frame in frames)
+    if any(folder.resolve() in Path(frame.filename).resolve().parents for frame in frames):
+        return True
+    return error.__cause__ is not None and _is_from(folder, error.__cause__)
 
 
 def _parser(request: Request, experiment: ExperimentConfig | None) -> LightningArgumentParser:
@@ -96,8 +106,10 @@ def _parser(request: Request, experiment: ExperimentConfig | None) -> LightningA
         parser.add_lightning_class_args(TrialModule, "model")
     else:
         parser.add_function_arguments(
-            with_changes, "model", skip={"config", "seed"}, fail_untyped=False, sub_configs=True
+            with_changes, "model", skip={"config", "hparams", "seed"}, fail_untyped=False
         )
+        about = "The trial's hyperparameters, over those of the config."
+        parser.add_argument("--model.hparams", type=_Hyperparameters, enable_path=True, help=about)
     data = pl.LightningDataModule
     parser.add_lightning_class_args(data, "data", subclass_mode=True, required=False)
     parser.add_method_arguments(pl.Trainer, command, skip={"model", *_DATA})
@@ -108,11 +120,52 @@ def _defaults(experiment: ExperimentConfig) -> dict[str, Any]:
     assert experiment.entrypoint is not None
     return {
         "model.trial_cls": experiment.entrypoint.trial,
-        "model.hparams": experiment.hyperparameters.constants(),
+        "model.hparams": _Hyperparameters(experiment.hyperparameters.constants()),
         "model.aggregation_frequency": experiment.optimizations.aggregation_frequency,
         "seed_everything": False if experiment.seed is None else experiment.seed,
         **{f"trainer.{name}": value for name, value in trainer_flags(experiment).items()},
     }
+
+
+class _Hyperparameters:
+    """Hyperparameters that jsonargparse passes on and does not look into."""
+
+    def __init__(self, values: Any) -> None:
+        if not isinstance(values, dict):
+            raise ValueError("expected a mapping")
+        self.values: dict[str, Any] = values
+
+
+register_type(_Hyperparameters, lambda hparams: to_write(hparams.values))
+
+
+def _parsed(
+    parser: LightningArgumentParser, request: Request, constants: dict[str, Any] | None = None
+) -> Namespace:
+    """The options. Typed hyperparameters go over those of files, and these over the config's.
+
+    Args:
+        parser: the parser.
+        request: what was asked for.
+        constants: the hyperparameters of the config; None without one.
+
+    Raises:
+        FitError: a typed hyperparameter is none.
+        SystemExit: options are wrong, or they were to be shown.
+    """
+    words, typed = hyperparameters.take_out(request.options)
+    parsed = [word for word in words if word.partition("=")[0] != _PRINT]
+    options = parser.parse_args(parsed)
+    given = options.model.hparams
+    values = given.values if isinstance(given, _Hyperparameters) else plain(given)
+    if typed or constants or values:
+        values = hyperparameters.merged(constants or {}, values or {})
+        values = hyperparameters.with_typed(values, typed)
+    if parsed != words:
+        flow = yaml.safe_dump(to_write(values), default_flow_style=True, width=math.inf)
+        parser.parse_args([*words, hyperparameters.OPTION, flow])
+    options.model.hparams = values if constants is None else _Hyperparameters(values)
+    return options
 
 
 def _trainer(flags: Namespace) -> pl.Trainer:
@@ -130,7 +183,7 @@ def _method_arguments(options: Namespace) -> dict[str, Any]:
 
 def _run_trial_class(request: Request) -> None:
     parser = _parser(request, None)
-    options = _as_saved(parser, parser.parse_args(request.options))
+    options = _as_saved(parser, _parsed(parser, request))
     seed = options.seed_everything
     if seed is not False:
         pl.seed_everything(None if seed is True else seed, workers=True)
@@ -154,11 +207,12 @@ def _as_saved(parser: LightningArgumentParser, options: Namespace) -> Namespace:
 def _run_experiment(request: Request, experiment: ExperimentConfig) -> None:
     parser = _parser(request, experiment)
     parser.set_defaults(_defaults(experiment))
-    options = parser.parse_args(request.options)
+    options = _parsed(parser, request, experiment.hyperparameters.constants())
     make_paths_absolute(options)
     # This process draws nothing before the trial is built, which seeds it.
     seed = None if isinstance(options.seed_everything, bool) else options.seed_everything
-    experiment = with_changes(experiment, **vars(options.model), seed=seed)
+    changes = {**vars(options.model), "hparams": options.model.hparams.values}
+    experiment = with_changes(experiment, **changes, seed=seed)
     check_devices(experiment, options.trainer.devices, request.again())
     _set_up_logging(experiment)
     trial_cls, functions = imported_trial(experiment, request.model_dir)
@@ -169,7 +223,7 @@ def _run_experiment(request: Request, experiment: ExperimentConfig) -> None:
         start = begin(request, experiment)
         shown = without_secrets(yaml.safe_load(parser.dump(options, skip_none=False)))
         file = start.folder.path / "lightning.yaml"
-        file.write_text(yaml.safe_dump(shown, sort_keys=False), "utf-8")
+        file.write_text(yaml.safe_dump(to_write(shown), sort_keys=False), "utf-8")
     run = ExperimentRun(experiment, trial_cls, request.model_dir, start, functions)
     found = parser.instantiate_classes(options)
     flags, folder = found.trainer, None if start is None else start.folder
@@ -190,7 +244,8 @@ def _fit(
     report = ExperimentReport(run, resuming)
     callbacks_of(trainer).append(report)
     try:
-        trainer.fit(run.module, **arguments)
+        with _deletion_noticed(run):
+            trainer.fit(run.module, **arguments)
     except SystemExit as error:
         if resuming:
             print(f"resume it by: {resuming}", flush=True)
@@ -199,6 +254,34 @@ def _fit(
         raise
     if trainer.is_global_zero:
         report.print_result()
+
+
+@contextlib.contextmanager
+def _deletion_noticed(run: ExperimentRun) -> Iterator[None]:
+    """Say in one error that the run directory is gone, whoever could not write into it.
+
+    Raises:
+        FitError: it is gone.
+    """
+    say_in_thread = threading.excepthook
+
+    def say(arguments: Any) -> None:
+        if not run.has_lost_its_folder:
+            say_in_thread(arguments)
+
+    threading.excepthook = say
+    try:
+        yield
+    except Exception as error:
+        if not run.has_lost_its_folder:
+            raise
+        raise FitError(
+            f"the run directory {run.start.folder.path} was deleted or moved while the run was "
+            "writing into it: what was in it, with its checkpoints, is not there to go on from. "
+            "Put it back and give --resume, or start again"
+        ) from error
+    finally:
+        threading.excepthook = say_in_thread
 
 
 def _validate(trainer: pl.Trainer, run: ExperimentRun, arguments: dict[str, Any]) -> None:

@@ -106,6 +106,11 @@ class ExperimentRun(sources.Source):
         return self._start
 
     @property
+    def has_lost_its_folder(self) -> bool:
+        """Whether the run's directory was there and is no more."""
+        return self._start is not None and not self._start.folder.path.is_dir()
+
+    @property
     def checkpoints(self) -> RunCheckpoints:
         """The run's checkpoints."""
         found = self._trial.arguments.checkpoints
@@ -173,13 +178,14 @@ class ExperimentRun(sources.Source):
     def _planned(self, run: TrialRun) -> determined_pace.Plan:
         slots = run.context.distributed.size
         self.plan = planned(
-            self.experiment, self._overrides, epoch_batches=run.epoch_len, slots=slots
+            self.experiment, self._overrides, epoch_batches=run.epoch_batches, slots=slots
         )
         units = as_train_units(self.plan)
         if self._rungs is not None:
             size = batch_size(self.experiment.hyperparameters.constants(), slots)
             own = units[Due.VALIDATION]
-            validations = RungsToo(own, self._rungs, size, lambda: run.epoch_len)
+            records = self.experiment.periods.records_per_epoch
+            validations = RungsToo(own, self._rungs, size, lambda: run.epoch_batches, records)
             units[Due.VALIDATION] = Batch(validations)
         policy = self.plan.checkpoint_policy
         keeper = checkpoint_keeper(run.context, policy, owns_start=self.start.resumes)

@@ -69,7 +69,7 @@ class ExperimentReport(pl.Callback):
         assert plan is not None
         start, checkpoint = run.start, run.start.latest_checkpoint
         rows = {
-            "epoch": f"{plan.epoch_batches} batches",
+            "epoch": f"{plan.epoch_batches or 'an unknown number of'} batches",
             "training": _length(plan),
             "validations": _often(plan, plan.validation, "and at the end"),
             "checkpoints": _often(plan, plan.checkpoint, _policy(plan)),
@@ -161,7 +161,7 @@ def _length(plan: ResolvedPeriods) -> str:
 
 def _often(plan: ResolvedPeriods, period: Period, besides: str) -> str:
     """How many times something happens, and when."""
-    count = 1 if period.is_never else -(-plan.total_batches // _batches(plan, period))
+    count = 1 if period.is_never else -(-plan.total_batches // plan.batches_in(period))
     if period is plan.validation and plan.initial_validation:
         count, besides = count + 1, f"before the first batch, {besides}"
     if period.is_never:
@@ -175,15 +175,11 @@ def _policy(plan: ResolvedPeriods) -> str:
 
 
 def _every(plan: ResolvedPeriods, period: Period) -> str:
-    batches = str(Length(_batches(plan, period), Unit.BATCHES))
+    batches = str(Length(plan.batches_in(period), Unit.BATCHES))
     if period.unit is Unit.BATCHES:
         return f"every {batches}"
     epochs = "epoch" if period.n == 1 else f"{period.n} epochs"
     return f"every {epochs} ({batches})"
-
-
-def _batches(plan: ResolvedPeriods, period: Period) -> int:
-    return period.n * (plan.epoch_batches if period.unit is Unit.EPOCHS else 1)
 
 
 def _devices(trainer: pl.Trainer) -> str:

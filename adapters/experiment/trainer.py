@@ -4,6 +4,7 @@ The config gives devices, strategy, profiler and logger. Length and validation p
 config's, too, unless the user gave the Trainer others.
 """
 
+import math
 import os
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,7 +24,7 @@ from det_compat.config.settings import Profiling
 from det_compat.fit.environment import launched
 from det_compat.fit.errors import FitError
 from det_compat.fit.run_folder import RunFolder
-from det_compat.pytorch.schedule import Due, train_unit
+from det_compat.pytorch.schedule import UNSIZED_ADVICE, Due, train_unit
 from det_compat.pytorch.train_unit import TrainUnit
 
 _LAUNCHED_BY = {
@@ -94,20 +95,34 @@ class Overrides:
     val_check_interval: int | float | None = None
     check_val_every_n_epoch: int | None = None
 
-    def length(self, epoch_batches: int) -> Length | None:
-        """How long to train; None if the config says it. With both limits, the nearer one."""
+    def length(self, epoch_batches: int | None) -> Length | None:
+        """How long to train; None if the config says it. With both limits, the nearer one.
+
+        An epoch of unknown length, ``epoch_batches=None``, has no end.
+        """
         if self.max_steps is None:
             return None if self.max_epochs is None else Length(self.max_epochs, Unit.EPOCHS)
-        if self.max_epochs is not None and self.max_epochs * epoch_batches <= self.max_steps:
-            return Length(self.max_epochs, Unit.EPOCHS)
+        epochs = self.max_epochs
+        if epochs is not None and epochs * (epoch_batches or math.inf) <= self.max_steps:
+            return Length(epochs, Unit.EPOCHS)
         return Length(self.max_steps, Unit.BATCHES)
 
-    def validation(self, epoch_batches: int) -> Length | None:
-        """How often to validate; None if the config says it."""
+    def validation(self, epoch_batches: int | None) -> Length | None:
+        """How often to validate; None if the config says it.
+
+        Raises:
+            ValueError: it is a part of an epoch, and nothing says how long that is.
+        """
         interval, epochs = self.val_check_interval, self.check_val_every_n_epoch
         if isinstance(interval, float):
-            batches = max(int(interval * epoch_batches), 1)
-            return Length(epochs or 1, Unit.EPOCHS) if interval == 1 else _batches(batches)
+            if interval == 1:
+                return Length(epochs or 1, Unit.EPOCHS)
+            if epoch_batches is None:
+                raise ValueError(
+                    f"val_check_interval={interval} is a part of an epoch: set records_per_epoch "
+                    "in the config"
+                )
+            return _batches(max(int(interval * epoch_batches), 1))
         if interval is not None:
             return _batches(interval)
         return None if epochs is None else Length(epochs, Unit.EPOCHS)
@@ -136,26 +151,32 @@ def _given(value: Any, *defaults: Any) -> Any:
 
 
 def planned(
-    experiment: ExperimentConfig, overrides: Overrides, *, epoch_batches: int, slots: int
+    experiment: ExperimentConfig, overrides: Overrides, *, epoch_batches: int | None, slots: int
 ) -> ResolvedPeriods:
     """The length and the periods of a run on ``slots`` processes.
+
+    ``epoch_batches`` is None where the training loader does not say how long an epoch is.
 
     Raises:
         FitError: nothing says how long to train, or a length cannot be counted in batches.
     """
-    length = overrides.length(epoch_batches) or experiment.length
+    periods = experiment.periods
+    size = batch_size(experiment.hyperparameters.constants(), slots)
+    counted = epoch_batches
+    if counted is None and size and periods.records_per_epoch:
+        counted = Length(1, Unit.EPOCHS).batches(size, records_per_epoch=periods.records_per_epoch)
+    length = overrides.length(counted) or experiment.length
     if length is None:
         raise FitError(
             "nothing says how long to train: set searcher.max_length, or give --trainer.max_epochs"
         )
-    periods = experiment.periods
-    if (validation := overrides.validation(epoch_batches)) is not None:
-        periods = replace(periods, validation=validation)
-    size = batch_size(experiment.hyperparameters.constants(), slots)
     try:
+        if (validation := overrides.validation(counted)) is not None:
+            periods = replace(periods, validation=validation)
         return periods.resolve(length, epoch_batches=epoch_batches, global_batch_size=size)
     except ValueError as error:
-        raise FitError(str(error)) from error
+        advice = f"; or {UNSIZED_ADVICE}" if epoch_batches is None else ""
+        raise FitError(f"{error}{advice}") from error
 
 
 def as_train_units(periods: ResolvedPeriods) -> dict[Due, TrainUnit]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytorch_lightning as pl
@@ -15,6 +15,9 @@ from det_compat.adapters.checkpoints.determined_checkpoint import write_checkpoi
 from det_compat.adapters.checkpoints.resume import Resume
 from det_compat.adapters.lightning import door, pace, strategy
 from det_compat.adapters.run.trial_run import TrialRun
+from det_compat.checkpoint.reader import putting_back
+from det_compat.config.hyperparameters import batch_size
+from det_compat.config.lengths import epochs_in
 from det_compat.errors import InvalidHP
 from det_compat.pytorch.schedule import Due, Schedule
 from det_compat.pytorch.train_unit import Epoch
@@ -98,13 +101,19 @@ class DeterminedPace(pace.Pace):
             self._take_over(trainer)
 
     def epoch_is_known(self, module: RunModule) -> None:
-        self._plan = self._make_plan(module.run)
+        plan, run = self._make_plan(module.run), module.run
+        if run.epoch_batches is None:
+            schedule = plan.schedule.without_epochs(*_records(run))
+            plan = replace(plan, schedule=schedule)
+        self._plan = plan
         strategy.log_often_enough(module.trainer, module.run.epoch_len)
 
     def training_starts(self, module: RunModule, resume: Resume | None) -> None:
         state = module.run.state
         if resume is not None:
-            self.keeper.resume(resume.continuation, module.started_from(), state.batches_trained)
+            path = module.started_from()
+            with putting_back(path, "list of checkpoints"):
+                self.keeper.resume(resume.continuation, path, state.batches_trained)
         door.show_epochs(module.trainer, self._epochs(module))
 
     def _epochs(self, module: RunModule) -> int:
@@ -185,6 +194,9 @@ class DeterminedPace(pace.Pace):
         latest = self.keeper.latest
         checkpoints = module.run.steering.core.checkpoint
         location = None if latest is None else checkpoints.location(latest)
+        if module.run.epoch_batches is None and self.on_validation_saved:
+            records, size = _records(module.run)
+            metrics = {**metrics, "epochs": epochs_in(batches, size, records)}
         for tell in self.on_validation_saved:
             tell(batches, metrics, location)
 
@@ -228,3 +240,9 @@ class DeterminedPace(pace.Pace):
 
     def state_dict(self) -> dict[str, Any]:
         return {"checkpoints": self.keeper.state_dict()}
+
+
+def _records(run: TrialRun) -> tuple[int | None, int | None]:
+    """Records in an epoch, and in a batch over all processes, as far as the config says them."""
+    size = batch_size(run.steering.hparams or {}, run.context.distributed.size)
+    return (run.steering.exp_conf or {}).get("records_per_epoch"), size

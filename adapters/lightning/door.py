@@ -24,6 +24,9 @@ from det_compat.adapters.lightning.known import is_known, needed, refusal
 #: The key in the state of the epoch loop for the batches that loggers have heard of.
 LOGGED_STEPS = "_batches_that_stepped"
 
+# A bar cannot say when so many batches will be over.
+_MOST_SHOWN = 2**31
+
 
 class PlainAttributes:
     """Sets the name of the hook that runs, ``_current_fx_name``, as any object sets attributes.
@@ -255,6 +258,25 @@ def validate_now(trainer: pl.Trainer) -> None:
 def show_epochs(trainer: pl.Trainer, epochs: int) -> None:
     """Let the progress bar show ``epochs`` epochs; -1 for no limit."""
     _try_to_set(trainer.fit_loop, "max_epochs", epochs)
+
+
+def leave_lengths_open(trainer: pl.Trainer) -> None:
+    """Let bars, profilers and callbacks know that data of unknown length have no length.
+
+    The loaders have one all the same: without it, Lightning fetches a batch ahead, for which random
+    numbers may be drawn before the batch that is trained draws its own.
+    """
+    loops = [(loop, "_max_batches") for loop in validation_loops(trainer)]
+    for loop, name in [(trainer.fit_loop, "max_batches"), *loops]:
+        batches = getattr(loop, name, 0)
+        if isinstance(batches, list):
+            _try_to_set(loop, name, [*map(_open, batches)])
+        else:
+            _try_to_set(loop, name, _open(batches))
+
+
+def _open(batches: int | float) -> int | float:
+    return batches if batches < _MOST_SHOWN else float("inf")
 
 
 def lift_limits(trainer: pl.Trainer) -> None:

@@ -89,6 +89,10 @@ class LightningPace(Pace):
         super().__init__()
         self.reporting_period = reporting_period
 
+    def epoch_is_known(self, module: RunModule) -> None:
+        if module.run.epoch_batches is None:
+            strategy.check_flags_without_epochs(module.trainer)
+
     def go_on(self, module: RunModule) -> None:
         run = module.run
         if not loop_progress.validation_was_due(module.trainer):

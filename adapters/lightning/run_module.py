@@ -23,7 +23,12 @@ from det_compat.adapters.lightning.pace import Pace
 from det_compat.adapters.lightning.publish import MetricsPublisher
 from det_compat.adapters.lightning.sources import Source
 from det_compat.adapters.run.trial_run import TrialRun, TrialState
-from det_compat.checkpoint.reader import check_lightning_content
+from det_compat.checkpoint.reader import (
+    WRONG_TYPE,
+    check_lightning_content,
+    check_optimizer,
+    putting_back,
+)
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.lr_scheduler import stepping_of
 from det_compat.shared.plain_types import from_plain
@@ -156,7 +161,7 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
         run = self.run
         self._resume = self.source.fit_starts(run) or self._resume
         if self._resume is not None:
-            self.publisher.load_state_dict(self._resume.continuation.get("published") or {})
+            self._show_again(self._resume.continuation)
             self._resume.begin(self.started_from())
             return
         if self.trainer.current_epoch == 0:
@@ -181,8 +186,10 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
     def val_dataloader(self) -> ValidationBatches | WholeDataset:
         if self.run.validation.data is None:
             self.run.begin(training=False)
-        assert self.run.validation.data is not None
-        return self.run.validation.data
+        data, limit = self.run.validation.data, self.trainer.limit_val_batches
+        assert data is not None
+        strategy.check_limit("limit_val_batches", limit, len(data))
+        return data
 
     def transfer_batch_to_device(
         self, batch: Any, device: torch.device, dataloader_idx: int
@@ -216,6 +223,7 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
     def on_train_start(self) -> None:
         run, resume, self._resume = self.run, self._resume, None
         self._nothing_due_before = 0
+        door.leave_lengths_open(self.trainer)
         self._count_step = door.step_counter(self.trainer)
         self.pace.training_starts(self, resume)
         ranks = self.context.distributed
@@ -281,6 +289,7 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
 
     def on_validation_start(self) -> None:
         epoch_loop.shorten_validation(self.trainer, RunModule)
+        door.leave_lengths_open(self.trainer)
         self.run.validation.start()
 
     def validation_step(self, batch: Any, batch_idx: int) -> None:
@@ -332,19 +341,35 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         for key in _OF_LIGHTNING & checkpoint.keys():
-            checkpoint[key] = from_plain(checkpoint[key])
+            with putting_back("the checkpoint", key):
+                checkpoint[key] = from_plain(checkpoint[key])
         try:
             stage = self.trainer.state.fn
         except RuntimeError:  # load_from_checkpoint has no Trainer, and loads only weights.
             return
         if not (state := checkpoint.get("determined")):
             return
-        check_lightning_content(self.started_from(), state)
+        path = self.started_from()
+        check_lightning_content(path, state)
         if stage == TrainerFn.FITTING:
-            self._resume = Resume(self.run, {**state, "loops": checkpoint.get("loops")})
+            self._check_optimizers(path, checkpoint.get("optimizer_states"))
+            self._resume = Resume(self.run, {**state, "loops": checkpoint.get("loops")}, path)
         elif batches := state.get("trial_state", {}).get("batches_trained"):
             self.run.show_progress(batches)
-        self.publisher.load_state_dict((state.get("continuation") or {}).get("published") or {})
+        self._show_again(state.get("continuation") or {})
+
+    def _show_again(self, continuation: dict[str, Any]) -> None:
+        with putting_back(self.started_from(), "metrics shown"):
+            self.publisher.load_state_dict(continuation.get("published") or {})
+
+    def _check_optimizers(self, path: object, states: Any) -> None:
+        """Raise InvalidCheckpointException for what Lightning could not put back."""
+        with putting_back(path, "optimizer_states", WRONG_TYPE):
+            pairs = [*zip(self.context.optimizers, states or (), strict=False)]
+        for index, (optimizer, state) in enumerate(pairs):
+            own = getattr(type(optimizer), "load_state_dict", None)
+            if own is torch.optim.Optimizer.load_state_dict:
+                check_optimizer(path, f"optimizer_states[{index}]", state)
 
 
 class EndRunOnException(pl.Callback):

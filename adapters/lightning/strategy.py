@@ -14,6 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from det_compat import core
 from det_compat.adapters.checkpoints.checkpoint_io import DeterminedCheckpointIO
+from det_compat.adapters.data.loaders import UNSIZED
 from det_compat.adapters.lightning.door import comm_hook, leave_to_trial
 from det_compat.adapters.lightning.known import examine
 from det_compat.checkpoint.reader import trusts_checkpoints
@@ -101,9 +102,34 @@ def reconcile_precision(trainer: pl.Trainer, steering: Steering) -> None:
 def limited_epoch(trainer: pl.Trainer, batches: int) -> int:
     """The length of an epoch of ``batches`` batches under the Trainer's ``limit_train_batches``."""
     limit = trainer.limit_train_batches
+    check_limit("limit_train_batches", limit, batches)
     if limit == 1.0 and isinstance(limit, float):
         return batches
     return min(batches, limit) if isinstance(limit, int) else int(batches * limit)
+
+
+def check_limit(name: str, limit: int | float, batches: int) -> None:
+    """Raise InvalidExperimentException if ``limit`` is a part of ``batches`` that nobody knows."""
+    if batches >= UNSIZED and isinstance(limit, float) and limit not in (0, 1):
+        raise InvalidExperimentException(
+            f"{name}={limit} is a part of data that do not say how many batches they have: give a "
+            "number of batches"
+        )
+
+
+def check_flags_without_epochs(trainer: pl.Trainer) -> None:
+    """Raise InvalidExperimentException for flags that an epoch of unknown length gives no sense."""
+    interval, epochs = trainer.val_check_interval, trainer.max_epochs
+    found = None
+    if isinstance(interval, float) and interval != 1:
+        found = f"val_check_interval={interval}", "a number of batches"
+    elif epochs not in (None, -1) and trainer.max_steps == -1:
+        found = f"max_epochs={epochs}", "max_steps, or max_epochs=-1 to train without an end"
+    if found is not None:
+        raise InvalidExperimentException(
+            f"{found[0]} counts epochs, and the training loader does not say how many batches one "
+            f"has: give {found[1]}; or limit_train_batches, which makes epochs of so many batches"
+        )
 
 
 def log_often_enough(trainer: pl.Trainer, batches: int) -> None:

@@ -80,6 +80,11 @@ class TrialRun:
         return self.context.distributed.rank == 0
 
     @property
+    def epoch_batches(self) -> int | None:
+        """Batches in an epoch; None where the training data do not say."""
+        return None if self.epoch_len >= loaders.UNSIZED else self.epoch_len
+
+    @property
     def is_validated(self) -> bool:
         """Whether the last validation was after the last batch."""
         return self.state.last_val == self.state.batches_trained

@@ -1,8 +1,9 @@
 """Reading a checkpoint directory of any version of Determined, or of det_compat."""
 
+import contextlib
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,12 @@ from typing import Any
 from det_compat.checkpoint.files.limits import check_extent
 from det_compat.checkpoint.files.pickles import read_pickle
 from det_compat.checkpoint.layouts import COUNTERS, READERS, Reader, other_framework
-from det_compat.errors import CorruptCheckpointError, InvalidCheckpointException
+from det_compat.errors import (
+    CorruptCheckpointError,
+    InvalidCheckpointException,
+    InvalidExperimentException,
+    InvalidHP,
+)
 
 #: What det_compat writes beside the files of Determined, to go on exactly where it stopped.
 CONTINUATION = "det_compat_state.pth"
@@ -235,6 +241,31 @@ def read_json(path: Path) -> dict[str, Any]:
     return checked
 
 
+@contextlib.contextmanager
+def putting_back(
+    path: object, part: str, kinds: tuple[type[Exception], ...] = (Exception,)
+) -> Iterator[None]:
+    """Name the checkpoint and the part of it that the block puts back, where that fails.
+
+    Errors of ``kinds`` are the cause of the one that is raised, and those that say what is wrong
+    with a trial or a checkpoint stay what they are.
+
+    Raises:
+        InvalidCheckpointException: the block raised an error.
+    """
+    try:
+        yield
+    except (InvalidHP, InvalidExperimentException, InvalidCheckpointException):
+        raise
+    except kinds as error:
+        raise InvalidCheckpointException(
+            f"{path}: its {part} cannot be put back ({type(error).__name__}: {error})"
+        ) from error
+
+
+#: Errors that values of a wrong type raise, and that say nothing of where they are.
+WRONG_TYPE = (TypeError, LookupError, AttributeError)
+
 _Types = Mapping[str, type | tuple[type, ...]]
 
 _LIST = (list, tuple)
@@ -248,15 +279,22 @@ _STATE: _Types = {
 }
 _RNG_STATE = ("cpu_rng_state", "np_rng_state", "random_rng_state")
 _CONTINUATION: _Types = {"ranks": _LIST, "epoch_len": int, "stop_requested": bool}
-_RANK = (
-    "random",
-    "cuda_random",
-    "loaders_built",
-    "data",
-    "validation_generators",
-    "period",
-    "gradients",
-)
+_RANK: _Types = {
+    "random": Mapping,
+    "cuda_random": object,
+    "loaders_built": Mapping,
+    "data": Mapping,
+    "validation_generators": _LIST,
+    "period": Mapping,
+    "gradients": _LIST,
+}
+_DATA: _Types = {"round": int, "delivered": int, "skipped": int, "began": Mapping, "order": Mapping}
+_ORDER: _Types = {
+    **{"round": int, "began": _LIST, "handed": int, "is_at_end": bool, "ahead": _LIST},
+    **dict.fromkeys(("passes", "skips", "generators"), _LIST),
+}
+_PERIOD: _Types = {"metrics": _LIST, "reducers": _LIST, "in_eval_mode": _LIST}
+_OPTIMIZER: _Types = {"state": Mapping, "param_groups": _LIST}
 
 
 def check_content(path: object, state: Any, counters: Any, continuation: Any) -> None:
@@ -281,7 +319,15 @@ def check_content(path: object, state: Any, counters: Any, continuation: Any) ->
     types = {**_CONTINUATION, "published": Mapping}
     _check(path, "continuation", continuation, types, _CONTINUATION)
     for number, rank in enumerate(continuation["ranks"]):
-        _check(path, f"continuation of rank {number}", rank, {}, _RANK)
+        what = f"continuation of rank {number}"
+        _check(path, what, rank, _RANK, _RANK)
+        if rank["data"] is not None:
+            where = f"place in the data ({what})"
+            _check(path, where, rank["data"], _DATA, _DATA)
+            if (order := rank["data"]["order"]) is not None:
+                _check(path, f"order of {where}", order, _ORDER, _ORDER)
+        if rank["period"] is not None:
+            _check(path, f"period ({what})", rank["period"], _PERIOD, _PERIOD)
 
 
 def check_lightning_content(path: object, determined: Any) -> None:
@@ -294,6 +340,20 @@ def check_lightning_content(path: object, determined: Any) -> None:
         raise _invalid(path, "state", "a dict", determined)
     counters = determined.get("trial_state", {})
     check_content(path, determined, counters, determined.get("continuation"))
+
+
+def check_optimizer(path: object, what: str, state: Any) -> None:
+    """Check likewise ``what``, the state of an optimizer that torch puts back.
+
+    Raises:
+        InvalidCheckpointException: as ``check_content``.
+    """
+    _check(path, what, state, _OPTIMIZER, _OPTIMIZER)
+    for number, group in enumerate(state["param_groups"]):
+        _check(path, f"{what}['param_groups'][{number}]", group, {"params": _LIST}, ["params"])
+    for number, found in state["state"].items():
+        if isinstance(number, int):
+            _check(path, f"{what}['state'][{number}]", found, {})
 
 
 def _check(path: object, what: str, found: Any, types: _Types, needs: Iterable[str] = ()) -> None:

@@ -65,11 +65,11 @@ class ExperimentConfig:
         """How long a trial trains; None if only its script knows."""
         return self.searcher.max_length
 
-    def schedule(self, epoch_batches: int, length: Length | None = None) -> ResolvedPeriods:
+    def schedule(self, epoch_batches: int | None, length: Length | None = None) -> ResolvedPeriods:
         """What the trainer does when, in a run of ``length``, by default the config's own.
 
         Args:
-            epoch_batches: batches in an epoch of the training loader.
+            epoch_batches: batches in an epoch of the training loader; None if it does not say.
             length: how long to train.
 
         Raises:

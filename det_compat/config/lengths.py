@@ -107,6 +107,13 @@ def _batches(records: int, global_batch_size: int | None, length: str) -> int:
     return max(records // global_batch_size, 1)
 
 
+def epochs_in(batches: int, global_batch_size: int | None, records_per_epoch: int | None) -> int:
+    """Epochs of ``records_per_epoch`` that are over after ``batches``, as lengths count them."""
+    if not batches or not global_batch_size or not records_per_epoch:
+        return 0
+    return ((batches + 1) * global_batch_size - 1) // records_per_epoch
+
+
 NEVER = Length(0, Unit.BATCHES)
 
 

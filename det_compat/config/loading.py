@@ -62,6 +62,19 @@ def load(path: str | Path) -> Document:
     return _Builder(file).document(_compose(_text(file), file))
 
 
+def value_of(text: str, origin: str) -> Any:
+    """What ``text`` is as the value of a key: plain, in quotes, or a list or mapping in one line.
+
+    ``origin`` says where it comes from, for errors. Nothing at all is an empty string.
+
+    Raises:
+        ConfigError: it begins with a quote or a bracket, and is no YAML.
+    """
+    if not text.startswith(("[", "{", '"', "'")):
+        return resolve(text) if text else text
+    return _Builder(origin).value(_parsed(text, origin, "one value in YAML"))
+
+
 def _text(file: str) -> str:
     try:
         with open(file, "rb") as stream:
@@ -89,6 +102,14 @@ def _decoded(content: bytes, file: str) -> str:
 
 def _compose(text: str, file: str) -> yaml.Node:
     expected = "one YAML document, a mapping of keys"
+    node = _parsed(text, file, expected)
+    if not isinstance(node, yaml.MappingNode):
+        kind = "a list" if isinstance(node, yaml.SequenceNode) else "a single value"
+        raise ConfigError([Problem("", kind, expected, file, *_location(node))])
+    return node
+
+
+def _parsed(text: str, file: str, expected: str) -> yaml.Node:
     try:
         node = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
@@ -101,9 +122,6 @@ def _compose(text: str, file: str) -> yaml.Node:
         raise ConfigError([Problem("", "endless nesting", expected, file)]) from error
     if node is None:
         raise ConfigError([Problem("", "an empty file", expected, file)])
-    if not isinstance(node, yaml.MappingNode):
-        kind = "a list" if isinstance(node, yaml.SequenceNode) else "a single value"
-        raise ConfigError([Problem("", kind, expected, file, *_location(node))])
     return node
 
 
@@ -132,10 +150,13 @@ class _Builder:
         self._problems: list[Problem] = []
 
     def document(self, node: yaml.Node) -> Document:
+        return Document(self.value(node), self._file, self._keys, self._values)
+
+    def value(self, node: yaml.Node) -> Any:
         value = self._value(node, ())
         if self._problems:
             raise ConfigError(self._problems)
-        return Document(value, self._file, self._keys, self._values)
+        return value
 
     def _problem(self, node: yaml.Node, path: KeyPath, found: str, expected: str) -> None:
         self._problems.append(Problem(dotted(path), found, expected, self._file, *_location(node)))

@@ -25,20 +25,21 @@ class Periods:
     records_per_epoch: int
 
     def resolve(
-        self, length: Length, *, epoch_batches: int, global_batch_size: int | None = None
+        self, length: Length, *, epoch_batches: int | None, global_batch_size: int | None = None
     ) -> ResolvedPeriods:
         """The periods of a run of ``length``, as the trainer counts them.
 
         Args:
             length: how long the run is.
-            epoch_batches: batches in an epoch, the chief's.
+            epoch_batches: batches in an epoch, the chief's; None where the data do not say, and
+                epochs are counted by the config's ``records_per_epoch``.
             global_batch_size: records in a batch over all processes; lengths in records need it.
 
         Raises:
             ValueError: a length cannot be counted.
         """
         validation, checkpoint, report, whole = (
-            item.period(global_batch_size)
+            self._period(item, global_batch_size, is_counted=epoch_batches is not None)
             for item in (self.validation, self.checkpoint, self.report, length)
         )
         return ResolvedPeriods(
@@ -51,6 +52,13 @@ class Periods:
             self.checkpoint_policy,
         )
 
+    def _period(self, item: Length, global_batch_size: int | None, *, is_counted: bool) -> Period:
+        period = item.period(global_batch_size)
+        if is_counted or period.is_never or period.unit is Unit.BATCHES:
+            return period
+        records = self.records_per_epoch
+        return Period(Unit.BATCHES, item.batches(global_batch_size, records_per_epoch=records))
+
 
 @dataclass(frozen=True)
 class ResolvedPeriods:
@@ -61,7 +69,8 @@ class ResolvedPeriods:
         validation: how often it validates.
         checkpoint: how often it saves a checkpoint.
         report: how often it reports training metrics.
-        epoch_batches: batches in an epoch.
+        epoch_batches: batches in an epoch; None where the data do not say, and no period is in
+            epochs.
         initial_validation: whether it validates before the first batch.
         checkpoint_policy: best, all or none: which validations a checkpoint follows.
     """
@@ -70,14 +79,18 @@ class ResolvedPeriods:
     validation: Period
     checkpoint: Period
     report: Period
-    epoch_batches: int
+    epoch_batches: int | None
     initial_validation: bool = False
     checkpoint_policy: str = "best"
 
     @property
     def total_batches(self) -> int:
         """Batches in the run."""
-        return self.length.n * self._batches_in(self.length.unit)
+        return self.batches_in(self.length)
+
+    def batches_in(self, period: Period) -> int:
+        """Batches in one ``period``."""
+        return period.n * (self.epoch_batches or 1 if period.unit is Unit.EPOCHS else 1)
 
     def validations(self) -> Iterator[int]:
         """Batch counts at which validation runs; 0 is before training."""
@@ -97,13 +110,10 @@ class ResolvedPeriods:
         periods = (self.length, self.validation, self.checkpoint, self.report)
         return _each_once(merge(*(self._due(period) for period in periods)))
 
-    def _batches_in(self, unit: Unit) -> int:
-        return self.epoch_batches if unit is Unit.EPOCHS else 1
-
     def _due(self, period: Period, *, at_end: bool = False) -> Iterator[int]:
         total = self.total_batches
         if not period.is_never:
-            step = period.n * self._batches_in(period.unit)
+            step = self.batches_in(period)
             yield from range(step, total, step)
             at_end = at_end or total % step == 0
         if at_end and total:

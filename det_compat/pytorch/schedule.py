@@ -1,11 +1,19 @@
 """What is due after a batch."""
 
 import enum
+import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from det_compat.config.lengths import Period, Unit
+from det_compat.config.lengths import Length, Period, Unit
+from det_compat.errors import InvalidExperimentException
 from det_compat.pytorch.train_unit import Batch, Epoch, TrainUnit
+
+#: What else helps where the length of an epoch is needed, and nothing says it.
+UNSIZED_ADVICE = (
+    "count in batches, or give the training loader a len(): it does not say how many batches an "
+    "epoch has"
+)
 
 
 class Due(enum.Enum):
@@ -57,6 +65,18 @@ class Schedule:
         assert isinstance(length.value, int)
         return done / length.value if length.value > 0 else 1.0
 
+    def without_epochs(
+        self, records_per_epoch: int | None, global_batch_size: int | None
+    ) -> "Schedule":
+        """This schedule for data of unknown length, where ``in_batches`` counts epochs."""
+        if self.test_mode:
+            return self
+        counted = {
+            due: in_batches(unit, due.value, records_per_epoch, global_batch_size)
+            for due, unit in self.units.items()
+        }
+        return replace(self, units=counted)
+
 
 def is_due(unit: TrainUnit, batches: int, epoch_len: int) -> bool:
     """Whether ``unit`` is due after ``batches`` batches, of which an epoch has ``epoch_len``."""
@@ -69,6 +89,35 @@ def is_due(unit: TrainUnit, batches: int, epoch_len: int) -> bool:
 def train_unit(period: Period) -> TrainUnit:
     """A period of an experiment config as ``Trainer.fit`` takes it."""
     return Epoch(period.n) if period.unit is Unit.EPOCHS else Batch(period.n)
+
+
+def in_batches(
+    unit: TrainUnit, name: str, records_per_epoch: int | None, global_batch_size: int | None
+) -> TrainUnit:
+    """``unit`` for data of unknown length, whose epochs the config may count by records.
+
+    Determined 0.38.1 takes such an epoch to be endless.
+
+    Args:
+        unit: epochs or batches; batches stay as they are.
+        name: what the unit is for, for the message.
+        records_per_epoch: records in an epoch, as the config says.
+        global_batch_size: records in a batch over all processes.
+
+    Raises:
+        InvalidExperimentException: epochs cannot be counted.
+    """
+    if not isinstance(unit, Epoch):
+        return unit
+    try:
+        if not isinstance(unit.value, int):
+            raise ValueError(f"{unit!r} cannot be counted in batches: list batches, Batch([...])")
+        if not 0 < unit.value < sys.maxsize:
+            return unit
+        length = Length(unit.value, Unit.EPOCHS)
+        return Batch(length.batches(global_batch_size, records_per_epoch=records_per_epoch))
+    except ValueError as error:
+        raise InvalidExperimentException(f"{name}: {error}; or {UNSIZED_ADVICE}") from error
 
 
 def _earliest(unit: TrainUnit, batches: int, epoch_len: int) -> int:

@@ -70,6 +70,38 @@ def test_a_process_exits_whose_loader_is_still_referred_to(tmp_path: Path, argum
     assert (done.returncode, done.stderr) == (0, "")
 
 
+KILLED = """
+import os, signal
+from torch.utils.data import DataLoader
+from det_compat.adapters.data.loader_workers import with_lasting_workers
+
+class Large:
+    def __len__(self):
+        return 1000
+
+    def __getitem__(self, index):
+        return str(os.getpid()), "x" * 2**20
+
+iterator = iter(with_lasting_workers(DataLoader(Large(), num_workers=2)))
+print(*[next(iterator)[0][0] for _ in range(2)], flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_workers_end_when_their_process_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(KILLED)
+    done = python("script.py", cwd=tmp_path)
+    pids = [int(word) for word in done.stdout.split()]
+    assert done.returncode != 0 and len(pids) == 2
+    for _ in range(40):
+        if not any(map(alive, pids)):
+            return
+        time.sleep(0.1)
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    raise AssertionError("workers go on")
+
+
 def alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)

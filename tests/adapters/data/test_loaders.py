@@ -73,6 +73,32 @@ def test_length() -> None:
     assert length_of(torch.utils.data.DataLoader(Stream())) == UNSIZED
 
 
+class SaysNothing:
+    def __len__(self) -> int:
+        return 0
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(3))
+
+
+class NotSaid(SaysNothing):
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+
+class Sampler(torch.utils.data.Sampler[int]):
+    __len__, __iter__ = SaysNothing.__len__, SaysNothing.__iter__
+
+
+def test_only_what_has_no_batch_for_certain_is_empty() -> None:
+    loader: Any = torch.utils.data.DataLoader
+    assert length_of([]) == length_of(loader(torch.ones(0))) == 0
+    assert length_of(loader(torch.ones(3), batch_size=4, drop_last=True)) == 0
+    assert length_of(torch_loader(context(), "build", data(0), repeat=True)) == 0
+    assert length_of(SaysNothing()) == length_of(NotSaid()) == UNSIZED
+    assert length_of(loader(torch.ones(3), sampler=Sampler())) == UNSIZED
+
+
 def test_a_stream_goes_on_where_it_was() -> None:
     stream = BatchStream(torch_loader(context(), "build", data(3), repeat=True), 2)
     assert len(stream) == 2

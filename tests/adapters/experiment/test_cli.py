@@ -220,6 +220,22 @@ def test_paths_are_those_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert options.ckpt_path == str(tmp_path / "one.ckpt")
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_run_directory_that_is_deleted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = project(tmp_path / "p", min_validation_period={"batches": 1})
+    code = file.with_name("model_def.py")
+    deletes = "        if self.batches == 3:\n            __import__('shutil').rmtree(RUN)\n"
+    step = "        self.batches += 1\n"
+    text = code.read_text().replace(step, step + deletes)
+    code.write_text(text.replace("RUN", repr(str(tmp_path / "r"))))
+    assert _fit(file, "--run_dir", "r") == 2
+    shown = capsys.readouterr().err
+    assert shown.count("Traceback") == 0
+    assert f"the run directory {tmp_path / 'r'} was deleted or moved" in shown
+
+
 @pytest.mark.parametrize("path", ["last", "/abs/one.ckpt", None])
 def test_checkpoints_that_are_not_here(
     path: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
