@@ -32,7 +32,7 @@ def plan() -> SearchPlan:
 
 
 def all_now(suggestions: Suggestions, prefix: str) -> list[tuple[int, int, float]]:
-    found = []
+    found: list[tuple[int, int, float]] = []
     while isinstance(one := suggestions.suggest(f"{prefix}{len(found)}"), dict):
         found.append((one["trial"]["index"], one["trial"]["bracket"], one["hparams"]["lr"]))
     return found
