@@ -1,6 +1,7 @@
 """Classes of the tree: what they derive from, what derives from them."""
 
 import ast
+from collections import deque
 from collections.abc import Callable, Iterator
 
 from det_compat.analysis.scopes import CONTEXT, Class, Name, Scope, Values
@@ -16,15 +17,24 @@ _WITH_OTHER_CONTEXTS = (
     "determined.estimator",
     "determined.pytorch.deepspeed",
 )
+#: More are not looked at, nor more relatives: time would grow with their square.
+MOST_ANCESTORS = 100
+MOST_RELATIVES = 300
 _METHODS = {"train_batch", "build_training_data_loader", "build_validation_data_loader"}
 
 
 class Hierarchy:
-    """Bases and subclasses, as far as the tree tells; valid until more is known."""
+    """Bases and subclasses, as far as the tree tells; valid until more is known.
+
+    Attributes:
+        cut: classes with more ancestors or subclasses than are looked at.
+    """
 
     def __init__(self, classes: list[Scope], evaluate: Callable[[ast.expr, Scope], Values]) -> None:
         self.evaluate = evaluate
+        self.cut: set[Scope] = set()
         self._bases: dict[Scope, Values] = {}
+        self._ancestors: dict[Scope, list[Scope]] = {}
         self._relatives: dict[Scope, list[Scope]] = {}
         self._children: dict[Scope, list[Scope]] = {}
         self._names: dict[Scope, list[str]] = {}
@@ -47,21 +57,34 @@ class Hierarchy:
 
     def ancestors(self, scope: Scope) -> list[Scope]:
         """A class and what it derives from in the tree, nearest first."""
-        found = [scope]
-        for current in found:
-            bases = (base.scope for base in self.bases(current) if isinstance(base, Class))
-            found.extend(base for base in bases if base not in found)
-        return found
+        if scope not in self._ancestors:
+            found = [scope]
+            for current in found:
+                bases = (base.scope for base in self.bases(current) if isinstance(base, Class))
+                found.extend(base for base in bases if base not in found)
+                if len(found) > MOST_ANCESTORS:
+                    self.cut.add(scope)
+                    break
+            self._ancestors[scope] = found
+        return self._ancestors[scope]
 
     def relatives(self, scope: Scope) -> list[Scope]:
         """Its ancestors, and its subclasses with theirs: where an attribute of self may be from."""
         if scope not in self._relatives:
-            found = self.ancestors(scope)
-            below = [*self.children(scope)]
-            for child in below:
-                below.extend(c for c in self.children(child) if c not in below)
-                found.extend(a for a in self.ancestors(child) if a not in found)
-            self._relatives[scope] = found
+            # These dicts are sets that keep the order.
+            found = dict.fromkeys(self.ancestors(scope))
+            queue = deque(dict.fromkeys(self.children(scope)))
+            known = set(queue)
+            while queue:
+                if len(found) > MOST_RELATIVES:
+                    self.cut.add(scope)
+                    break
+                child = queue.popleft()
+                more = [c for c in self.children(child) if c not in known]
+                queue.extend(more)
+                known.update(more)
+                found.update(dict.fromkeys(self.ancestors(child)))
+            self._relatives[scope] = [*found]
         return self._relatives[scope]
 
     def determined_bases(self, scope: Scope) -> list[str]:
@@ -102,12 +125,19 @@ class Hierarchy:
         """Bases of a class or of its ancestors of which nothing is known."""
         for ancestor in self.ancestors(scope):
             for node in base_nodes(ancestor):
-                name = ast.unparse(node)
+                name = _written(node)
                 if name not in _PLAIN and not self.evaluate(node, ancestor.parent or ancestor):
                     yield name
 
 
 _PLAIN = {"object", "ABC", "abc.ABC", "nn.Module", "torch.nn.Module", "Protocol", "NamedTuple"}
+
+
+def _written(node: ast.expr) -> str:
+    try:
+        return ast.unparse(node)
+    except RecursionError:
+        return "that is nested too deeply"
 
 
 def base_nodes(scope: Scope) -> list[ast.expr]:

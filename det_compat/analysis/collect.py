@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from det_compat.analysis import scopes
 from det_compat.analysis.expressions import last_name
-from det_compat.analysis.source import Source
+from det_compat.analysis.source import NESTED_TOO_DEEPLY, Source, Unreadable
 
 # Expressions of these kinds may stand for something of Determined's, or of the tree's.
 _TELLING = (
@@ -30,13 +30,20 @@ _RENAMED = {"functools", "importlib"}
 
 
 def collect(source: Source) -> scopes.Code:
-    """The code of a file; the cells of a notebook share one module."""
+    """The code of a file; the cells of a notebook share one module.
+
+    A statement that is nested too deeply becomes an entry of the source's ``unreadable``.
+    """
     module = scopes.Scope("module", source.path.stem, None, None, source)
     code = scopes.Code(module)
     collector = _Collector(code)
-    for tree in source.trees:
-        for statement in tree.body:
+    for statement in (statement for tree in source.trees for statement in tree.body):
+        try:
             collector.visit(statement)
+        except RecursionError:
+            collector.scope, collector.guard = module, scopes.Guard()
+            position = source.position(statement.lineno, statement.col_offset)
+            source.unreadable.append(Unreadable(position, NESTED_TOO_DEEPLY))
     return code
 
 

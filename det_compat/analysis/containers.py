@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterable
 
-from det_compat.analysis.scopes import NOTHING, Mapping, Sequence, Value, Values
+from det_compat.analysis.scopes import NOTHING, Many, Mapping, Sequence, Value, Values, limited
 
 #: Methods of containers that return what is in them.
 METHODS = frozenset({"get", "items", "pop", "popleft", "setdefault", "values"})
@@ -17,13 +17,19 @@ _MAX_NESTING = 3
 def sequence(elements: Iterable[Values]) -> Values:
     """A list or tuple; nothing where no element concerns Determined."""
     kept = tuple(_flat_enough(values) for values in elements)
-    return frozenset([Sequence(kept)]) if any(kept) else NOTHING
+    held = limited(NOTHING.union(*kept))
+    return frozenset([Sequence(kept, held)]) if held else NOTHING
 
 
 def mapping(keys: Iterable[str | None], values: Iterable[Values]) -> Values:
     """A dict; a key that is not written out is None."""
     items = tuple((key, _flat_enough(found)) for key, found in zip(keys, values, strict=True))
-    return frozenset([Mapping(items)]) if any(found for _, found in items) else NOTHING
+    by_key: dict[str | None, Values] = {}
+    for key, found in items:
+        by_key[key] = limited(by_key.get(key, NOTHING) | found)
+    any_of_them = limited(NOTHING.union(*by_key.values()))
+    held = any_of_them if all(found for _, found in items) else NOTHING
+    return frozenset([Mapping(items, held, by_key)]) if any_of_them else NOTHING
 
 
 def element(containers: Values, key: ast.expr) -> Values:
@@ -47,15 +53,13 @@ def _element(container: Value, key: object) -> Values:
         elements = container.elements
         if isinstance(key, int) and -len(elements) <= key < len(elements):
             return elements[key]
-        return NOTHING.union(*elements)
+        return container.held
     if isinstance(container, Mapping):
+        by_key = container.by_key
         if isinstance(key, str):
-            found = [values for name, values in container.items if name in (key, None)]
-            return NOTHING.union(*found)
-        # A dict that holds other things too says nothing of the element that is asked for.
-        every = [values for _, values in container.items]
-        return NOTHING.union(*every) if all(every) else NOTHING
-    return NOTHING
+            return by_key.get(key, NOTHING) | by_key.get(None, NOTHING)
+        return container.held
+    return frozenset([container]) if isinstance(container, Many) else NOTHING
 
 
 def _flat_enough(values: Values) -> Values:

@@ -13,6 +13,8 @@ from det_compat.catalog.support import exports, home, is_determined, of_name
 
 _MAX_DEPTH = 40
 _MAX_DOTS = 10
+# A name is imported from a file that imports it from another one, and so on.
+_MOST_FILES = 100
 _MAX_CALLS = 3
 # These return their argument, or a thing that is as good as it.
 _PASSING = ("copy", "deepcopy", "enter_context", "proxy")
@@ -99,6 +101,8 @@ class Evaluator:
         found = scope.variables.get(name, scopes.NOTHING)
         key = (scope, name)
         if (key not in self._links and not scope.stars) or key in self._following:
+            return found
+        if len(self._following) > _MOST_FILES:
             return found
         self._following.add(key)
         try:
@@ -265,12 +269,17 @@ class Evaluator:
             if parsed is None:
                 return scopes.NOTHING
             node = parsed
-        if isinstance(node, ast.BinOp):
-            return self.annotated(node.left, scope) | self.annotated(node.right, scope)
-        if isinstance(node, ast.Subscript):
-            return self._generic(node, scope)
-        found = self.evaluate(node, scope)
-        return frozenset(self._instances(found))
+        if self._depth > _MAX_DEPTH:
+            return scopes.NOTHING
+        self._depth += 1
+        try:
+            if isinstance(node, ast.BinOp):
+                return self.annotated(node.left, scope) | self.annotated(node.right, scope)
+            if isinstance(node, ast.Subscript):
+                return self._generic(node, scope)
+            return frozenset(self._instances(self.evaluate(node, scope)))
+        finally:
+            self._depth -= 1
 
     def _generic(self, node: ast.Subscript, scope: scopes.Scope) -> scopes.Values:
         name = last_name(node.value)
@@ -306,5 +315,5 @@ def _is_long(path: str) -> bool:
 def _parsed(annotation: str) -> ast.expr | None:
     try:
         return ast.parse(annotation, mode="eval").body
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None

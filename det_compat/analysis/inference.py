@@ -83,7 +83,7 @@ class Inference:
     def _add(self, variables: dict[str, Values], name: str, values: Iterable[Value]) -> None:
         known = variables.get(name, NOTHING)
         more = known.union(values)
-        if len(more) > len(known):
+        if len(more) > len(known) and (more := scopes.limited(more)) != known:
             variables[name] = more
             self._changed = True
 

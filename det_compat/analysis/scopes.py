@@ -17,6 +17,8 @@ FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 CONTEXT = "det_compat.pytorch.PyTorchTrialContext"
 #: The variable that holds what a function returns or yields.
 RETURNED = "<return>"
+#: So many values are followed at most; following thousands would take time without end.
+MOST_VALUES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,24 +80,64 @@ class Function(_OfScope):
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """A tuple or list, by what its elements stand for."""
+    """A tuple or list, by what its elements stand for; ``held`` is what any of them may be."""
 
     elements: tuple[frozenset[Value], ...]
+    held: frozenset[Value] = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """A dict, by what its keys stand for; the key is None where it is not written out."""
+    """A dict, by what its keys stand for; the key is None where it is not written out.
+
+    ``by_key`` are the values of each key, ``held`` is what any of them may be: nothing where some
+    concern Determined and others do not, since that says nothing of the one that is asked for.
+    """
 
     items: tuple[tuple[str | None, frozenset[Value]], ...]
+    held: frozenset[Value] = field(compare=False)
+    by_key: dict[str | None, frozenset[Value]] = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """More values than are followed, and whether some are ``determined``'s."""
+
+    determined: bool
 
 
 Value: TypeAlias = (
-    Name | Object | Member | Module | Class | Instance | Parent | Function | Sequence | Mapping
+    Name
+    | Object
+    | Member
+    | Module
+    | Class
+    | Instance
+    | Parent
+    | Function
+    | Sequence
+    | Mapping
+    | Many
 )
 
 Values: TypeAlias = frozenset[Value]
 NOTHING: Values = frozenset()
+_MANY: Values = frozenset([Many(True), Many(False)])
+
+
+def limited(values: Values) -> Values:
+    """The values, or Many if there are more than MOST_VALUES."""
+    if len(values) <= MOST_VALUES and values.isdisjoint(_MANY):
+        return values
+    return frozenset([Many(any(map(_is_determined, values)))])
+
+
+def _is_determined(value: Value) -> bool:
+    if isinstance(value, Sequence):
+        return any(map(_is_determined, value.held))
+    if isinstance(value, Mapping):
+        return any(map(_is_determined, NOTHING.union(*value.by_key.values())))
+    return isinstance(value, (Name, Object, Member)) or value == Many(True)
 
 
 @dataclass(eq=False, slots=True)

@@ -4,13 +4,18 @@ import ast
 import json
 import re
 import warnings
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
 #: Larger files are not read: code that people write is smaller.
 MAX_BYTES = 5_000_000
+#: Why a file is not read of which the parts are in one another more often than Python calls itself.
+NESTED_TOO_DEEPLY = "nested too deeply to be read"
 _ZIP = b"PK\x03\x04"
 _MAGIC = re.compile(r"^(\s*)(?:[%!?].*|(?:[\w.]+\s*=\s*)?[%!].*|[\w.]+\?{1,2})$")
 _COMMAND = re.compile(r"^\s*(?:[\w.]+\s*=\s*)?(?:!|%(?:sh|system|sx)\s)(.*)$")
@@ -41,7 +46,7 @@ class Unreadable:
     reason: str
 
 
-@dataclass(slots=True)
+@dataclass
 class Source:
     """One file: where it is, what could be read of it, and what could not.
 
@@ -57,15 +62,26 @@ class Source:
     cells: list[tuple[int, int]] = field(default_factory=list)
     unreadable: list[Unreadable] = field(default_factory=list)
     shell: list[tuple[int, str]] = field(default_factory=list)
+    _ends: dict[int, list[int]] = field(default_factory=dict)
 
     def position(self, line: int, column: int) -> Position:
         """A position, given a syntax tree's line and its column in UTF-8 bytes, from 0."""
-        text = self.lines[line - 1] if line <= len(self.lines) else ""
-        characters = len(text.encode()[:column].decode(errors="ignore"))
-        cell, before = next((c for c in reversed(self.cells) if c[1] < line), (0, 0))
-        return Position(printable(self.path), cell, line - before, characters + 1)
+        number = bisect_left(self.cells, line, key=lambda cell: cell[1])
+        cell, before = self.cells[number - 1] if number else (0, 0)
+        column = self.characters(line, column) + 1
+        return Position(printable(self.path), cell, line - before, column)
 
-    @property
+    def characters(self, line: int, column: int) -> int:
+        """How many characters of a line are whole in its first ``column`` bytes of UTF-8."""
+        text = self.lines[line - 1] if line <= len(self.lines) else ""
+        if text.isascii():
+            return min(column, len(text))
+        # A line may have thousands of positions: where its characters end is found out once.
+        if line not in self._ends:
+            self._ends[line] = [*accumulate(len(character.encode()) for character in text)]
+        return bisect_right(self._ends[line], column)
+
+    @cached_property
     def postpones_annotations(self) -> bool:
         """Whether the file asks Python not to evaluate annotations."""
         return any(line.startswith("from __future__ import annotations") for line in self.lines)
@@ -120,8 +136,12 @@ def _read_notebook(source: Source, data: bytes) -> None:
     except ValueError as error:
         _add_problem(source, str(error))
         return
+    except RecursionError:
+        _add_problem(source, NESTED_TOO_DEEPLY)
+        return
     for cell in cells:
-        _parse(source, cell.python.encode(), cell.number)
+        # Half a surrogate pair, which JSON can have and Python cannot, is told by the parser.
+        _parse(source, cell.python.encode(errors="surrogatepass"), cell.number)
         if cell.shell.strip():
             source.shell.append((cell.number, cell.shell))
 
@@ -132,16 +152,17 @@ def _parse(source: Source, data: bytes, cell: int) -> None:
             # Python warns of escapes and comparisons in the user's code, which is not our business.
             warnings.simplefilter("ignore")
             tree = ast.parse(data, filename=str(source.path))
+        lines = _lines(_decoded(data))
     except SyntaxError as error:
         reason = f"does not parse as Python 3: {error.msg}"
         _add_problem(source, reason, cell, error.lineno or 1, error.offset or 1)
-    except (ValueError, RecursionError, MemoryError) as error:
+    except (LookupError, ValueError, RecursionError, MemoryError) as error:
         _add_problem(source, f"cannot be parsed: {type(error).__name__} {error}".strip(), cell)
     else:
         source.cells.append((cell, len(source.lines)))
         if source.lines:
             ast.increment_lineno(tree, len(source.lines))
-        source.lines.extend(_lines(_decoded(data)))
+        source.lines.extend(lines)
         source.trees.append(tree)
 
 
@@ -195,14 +216,13 @@ def _cells(text: str) -> list[Any]:
         notebook = json.loads(text)
     except ValueError as error:
         raise ValueError(f"no notebook: {error}") from error
-    if isinstance(notebook, dict) and isinstance(notebook.get("worksheets"), list):
-        sheets = notebook["worksheets"]
-        return [
-            cell for sheet in sheets if isinstance(sheet, dict) for cell in sheet.get("cells", [])
-        ]
-    if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
-        raise ValueError("no notebook: it has no list of cells")
-    return list(notebook["cells"])
+    is_old = isinstance(notebook, dict) and isinstance(notebook.get("worksheets"), list)
+    cells: list[Any] = []
+    for sheet in notebook["worksheets"] if is_old else [notebook]:
+        if not isinstance(sheet, dict) or not isinstance(sheet.get("cells"), list):
+            raise ValueError("no notebook: it has no list of cells")
+        cells += sheet["cells"]
+    return cells
 
 
 def _source(cell: dict[str, Any]) -> str:

@@ -43,10 +43,10 @@ def check(paths: Sequence[str]) -> Report:
 def _check_code(files: list[tuple[Path, Path]], report: Report) -> None:
     sources = [read(path, root) for path, root in files]
     report.files += len(sources)
+    inference = Inference(sources)
     for source in sources:
         report.unreadable.extend(source.unreadable)
         _add_commands(source, report)
-    inference = Inference(sources)
     References(inference, report).add_all()
     for code in inference.codes:
         for scope in code.classes:
@@ -68,19 +68,14 @@ def _check_script(path: Path, report: Report) -> bool:
 
 
 def _add_commands(source: Source, report: Report) -> bool:
+    file = printable(source.path)
     found = [
-        Finding(_position_in(text, offset, cell, source), name, support)
+        Finding(Position(file, cell, line, column), name, support)
         for cell, text in source.shell
-        for offset, name, support in scripts.references(text)
+        for line, column, name, support in scripts.references(text)
     ]
     report.findings.extend(found)
     return bool(found)
-
-
-def _position_in(text: str, offset: int, cell: int, source: Source) -> Position:
-    before = text[:offset]
-    line = before.count("\n") + 1
-    return Position(printable(source.path), cell, line, offset - before.rfind("\n"))
 
 
 def _add_trial(scope: Scope, inference: Inference, report: Report) -> None:

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from det_compat.analysis.source import Position, Unreadable, printable
+from det_compat.analysis.source import MAX_BYTES, Position, Unreadable, printable
 from det_compat.catalog.status import Status, Support
 from det_compat.check.report import Finding, Report
 
@@ -30,7 +30,8 @@ def looks_like_config(text: str) -> bool:
 def check(path: Path, report: Report) -> bool:
     """Add what a config asks for to the report; False if the file is no experiment config."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        # A larger one is refused where it is read as a script.
+        text = "" if path.stat().st_size > MAX_BYTES else path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         report.unreadable.append(Unreadable(Position(printable(path)), str(error)))
         return True

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from det_compat.analysis import scopes
+from det_compat.analysis.classes import MOST_ANCESTORS, MOST_RELATIVES
 from det_compat.analysis.expressions import called, imported, literal
 from det_compat.analysis.generations import TrialClass
 from det_compat.analysis.inference import Inference
@@ -26,6 +27,11 @@ from det_compat.check.report import Finding, Report
 
 _BAD = (Status.REFUSED, Status.UNKNOWN)
 _OWN = Support(Status.SAME, "set by this code")
+_MANY = f"more than {scopes.MOST_VALUES} things of Determined's meet here"
+_TOO_MANY_RELATIVES = (
+    f"the class has more than {MOST_ANCESTORS} ancestors or {MOST_RELATIVES} relatives in the tree"
+)
+_ANY_FUNCTION = f"one of more than {scopes.MOST_VALUES} functions or classes is called here"
 _NEVER = Support(Status.SAME, "for type checkers only: it is never evaluated")
 
 
@@ -37,6 +43,7 @@ class References:
         self._report = report
         self._found: set[Finding] = set()
         self._dynamic = Dynamic(inference)
+        self._generations: dict[scopes.Scope, Generation | None] = {}
         self._set_by_code = {
             (owner.owner, use.node.attr)
             for code in inference.codes
@@ -55,8 +62,7 @@ class References:
                 self._use(use)
             for call in code.calls:
                 self._call(call)
-            for scope in code.classes:
-                self._overrides(scope, code)
+            self._overrides(code)
         self._report.findings.extend(sorted(self._found, key=lambda f: (f.position, f.name)))
         self._report.dynamic.extend(self._dynamic.found)
 
@@ -81,6 +87,8 @@ class References:
             for value in self._inference.evaluate(node, use.scope):
                 if isinstance(value, scopes.Name) and _is_reference(value.path, node):
                     self._add(use.scope, node, value.path, of_name(value.path), use.guard)
+                elif value == scopes.Many(True):
+                    self._dynamic.note(use, _MANY)
         if isinstance(node, ast.Attribute):
             for owner in self._inference.evaluate(node.value, use.scope):
                 self._attribute(use, node, owner)
@@ -88,6 +96,8 @@ class References:
     def _attribute(self, use: scopes.Use, node: ast.Attribute, owner: scopes.Value) -> None:
         if isinstance(owner, scopes.Object):
             self._add_member(owner, node.attr, use, node)
+        elif owner == scopes.Many(True):
+            self._dynamic.note(use, _MANY)
         elif isinstance(owner, (scopes.Instance, scopes.Parent)):
             evaluator = self._inference.evaluator
             is_own = evaluator.own_attribute(owner.scope, node.attr, bound=True) is not None
@@ -129,7 +139,9 @@ class References:
         hierarchy = self._inference.hierarchy
         if cls is None or not hierarchy.is_trial(cls):
             return False
-        return TrialClass(cls, hierarchy).generation is Generation.CONTEXT
+        if cls not in self._generations:
+            self._generations[cls] = TrialClass(cls, hierarchy).generation
+        return self._generations[cls] is Generation.CONTEXT
 
     def _inherited(self, use: scopes.Use, node: ast.Attribute, scope: scopes.Scope) -> None:
         for base in self._inference.hierarchy.owners(scope):
@@ -142,6 +154,8 @@ class References:
     def _call(self, call: scopes.Call) -> None:
         self._dynamic.look_at(call)
         for callee in self._inference.evaluate(call.node.func, call.scope):
+            if callee == scopes.Many(False) and self._hands_on(call):
+                self._dynamic.note(call, _ANY_FUNCTION)
             function = _function(callee)
             for keyword in call.node.keywords if function else ():
                 support = of_argument(function, keyword.arg) if keyword.arg else None
@@ -158,18 +172,26 @@ class References:
                 support = _probed(of_name(f"{owner.path}.{attribute}"), probe)
                 self._add(call.scope, node, f"{owner.path}.{attribute}", support, call.guard)
 
+    def _hands_on(self, call: scopes.Call) -> bool:
+        """Whether a call is given something that may be Determined's."""
+        given = (*call.node.args, *(keyword.value for keyword in call.node.keywords))
+        return any(self._inference.evaluate(node, call.scope) for node in given)
+
     # Classes
 
-    def _overrides(self, scope: scopes.Scope, code: scopes.Code) -> None:
-        owners = self._inference.hierarchy.owners(scope)
-        for name, function in scope.functions.items():
-            for owner in owners:
-                self._override(scope, function.node, owner, name)
+    def _overrides(self, code: scopes.Code) -> None:
+        owners = {scope: self._inference.hierarchy.owners(scope) for scope in code.classes}
+        for scope in code.classes:
+            if scope in self._inference.hierarchy.cut:
+                self._dynamic.note_at(position_of(scope, scope.node), _TOO_MANY_RELATIVES)
+            for name, function in scope.functions.items():
+                for owner in owners[scope]:
+                    self._override(scope, function.node, owner, name)
         for assignment in code.assignments:
             target = assignment.target
-            if assignment.scope is scope and isinstance(target, ast.Name):
-                for owner in owners:
-                    self._override(scope, target, owner, target.id)
+            if isinstance(target, ast.Name):
+                for owner in owners.get(assignment.scope, ()):
+                    self._override(assignment.scope, target, owner, target.id)
 
     def _override(self, scope: scopes.Scope, node: ast.AST | None, owner: str, name: str) -> None:
         if node is None or not has_member(owner, name):
@@ -283,8 +305,15 @@ class Dynamic:
         """Note a call whose meaning is decided at run time."""
         reason = self._reason(call)
         if reason:
-            position = call.scope.source.position(call.node.lineno, call.node.col_offset)
-            self.found.append(Unreadable(position, reason))
+            self.note(call, reason)
+
+    def note(self, where: scopes.Call | scopes.Use, reason: str) -> None:
+        """Note what is decided at run time, and why that cannot be told."""
+        self.note_at(where.scope.source.position(where.node.lineno, where.node.col_offset), reason)
+
+    def note_at(self, position: Position, reason: str) -> None:
+        """Note what is decided at run time, and why that cannot be told."""
+        self.found.append(Unreadable(position, reason))
 
     def _reason(self, call: scopes.Call) -> str:
         name, args = called(call.node), call.node.args

@@ -80,8 +80,10 @@ def print_text(report: Report, verbose: bool = False) -> None:
     console = terminal.console(highlight=False, soft_wrap=True)
     if report.trials:
         _heading(console, "Trials", "blue")
-    for trial in report.trials:
-        _print(console, f"  {trial.name}: {trial.generation}", _positions([trial.position]))
+    _print(
+        console,
+        ((f"  {t.name}: {t.generation}", _positions([t.position])) for t in report.trials),
+    )
     for status, (title, color) in _TITLES.items():
         _print_findings(console, report.with_status(status), title, color)
     if verbose:
@@ -95,27 +97,36 @@ def _heading(console: Console, title: str, color: str) -> None:
     console.print(f"\n{title}", style=f"bold {color}")
 
 
-def _print(console: Console, text: str, dim: str) -> None:
-    console.print(text, end="  ")
-    console.print(dim, style="dim")
+def _print(console: Console, lines: Iterable[tuple[str, str]]) -> None:
+    """Print lines of which the second part is dim; one print of them all takes a quarter of it."""
+    from rich.text import Text
+
+    text = Text()
+    for first, dim in lines:
+        text.append(f"{first}  ").append(f"{dim}\n", "dim")
+    console.print(text, end="")
 
 
 def _print_findings(console: Console, findings: Iterable[Finding], title: str, color: str) -> None:
     found = sorted(findings, key=lambda f: (f.support.link, f.support.note, f.name, f.position))
     if found:
         _heading(console, f"{title} ({len(found)})", color)
-    for support, group in groupby(found, key=lambda f: f.support):
+    _print(console, _lines(found))
+
+
+def _lines(findings: list[Finding]) -> Iterator[tuple[str, str]]:
+    for support, group in groupby(findings, key=lambda f: f.support):
         if support.note:
-            _print(console, f"  {support.note}", support.link)
+            yield f"  {support.note}", support.link
         for name, same in groupby(group, key=lambda f: f.name):
-            _print(console, f"    {name}", _positions([f.position for f in same]))
+            yield f"    {name}", _positions([f.position for f in same])
 
 
 def _print_problems(console: Console, problems: list[Unreadable], title: str) -> None:
     if problems:
         _heading(console, f"{title} ({len(problems)})", "yellow")
-    for problem in sorted(problems, key=lambda p: p.position):
-        _print(console, f"  {_positions([problem.position])}", problem.reason)
+    in_order = sorted(problems, key=lambda p: p.position)
+    _print(console, ((f"  {_positions([p.position])}", p.reason) for p in in_order))
 
 
 def _positions(positions: list[Position]) -> str:

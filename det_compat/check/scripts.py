@@ -1,6 +1,7 @@
 """Commands of Determined's in shell scripts, Dockerfiles, Makefiles, CI configs and notebooks."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -28,32 +29,38 @@ _START = r"(?:^|[\s;&|(!`'\"@])"
 # Elsewhere in a line, `det` is a word of Norwegian, or a determinant.
 _FIRST = (
     r"(?:^[ \t]*|[;&|(`'\"@!][ \t]*"
-    r"|(?:RUN|CMD|[\w-]+:|-|sudo|then|do|else|exec|time|\w+=\S*)[ \t]+)"
+    # Where a word begins is looked at once, and not once for each of its letters.
+    r"|(?:RUN|CMD|(?<![\w-])[\w-]+:|-|sudo|then|do|else|exec|time|(?<!\w)\w+=\S{0,1000})[ \t]+)"
 )
 _WORDS = "|".join([*(f"{noun}s?" for noun in COMMANDS), *_SHORT, _OTHERS])
 _DET = rf"det{_GAP}(?:--?[a-z][-\w]*(?:=|{_GAP})[^\s-]\S*{_GAP})*(?P<noun>{_WORDS})(?![-\w=:])"
 _MODULE = rf"python[\d.]*{_GAP}(?:-[a-zA-Z]+{_GAP})*?-m{_GAP}(?P<module>(?:determined|pedl)[\w.]*)"
-_INSTALL = rf"pip[\d.]*{_GAP}install\b[^\n;&|]*?['\" \t](?P<package>determined(?:-cli)?)(?![-\w./])"
+_NAMED = r"[^\n;&|]{0,2000}?['\" \t](?P<package>determined(?:-cli)?)(?![-\w./])"
+_INSTALL = rf"pip[\d.]*{_GAP}install\b{_NAMED}"
 _FROM = r"(?P<image>determinedai/[\w.-]+)"
+_COMMENT = re.compile(r"\s*#")
 _COMMAND = re.compile(rf"{_FIRST}{_DET}|{_START}(?:{_MODULE}|{_INSTALL}|{_FROM})", re.MULTILINE)
 
 
 class Reference(NamedTuple):
-    """A command and where it begins: an offset into the text."""
+    """A command, and the line and column where it begins, both from 1."""
 
-    offset: int
+    line: int
+    column: int
     name: str
     support: Support
 
 
 def references(text: str) -> Iterator[Reference]:
     """The commands of Determined's in a text, but for those in comments."""
+    starts = [0, *(match.end() for match in re.finditer("\n", text))]
     for match in _COMMAND.finditer(text):
         kind = str(match.lastgroup)
         begin = text.rindex("det", 0, match.start(kind)) if kind == "noun" else match.start(kind)
-        line = text.rfind("\n", 0, begin) + 1
-        if not text[line:].lstrip().startswith("#"):
-            yield Reference(begin, *_described(kind, match[kind]))
+        line = bisect_right(starts, begin)
+        start = starts[line - 1]
+        if not _COMMENT.match(text, start):
+            yield Reference(line, begin - start + 1, *_described(kind, match[kind]))
 
 
 def _described(kind: str, word: str) -> tuple[str, Support]:

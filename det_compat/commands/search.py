@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from det_compat.search.results import TrialResult
@@ -14,8 +15,9 @@ if TYPE_CHECKING:
 
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-# The exit status of shells after Ctrl-C.
-_INTERRUPTED = 130
+# The exit status of shells after Ctrl-C, and after SIGTERM.
+_INTERRUPTED = 128 + signal.SIGINT
+_TERMINATED = 128 + signal.SIGTERM
 
 
 def add_parser(commands: _Commands) -> None:
@@ -66,13 +68,23 @@ def _search(args: argparse.Namespace) -> int:
 
 
 def _run(search: Search, args: argparse.Namespace) -> int:
+    status = _INTERRUPTED
+
+    def interrupt(*_: Any) -> None:
+        nonlocal status
+        status = _TERMINATED
+        signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGTERM, interrupt)
     try:
         search.run(args.address)
     except KeyboardInterrupt:
         # This is a second one, or one before the trials began: Tune takes the first.
         print(f"interrupted; go on with\n  {_resuming(search, args)}")
-        return _INTERRUPTED
-    return _finish(search, args)
+        return status
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    return _finish(search, args, status)
 
 
 def _announce(search: Search) -> None:
@@ -93,7 +105,7 @@ def _announce(search: Search) -> None:
     sys.stdout.flush()
 
 
-def _finish(search: Search, args: argparse.Namespace) -> int:
+def _finish(search: Search, args: argparse.Namespace, if_interrupted: int) -> int:
     from det_compat.search.results import saving
     from det_compat.search.tables import results_table
     from det_compat.shared.terminal import console
@@ -108,7 +120,7 @@ def _finish(search: Search, args: argparse.Namespace) -> int:
     if unfinished := [one for one in results if one.status.value == "unfinished"]:
         print(f"interrupted with {len(unfinished)} trials unfinished; go on with")
         print(f"  {_resuming(search, args)}")
-        return _INTERRUPTED
+        return if_interrupted
     return _name_best(search, results)
 
 

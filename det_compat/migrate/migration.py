@@ -42,8 +42,9 @@ def migrate(paths: Sequence[str], to: str) -> Migration:
     sources = {path: source for path, source in found.items() if path.suffix == ".py"}
     texts = {path: path.read_bytes() for path in sources}
     results = {path: FileResult(path, text, text) for path, text in texts.items()}
+    analyses = _Analyses(sources, texts)
     for step in TARGETS[to]:
-        results = _step(step, sources, results)
+        results = _step(step, analyses, results)
     files = [_with_unreadable(sources[path], _with_short_lines(r)) for path, r in results.items()]
     notebooks = [path for path in found if path not in sources and is_relevant(found[path])]
     return Migration(files, notebooks)
@@ -52,8 +53,12 @@ def migrate(paths: Sequence[str], to: str) -> Migration:
 def _with_short_lines(result: FileResult) -> FileResult:
     if not result.is_changed:
         return result
-    tree = line_length.apply(cst.parse_module(result.after), result.before)
-    return replace(result, after=tree.bytes)
+    problems = Problems()
+    with problems.of(result.path):
+        tree = line_length.apply(cst.parse_module(result.after), result.before)
+        return replace(result, after=tree.bytes)
+    # The lines are long, which is no reason to lose what has been migrated.
+    return result
 
 
 def _with_unreadable(source: Source, result: FileResult) -> FileResult:
@@ -62,14 +67,35 @@ def _with_unreadable(source: Source, result: FileResult) -> FileResult:
     return FileResult(source.path, result.before, result.before, source.unreadable[0].reason)
 
 
+class _Analyses:
+    """The analysis that each step needs: a new one only where a step has changed something.
+
+    What has not changed is parsed once.
+    """
+
+    def __init__(self, sources: dict[Path, Source], texts: dict[Path, bytes]) -> None:
+        self._sources = sources
+        self._texts = texts
+        self._analysis: Analysis | None = None
+
+    def of(self, texts: dict[Path, bytes]) -> Analysis:
+        """The analysis of the files, given what is in them by now."""
+        if self._analysis is None or texts != self._texts:
+            self._sources = {path: self._source(path, text) for path, text in texts.items()}
+            self._texts = texts
+            self._analysis = Analysis(self._sources.values())
+        return self._analysis
+
+    def _source(self, path: Path, text: bytes) -> Source:
+        source = self._sources[path]
+        return source if text == self._texts[path] else parsed(path, source.root, text)
+
+
 def _step(
-    step: type[Target],
-    sources: dict[Path, Source],
-    results: dict[Path, FileResult],
+    step: type[Target], analyses: _Analyses, results: dict[Path, FileResult]
 ) -> dict[Path, FileResult]:
     texts = {path: result.after for path, result in results.items() if not result.problem}
-    current = {path: parsed(path, sources[path].root, text) for path, text in texts.items()}
-    target = step(Analysis(current.values()), texts, Problems())
+    target = step(analyses.of(texts), texts, Problems())
     return {path: _apply(target, result) for path, result in results.items()}
 
 

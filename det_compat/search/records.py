@@ -74,8 +74,12 @@ class TrialRecord:
         _write(self.folder / "trial.json", {"index": index, "bracket": bracket, "hparams": hparams})
 
     def about(self) -> dict[str, Any]:
-        """What ``begin`` noted."""
-        return _read(self.folder / "trial.json")
+        """What ``begin`` noted.
+
+        Raises:
+            SearchError: the file holds something else.
+        """
+        return _read(self.folder / "trial.json", index=int, bracket=int, hparams=dict)
 
     def append(self, report: Report) -> None:
         """Note a validation."""
@@ -90,8 +94,21 @@ class TrialRecord:
             lines = self._reports.read_text("utf-8").splitlines()
         except FileNotFoundError:
             return []
-        found = {report.batches: report for report in filter(None, map(_report, lines))}
+        read = [self._report(number, line) for number, line in enumerate(lines, start=1)]
+        found = {report.batches: report for report in read if report is not None}
         return sorted(found.values(), key=lambda report: report.batches)
+
+    def _report(self, number: int, line: str) -> Report | None:
+        where = f"{self._reports}:{number}"
+        try:
+            fields = json.loads(line)
+        except ValueError:
+            # A killed process has cut it off.
+            return None
+        except RecursionError as error:
+            raise SearchError(f"{where}: no record of a search: {error}") from None
+        kinds = {"batches": int, "rungs": int, "metric": (int, float), "metrics": dict}
+        return Report(**_checked(fields, where, **kinds, checkpoint=(str, type(None))))
 
     def forget_error(self) -> None:
         """Forget what an earlier start of the trial died of."""
@@ -114,8 +131,20 @@ class TrialRecord:
 
     @property
     def status(self) -> Status:
-        """How it ended."""
-        return Status(self._ending()["status"])
+        """How it ended.
+
+        Raises:
+            SearchError: the record of that holds something else.
+        """
+        try:
+            return Status(self._ending()["status"])
+        except ValueError as error:
+            raise SearchError(f"{self._end}: {error}") from None
+
+    @property
+    def ended_at(self) -> int:
+        """When it ended, in nanoseconds; it has to have ended."""
+        return self._end.stat().st_mtime_ns
 
     @property
     def reason(self) -> str:
@@ -125,7 +154,7 @@ class TrialRecord:
     def _ending(self) -> dict[str, Any]:
         if not self._end.exists():
             return {"status": Status.UNFINISHED, "reason": ""}
-        return _read(self._end)
+        return _read(self._end, status=str, reason=str)
 
 
 class SearchFolder:
@@ -171,8 +200,12 @@ class SearchFolder:
         return self._about.exists()
 
     def about(self) -> dict[str, Any]:
-        """What ``begin`` noted."""
-        return _read(self._about)
+        """What ``begin`` noted.
+
+        Raises:
+            SearchError: the file holds something else.
+        """
+        return _read(self._about, seed=int, config=str, file=(str, type(None)))
 
     def trial(self, index: int) -> TrialRecord:
         """The record of trial ``index``, which may not have begun."""
@@ -186,13 +219,6 @@ class SearchFolder:
         ]
 
 
-def _report(line: str) -> Report | None:
-    try:
-        return Report(**json.loads(line))
-    except ValueError:
-        return None
-
-
 def _ends_with_newline(file: Path) -> bool:
     with file.open("rb") as content:
         if content.seek(0, os.SEEK_END) == 0:
@@ -201,9 +227,25 @@ def _ends_with_newline(file: Path) -> bool:
         return content.read(1) == b"\n"
 
 
-def _read(file: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(file.read_text("utf-8"))
-    return content
+def _read(file: Path, /, **kinds: Any) -> dict[str, Any]:
+    try:
+        content = json.loads(file.read_text("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise SearchError(f"{file}: no record of a search: {error}") from None
+    return _checked(content, str(file), **kinds)
+
+
+def _checked(content: Any, where: str, /, **kinds: Any) -> dict[str, Any]:
+    """The fields of a record, which may come from elsewhere.
+
+    Raises:
+        SearchError: one is missing, or of another type.
+    """
+    for name, kind in kinds.items():
+        value = content.get(name) if isinstance(content, dict) else None
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise SearchError(f"{where}: no record of a search: it has no {name!r} of that type")
+    return {name: content.get(name) for name in kinds}
 
 
 def _write(file: Path, content: dict[str, Any]) -> None:

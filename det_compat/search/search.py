@@ -68,7 +68,7 @@ class Search:
             if not self.is_resumed:
                 self.folder.begin(self.about)
             try:
-                return run_search(self.task, is_resumed=self.is_resumed, address=address)
+                return run_search(self.task, address=address)
             finally:
                 if self.folder.trials():
                     self.write_results()
@@ -133,8 +133,9 @@ def run(
         train_one: what trains a trial in its process; a function, or ``module:function``.
 
     Returns:
-        Ray Tune's results, whose ``config["hparams"]`` are the hyperparameters. ``results.json`` in
-        ``run_dir`` tells more: what was stopped early, which trials failed, and why.
+        Ray Tune's results, whose ``config["hparams"]`` are the hyperparameters; of a search that
+        was resumed those of the trials that were still to be trained. ``results.json`` in
+        ``run_dir`` tells more, of all trials: what was stopped early, which failed, and why.
 
     Raises:
         ConfigError: the config is not valid.

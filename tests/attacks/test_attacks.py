@@ -16,6 +16,7 @@ def test_checkpoints(seed: int, tmp_path: Path) -> None:
     checkpoints.attack(Random(seed), tmp_path)
 
 
-@pytest.mark.parametrize("seed", range(6))
+# They are a run of a stream that is killed, one with workers that is stopped, and one out of space.
+@pytest.mark.parametrize("seed", [0, 4, 22])
 def test_runs(seed: int, tmp_path: Path) -> None:
     runs.attack(Random(seed), tmp_path, executable())

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
@@ -30,7 +31,7 @@ def test_a_trial(tmp_path: Path) -> None:
 def test_a_free_folder(tmp_path: Path) -> None:
     folder = SearchFolder(tmp_path / "run")
     assert folder.is_free
-    folder.begin({})
+    folder.begin({"seed": 1, "config": "", "file": None})
     assert folder.is_free
     assert folder.exists
     folder.trial(0).begin(0, 0, {})
@@ -58,3 +59,33 @@ def test_one_search_is_in_a_folder(tmp_path: Path) -> None:
             pass
     with folder.held():
         pass
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("trial.json", "[]"),
+        ("trial.json", "{"),
+        ("trial.json", "[" * 100_000),
+        ("trial.json", '{"index": 0, "bracket": "0", "hparams": {}}'),
+        ("trial.json", '{"index": 0, "hparams": {}}'),
+        ("reports.jsonl", '{"batches": 1}'),
+        ("reports.jsonl", "1"),
+        ("reports.jsonl", "[" * 100_000),
+        ("end.json", '{"status": "done", "reason": ""}'),
+        ("end.json", '{"status": 1, "reason": ""}'),
+    ],
+)
+def test_records_from_elsewhere(name: str, text: str, tmp_path: Path) -> None:
+    record = SearchFolder(tmp_path).trial(0)
+    record.begin(0, 0, {})
+    (record.folder / name).write_text(text)
+    with pytest.raises(SearchError, match=name):
+        (record.about(), record.reports(), record.status)
+
+
+def test_a_search_from_elsewhere(tmp_path: Path) -> None:
+    folder = SearchFolder(tmp_path)
+    (tmp_path / "search.json").write_text(json.dumps({"seed": "1", "config": "", "file": None}))
+    with pytest.raises(SearchError, match=r"search.json: .*'seed'"):
+        folder.about()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import signal
 import subprocess
 import time
@@ -72,6 +73,27 @@ def a_trial_and_a_half(run_dir: Path) -> bool:
     return bool(ended and reported - ended)
 
 
+class Runs:
+    """What runs a command when it is unpickled."""
+
+    def __init__(self, command: str) -> None:
+        self.command = command
+
+    def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
+        return os.system, (self.command,)
+
+
+def plant(tune: Path, command: str) -> None:
+    """Put pickles that run a command in place of Tune's own."""
+    data = pickle.dumps(Runs(command))
+    for file in [*tune.rglob("*.pkl"), tune / "search_gen_state-9999.pkl"]:
+        file.write_bytes(data)
+    for folder in tune.glob("trial_*/"):
+        (folder / "error.pkl").write_bytes(data)
+    state = {"_type": "CLOUDPICKLE_FALLBACK", "value": data.hex()}
+    (tune / "experiment_state-9999-12-31_23-59-59.json").write_text(json.dumps(state))
+
+
 def test_killed_and_resumed(tmp_path: Path) -> None:
     config, run_dir = write_project(tmp_path / "project", trials=3, seconds=0.1), tmp_path / "run"
     searching = Searching(config, run_dir)
@@ -85,7 +107,9 @@ def test_killed_and_resumed(tmp_path: Path) -> None:
         file: len(file.read_text().splitlines()) for file in run_dir.glob("trials/*/reports.jsonl")
     }
 
+    plant(run_dir / "tune", f"touch {tmp_path / 'executed'}")
     output = Searching(config, run_dir, "--resume").output(120)
+    assert not (tmp_path / "executed").exists()
     found = read_json(run_dir)
     assert [result["status"] for result in found] == ["completed"] * 3, output
     assert [result["batches"] for result in found] == [32] * 3
@@ -113,6 +137,20 @@ def test_interrupted_twice(tmp_path: Path) -> None:
     assert searching.status == 130, output
     assert "Traceback" not in output
     assert f"--run-dir {run_dir} --resume" in output
+    assert "unfinished" in {result["status"] for result in read_json(run_dir)}
+
+
+def test_terminated(tmp_path: Path) -> None:
+    config, run_dir = write_project(tmp_path / "project", trials=2, seconds=0.3), tmp_path / "run"
+    searching = Searching(config, run_dir)
+    wait_for(lambda: any(run_dir.glob("trials/*/reports.jsonl")), searching)
+    # `timeout` and schedulers send it to all processes of the group
+    os.killpg(searching.pid, signal.SIGTERM)
+    output = searching.output()
+    assert searching.status == 143, output
+    assert output.count(f"--run-dir {run_dir} --resume") == 1
+    assert "Traceback" not in output
+    assert "***" not in output
     assert "unfinished" in {result["status"] for result in read_json(run_dir)}
 
 

@@ -41,12 +41,13 @@ class PedlNames(Target):
     def __init__(self, analysis: Analysis, sources: dict[Path, bytes], problems: Problems) -> None:
         super().__init__(analysis, sources, problems)
         self._needs = Needs(analysis)
+        self._has_pedl = any(b"pedl" in source for source in sources.values())
 
     def migrated(self, path: Path) -> bytes | None:
         """The new text of a file; None if it has nothing to do with PEDL."""
         facts, found = self.analysis.facts(path), self.analysis.code(path)
         source = self.sources[path]
-        if facts is None or found is None:
+        if facts is None or found is None or not self._has_pedl:
             return None
         scopes = {
             scope.node.lineno: scope

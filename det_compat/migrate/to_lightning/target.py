@@ -3,6 +3,7 @@
 import builtins
 import keyword
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -61,11 +62,13 @@ class Lightning(Target):
         for path in sources:
             with problems.of(path):
                 self._read_file(path)
+        self._paths = {scope: path for path, read in self._read.items() for scope in read.trials}
         self._arrays = collates_arrays(source.tree for source in self._read.values())
         for path, source in self._read.items():
             with problems.of(path):
                 for scope in source.trials:
                     self._plan(scope)
+        self._trials = {n: plan for each in self._read for n, plan in self._plans_of(each).items()}
 
     def trials(self, path: Path) -> list[str]:
         """The trial classes of a file that become LightningModules."""
@@ -105,7 +108,7 @@ class Lightning(Target):
         return LightningFile(
             source.symbols,
             plans=self._plans_of(path),
-            trials={n: plan for each in self._read for n, plan in self._plans_of(each).items()},
+            trials=self._trials,
             callbacks={name for name, (every, _) in classes.items() if _CALLBACK in every},
             reducers={
                 n: _REDUCER in own for n, (every, own) in classes.items() if _REDUCER in every
@@ -124,11 +127,11 @@ class Lightning(Target):
         """The plan of a trial class, made after those of its bases."""
         if scope in self._plans:
             return self._plans[scope]
-        path, source = next(item for item in self._read.items() if scope in item[1].trials)
+        path = self._paths[scope]
+        source = self._read[path]
         node, own = source.trials[scope]
         bases = self._hierarchy.bases(scope)
-        known = {found for each in self._read.values() for found in each.trials}
-        parents = [b.scope for b in bases if isinstance(b, Class) and b.scope in known]
+        parents = [b.scope for b in bases if isinstance(b, Class) and b.scope in self._paths]
         is_root = any(getattr(base, "path", None) for base in bases)
         is_alone = not parents and not self._hierarchy.children(scope)
         is_whole = is_alone and is_root and not self._calls_methods(own)
@@ -153,6 +156,10 @@ class Lightning(Target):
         """Whether some code calls the methods that would become Lightning's."""
         if any(name.startswith("**") for name in own.methods.get("train_batch", [])):
             return True
+        return self._calls_batch_methods
+
+    @cached_property
+    def _calls_batch_methods(self) -> bool:
         return any(
             isinstance(call.func, cst.Attribute) and call.func.attr.value in _BATCH_METHODS
             for source in self._read.values()

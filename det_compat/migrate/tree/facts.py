@@ -17,7 +17,7 @@ class Facts:
     """The values of the names and attributes of one file, and its classes."""
 
     def __init__(self, code: Code, inference: Inference) -> None:
-        self._lines = [line.encode() for line in code.module.source.lines]
+        self._source = code.module.source
         self._inference = inference
         self._values = {
             self._span(use.node): inference.evaluate(use.node, use.scope) for use in code.uses
@@ -48,15 +48,10 @@ class Facts:
         start, end = node.lineno, node.end_lineno or node.lineno
         return (
             start,
-            self._characters(start, node.col_offset),
+            self._source.characters(start, node.col_offset),
             end,
-            self._characters(end, node.end_col_offset or 0),
+            self._source.characters(end, node.end_col_offset or 0),
         )
-
-    def _characters(self, line: int, column: int) -> int:
-        if line > len(self._lines):
-            return column
-        return len(self._lines[line - 1][:column].decode(errors="ignore"))
 
 
 class Analysis:

@@ -1,7 +1,7 @@
 """Which trial is created next: the order of Determined's searchers."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from det_compat.search.searchers.brackets import Bracket
 
@@ -57,6 +57,21 @@ class CreationOrder:
         if is_invalid and self._replaces_invalid:
             self._created[bracket] -= 1
         self._add(bracket)
+
+    def go_on(self, created: Sequence[int], ended: Iterable[tuple[int, bool]]) -> None:
+        """Go on from where an interrupted search was.
+
+        Args:
+            created: the brackets of the trials that were created, by index.
+            ended: the brackets of those that have ended, in that order, and whether each was
+                invalid.
+        """
+        self._open = self._next_index = len(created)
+        for bracket, is_invalid in ended:
+            self.ended(bracket, is_invalid=is_invalid)
+        for bracket in created:
+            if bracket in self._queued:
+                self._queued.remove(bracket)
 
     @property
     def is_over(self) -> bool:

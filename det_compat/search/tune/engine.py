@@ -6,7 +6,9 @@ import contextlib
 import functools
 import logging
 import os
+import signal
 import socket
+import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +30,7 @@ _CHECKOUT = str(Path(__file__).resolve().parents[3])
 _ENVIRONMENT = {
     # A trial that never validates has no metric.
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
-    # Tune notes the state of the search, to go on from, every so many seconds.
+    # Tune copies what it has written, for TensorBoard above all, every so many seconds.
     "TUNE_GLOBAL_CHECKPOINT_S": "2",
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
     # Relative paths in a trial's code start at its own folder.
@@ -43,12 +45,11 @@ _PATIENCE = 10  # seconds
 _NEXT_TO_NOTHING = {"memory": 2.0**20}
 
 
-def run_search(task: TrialTask, *, is_resumed: bool, address: str | None) -> ResultGrid:
-    """Run the search of ``task``, or go on with it.
+def run_search(task: TrialTask, *, address: str | None) -> ResultGrid:
+    """Run the search of ``task``, or go on with what its folder has records of.
 
     Args:
         task: what to do, and in which folder.
-        is_resumed: whether the folder has an interrupted search.
         address: the address of a Ray cluster; None for this machine, or for the Ray that this
             process is connected to already.
 
@@ -58,13 +59,22 @@ def run_search(task: TrialTask, *, is_resumed: bool, address: str | None) -> Res
     with _environment(), _quiet(), _connected(address):
         resources, at_once = _resources(task.plan)
         train = tune.with_resources(functools.partial(run_trial, task=task), resources)
-        return _tuner(task, train, at_once, is_resumed=is_resumed).fit()
+        _forget_states(task.folder.path / "tune")
+        return _tuner(task, train, at_once).fit()
 
 
-def _tuner(task: TrialTask, train: Any, at_once: int | None, *, is_resumed: bool) -> tune.Tuner:
-    path = task.folder.path / "tune"
-    if is_resumed and tune.Tuner.can_restore(str(path)):
-        return tune.Tuner.restore(str(path), trainable=train, resume_unfinished=True)
+def _forget_states(folder: Path) -> None:
+    """Delete the states that an earlier start of Tune's has left.
+
+    They are pickles, also those in JSON, and the folder may come from elsewhere. A search goes on
+    from its own records.
+    """
+    for pattern in ("*.pkl", "*/*.pkl", "experiment_state*.json"):
+        for file in folder.glob(pattern):
+            file.unlink()
+
+
+def _tuner(task: TrialTask, train: Any, at_once: int | None) -> tune.Tuner:
     plan = task.plan
     return tune.Tuner(
         train,
@@ -120,6 +130,21 @@ def _quiet() -> Iterator[None]:
             logging.getLogger(name).setLevel(level)
 
 
+_is_starting = threading.Event()
+
+
+def _leave_group() -> None:
+    """Keep signals to the search's process group, as `timeout` sends, from the processes of Ray.
+
+    They would die before the search could stop its trials. Ray starts them by a fork.
+    """
+    if _is_starting.is_set():
+        os.setpgid(0, 0)
+
+
+os.register_at_fork(after_in_child=_leave_group)
+
+
 @contextlib.contextmanager
 def _connected(address: str | None) -> Iterator[None]:
     """Ray, started for the block unless the process has it already."""
@@ -129,6 +154,8 @@ def _connected(address: str | None) -> Iterator[None]:
     variables = {"PYTHONPATH": os.pathsep.join(filter(None, [_CHECKOUT, os.getenv("PYTHONPATH")]))}
     if address is None:
         variables |= NO_DASHBOARD
+    on_sigterm = signal.getsignal(signal.SIGTERM)
+    _is_starting.set()
     try:
         _check_reachable(address)
         ray.init(
@@ -144,6 +171,11 @@ def _connected(address: str | None) -> Iterator[None]:
             f"status --address {address}`); one that was started with a token wants "
             "RAY_AUTH_MODE=token here too"
         ) from error
+    finally:
+        _is_starting.clear()
+    if threading.current_thread() is threading.main_thread():
+        # Ray has replaced it by one that leaves Tune where it is.
+        signal.signal(signal.SIGTERM, on_sigterm)
     try:
         yield
     finally:

@@ -7,6 +7,7 @@ from typing import Any
 from ray.tune.progress_reporter import TrialProgressCallback
 
 from det_compat.search.records import SearchFolder, Status
+from det_compat.search.results import read_results
 from det_compat.search.searchers.plan import SearchPlan
 from det_compat.search.tables import progress_line, progress_table
 
@@ -25,11 +26,15 @@ class LiveTable(TrialProgressCallback):
         self._folder = folder
         self._live: Any = None
         self._shown_at = 0.0
+        self._ended_before: list[dict[str, Any]] = []
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_live": None}
 
     def setup(self, *args: Any, **info: Any) -> None:
+        smaller_is_better = self._plan.searcher.smaller_is_better
+        earlier = read_results(self._folder, smaller_is_better=smaller_is_better)
+        self._ended_before = [r.as_dict() for r in earlier if r.status is not Status.UNFINISHED]
         if sys.stdout.isatty():
             from rich.live import Live
 
@@ -59,7 +64,8 @@ class LiveTable(TrialProgressCallback):
             self._live = None
 
     def _show(self, trials: list[Any]) -> None:
-        self._live.update(progress_table(self._plan, map(self._row, trials)))
+        rows = [*self._ended_before, *map(self._row, trials)]
+        self._live.update(progress_table(self._plan, rows))
 
     def _row(self, trial: Any) -> dict[str, Any]:
         index = trial.config["trial"]["index"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -50,16 +49,14 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_they_are_refused_by_name_and_at_once(name: str, tmp_path: Path) -> None:
+def test_they_are_refused_by_name(name: str, tmp_path: Path) -> None:
     value, message = BAD[name]
     content = {"state_dict": {"models.0.w": torch.zeros(1)}, "hyper_parameters": {"x": value}}
     file = save(content, tmp_path / "x.ckpt")
-    started = time.monotonic()
     for read in (load_torch_file, describe):
         with pytest.raises(CorruptCheckpointError, match=message) as caught:
             read(file)
         assert str(file) in str(caught.value)
-    assert time.monotonic() - started < 20
 
 
 def test_what_is_shared_within_reason_is_read(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import pickle
-
 from det_compat.search.searchers.brackets import Bracket
 from det_compat.search.searchers.creation_order import CreationOrder
 
@@ -57,8 +55,23 @@ def test_a_space_without_valid_values_ends() -> None:
 
 
 def test_it_goes_on_where_it_was() -> None:
-    trials = queue((3, 1))
-    trials.next()
-    again: CreationOrder = pickle.loads(pickle.dumps(trials))
-    again.ended(0)
-    assert again.next() == (1, 0)
+    ends = [(0, False), (1, True), (1, False), (0, True), (0, False), (1, False)]
+    for number in range(len(ends)):
+        trials, created = queue((5, 2), (4, 2)), []
+        for bracket, is_invalid in ends[:number]:
+            created += [found[1] for found in all_now(trials)]
+            trials.ended(bracket, is_invalid=is_invalid)
+        again = queue((5, 2), (4, 2))
+        again.go_on(created, ends[:number])
+        # What the queue held is created next, and after the same ends the same.
+        for bracket, is_invalid in [*ends[number:], (0, False), (0, False)]:
+            assert all_now(again) == all_now(trials)
+            for each in (again, trials):
+                each.ended(bracket, is_invalid=is_invalid)
+
+
+def test_a_search_that_gave_up_goes_on_with_nothing() -> None:
+    trials = queue((300, 200))
+    trials.go_on([0] * 150, [(0, True)] * 100)
+    assert all_now(trials) == []
+    assert not trials.is_over

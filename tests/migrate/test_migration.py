@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from det_compat.analysis import source
+from det_compat.migrate import migration
+from det_compat.migrate.tree.facts import Analysis
+
+OLD = """\
+from determined.pytorch import PyTorchTrial
+
+class T(PyTorchTrial):
+    def __init__(self, context): self.context = context
+    def build_model(self): return 1
+    def optimizer(self, model): return 2
+    def train_batch(self, batch, model, epoch_idx, batch_idx): return {"loss": 1}
+    def build_training_data_loader(self): ...
+    def build_validation_data_loader(self): ...
+    def evaluate_batch(self, batch, model): return {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("texts", "analyses"), [({"a.py": "import determined as det\n"}, 1), ({"a.py": OLD}, 2)]
+)
+def test_what_no_step_has_changed_is_read_once(
+    texts: dict[str, str], analyses: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Path] = []
+    made: list[Analysis] = []
+
+    def parsed(path: Path, root: Path, data: bytes) -> source.Source:
+        read.append(path)
+        return source.parsed(path, root, data)
+
+    def analysis(sources: list[source.Source]) -> Analysis:
+        made.append(Analysis(sources))
+        return made[-1]
+
+    for name, text in {**texts, "other.py": "import determined\n"}.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(migration, "parsed", parsed)
+    monkeypatch.setattr(migration, "Analysis", analysis)
+    migration.migrate([str(tmp_path)], "lightning")
+    assert len(made) == analyses
+    assert read == [tmp_path / "a.py"] * (analyses - 1)
+
+
+@pytest.mark.parametrize(
+    "code", [f"x = {'not ' * 1500}det", f"x = det{'.a' * 1500}", f"x = {'(' * 9999}"]
+)
+@pytest.mark.parametrize("to", migration.TARGETS)
+def test_a_deep_file_never_ends_the_command(to: str, code: str, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(f"import determined as det\n{code}\n")
+    (tmp_path / "b.py").write_text("import determined as det\ndet.InvalidHP\n")
+    found = {file.path.name: file for file in migration.migrate([str(tmp_path)], to).files}
+    assert found["a.py"].problem
+    assert found["a.py"].traceback == ""
+    assert found["b.py"].problem == ""
