@@ -76,11 +76,10 @@ def _order(item: pytest.Item) -> int:
 def process_as_found() -> Iterator[None]:
     """Undo what a trial, or a command run inside the process, did to it."""
     modules, path, environ = {*sys.modules}, [*sys.path], {**os.environ}
-    cwd, level = os.getcwd(), logging.getLogger("determined").level
-    _handle_signals_as_at_first()  # a fixture of a module may have run a training already
+    cwd = os.getcwd()
+    _as_at_first()  # a fixture of a module may have run a training already
     yield
-    _handle_signals_as_at_first()
-    logging.getLogger("determined").setLevel(level)
+    _as_at_first()
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(environ)
@@ -90,7 +89,8 @@ def process_as_found() -> Iterator[None]:
             del sys.modules[name]
 
 
-def _handle_signals_as_at_first() -> None:
+def _as_at_first() -> None:
+    logging.getLogger("determined").setLevel(logging.NOTSET)
     for number, handler in _HANDLERS.items():
         if handler is not None:  # one that Python did not install
             signal.signal(number, handler)
