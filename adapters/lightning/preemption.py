@@ -43,14 +43,17 @@ class TerminationSignal:
 
     The handler only sets a flag; a second SIGTERM does what it would do without one. A handler
     that the script has installed is left alone. ``disposition`` is what SIGTERM did before
-    Lightning put its own handler in place, which would exit with status 0.
+    Lightning put its own handler in place, which would exit with status 0; ``has_come`` is whether
+    that handler has had the signal already.
     """
 
-    def __init__(self, distributed: core.DistributedContext, disposition: Any) -> None:
-        self._received = False
-        #: Whether there is a reason to ask; several ranks always have one: they have to agree.
-        self.may_have_come = distributed.size > 1
+    def __init__(
+        self, distributed: core.DistributedContext, disposition: Any, *, has_come: bool = False
+    ) -> None:
         self._is_ours = disposition in (signal.SIG_DFL, None)
+        self._received = has_come and self._is_ours
+        #: Whether there is a reason to ask; several ranks always have one: they have to agree.
+        self.may_have_come = self._received or distributed.size > 1
         self._ranks = _Agreement(distributed) if distributed.size > 1 else None
         set_handler(signal.SIGTERM, self._note if self._is_ours else disposition)
 

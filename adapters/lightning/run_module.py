@@ -227,7 +227,9 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
         self._count_step = door.step_counter(self.trainer)
         self.pace.training_starts(self, resume)
         ranks = self.context.distributed
-        self._termination = preemption.TerminationSignal(ranks, self._sigterm_did)
+        self._termination = preemption.TerminationSignal(
+            ranks, self._sigterm_did, has_come=self.trainer.received_sigterm
+        )
         run.callbacks.call("on_training_start")
         if resume is not None:
             self.publisher.show_again(self.trainer)

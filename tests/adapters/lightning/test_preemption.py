@@ -223,3 +223,17 @@ def test_a_wish_to_stop_is_sent_with_the_next_message(monkeypatch: pytest.Monkey
         messages.seconds += 0.01
         answers.append(agreement.reached(wanted=True))
     assert len(answers) <= 51
+
+
+def test_a_signal_before_the_handler_is_ours_is_not_lost() -> None:
+    """Lightning's handler, which is there first, would end the run with status 0."""
+    one = core.DummyDistributedContext()
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        early = preemption.TerminationSignal(one, signal.SIG_DFL, has_come=True)
+        assert early.may_have_come and early.is_noticed()
+        # The script's own handler has had it.
+        assert not preemption.TerminationSignal(one, print, has_come=True).is_noticed()
+        assert not preemption.TerminationSignal(one, signal.SIG_DFL).is_noticed()
+    finally:
+        signal.signal(signal.SIGTERM, before)
