@@ -39,6 +39,7 @@ from det_compat.adapters.experiment.trainer import (
     trainer_flags,
 )
 from det_compat.adapters.jsonargparse_types import plain, to_write
+from det_compat.adapters.lightning.preemption import Interruption
 from det_compat.adapters.lightning.strategy import callbacks_of
 from det_compat.adapters.module import TrialModule
 from det_compat.config.experiment import ExperimentConfig, parse_config
@@ -241,15 +242,17 @@ def _run_experiment(request: Request, experiment: ExperimentConfig) -> None:
 def _fit(
     trainer: pl.Trainer, run: ExperimentRun, resuming: str | None, arguments: dict[str, Any]
 ) -> None:
-    report = ExperimentReport(run, resuming)
+    interruption = Interruption()
+    report = ExperimentReport(run, resuming, interruption=interruption)
     callbacks_of(trainer).append(report)
     try:
-        with _deletion_noticed(run):
+        with interruption, _deletion_noticed(run):
             trainer.fit(run.module, **arguments)
-    except SystemExit as error:
-        if resuming:
+    except BaseException as error:
+        is_interrupted = interruption.has_come or isinstance(error.__context__, KeyboardInterrupt)
+        if resuming and (is_interrupted or isinstance(error, SystemExit)):
             print(f"resume it by: {resuming}", flush=True)
-        if isinstance(error.__context__, KeyboardInterrupt):
+        if is_interrupted:
             raise SystemExit(128 + signal.SIGINT) from None
         raise
     if trainer.is_global_zero:

@@ -9,6 +9,7 @@ from typing import Any
 import pytorch_lightning as pl
 
 from det_compat.adapters.experiment.module import ExperimentRun
+from det_compat.adapters.lightning.preemption import Interruption
 from det_compat.config.hyperparameters import batch_size
 from det_compat.config.lengths import Length, Period, Unit
 from det_compat.config.periods import ResolvedPeriods
@@ -26,15 +27,22 @@ class ExperimentReport(pl.Callback):
         run: the run.
         resuming: the command that goes on with the run.
         quiet: whether nothing is printed.
+        interruption: what noted Ctrl-C; the run ends after the batch if nothing else ended it.
 
     Attributes:
         run: the run.
     """
 
     def __init__(
-        self, run: ExperimentRun, resuming: str | None = None, *, quiet: bool = False
+        self,
+        run: ExperimentRun,
+        resuming: str | None = None,
+        *,
+        quiet: bool = False,
+        interruption: Interruption | None = None,
     ) -> None:
         self.run = run
+        self._interruption = Interruption() if interruption is None else interruption
         self._resuming = resuming
         self._quiet = quiet
         self._started = self._seconds = 0.0
@@ -47,6 +55,10 @@ class ExperimentReport(pl.Callback):
             if not self._quiet:
                 self._print_plan(trainer)
         self._started = time.monotonic()
+        self._interruption.act()
+
+    def on_train_batch_end(self, *of_a_batch: Any, **in_a_batch: Any) -> None:
+        self._interruption.act()
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self._seconds = time.monotonic() - self._started

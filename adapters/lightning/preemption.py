@@ -1,4 +1,4 @@
-"""SIGTERM, by which schedulers take a machine away: the run ends between two batches."""
+"""SIGTERM, by which schedulers take a machine away, and Ctrl-C: what ends a run from outside."""
 
 import logging
 import signal
@@ -36,6 +36,37 @@ class Preempted(SystemExit):
         super().__init__(EXIT_STATUS)
         if rank == 0:
             logger.warning(f"SIGTERM: stopped after batch {batches}; go on with {remedy}")
+
+
+class Interruption:
+    """Ctrl-C ends the run also where its KeyboardInterrupt is swallowed, or becomes another error.
+
+    Python goes on after an exception in a finalizer or in a garbage collection, and so does code
+    that catches everything. While this is entered, the handler notes that SIGINT has come before
+    it raises, and ``act`` raises again. A handler that is not Python's own is left alone.
+    """
+
+    def __init__(self) -> None:
+        self.has_come = False
+        self._handler: Any = None
+
+    def __enter__(self) -> "Interruption":
+        self._handler = signal.getsignal(signal.SIGINT)
+        if self._handler is signal.default_int_handler:
+            set_handler(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        set_handler(signal.SIGINT, self._handler)
+
+    def _note(self, number: int, frame: Any) -> None:
+        self.has_come = True
+        signal.default_int_handler(number, frame)
+
+    def act(self) -> None:
+        """Raise KeyboardInterrupt if SIGINT has come, whatever became of its own."""
+        if self.has_come:
+            raise KeyboardInterrupt
 
 
 class TerminationSignal:

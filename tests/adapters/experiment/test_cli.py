@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +17,8 @@ from det_compat.cli import main
 from tests.fit.projects import EPOCH, QUIET, project, recorded
 from tests.fresh_python import environment
 from tests.preloaded import executable, python
-from tests.without_determined import without_determined
 
 LONG = {"name": "single", "metric": "validation_loss", "max_length": {"epochs": 10**6}}
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.setenv("RECORD", str(tmp_path / "record.txt"))
-    monkeypatch.delitem(sys.modules, "model_def", raising=False)
-    with without_determined():
-        yield
 
 
 def _fit(*argv: object) -> int:
@@ -296,6 +283,32 @@ def test_sigterm_ends_a_run_that_can_be_resumed(tmp_path: Path) -> None:
     process.stdout.close()
     resumed = _det_compat(file, "--resume", "--trainer.max_epochs", 1, cwd=tmp_path)
     assert resumed.returncode == 0, resumed.stderr
+
+
+SWALLOWED = """
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt as error:
+            if {becomes_another}:
+                raise ImportError("what was imported just then") from error
+"""
+
+
+@pytest.mark.parametrize("becomes_another", [False, True])
+@pytest.mark.parametrize("at", ["build_training_data_loader(self):", "train_batch(self, batch"])
+def test_ctrl_c_that_is_swallowed_ends_the_run(
+    at: str, becomes_another: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = project(tmp_path / "p", searcher=LONG)
+    code = file.with_name("model_def.py")
+    before, found, after = code.read_text().partition(at)
+    signature, end, body = after.partition(":\n") if found[-1] != ":" else ("", "\n", after[1:])
+    swallowed = SWALLOWED.format(becomes_another=becomes_another)
+    code.write_text(f"import signal\n{before}{found}{signature}{end}{swallowed}{body}")
+    with pytest.raises(SystemExit) as ended:
+        _fit(file)
+    assert ended.value.code == 128 + signal.SIGINT
+    assert "resume it by: det-compat fit" in capsys.readouterr().out
 
 
 SCRIPT = """

@@ -15,7 +15,6 @@ from pytorch_lightning.cli import LightningCLI
 from det_compat import TrialModule, to_lightning
 from det_compat.cli import main
 from tests.fit.projects import CONFIG, QUIET, project
-from tests.without_determined import without_determined
 
 EXECUTED = "import pathlib; pathlib.Path('executed').touch()\nclass Thing:\n    pass\n"
 STRINGS = {
@@ -43,16 +42,14 @@ HPARAMS: dict[str, Any] = {**STRINGS, **OBJECTS, "optim": {"lr": 0.1, "momentum"
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
-    monkeypatch.delitem(sys.modules, "model_def", raising=False)
+def nothing_is_executed(
+    here: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "evil.py").write_text(EXECUTED)
     (tmp_path / "evil.yaml").write_text("class_path: evil.Thing")
     monkeypatch.setattr(sys, "argv", ["train.py"])
-    with without_determined():
-        yield
-    sys.modules.pop("model_def", None)
+    yield
     assert not (tmp_path / "executed").exists()
 
 

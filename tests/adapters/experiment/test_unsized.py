@@ -20,7 +20,6 @@ from det_compat.config.lengths import Length, Unit
 from det_compat.pytorch import Batch, Epoch, PyTorchTrial
 from tests.adapters.trials import trainer
 from tests.fit.projects import QUIET, project, recorded
-from tests.without_determined import without_determined
 
 STREAM = """
 class Stream(torch.utils.data.IterableDataset):
@@ -41,17 +40,6 @@ VALIDATION = "return DataLoader(torch.ones(8, 2), batch_size=4)"
 LENGTH = {"name": "single", "metric": "validation_loss", "max_length": {"batches": 25}}
 EVERY = ("--trainer.check_val_every_n_epoch", "1")
 EPOCHS = {**LENGTH, "max_length": {"epochs": 2}}
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.setenv("RECORD", str(tmp_path / "record.txt"))
-    monkeypatch.delitem(sys.modules, "model_def", raising=False)
-    with without_determined():
-        yield
-    sys.modules.pop("model_def", None)
 
 
 def unsized(folder: Path, data: str = "Stream", **keys: Any) -> Path:
