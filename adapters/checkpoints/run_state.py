@@ -1,6 +1,7 @@
 """The state of a run, under the keys of Determined's ``state_dict.pth``."""
 
 import logging
+import random
 from collections.abc import Mapping
 from typing import Any
 
@@ -159,6 +160,7 @@ def _load_all(targets: list[Any], state: dict[str, Any], what: str, path: object
 def _rng_state(device: torch.device) -> dict[str, Any]:
     found = random_state()
     state = {key: found[library] for key, library in _GENERATORS.items()}
+    state["random_rng_state"] = random.getstate()  # as numbers, which Determined reads
     if device.type == "cuda":
         state["gpu_rng_state"] = torch.cuda.get_rng_state(device)
     return state

@@ -57,7 +57,11 @@ def is_plain(value: Any) -> bool:
 
 
 def _items(value: Any, where: str) -> list[Any]:
-    return [to_plain(item, f"{where}[{index}]") for index, item in enumerate(value)]
+    # The place of an item is worked out only where it may be needed: lists of numbers are long.
+    return [
+        item if type(item) in _ATOMS else to_plain(item, f"{where}[{index}]")
+        for index, item in enumerate(value)
+    ]
 
 
 def _tagged(value: Any, where: str) -> dict[str, Any]:

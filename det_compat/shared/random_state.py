@@ -6,6 +6,7 @@ notice that det_compat imports Lightning later than that.
 
 import contextlib
 import random
+import struct
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -27,8 +28,13 @@ def set_seed(seed: int) -> None:
 
 
 def random_state() -> RandomState:
-    """The states of those generators whose library is imported, by the library's name."""
-    state: RandomState = {"python": random.getstate()}
+    """The states of those generators whose library is imported, by the library's name.
+
+    The words of Python's generator are packed into bytes, little-endian, 4 bytes each: checkpoints
+    have several states, and as objects their words took most of the time to save and to load.
+    """
+    version, words, gauss = random.getstate()
+    state: RandomState = {"python": (version, struct.pack(f"<{len(words)}I", *words), gauss)}
     if numpy := sys.modules.get("numpy"):
         state["numpy"] = numpy.random.get_state()
     if torch := sys.modules.get("torch"):
@@ -39,10 +45,13 @@ def random_state() -> RandomState:
 def set_random_state(state: RandomState) -> None:
     """Put back what ``random_state`` returned, or what a file has kept of it.
 
-    Files have lists for tuples, and a list or a tensor for NumPy's array.
+    Files of older versions and Determined's have the words of Python's generator as numbers. Files
+    have lists for tuples, and a list or a tensor for NumPy's array.
     """
-    version, internal, gauss = state["python"]
-    random.setstate((version, tuple(internal), gauss))
+    version, words, gauss = state["python"]
+    if isinstance(words, bytes):
+        words = struct.unpack(f"<{len(words) // 4}I", words)
+    random.setstate((version, tuple(words), gauss))
     if "numpy" in state:
         numpy = sys.modules["numpy"]
         kind, words, *rest = state["numpy"]

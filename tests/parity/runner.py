@@ -37,19 +37,16 @@ def run_driver(side: str, ranks: int, out: Path, names: list[str]) -> list[str]:
 
 def command(side: str, ranks: int) -> list[str]:
     """How a script is started on this side, without the script."""
-    # A fork of the reference has crashed on two ranks, so those are interpreters of their own.
-    is_reference = side == "determined"
-    if is_reference and ranks > 1:
-        python = sys.executable
-    else:
-        python = executable("determined" if is_reference else "det_compat")
+    python = executable("determined" if side == "determined" else "det_compat")
     if side == "lightning":
         return [python]
+    torchrun = []
     if ranks > 1:
         torchrun = [python, "-m", "torch.distributed.run", "--nproc_per_node", str(ranks)]
-        torchrun += ["--master_port", str(free_port())]
-        return torchrun if side == "determined" else [*torchrun, "-m", "det_compat", "run"]
-    return [python] if side == "determined" else [python, "-m", "det_compat", "run"]
+        torchrun += ["--master_port", str(free_port()), "--no-python"]
+        if side == "determined":  # a fork of it has crashed on two ranks
+            python = sys.executable
+    return [*torchrun, python, *([] if side == "determined" else ["-m", "det_compat", "run"])]
 
 
 def environment(side: str, ranks: int, home: Path) -> dict[str, str]:

@@ -35,6 +35,7 @@ SHARED = (
     "sklearn.datasets",
     "sklearn.model_selection",
     "torch",
+    "torch._dynamo",  # by the first optimizer
     "torch.distributed.launcher.api",
     "torch.utils.tensorboard",
     "yaml",

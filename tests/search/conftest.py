@@ -30,6 +30,8 @@ def local_ray() -> Iterator[None]:
             runtime_env={"env_vars": {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1", **NO_DASHBOARD}},
         )
     signal.signal(signal.SIGTERM, handler)
+    # Ray sets it, and a fork stands for no interpreter that has such a variable.
+    os.environ.pop("PYTHONBREAKPOINT", None)
     yield
     ray.shutdown()
     signal.signal(signal.SIGTERM, handler)

@@ -32,6 +32,14 @@ def test_seeds_and_states() -> None:
     np.testing.assert_array_equal(np.random.get_state()[1], state["numpy"][1])
 
 
+@pytest.mark.parametrize("kind", [tuple, list])
+def test_pythons_generator_as_numbers(kind: type) -> None:
+    version, words, gauss = random.getstate()
+    first = draws()
+    set_random_state({"python": [version, kind(words), gauss]})
+    assert random.random() == first[0]
+
+
 @pytest.mark.parametrize("as_list", [False, True])
 def test_numpys_array_goes_and_comes_back(as_list: bool) -> None:
     state = random_state()
