@@ -22,13 +22,10 @@ def local_ray() -> Iterator[None]:
     paths = environment()["PYTHONPATH"]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(sys, "executable", executable())
-        ray.init(
-            address="local",
-            num_cpus=2,
-            include_dashboard=False,
-            log_to_driver=False,
-            runtime_env={"env_vars": {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1", **NO_DASHBOARD}},
-        )
+        # Workers inherit these; given by a runtime_env, they would cost each one a process more.
+        for name, value in {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1", **NO_DASHBOARD}.items():
+            patched.setenv(name, value)
+        ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     signal.signal(signal.SIGTERM, handler)
     # Ray sets it, and a fork stands for no interpreter that has such a variable.
     os.environ.pop("PYTHONBREAKPOINT", None)

@@ -38,6 +38,7 @@ _ENVIRONMENT = {
     # LiveTable replaces the older reporters; Tune's newer ones cannot be silenced.
     "RAY_AIR_NEW_OUTPUT": "0",
 }
+_QUIET: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
 #: Where there is no dashboard, Ray Train finds out at once, and not after 12 seconds a trial.
 NO_DASHBOARD = {"RAY_API_SERVER_ADDRESS": "http://127.0.0.1:9"}
 _PATIENCE = 10  # seconds
@@ -152,19 +153,14 @@ def _connected(address: str | None) -> Iterator[None]:
         yield
         return
     variables = {"PYTHONPATH": os.pathsep.join(filter(None, [_CHECKOUT, os.getenv("PYTHONPATH")]))}
-    if address is None:
-        variables |= NO_DASHBOARD
     on_sigterm = signal.getsignal(signal.SIGTERM)
     _is_starting.set()
     try:
-        _check_reachable(address)
-        ray.init(
-            address=address or "local",
-            include_dashboard=None if address else False,
-            log_to_driver=False,
-            configure_logging=False,
-            runtime_env={"env_vars": variables},
-        )
+        if address is None:
+            _start_here({**variables, **NO_DASHBOARD})
+        else:
+            _check_reachable(address)
+            ray.init(**_QUIET, address=address, runtime_env={"env_vars": variables})
     except (ConnectionError, TimeoutError, socket.gaierror) as error:
         raise SearchError(
             f"cannot connect to a Ray cluster at {address}: {error}. See whether it runs (`ray "
@@ -180,6 +176,18 @@ def _connected(address: str | None) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def _start_here(variables: dict[str, str]) -> None:
+    """Start Ray; trials inherit ``variables``. In a ``runtime_env`` they cost each a process."""
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        ray.init(**_QUIET, address="local", include_dashboard=False)
+    finally:
+        for name in variables:
+            os.environ.pop(name)
+        os.environ.update({name: before[name] for name in variables if name in before})
 
 
 def _check_reachable(address: str | None) -> None:
