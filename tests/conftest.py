@@ -16,6 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.preloaded import without_fsync
+
+without_fsync()
 _HANDLERS = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 _KEPT = tuple(
     str(path)

@@ -24,6 +24,15 @@ from tests.fresh_python import ROOT, environment
 _SECONDS = 240
 
 
+def without_fsync() -> None:
+    """Have this process, and its forks, not wait for the disk: no test cuts the power.
+
+    Runs with many checkpoints waited for a quarter of their time. The calls are looked at in
+    tests/shared/test_durable_files.py.
+    """
+    os.fsync = lambda descriptor: None
+
+
 def executable(side: str = "det_compat") -> str:
     """A program to be used as ``sys.executable`` is; the server is started when it is needed.
 
