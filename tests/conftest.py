@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.preloaded import without_fsync
+from tests.preloaded import spare_the_machine
 
-without_fsync()
+spare_the_machine()
 _HANDLERS = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 _KEPT = tuple(
     str(path)

@@ -13,6 +13,8 @@ Python starts gets an interpreter of its own.
 from __future__ import annotations
 
 import fcntl
+import functools
+import importlib.metadata
 import os
 import subprocess
 import sys
@@ -24,13 +26,15 @@ from tests.fresh_python import ROOT, environment
 _SECONDS = 240
 
 
-def without_fsync() -> None:
-    """Have this process, and its forks, not wait for the disk: no test cuts the power.
+def spare_the_machine() -> None:
+    """Have this process, and its forks, leave out what takes time and no test looks at.
 
-    Runs with many checkpoints waited for a quarter of their time. The calls are looked at in
-    tests/shared/test_durable_files.py.
+    Nothing cuts the power, so nothing has to wait for the disk: runs with many checkpoints did for
+    a quarter of their time. tests/shared/test_durable_files.py looks at the calls. Lightning 2.6.6
+    reads the entry points of every installed package for each Trainer; they stay what they are.
     """
     os.fsync = lambda descriptor: None
+    importlib.metadata.entry_points = functools.cache(importlib.metadata.entry_points)
 
 
 def executable(side: str = "det_compat") -> str:

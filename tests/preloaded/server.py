@@ -28,7 +28,7 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
 
-from tests.preloaded import without_fsync
+from tests.preloaded import spare_the_machine
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("program.py")
@@ -60,7 +60,7 @@ NEEDED_BY_RAY = ("jsonschema", "pandas", "pyarrow.fs", "pydantic", "requests")
 def main(folder: Path, owner: int) -> None:
     """Serve until the owner has ended; in a fork, run the command."""
     sockets = {side: _listen(folder, side) for side in SIDES}
-    without_fsync()
+    spare_the_machine()
     if os.fork() > 0:
         os._exit(0)  # requests wait in the sockets while this imports
     os.setsid()
