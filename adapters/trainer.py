@@ -54,7 +54,7 @@ def fit(
 
 
 def _trainer(context: PyTorchTrialContext, test_mode: bool) -> pl.Trainer:
-    return pl.Trainer(
+    return strategy.new_trainer(
         **_devices(context),
         **determined_pace.TRAINER_FLAGS,
         limit_val_batches=1 if test_mode else None,

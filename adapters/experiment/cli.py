@@ -40,7 +40,7 @@ from det_compat.adapters.experiment.trainer import (
 )
 from det_compat.adapters.jsonargparse_types import plain, to_write
 from det_compat.adapters.lightning.preemption import Interruption
-from det_compat.adapters.lightning.strategy import callbacks_of
+from det_compat.adapters.lightning.strategy import callbacks_of, new_trainer
 from det_compat.adapters.module import TrialModule
 from det_compat.config.experiment import ExperimentConfig, parse_config
 from det_compat.fit import hyperparameters
@@ -171,7 +171,7 @@ def _parsed(
 
 def _trainer(flags: Namespace) -> pl.Trainer:
     try:
-        return pl.Trainer(**vars(flags))
+        return new_trainer(**vars(flags))
     except (MisconfigurationException, TypeError, ValueError) as error:
         raise FitError(f"the Trainer does not take its options: {error}") from error
 

@@ -5,13 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytorch_lightning as pl
 import torch
 
 from det_compat.adapters.experiment.module import ExperimentRun, imported_trial
 from det_compat.adapters.experiment.report import ExperimentReport
 from det_compat.adapters.experiment.trainer import default_logger, trainer_flags
-from det_compat.adapters.lightning.strategy import process_flags
+from det_compat.adapters.lightning.strategy import new_trainer, process_flags
 from det_compat.config.experiment import parse_config
 from det_compat.config.lengths import Length
 from det_compat.core.distributed import DistributedContext, DummyDistributedContext
@@ -57,7 +56,7 @@ def train_one(
 
     if start is not None:
         run.pace.on_validation_saved.append(tell)
-    trainer = pl.Trainer(
+    trainer = new_trainer(
         **{**trainer_flags(experiment), **process_flags(ranks)},
         logger=default_logger(None if start is None else start.folder),
         enable_progress_bar=False,

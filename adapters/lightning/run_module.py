@@ -62,6 +62,7 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
         self._termination: preemption.TerminationSignal | None = None
         self._sigterm_did: Any = None
         self._memory = contextlib.ExitStack()
+        self._flags: dict[str, Any] = {}
 
     @property
     def run(self) -> TrialRun:
@@ -99,6 +100,7 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
         strategy.prepare_trainer(self.trainer)
         self._take(self.source.provide(self.trainer, self._run))
         strategy.reconcile_precision(self.trainer, self.run.steering)
+        strategy.follow_gradient_flags(self.trainer, self._flags, self.run.steering)
 
     def configure_model(self) -> None:
         # load_from_checkpoint has no Trainer, and needs models that it can load weights into.
@@ -128,8 +130,8 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
 
     def configure_callbacks(self) -> Sequence[pl.Callback]:
         """What ends the run if an exception does not let ``teardown`` do it."""
-        # Lightning gives advice a little later, which a trial cannot follow.
-        strategy.check_flags(self.trainer)
+        # Lightning would refuse them a little later.
+        self._flags = strategy.take_gradient_flags(self.trainer)
         is_there = any(map(_is_ours, strategy.callbacks_of(self.trainer)))
         return [] if is_there else [EndRunOnException()]
 
@@ -213,6 +215,8 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
 
     def _end_run(self) -> None:
         door.release_trainer(self.trainer)
+        strategy.give_back(self.trainer, self._flags)
+        self._flags = {}
         epoch_loop.restore_loops(self.trainer)
         self._memory.close()
         if self._run is not None:

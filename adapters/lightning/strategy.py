@@ -1,5 +1,6 @@
 """What a trial needs of Lightning's Trainer, strategy and processes, by public names."""
 
+import logging
 import os
 from collections.abc import Callable
 from typing import Any
@@ -22,6 +23,20 @@ from det_compat.errors import InvalidExperimentException
 from det_compat.pytorch.context.steering import Steering
 
 
+def new_trainer(**flags: Any) -> pl.Trainer:
+    """``pl.Trainer(**flags)``, without the advertisement that Lightning 2.6.6 logs with it."""
+    log = logging.getLogger("pytorch_lightning.utilities.rank_zero")
+    log.addFilter(_is_no_advertisement)
+    try:
+        return pl.Trainer(**flags)
+    finally:
+        log.removeFilter(_is_no_advertisement)
+
+
+def _is_no_advertisement(record: logging.LogRecord) -> bool:
+    return "litlogger" not in record.getMessage()
+
+
 def prepare_trainer(trainer: pl.Trainer) -> None:
     """Make the Trainer leave to the trial what is the trial's.
 
@@ -40,19 +55,46 @@ def prepare_trainer(trainer: pl.Trainer) -> None:
         strategy.checkpoint_io = DeterminedCheckpointIO(trust=trusts_checkpoints())
 
 
-def check_flags(trainer: pl.Trainer) -> None:
-    """Raise InvalidExperimentException if a flag asks for what only the trial can do."""
-    asked = {
-        "overfit_batches": (0, "its data is one endless stream: use limit_train_batches"),
-        "accumulate_grad_batches": (1, "give aggregation_frequency to the module instead"),
-        "gradient_clip_val": (None, "call context.step_optimizer(optimizer, clip_grads=...)"),
-    }
-    for flag, (default, advice) in asked.items():
-        found = getattr(trainer, flag, default)
-        if found != default:
-            raise InvalidExperimentException(
-                f"{flag}={found!r} does not go with a PyTorchTrial: {advice}"
-            )
+def take_gradient_flags(trainer: pl.Trainer) -> dict[str, Any]:
+    """The Trainer's flags for gradients, which are what the trial's steps do from now on.
+
+    The Trainer has none until it gets them back: Lightning would refuse them.
+
+    Raises:
+        InvalidExperimentException: a flag asks for what no trial does.
+    """
+    flags: Any = trainer  # Some of these are not declared by the class.
+    if flags.overfit_batches != 0:
+        raise InvalidExperimentException(
+            f"overfit_batches={flags.overfit_batches!r} does not go with a PyTorchTrial: its data "
+            "is one endless stream: use limit_train_batches"
+        )
+    taken = {"accumulate_grad_batches": flags.accumulate_grad_batches}
+    taken["gradient_clip_val"] = flags.gradient_clip_val
+    flags.accumulate_grad_batches, flags.gradient_clip_val = 1, None
+    return taken
+
+
+def give_back(trainer: pl.Trainer, taken: dict[str, Any]) -> None:
+    """Set the flags that were taken."""
+    for name, value in taken.items():
+        setattr(trainer, name, value)
+
+
+def follow_gradient_flags(trainer: pl.Trainer, taken: dict[str, Any], steering: Steering) -> None:
+    """Accumulate and clip gradients as flags say that were taken from the Trainer.
+
+    Raises:
+        InvalidExperimentException: the trial accumulates over another number of batches.
+    """
+    steering.accumulate(taken.get("accumulate_grad_batches", 1))
+    limit = taken.get("gradient_clip_val")
+    if not limit:
+        steering.clip(None)
+    elif trainer.gradient_clip_algorithm == "value":
+        steering.clip(lambda parameters: torch.nn.utils.clip_grad_value_(parameters, limit))
+    else:
+        steering.clip(lambda parameters: torch.nn.utils.clip_grad_norm_(parameters, limit))
 
 
 def callbacks_of(trainer: pl.Trainer) -> list[pl.Callback]:

@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
+from det_compat.errors import InvalidExperimentException
 from det_compat.pytorch.context.ddp import no_gradient_sync
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 
@@ -38,7 +39,7 @@ class Steering:
         self.hparams = context._hparams
         self.exp_conf = context._exp_conf
         self.is_trained = context._managed_training
-        self.aggregation_frequency = context._aggregation_frequency
+        self.aggregation_frequency = self._own_frequency = context._aggregation_frequency
         self.inner_models = context._inner_models
         self.adapted_trials = context._adapted_trials
         self.steps_on_this_batch = context._should_communicate_and_update
@@ -92,6 +93,24 @@ class Steering:
         if self.context.sync_when_accumulating or self.steps_on_this_batch():
             return contextlib.nullcontext()
         return no_gradient_sync(self.context.models)
+
+    def accumulate(self, batches: int) -> None:
+        """Accumulate gradients over ``batches`` batches; 1 leaves it to the trial's own setting.
+
+        Raises:
+            InvalidExperimentException: the trial's own setting is another number above 1.
+        """
+        own = self._own_frequency
+        if batches != 1 and own not in (1, batches):
+            raise InvalidExperimentException(
+                f"gradients cannot accumulate over {batches} batches and over "
+                f"aggregation_frequency={own}: give one of them"
+            )
+        self.aggregation_frequency = self.context._aggregation_frequency = max(own, batches)
+
+    def clip(self, clip_grads: Callable[[Any], Any] | None) -> None:
+        """Have ``clip_grads`` clip for steps to which the trial gives none of its own."""
+        self.context._clips_by_default = clip_grads
 
     @property
     def scaler(self) -> Any:

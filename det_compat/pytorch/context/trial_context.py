@@ -66,6 +66,7 @@ class PyTorchTrialContext(
         ReducerContext.__init__(self, self.distributed.allgather)
         self._managed_training = managed_training
         self._aggregation_frequency = aggregation_frequency
+        self._clips_by_default: Callable[[Any], Any] | None = None
         optimizations = (exp_conf or {}).get("optimizations") or {}
         # `pytorch.init()` takes this from nowhere; `to_lightning`, like a cluster, from exp_conf.
         self.average_aggregated_gradients = True
@@ -298,6 +299,13 @@ class PyTorchTrialContext(
                 if parameter.grad is not None:
                     parameter.grad.data.div_(float(self._aggregation_frequency))
         automatic = self._scaler if self.experimental._auto_amp else None
+        if clip_grads is None and self._clips_by_default is not None:
+            if scaler is not None:
+                raise InvalidExperimentException(
+                    "gradients that the trial scales itself cannot be clipped by the Trainer: "
+                    "give clip_grads to step_optimizer() instead of gradient_clip_val"
+                )
+            clip_grads = self._clips_by_default
         if clip_grads is not None:
             if automatic is not None:
                 automatic.unscale_(optimizer)

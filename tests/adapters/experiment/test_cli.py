@@ -118,7 +118,7 @@ def test_options_that_lightning_does_not_have(
     ("options", "message"),
     [
         (["--trainer.devices", "two"], "the Trainer does not take its options"),
-        (["--trainer.accumulate_grad_batches", "2"], "aggregation_frequency"),
+        (["--trainer.overfit_batches", "2"], "limit_train_batches"),
         (["--trainer.strategy", "fsdp"], "."),
     ],
 )

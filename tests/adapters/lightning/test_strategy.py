@@ -13,9 +13,9 @@ from pytorch_lightning.accelerators import CPUAccelerator
 from pytorch_lightning.strategies import SingleDeviceStrategy, Strategy
 
 from det_compat import core, to_lightning
-from det_compat.adapters.lightning.strategy import TrialEnvironment
+from det_compat.adapters.lightning.strategy import TrialEnvironment, new_trainer
 from det_compat.errors import InvalidExperimentException
-from tests.adapters.trials import Linear, rows, trainer
+from tests.adapters.trials import Linear, rows, same, trainer, weights
 from tests.adapters.two_ranks import Asks
 from tests.preloaded import executable
 
@@ -195,24 +195,90 @@ def test_an_unsupported_strategy_is_refused_before_training() -> None:
         trainer(strategy=OtherStrategy(), accelerator="auto").fit(module)
 
 
-@pytest.mark.parametrize(
-    ("flag", "value", "advice"),
-    [
-        ("overfit_batches", 2, "limit_train_batches"),
-        ("accumulate_grad_batches", 2, "aggregation_frequency"),
-        ("gradient_clip_val", 0.5, "clip_grads"),
-    ],
-)
-def test_flags_for_what_only_the_trial_can_do(flag: str, value: float, advice: str) -> None:
+def test_a_flag_for_what_no_trial_does() -> None:
     built = []
 
     class Builds(Linear):
         def prepare(self) -> None:
             built.append(self)
 
-    with pytest.raises(InvalidExperimentException, match=rf"{flag}={value}.*{advice}"):
-        trainer(**{flag: value}).fit(to_lightning(Builds)(hparams={}))
+    with pytest.raises(InvalidExperimentException, match=r"overfit_batches=2.*limit_train_batches"):
+        trainer(overfit_batches=2).fit(to_lightning(Builds)(hparams={}))
     assert built == []
+
+
+class Clips(Linear):
+    """Clips gradients by what the hyperparameters name."""
+
+    def train_batch(self, batch: Any, epoch_idx: int, batch_idx: int) -> dict[str, Any]:
+        loss = self.loss(batch)
+        self.context.backward(loss)
+        how = getattr(torch.nn.utils, self.context.get_hparam("how"))
+        self.context.step_optimizer(self.optimizer, lambda parameters: how(parameters, 0.05))
+        return {"loss": loss}
+
+
+def fitted(trial_cls: type, trainer: Any, **arguments: Any) -> dict[str, torch.Tensor]:
+    torch.manual_seed(3)
+    module = to_lightning(trial_cls)(**{"hparams": {}, **arguments})
+    trainer.fit(module)
+    return weights(module)
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+@pytest.mark.parametrize("algorithm", ["norm", "value", None])
+def test_the_trainer_clips_where_the_trial_does_not(algorithm: Any, precision: Any) -> None:
+    how = {"how": f"clip_grad_{algorithm or 'norm'}_"}
+    expected = fitted(Clips, trainer(precision=precision), hparams=how)
+    flags = {"gradient_clip_val": 0.05, "gradient_clip_algorithm": algorithm}
+    used = trainer(precision=precision, **flags)
+    assert same(fitted(Linear, used), expected)
+    assert not same(fitted(Linear, trainer(precision=precision)), expected)
+    assert used.gradient_clip_val == 0.05
+    # The trial's own way of clipping goes before the Trainer's.
+    other = trainer(precision=precision, gradient_clip_val=9.0)
+    assert same(fitted(Clips, other, hparams=how), expected)
+
+
+def test_the_trainer_accumulates() -> None:
+    expected = fitted(Linear, trainer(max_epochs=2), aggregation_frequency=3)
+    used = trainer(max_epochs=2, accumulate_grad_batches=3)
+    assert same(fitted(Linear, used), expected)
+    assert used.accumulate_grad_batches == 3
+    again = trainer(max_epochs=2, accumulate_grad_batches=3)
+    assert same(fitted(Linear, again, aggregation_frequency=3), expected)
+    assert not same(fitted(Linear, trainer(max_epochs=2)), expected)
+
+
+def test_the_next_trainer_has_flags_of_its_own() -> None:
+    torch.manual_seed(3)
+    module = to_lightning(Linear)(hparams={})
+    trainer(accumulate_grad_batches=4, gradient_clip_val=0.001).fit(module)
+    before = weights(module)
+    trainer(max_steps=1, max_epochs=-1).fit(module)
+    assert not same(weights(module), before)
+    assert module.context._clips_by_default is None
+
+
+def test_two_numbers_of_batches_to_accumulate_over() -> None:
+    used = trainer(accumulate_grad_batches=2)
+    with pytest.raises(InvalidExperimentException, match=r"2 batches.*aggregation_frequency=3"):
+        used.fit(to_lightning(Linear)(hparams={}, aggregation_frequency=3))
+    assert used.accumulate_grad_batches == 2
+
+
+def test_a_scaler_of_the_trial_is_not_clipped_for() -> None:
+    class Scales(Linear):
+        def train_batch(self, batch: Any, epoch_idx: int, batch_idx: int) -> dict[str, Any]:
+            loss = self.loss(batch)
+            self.context.backward(loss)
+            scaler = torch.amp.GradScaler("cpu", enabled=False)
+            self.context.step_optimizer(self.optimizer, scaler=scaler)
+            return {"loss": loss}
+
+    with pytest.raises(InvalidExperimentException, match="clip_grads to step_optimizer"):
+        fitted(Scales, trainer(gradient_clip_val=1.0))
+    fitted(Scales, trainer())
 
 
 def test_lightnings_sampler_stays_out_of_the_trials_loaders() -> None:
@@ -268,3 +334,9 @@ def test_lightning_must_count_the_same() -> None:
         found.set_world_size(8)
     with pytest.raises(RuntimeError, match=r"rank 0 where pytorch.init\(\) has 3"):
         found.set_global_rank(0)
+
+
+def test_no_advertisement_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    new_trainer(accelerator="cpu", logger=False, enable_checkpointing=False)
+    assert "GPU available" in caplog.text and "litlogger" not in caplog.text
