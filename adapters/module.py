@@ -1,4 +1,4 @@
-"""``TrialModule`` and ``to_lightning``: a trial class as a LightningModule."""
+"""``TrialModule``, and what ``to_lightning`` makes: a trial class as a LightningModule."""
 
 import copyreg
 import functools
@@ -9,11 +9,12 @@ from typing import Any
 
 import torch
 
-from det_compat.adapters import jsonargparse_types
+from det_compat.adapters import jsonargparse_types, to_lightning
 from det_compat.adapters.checkpoints.checkpoint_io import DeterminedCheckpointIO
 from det_compat.adapters.generations.adapted import LoaderFunctions
 from det_compat.adapters.generations.generation import check_trial_class
 from det_compat.adapters.lightning.pace import LightningPace
+from det_compat.adapters.lightning.package import warn_of_the_other
 from det_compat.adapters.lightning.run_module import RunModule
 from det_compat.adapters.lightning.sources import TrialArguments, TrialClass
 from det_compat.config.periods import batches_per_step
@@ -76,6 +77,7 @@ class TrialModule(RunModule, metaclass=_TrialModuleType):
             trial_cls, hparams, exp_conf, aggregation_frequency, trial_kwargs, functions
         )
         super().__init__(TrialClass(arguments), LightningPace(batches_per_step(exp_conf)))
+        warn_of_the_other()
         self.trial_cls = trial_cls
         # A class that was made of a trial class does not have to be told which.
         self.save_hyperparameters(arguments.saved(names_class=not self._made_from))
@@ -114,35 +116,13 @@ class TrialModule(RunModule, metaclass=_TrialModuleType):
         return super().load_from_checkpoint(file, *args, **kwargs)
 
 
-def to_lightning(
-    trial_cls: type,
-    make_data_loaders: Callable[..., Any] | None = None,
-    download_data: Callable[..., Any] | None = None,
-) -> type[TrialModule]:
-    """A LightningModule class for a PyTorchTrial class of any generation, of the same name.
-
-    ``Module(hparams=None, exp_conf=None, aggregation_frequency=1, **trial_kwargs)`` are its
-    arguments; they mean what they mean to ``TrialModule``.
-
-    Args:
-        trial_cls: the trial class.
-        make_data_loaders: for a trial without loader methods: the function, called with experiment
-            config and hparams, that returns training and validation data. Without it, the function
-            of that name in the module of the trial class.
-        download_data: likewise, the function that is called once per machine before.
-
-    Raises:
-        TypeError: ``trial_cls`` is no trial class.
-    """
-    return _module_class(trial_cls, make_data_loaders, download_data)
-
-
 @functools.cache
-def _module_class(
+def module_class(
     trial_cls: type,
     make_data_loaders: Callable[..., Any] | None,
     download_data: Callable[..., Any] | None,
 ) -> type[TrialModule]:
+    """What ``to_lightning`` returns."""
     check_trial_class(trial_cls)
 
     def __init__(

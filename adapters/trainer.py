@@ -6,11 +6,10 @@ import signal
 import sys
 from typing import Any
 
-import pytorch_lightning as pl
-
 from det_compat.adapters.checkpoints.checkpoint_keeper import checkpoint_keeper
 from det_compat.adapters.generations.generation import adapted
 from det_compat.adapters.lightning import determined_pace, preemption, run_module, sources, strategy
+from det_compat.adapters.lightning.package import pl
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.engine import FitArguments
@@ -74,11 +73,10 @@ def _logger(context: PyTorchTrialContext) -> Any:
     if not context.get_enable_tensorboard_logging():
         return False
     from lightning_utilities.core.imports import RequirementCache
-    from pytorch_lightning.loggers import TensorBoardLogger
 
     if not RequirementCache("tensorboard"):
         return False
-    return TensorBoardLogger(str(context.get_tensorboard_path()), name="", version="")
+    return pl.loggers.TensorBoardLogger(str(context.get_tensorboard_path()), name="", version="")
 
 
 def _shows_progress() -> bool:

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from fsspec.core import url_to_fs  # type: ignore[import-untyped]  # fsspec has no types
 from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]  # likewise
-from pytorch_lightning.plugins.io import TorchCheckpointIO
 
+from det_compat.adapters.lightning.package import pl
 from det_compat.checkpoint.files.torch_file import load_torch_file
 from det_compat.checkpoint.layouts import READERS
 from det_compat.checkpoint.lightning import lightning_content, to_lightning_checkpoint
@@ -21,7 +21,7 @@ from det_compat.shared.durable_files import atomic_write
 _Path = str | Path
 
 
-class DeterminedCheckpointIO(TorchCheckpointIO):
+class DeterminedCheckpointIO(pl.plugins.TorchCheckpointIO):
     """Loads Determined's checkpoint directories as well as Lightning's files, and runs no code.
 
     ``pl.Trainer(plugins=[DeterminedCheckpointIO()])`` lets ``trainer.fit(module, ckpt_path=DIR)``

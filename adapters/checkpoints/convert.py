@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from det_compat.adapters.lightning.package import pl
 from det_compat.checkpoint import lightning, reader
 from det_compat.errors import InvalidCheckpointException
 from det_compat.shared import durable_files, importing
@@ -79,7 +80,6 @@ def for_module(
         ValueError: there is no such class in the file, or a hyperparameter is missing.
     """
     # Without a module, a checkpoint is converted without Lightning, whose import takes seconds.
-    import pytorch_lightning as pl
 
     module_cls = getattr(importing.load_file(file), name, None)
     if module_cls is None:

@@ -8,12 +8,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-import pytorch_lightning as pl
-
 from det_compat.adapters.checkpoints import continuation
 from det_compat.adapters.checkpoints.run_state import restore_run
 from det_compat.adapters.data.loaders import UNSIZED
 from det_compat.adapters.lightning.loop_progress import ended_epoch, go_on_after
+from det_compat.adapters.lightning.package import pl
 from det_compat.adapters.run.trial_run import TrialRun, TrialState
 from det_compat.checkpoint.reader import (
     check_content,

@@ -14,11 +14,10 @@ import threading
 import traceback
 from collections.abc import Iterator
 from dataclasses import replace
-from importlib.metadata import version
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pytorch_lightning as pl
 import torch
 import yaml
 from jsonargparse import (  # type: ignore[attr-defined]  # it fills __all__ while it is imported
@@ -26,8 +25,6 @@ from jsonargparse import (  # type: ignore[attr-defined]  # it fills __all__ whi
     Namespace,
 )
 from jsonargparse.typing import register_type
-from lightning_fabric.utilities.exceptions import MisconfigurationException
-from pytorch_lightning.cli import LightningArgumentParser
 
 from det_compat import LOG_FORMAT, errors
 from det_compat.adapters.experiment.module import ExperimentRun, imported_trial
@@ -39,6 +36,13 @@ from det_compat.adapters.experiment.trainer import (
     trainer_flags,
 )
 from det_compat.adapters.jsonargparse_types import plain, to_write
+from det_compat.adapters.lightning.package import (
+    MODULE,
+    PACKAGE,
+    VERSION,
+    MisconfigurationException,
+    pl,
+)
 from det_compat.adapters.lightning.preemption import Interruption
 from det_compat.adapters.lightning.strategy import callbacks_of, new_trainer
 from det_compat.adapters.module import TrialModule
@@ -50,6 +54,11 @@ from det_compat.fit.errors import FitError
 from det_compat.fit.request import ABOUT, OWN, USAGE, Request
 from det_compat.fit.run_start import begin, run_to_validate
 from det_compat.shared.masking import without_secrets
+
+if TYPE_CHECKING:
+    from pytorch_lightning.cli import LightningArgumentParser
+else:
+    LightningArgumentParser = import_module(f"{MODULE}.cli").LightningArgumentParser
 
 _NOT_OF_METHOD = {"config", "seed_everything", "trainer", "model", "data"}
 _DATA = {"train_dataloaders", "val_dataloaders", "dataloaders", "datamodule"}
@@ -94,7 +103,7 @@ def _parser(request: Request, experiment: ExperimentConfig | None) -> LightningA
         prog=f"det-compat {command}",
         usage=USAGE.format(command=command),
         description=f"{ABOUT[command]}\n\n{OWN}",
-        dump_header=[f"pytorch_lightning=={version('pytorch-lightning')}"],
+        dump_header=[f"{PACKAGE}=={VERSION}"],
     )
     about = "Path to a configuration file in json or yaml format."
     parser.add_argument("-c", "--config", action=ActionConfigFile, help=about)

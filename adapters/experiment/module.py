@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import pytorch_lightning as pl
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
 
 from det_compat.adapters.checkpoints.checkpoint_keeper import checkpoint_keeper
@@ -21,6 +20,7 @@ from det_compat.adapters.experiment.trainer import (
 from det_compat.adapters.generations.adapted import NO_FUNCTIONS, LoaderFunctions
 from det_compat.adapters.generations.generation import check_trial_class
 from det_compat.adapters.lightning import determined_pace, run_module, sources
+from det_compat.adapters.lightning.package import pl
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.alias import alias_determined
 from det_compat.config.experiment import ExperimentConfig

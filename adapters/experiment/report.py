@@ -6,9 +6,8 @@ import sys
 import time
 from typing import Any
 
-import pytorch_lightning as pl
-
 from det_compat.adapters.experiment.module import ExperimentRun
+from det_compat.adapters.lightning.package import pl
 from det_compat.adapters.lightning.preemption import Interruption
 from det_compat.config.hyperparameters import batch_size
 from det_compat.config.lengths import Length, Period, Unit

@@ -9,13 +9,11 @@ import os
 from dataclasses import dataclass, replace
 from typing import Any
 
-import pytorch_lightning as pl
 import torch
-from pytorch_lightning.loggers import Logger, TensorBoardLogger
-from pytorch_lightning.profilers import Profiler, PyTorchProfiler, SimpleProfiler
 
 from det_compat.adapters.lightning.determined_pace import NEVER, TRAINER_FLAGS
 from det_compat.adapters.lightning.door import lift_limits
+from det_compat.adapters.lightning.package import pl
 from det_compat.config.experiment import ExperimentConfig
 from det_compat.config.hyperparameters import batch_size
 from det_compat.config.lengths import Length, Unit
@@ -68,22 +66,24 @@ def _available() -> int:
     return torch.cuda.device_count() if torch.cuda.is_available() else os.cpu_count() or 1
 
 
-def default_logger(folder: RunFolder | None) -> Logger:
+def default_logger(folder: RunFolder | None) -> pl.loggers.Logger:
     """TensorBoard, in the run directory; off rank 0, where it is not known, nothing is written."""
     path = "." if folder is None else str(folder.tensorboard)
-    return TensorBoardLogger(path, name="", version="", default_hp_metric=False)
+    return pl.loggers.TensorBoardLogger(path, name="", version="", default_hp_metric=False)
 
 
-def profiler_of(profiling: Profiling, folder: RunFolder | None) -> Profiler | None:
+def profiler_of(profiling: Profiling, folder: RunFolder | None) -> pl.profilers.Profiler | None:
     """Lightning's profiler for the config; None if it asks for none."""
     if not profiling.enabled or folder is None:
         return None
     begin, end = profiling.begin_on_batch, profiling.end_after_batch
     if begin == 0 and end is None:
-        return SimpleProfiler(dirpath=str(folder.path), filename="profile")
+        return pl.profilers.SimpleProfiler(dirpath=str(folder.path), filename="profile")
     batches = _TO_THE_END if end is None else end - begin + 1
     steps = torch.profiler.schedule(skip_first=begin, wait=0, warmup=0, active=batches, repeat=1)
-    return PyTorchProfiler(dirpath=str(folder.path), filename="profile", schedule=steps)
+    return pl.profilers.PyTorchProfiler(
+        dirpath=str(folder.path), filename="profile", schedule=steps
+    )
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import pytorch_lightning as pl
-
 from det_compat import core
 from det_compat.adapters.checkpoints.checkpoint_keeper import CheckpointKeeper
 from det_compat.adapters.checkpoints.determined_checkpoint import write_checkpoint
 from det_compat.adapters.checkpoints.resume import Resume
 from det_compat.adapters.lightning import door, pace, strategy
+from det_compat.adapters.lightning.package import pl
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.checkpoint.reader import putting_back
 from det_compat.config.hyperparameters import batch_size

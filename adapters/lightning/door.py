@@ -14,12 +14,11 @@ import operator
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import pytorch_lightning as pl
 import torch
-from pytorch_lightning.strategies import DDPStrategy
 from torch.nn.parallel import DistributedDataParallel
 
 from det_compat.adapters.lightning.known import is_known, needed, refusal
+from det_compat.adapters.lightning.package import MODULE, pl
 
 #: The key in the state of the epoch loop for the batches that loggers have heard of.
 LOGGED_STEPS = "_batches_that_stepped"
@@ -50,7 +49,7 @@ ADVANCE, EVALUATION_STEP = "advance", "_evaluation_step"
 
 def is_lightnings_own(loop: Any) -> bool:
     """Whether the class of the loop and all its methods are Lightning's own."""
-    is_lightnings = type(loop).__module__.startswith("pytorch_lightning.")
+    is_lightnings = type(loop).__module__.startswith(f"{MODULE}.")
     return is_lightnings and not any(hasattr(type(loop), name) for name in vars(loop))
 
 
@@ -126,7 +125,7 @@ def leave_to_trial(trainer: pl.Trainer) -> None:
     _try_to_set(trainer, "num_sanity_val_steps", 0)
     for loop in validation_loops(trainer):
         _try_to_set(loop, "inference_mode", False)
-    if isinstance(trainer.strategy, DDPStrategy):
+    if isinstance(trainer.strategy, pl.strategies.DDPStrategy):
         # Each model of the trial is in its own DistributedDataParallel already.
         _try_to_set(trainer.strategy, "configure_ddp", _no_outer_ddp)
 
@@ -190,24 +189,24 @@ def training_loop(trainer: pl.Trainer) -> Any:
         return trainer.fit_loop.epoch_loop
 
 
-# DDPStrategy, which has no public way to its arguments
+# pl.strategies.DDPStrategy, which has no public way to its arguments
 
 
 def ddp_kwargs(trainer: pl.Trainer) -> dict[str, Any]:
     """The keyword arguments that the user gave ``DDPStrategy`` for DistributedDataParallel."""
     strategy = trainer.strategy
-    if not isinstance(strategy, DDPStrategy):
+    if not isinstance(strategy, pl.strategies.DDPStrategy):
         return {}
-    with needed("what DDPStrategy keeps for DistributedDataParallel"):
+    with needed("what pl.strategies.DDPStrategy keeps for DistributedDataParallel"):
         return dict(strategy._ddp_kwargs)
 
 
 def comm_hook(trainer: pl.Trainer) -> tuple[Any, Any] | None:
     """The state and the communication hook that the user gave ``DDPStrategy``; None without."""
     strategy = trainer.strategy
-    if not isinstance(strategy, DDPStrategy):
+    if not isinstance(strategy, pl.strategies.DDPStrategy):
         return None
-    with needed("the communication hook that DDPStrategy keeps"):
+    with needed("the communication hook that pl.strategies.DDPStrategy keeps"):
         hook, wrapper = strategy._ddp_comm_hook, strategy._ddp_comm_wrapper
         state = strategy._ddp_comm_state
     if hook is None:

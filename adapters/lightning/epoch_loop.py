@@ -11,14 +11,10 @@ and only in a Lightning that ``known.py`` knows.
 from collections.abc import Callable
 from typing import Any
 
-import pytorch_lightning as pl
-from pytorch_lightning.profilers import PassThroughProfiler
-from pytorch_lightning.strategies import Strategy
-from pytorch_lightning.utilities.exceptions import SIGTERMException
-
 from det_compat.adapters.data.batch_stream import BatchStream
 from det_compat.adapters.lightning import door
 from det_compat.adapters.lightning.known import is_known
+from det_compat.adapters.lightning.package import pl
 
 _TRAINING = ("on_train_batch_start", "on_train_batch_end")
 _VALIDATION = ("on_validation_batch_start", "on_validation_batch_end")
@@ -40,7 +36,7 @@ def shorten_training(trainer: pl.Trainer, known: type) -> None:
     if (
         _is_plain(trainer, loop, known, hooks)
         and isinstance(trainer.train_dataloader, BatchStream)
-        and not replaces(trainer.strategy, Strategy, _TRAINING[0])
+        and not replaces(trainer.strategy, pl.strategies.Strategy, _TRAINING[0])
     ):
         vars(loop)[door.ADVANCE] = ShortLoop(trainer, loop, _TRAINING).advance
 
@@ -76,9 +72,9 @@ def _is_plain(trainer: pl.Trainer, loop: Any, known: type, hooks: tuple[str, ...
     return (
         is_known()
         and door.is_lightnings_own(loop)
-        and type(flags.profiler) is PassThroughProfiler
+        and type(flags.profiler) is pl.profilers.PassThroughProfiler
         and flags.datamodule is None
-        and not replaces(trainer.strategy, Strategy, "batch_to_device")
+        and not replaces(trainer.strategy, pl.strategies.Strategy, "batch_to_device")
         and not any(replaces(module, known, name) for name in (*hooks, *_TRANSFER))
     )
 
@@ -177,7 +173,7 @@ class ShortLoop:
         """
         self._run("validation_step", batch, batch_idx, None)
         if self._trainer.received_sigterm and not self._progress.is_last_batch:
-            raise SIGTERMException
+            raise pl.utilities.exceptions.SIGTERMException
 
     def _run(self, step: str, batch: Any, batch_idx: int, outputs: dict[str, Any] | None) -> None:
         trainer, told, progress = self._trainer, self._listeners, self._progress

@@ -21,21 +21,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FunctionType, ModuleType
 
-import pytorch_lightning as pl
-
+from det_compat.adapters.lightning.package import MODULE, PACKAGE, VERSION
 from det_compat.errors import InvalidExperimentException
 from det_compat.shared.tables import table_beside
 
 logger = logging.getLogger("det_compat")
 
-_PACKAGE = "pytorch_lightning"
-_VERSION: str = vars(pl)["__version__"]  # As mypy sees it, Lightning does not export it.
-
 _KNOWN: dict[str, dict[str, list[str]]] = table_beside(__file__, "known.yaml")
-_MODULES = tuple(_KNOWN.get(_VERSION, [*_KNOWN.values()][-1]))
+_MODULES = tuple(_KNOWN.get(VERSION, [*_KNOWN.values()][-1]))
 
 # These libraries wrap functions of the modules in their own (Lightning 2.6.6, torch 2.13).
-_DECORATORS = ("contextlib", "dataclasses", "torch", _PACKAGE)
+_DECORATORS = ("contextlib", "dataclasses", "torch", "pytorch_lightning", "lightning")
 
 _unknown: str | None = "not examined yet"
 
@@ -50,7 +46,7 @@ def examine() -> None:
     _unknown = _difference()
     if _unknown is not None:
         _log_once(
-            f"Lightning {_VERSION} is not one that det_compat knows ({_unknown}): training "
+            f"Lightning {VERSION} is not one that det_compat knows ({_unknown}): training "
             "runs on Lightning's own loops, which take longer between batches"
         )
 
@@ -63,8 +59,8 @@ def is_known() -> bool:
 def refusal(found: str, advice: str = "") -> InvalidExperimentException:
     """The error for a Lightning that would not train what Determined did."""
     return InvalidExperimentException(
-        f"det_compat cannot run a trial on Lightning {_VERSION}: {found}; "
-        f"{advice}install pytorch-lightning=={[*_KNOWN][-1]}, or a det_compat made for this one"
+        f"det_compat cannot run a trial on Lightning {VERSION}: {found}; "
+        f"{advice}install {PACKAGE}=={[*_KNOWN][-1]}, or a det_compat made for this one"
     )
 
 
@@ -96,22 +92,27 @@ def _difference() -> str | None:
 
 @functools.cache
 def _modules() -> tuple[ModuleType, ...]:
-    return tuple(importlib.import_module(f"{_PACKAGE}.{name}") for name in _MODULES)
+    return tuple(importlib.import_module(f"{MODULE}.{name}") for name in _MODULES)
 
 
 @functools.cache
 def _source_difference() -> str | None:
-    if _VERSION not in _KNOWN:
+    if VERSION not in _KNOWN:
         return f"known are {', '.join(_KNOWN)}"
-    for module, (name, digests) in zip(_modules(), _KNOWN[_VERSION].items(), strict=True):
+    for module, (name, digests) in zip(_modules(), _KNOWN[VERSION].items(), strict=True):
         source = _source(module)
         if _digest(source) != digests[0] and _digest(_code_alone(source)) != digests[1]:
-            return f"{_PACKAGE}.{name} differs"
+            return f"{MODULE}.{name} differs"
     return None
 
 
 def _source(module: ModuleType) -> bytes:
-    return Path(str(module.__file__)).read_bytes()
+    source = Path(str(module.__file__)).read_bytes()
+    # The package lightning has the same files, but for its own name in them.
+    names = {b"lightning.pytorch": b"pytorch_lightning", b"lightning.fabric": b"lightning_fabric"}
+    for name, named in names.items():
+        source = source.replace(name, named)
+    return source
 
 
 def _code_alone(source: bytes) -> bytes:
@@ -150,7 +151,7 @@ def _is_from(files: set[str | None], method: FunctionType) -> bool:
 
 
 def _print_digests() -> None:
-    print(f"{_VERSION}:")
+    print(f"{VERSION}:")
     for name, module in zip(_MODULES, _modules(), strict=True):
         source = _source(module)
         print(f"  {name}: ['{_digest(source)}', '{_digest(_code_alone(source))}']")

@@ -7,10 +7,9 @@ trial has trained on say where the run is, and Lightning's loops are told to go 
 
 from typing import Any
 
-import pytorch_lightning as pl
-
 from det_compat.adapters.lightning import door
 from det_compat.adapters.lightning.known import needed
+from det_compat.adapters.lightning.package import pl
 
 _BATCH = ("ready", "started", "processed", "completed")
 _STEP = ("ready", "completed")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import pytorch_lightning as pl
-
 from det_compat.adapters.checkpoints.resume import Resume
 from det_compat.adapters.lightning import door, loop_progress, strategy
+from det_compat.adapters.lightning.package import pl
 
 if TYPE_CHECKING:
     from det_compat.adapters.lightning.run_module import RunModule

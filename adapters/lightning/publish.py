@@ -2,10 +2,9 @@
 
 from typing import Any
 
-import pytorch_lightning as pl
 import torch
-from pytorch_lightning.trainer.states import TrainerFn
 
+from det_compat.adapters.lightning.package import pl
 from det_compat.pytorch.metrics import is_scalar
 
 _PROGRESS = ("batches", "epochs")
@@ -49,7 +48,7 @@ class MetricsPublisher:
         """Publish validation metrics, ``step`` batches into the run."""
         scalars = _scalars(metrics)
         named = {self._validation_name(name, scalars): scalars[name] for name in scalars}
-        if module.trainer.state.fn == TrainerFn.VALIDATING:
+        if module.trainer.state.fn == pl.trainer.states.TrainerFn.VALIDATING:
             # What `trainer.validate()` returns and prints is what is logged this way.
             module.log_dict(named, sync_dist=True)
         else:

@@ -6,10 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pytorch_lightning as pl
 import torch
-from pytorch_lightning.trainer.states import TrainerFn
-from pytorch_lightning.utilities.types import OptimizerLRScheduler
 
 from det_compat.adapters.checkpoints import run_state
 from det_compat.adapters.checkpoints.checkpoint_io import DeterminedCheckpointIO
@@ -20,6 +17,7 @@ from det_compat.adapters.data.loaders import ValidationBatches, WholeDataset
 from det_compat.adapters.generations.adapted import user_trial
 from det_compat.adapters.lightning import door, epoch_loop, host_memory, preemption, strategy
 from det_compat.adapters.lightning.pace import Pace
+from det_compat.adapters.lightning.package import pl
 from det_compat.adapters.lightning.publish import MetricsPublisher
 from det_compat.adapters.lightning.sources import Source
 from det_compat.adapters.run.trial_run import TrialRun, TrialState
@@ -140,7 +138,7 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
         """Whether the Trainer has callbacks beside the module's own."""
         return not all(map(_is_ours, strategy.callbacks_of(self.trainer)))
 
-    def configure_optimizers(self) -> OptimizerLRScheduler:
+    def configure_optimizers(self) -> pl.utilities.types.OptimizerLRScheduler:
         """The trial's own, for Lightning's checkpoints and monitors; the trial steps them."""
         optimizers = [o for o in self.context.optimizers if isinstance(o, torch.optim.Optimizer)]
         schedulers = [stepping_of(wrapper).scheduler for wrapper in self.context.lr_schedulers]
@@ -304,7 +302,7 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
     def on_validation_epoch_end(self) -> None:
         metrics = self.run.validation.end()
         self.publisher.validation(self, metrics, self.run.state.batches_trained)
-        if self.trainer.state.fn == TrainerFn.FITTING:
+        if self.trainer.state.fn == pl.trainer.states.TrainerFn.FITTING:
             self.pace.validated(self, metrics)
 
     def on_validation_end(self) -> None:
@@ -357,7 +355,7 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
             return
         path = self.started_from()
         check_lightning_content(path, state)
-        if stage == TrainerFn.FITTING:
+        if stage == pl.trainer.states.TrainerFn.FITTING:
             self._check_optimizers(path, checkpoint.get("optimizer_states"))
             self._resume = Resume(self.run, {**state, "loops": checkpoint.get("loops")}, path)
         elif batches := state.get("trial_state", {}).get("batches_trained"):

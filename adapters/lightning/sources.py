@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytorch_lightning as pl
 import torch
 
 from det_compat import core
@@ -16,6 +15,7 @@ from det_compat.adapters.generations.adapted import NO_FUNCTIONS, LoaderFunction
 from det_compat.adapters.generations.generation import in_context_api
 from det_compat.adapters.generations.trial_class import full_name
 from det_compat.adapters.lightning.door import ddp_kwargs
+from det_compat.adapters.lightning.package import pl
 from det_compat.adapters.lightning.strategy import distributed_context, register_comm_hook
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.core.train import new_tensorboard_path, tensorboard_path_is

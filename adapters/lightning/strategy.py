@@ -5,12 +5,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-import pytorch_lightning as pl
 import torch
-from lightning_fabric.plugins.environments.cluster_environment import ClusterEnvironment
-from lightning_fabric.plugins.environments.lightning import LightningEnvironment
-from pytorch_lightning.plugins.io import TorchCheckpointIO
-from pytorch_lightning.strategies import DDPStrategy, SingleDeviceStrategy
 from torch.nn.parallel import DistributedDataParallel
 
 from det_compat import core
@@ -18,6 +13,12 @@ from det_compat.adapters.checkpoints.checkpoint_io import DeterminedCheckpointIO
 from det_compat.adapters.data.loaders import UNSIZED
 from det_compat.adapters.lightning.door import comm_hook, leave_to_trial
 from det_compat.adapters.lightning.known import examine
+from det_compat.adapters.lightning.package import (
+    MODULE,
+    ClusterEnvironment,
+    LightningEnvironment,
+    pl,
+)
 from det_compat.checkpoint.reader import trusts_checkpoints
 from det_compat.errors import InvalidExperimentException
 from det_compat.pytorch.context.steering import Steering
@@ -25,7 +26,7 @@ from det_compat.pytorch.context.steering import Steering
 
 def new_trainer(**flags: Any) -> pl.Trainer:
     """``pl.Trainer(**flags)``, without the advertisement that Lightning 2.6.6 logs with it."""
-    log = logging.getLogger("pytorch_lightning.utilities.rank_zero")
+    log = logging.getLogger(f"{MODULE}.utilities.rank_zero")
     log.addFilter(_is_no_advertisement)
     try:
         return pl.Trainer(**flags)
@@ -44,14 +45,14 @@ def prepare_trainer(trainer: pl.Trainer) -> None:
         InvalidExperimentException: the strategy cannot go with a trial.
     """
     strategy = trainer.strategy
-    if not isinstance(strategy, (DDPStrategy, SingleDeviceStrategy)):
+    if not isinstance(strategy, (pl.strategies.DDPStrategy, pl.strategies.SingleDeviceStrategy)):
         raise InvalidExperimentException(
             f"strategy {type(strategy).__name__} does not go with a PyTorchTrial, whose models "
             "are moved and distributed one by one: use strategy='ddp', or one device"
         )
     examine()
     leave_to_trial(trainer)
-    if type(strategy.checkpoint_io) is TorchCheckpointIO:
+    if type(strategy.checkpoint_io) is pl.plugins.TorchCheckpointIO:
         strategy.checkpoint_io = DeterminedCheckpointIO(trust=trusts_checkpoints())
 
 
@@ -241,7 +242,7 @@ def process_flags(ranks: core.DistributedContext) -> dict[str, Any]:
     return {
         "devices": ranks.local_size,
         "num_nodes": ranks.cross_size,
-        "strategy": DDPStrategy(cluster_environment=TrialEnvironment(ranks)),
+        "strategy": pl.strategies.DDPStrategy(cluster_environment=TrialEnvironment(ranks)),
     }
 
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytorch_lightning as pl
 import torch
 from torch import nn
 
+from det_compat.adapters.lightning.package import pl
 from det_compat.adapters.verify.recording import (
     Recording,
     checksum,

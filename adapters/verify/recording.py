@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytorch_lightning as pl
 import torch
-from pytorch_lightning.loggers import TensorBoardLogger
 from torch import nn
 
 from det_compat import alias_determined, to_lightning
+from det_compat.adapters.lightning.package import MODULE, pl
 from det_compat.adapters.verify.verdict import PAIR, RECORDING, VERDICT, Verdict
 from det_compat.shared.importing import load_file
 from det_compat.shared.random_state import RandomState, random_state, set_seed
@@ -123,9 +122,9 @@ class StopAfter(pl.Callback):
 def trainer(callback: pl.Callback, batches: int, logs: str) -> pl.Trainer:
     """A Trainer that trains ``batches`` batches on the CPU and validates after every epoch."""
     # Lightning logs the devices that it found, for which nobody has asked here.
-    logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
+    logging.getLogger(MODULE).setLevel(logging.ERROR)
     has_tensorboard = importlib.util.find_spec("tensorboard") is not None
-    logger = TensorBoardLogger(logs) if has_tensorboard else False
+    logger = pl.loggers.TensorBoardLogger(logs) if has_tensorboard else False
     return pl.Trainer(
         accelerator="cpu",
         devices=1,

@@ -1,5 +1,6 @@
 """A Determined checkpoint as one of Lightning, in types that ``weights_only`` loads."""
 
+import contextlib
 import importlib.metadata
 import logging
 import re
@@ -37,7 +38,7 @@ def to_lightning_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
     return {
         "epoch": counters["epochs_trained"] or 0,
         "global_step": counters["batches_trained"] or 0,
-        "pytorch-lightning_version": importlib.metadata.version("pytorch-lightning"),
+        "pytorch-lightning_version": _lightning_version(),
         "state_dict": dict(_weights(state["models_state_dict"])),
         "optimizer_states": [in_torch_types(one) for one in state["optimizers_state_dict"]],
         "lr_schedulers": [],
@@ -54,6 +55,13 @@ def _weights(models: list[dict[str, Any]]) -> Iterator[tuple[str, Any]]:
     for index, model in enumerate(models):
         for name, value in without_ddp_prefix(model).items():
             yield f"models.{index}.{name}", in_torch_types(value)
+
+
+def _lightning_version() -> str:
+    for package in ("pytorch-lightning", "lightning"):  # They have the same versions.
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return importlib.metadata.version(package)
+    raise ImportError("neither pytorch-lightning nor lightning is installed")
 
 
 def _hyper_parameters(checkpoint: Checkpoint) -> dict[str, Any]:
