@@ -92,7 +92,7 @@ class TrialArguments:
     trial_kwargs: dict[str, Any] = field(default_factory=dict)
     functions: LoaderFunctions = NO_FUNCTIONS
     seed: int | None = None
-    checkpoints: core.CheckpointContext | None = None
+    checkpoints: core.CheckpointStore | None = None
     tensorboard: Path | None = None
     comm_hook: Callable[..., Any] | None = None
 
@@ -147,7 +147,7 @@ class TrialClass(Source):
         given = self.arguments
         if given.seed is not None:
             set_seed(given.seed)
-        core_context = core.Context(given.checkpoints, distributed, tensorboard_path=tensorboard)
+        core_context = core.TrialCore(given.checkpoints, distributed, tensorboard_path=tensorboard)
         context = PyTorchTrialContext(
             core_context=core_context,
             trial_seed=experiment_seed(given.exp_conf),

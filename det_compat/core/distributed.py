@@ -8,10 +8,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from det_compat.core.exchange import Exchange, listen, port_of
+from det_compat.core.ranks.exchange import Exchange, listen, port_of
 
 if TYPE_CHECKING:
-    from det_compat.core.process_groups import GroupExchange
+    from det_compat.core.ranks.process_groups import GroupExchange
 
 T = TypeVar("T")
 
@@ -235,7 +235,7 @@ class DistributedContext:
             return
         import torch.distributed as dist
 
-        from det_compat.core import process_groups
+        from det_compat.core.ranks import process_groups
 
         if not dist.is_initialized():
             process_groups.make_process_group(self.rank, self.size, self._chief_ip, self.broadcast)
@@ -244,7 +244,7 @@ class DistributedContext:
     def cpu_group(self) -> Any:
         """A gloo process group of all ranks."""
         if self._cpu_group is None:
-            from det_compat.core import process_groups
+            from det_compat.core.ranks import process_groups
 
             self.init_process_group()
             self._cpu_group = process_groups.cpu_group()
@@ -290,17 +290,17 @@ class DistributedContext:
     def _store(self) -> Any:
         if not self._finds_port:
             return None
-        from det_compat.core import process_groups
+        from det_compat.core.ranks import process_groups
 
         return process_groups.torchrun_store()
 
     def _group_of_all(self) -> GroupExchange:
-        from det_compat.core import process_groups
+        from det_compat.core.ranks import process_groups
 
         return process_groups.GroupExchange(self.rank, 0, self.cpu_group())
 
     def _group_of_machine(self) -> GroupExchange:
-        from det_compat.core import process_groups
+        from det_compat.core.ranks import process_groups
 
         first = self.rank - self.local_rank
         ranks = self.allgather(range(first, first + self.local_size))

@@ -5,7 +5,7 @@ import contextlib
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -178,7 +178,7 @@ class RemoteStorage:
         with self._reached() as filesystem:
             for name, info in filesystem.find(root, detail=True).items():
                 relative = name.lstrip("/").removeprefix(root.lstrip("/")).lstrip("/")
-                target = _inside(path, relative)
+                target = inside(path, relative)
                 if relative == "" or relative.endswith("/"):  # Determined marks a directory so.
                     target.mkdir(parents=True, exist_ok=True)
                     continue
@@ -187,6 +187,65 @@ class RemoteStorage:
                 if info["size"] not in (None, target.stat().st_size):
                     raise OSError(f"{name} was not downloaded whole")
         return path
+
+    def files(self, storage_id: str) -> dict[str, int]:
+        """What lies in a checkpoint: files with their sizes, and marked directories with a "/"."""
+        root = self._root(storage_id)
+        with self._reached() as filesystem:
+            found = filesystem.find(root, detail=True)
+        names = {
+            name.lstrip("/").removeprefix(root.lstrip("/")).lstrip("/"): name for name in found
+        }
+        return {name: int(found[path]["size"] or 0) for name, path in names.items() if name}
+
+    def put(self, storage_id: str, files: Mapping[str, Path | None]) -> None:
+        """Upload files, by their names in the checkpoint; None stands for an empty directory.
+
+        ``metadata.json`` comes last. A directory is marked by an empty object, as Determined did.
+
+        Raises:
+            OSError: one could not be uploaded, or not all of it has arrived.
+        """
+        root = self._root(storage_id)
+        sizes = {f"{root}/{name}": file.stat().st_size for name, file in files.items() if file}
+        with self._reached() as filesystem:
+            for name in sorted(files, key=lambda name: (name == METADATA, name)):
+                file = files[name]
+                if name == METADATA:
+                    self._check_arrived(
+                        root, {k: v for k, v in sizes.items() if k != f"{root}/{name}"}
+                    )
+                if file is not None:
+                    filesystem.put_file(str(file), f"{root}/{name}")
+                else:
+                    self._mark_directory(filesystem, f"{root}/{name}")
+            self._check_arrived(root, sizes)
+
+    @staticmethod
+    def _mark_directory(filesystem: Any, path: str) -> None:
+        filesystem.makedirs(path.rstrip("/"), exist_ok=True)
+        if not filesystem.exists(path.rstrip("/")):
+            # Object stores have no directories.
+            filesystem.pipe_file(path, b"")
+
+    def get(self, storage_id: str, name: str, target: Path) -> None:
+        """Download one file or marked directory of a checkpoint.
+
+        Raises:
+            OSError: it could not be downloaded.
+        """
+        if name.endswith("/"):
+            target.mkdir(parents=True, exist_ok=True)
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with self._reached() as filesystem:
+            filesystem.get_file(f"{self._root(storage_id)}/{name}", str(target))
+
+    def remove(self, storage_id: str, names: Iterable[str]) -> None:
+        """Remove files of a checkpoint."""
+        with self._reached() as filesystem:
+            for name in names:
+                filesystem.rm_file(f"{self._root(storage_id)}/{name}")
 
     def _root(self, storage_id: str) -> str:
         return f"{self._base}/{storage_id}"
@@ -206,7 +265,12 @@ class RemoteStorage:
             raise OSError(f"{type(error).__name__}: {error}") from error
 
 
-def _inside(folder: Path, relative: str) -> Path:
+def inside(folder: Path, relative: str) -> Path:
+    """The path of a file of a checkpoint in ``folder``.
+
+    Raises:
+        OSError: it is no place in there.
+    """
     # An object in a store may have any name.
     if ".." in relative.split("/"):
         raise OSError(f"a file of the checkpoint is called {relative!r}, which is no place in it")
