@@ -7,6 +7,7 @@ import faulthandler
 import io
 import logging
 import signal
+import socket
 import sys
 import types
 from pathlib import Path
@@ -205,7 +206,7 @@ def _of_task(
         preempt=parts.preempt,
         train=parts.train,
         searcher=parts.searcher,
-        profiler=ProfilerContext("0", parts.train, distributed),
+        profiler=ProfilerContext(socket.gethostname(), parts.train.measured, distributed),
         info=info.get_cluster_info(),
     )
 

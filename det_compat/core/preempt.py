@@ -90,7 +90,7 @@ class PreemptContext:
         asks_chief = self._preempt_mode is PreemptMode.WorkersAskChief
         answer = self._is_preempted() if is_chief or not asks_chief else False
         if asks_chief:
-            answer = bool(self._dist.broadcast(answer))
+            answer = self._dist.broadcast(answer) is True
         self.has_preempted = self.has_preempted or answer
         if answer and auto_ack:
             self.acknowledge_preemption_signal()

@@ -60,6 +60,7 @@ class TaskCheckpointContext(CheckpointContext):
         storage_manager: where checkpoints are.
         task: the run.
         elsewhere: the path or URL that the script has chosen, if that is not the config's.
+        line: to the search that runs the trial, None without one.
     """
 
     def __init__(
@@ -68,10 +69,12 @@ class TaskCheckpointContext(CheckpointContext):
         storage_manager: StorageManager,
         task: Task,
         elsewhere: str | None = None,
+        line: SearchLine | None = None,
     ) -> None:
         super().__init__(dist, storage_manager)
         self._task = task
         self._paths = RunPaths(task.run_dir)
+        self._line = line
         self._steps: dict[str, int] = {}
         if dist.rank == 0:
             self._paths.note_storage(elsewhere)
@@ -123,7 +126,9 @@ class TaskCheckpointContext(CheckpointContext):
         metadata: dict[str, Any] | None = None,
     ) -> None:
         super()._report_checkpoint(storage_id, resources, metadata)
-        self._steps[storage_id] = (metadata or {})["steps_completed"]
+        self._steps[storage_id] = steps = (metadata or {})["steps_completed"]
+        if self._line is not None:
+            self._line.saved(steps, self._location(storage_id))
 
     def _report_checkpoint_deleted(
         self, storage_id: str, resources: dict[str, int] | None = None
@@ -136,10 +141,20 @@ class TaskPreemptContext(SignalPreemptContext):
     """Preempts a task by SIGTERM, and a trial when its search stops it."""
 
     def __init__(
-        self, dist: DistributedContext, preempt_mode: PreemptMode, line: SearchLine | None
+        self,
+        dist: DistributedContext,
+        preempt_mode: PreemptMode,
+        line: SearchLine | None,
+        paths: RunPaths,
     ) -> None:
         super().__init__(dist, preempt_mode)
         self._line = line
+        self._paths = paths
+
+    def acknowledge_preemption_signal(self) -> None:
+        """Note that the run ends, and is not done."""
+        if self._dist.get_rank() == 0:
+            self._paths.preempted.touch()
 
     def _is_preempted(self) -> bool:
         return super()._is_preempted() or (self._line is not None and self._line.is_stopped)
@@ -197,9 +212,9 @@ def task_parts(
     """
     line = None if task.search is None or distributed.rank != 0 else SearchLine(task.search)
     checkpoint = TaskCheckpointContext(
-        distributed, storage_manager or task_storage(task), task, elsewhere
+        distributed, storage_manager or task_storage(task), task, elsewhere, line
     )
-    preempt = TaskPreemptContext(distributed, preempt_mode, line)
+    preempt = TaskPreemptContext(distributed, preempt_mode, line, RunPaths(task.run_dir))
     length, unit = configured_length(task.config)
     operation = _Operation(unit)
     train = TaskTrainContext(

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -15,6 +16,8 @@ from det_compat.script.task import Task
 
 _TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 _LAUNCHERS = ("torch_distributed", "horovod", "autohorovod")
+#: The exit status of a run that SIGTERM has ended in good order, as shells count it.
+PREEMPTED = 128 + signal.SIGTERM
 # The options of python that take the next word.
 _WITH_VALUE = ("-W", "-X")
 
@@ -40,6 +43,7 @@ def run_script(request: Request, config: experiment.ExperimentConfig) -> int:
     def command(attempt: int) -> supervisor.Command:
         start = run_start.begin_in(folder, config, resume=request.resume, is_restart=attempt > 1)
         task = script_task(config, start)
+        folder.preempted.unlink(missing_ok=True)
         return supervisor.Command(argv, {**device_variables(config), **task.variables()})
 
     if "det_compat" not in argv:
@@ -57,6 +61,9 @@ def run_script(request: Request, config: experiment.ExperimentConfig) -> int:
         raise FitError(
             f"entrypoint: cannot run {argv[0]!r}: {os.strerror(error.errno or 0)}"
         ) from error
+    if status == 0 and folder.preempted.exists():
+        print("the script was preempted, and ended before its end")
+        status = PREEMPTED
     print(f"resume it by: {request.resuming(folder.path)}")
     return status
 

@@ -28,6 +28,11 @@ class RunPaths:
         return self.path / "checkpoints.txt"
 
     @property
+    def preempted(self) -> Path:
+        """What is there once a script has acknowledged that it is to stop before its end."""
+        return self.path / "preempted"
+
+    @property
     def _storage(self) -> Path:
         """The path or URL of the checkpoints of a script that has chosen it itself."""
         return self.path / "checkpoint_storage.txt"

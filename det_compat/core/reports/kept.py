@@ -6,6 +6,7 @@ import enum
 import json
 import logging
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,18 +105,29 @@ class KeptTrainContext(TrainContext):
         batch_metrics: list[dict[str, Any]] | None,
     ) -> None:
         numbers = {str(name): _plain(value) for name, value in metrics.items()}
-        line = {"group": group, "steps_completed": steps_completed, "metrics": numbers}
+        line: dict[str, Any] = {
+            "group": group,
+            "steps_completed": steps_completed,
+            "metrics": numbers,
+        }
         if batch_metrics is not None:
             line["batch_metrics"] = batch_metrics
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with (self._folder / METRICS).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line, default=_plain) + "\n")
+        self._append(line)
         if self._mode is TensorboardMode.AUTO:
             try:
                 self._events.write(group, numbers, int(steps_completed))
             except ImportError as error:
                 logger.warning(f"metrics are kept in {self._folder / METRICS} only: {error}")
                 self._mode = TensorboardMode.MANUAL
+
+    def measured(self, group: str, metrics: dict[str, Any]) -> None:
+        """Keep the machine's load, which goes by the time and not by batches."""
+        self._append({"group": group, "time": time.time(), "metrics": metrics})
+
+    def _append(self, line: dict[str, Any]) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with (self._folder / METRICS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line, default=_plain) + "\n")
 
     def close(self) -> None:
         self._events.close()

@@ -30,6 +30,10 @@ class SearchLine:
         if not self.is_stopped and not self._file.readline():
             self.is_stopped = True
 
+    def saved(self, batches: int, checkpoint: str) -> None:
+        """Report a checkpoint of a moment whose validation was reported before."""
+        self._send({"batches": batches, "checkpoint": checkpoint})
+
     def early_exit(self, reason: str) -> None:
         """Report why the trial stops before its end."""
         self._send({"early_exit": reason})

@@ -160,6 +160,10 @@ class RemoteStorage:
         with self._reached() as filesystem:
             return bool(filesystem.exists(self._root(storage_id)))
 
+    def is_unfinished(self, storage_id: str) -> bool:
+        """Whether a checkpoint is not complete: what else is there looks the same."""
+        return self.metadata(storage_id) is None
+
     def fetch(self, storage_id: str) -> Path:
         """A copy of a checkpoint on this machine, removed when the process ends.
 
