@@ -22,7 +22,7 @@ LAYERS = (
     ("core", "analysis", "launch"),
     ("checkpoint", "check"),
     ("pytorch", "fit"),
-    ("pedl", "tensorboard", "search"),
+    ("pedl", "tensorboard", "transformers", "search"),
     ("adapters",),
     ("migrate",),
     ("commands",),
