@@ -89,7 +89,8 @@ class DistributedContext:
     ) -> None:
         numbers = (rank, size, local_rank, local_size, cross_rank, cross_size)
         if None in numbers and set(numbers) != {None}:
-            raise ValueError(f"{', '.join(_NUMBERS)} must all be provided if any are provided")
+            names = f"{', '.join(_NUMBERS[:-1])}, and {_NUMBERS[-1]}"
+            raise ValueError(f"{names} must all be provided if any are provided")
         self.rank = rank or 0
         self.size = 1 if size is None else size
         self.local_rank = local_rank or 0
