@@ -193,19 +193,23 @@ class RemoteStorage:
         return path
 
     def files(self, storage_id: str) -> dict[str, int]:
-        """What lies in a checkpoint: files with their sizes, and marked directories with a "/"."""
+        """What lies in a checkpoint: files with their sizes, and directories with a "/" and 0."""
         root = self._root(storage_id)
         with self._reached() as filesystem:
-            found = filesystem.find(root, detail=True)
-        names = {
-            name.lstrip("/").removeprefix(root.lstrip("/")).lstrip("/"): name for name in found
-        }
-        return {name: int(found[path]["size"] or 0) for name, path in names.items() if name}
+            found = filesystem.find(root, detail=True, withdirs=True)
+        files = {}
+        for path, about in found.items():
+            name = path.lstrip("/").removeprefix(root.lstrip("/")).lstrip("/")
+            if about["type"] == "directory":
+                name = name and f"{name.rstrip('/')}/"
+            if name:
+                files[name] = 0 if name.endswith("/") else int(about["size"] or 0)
+        return files
 
     def put(self, storage_id: str, files: Mapping[str, Path | None]) -> None:
         """Upload files, by their names in the checkpoint; None stands for an empty directory.
 
-        ``metadata.json`` comes last. A directory is marked by an empty object, as Determined did.
+        ``metadata.json`` comes last. Object stores keep no empty directories.
 
         Raises:
             OSError: one could not be uploaded, or not all of it has arrived.
@@ -222,18 +226,11 @@ class RemoteStorage:
                 if file is not None:
                     filesystem.put_file(str(file), f"{root}/{name}")
                 else:
-                    self._mark_directory(filesystem, f"{root}/{name}")
+                    filesystem.makedirs(f"{root}/{name}".rstrip("/"), exist_ok=True)
             self._check_arrived(root, sizes)
 
-    @staticmethod
-    def _mark_directory(filesystem: Any, path: str) -> None:
-        filesystem.makedirs(path.rstrip("/"), exist_ok=True)
-        if not filesystem.exists(path.rstrip("/")):
-            # Object stores have no directories.
-            filesystem.pipe_file(path, b"")
-
     def get(self, storage_id: str, name: str, target: Path) -> None:
-        """Download one file or marked directory of a checkpoint.
+        """Download one file of a checkpoint, or make one of its directories.
 
         Raises:
             OSError: it could not be downloaded.
@@ -246,10 +243,13 @@ class RemoteStorage:
             filesystem.get_file(f"{self._root(storage_id)}/{name}", str(target))
 
     def remove(self, storage_id: str, names: Iterable[str]) -> None:
-        """Remove files of a checkpoint."""
+        """Remove files and directories of a checkpoint."""
         with self._reached() as filesystem:
-            for name in names:
-                filesystem.rm_file(f"{self._root(storage_id)}/{name}")
+            # What is in a directory goes before it.
+            for name in sorted(names, reverse=True):
+                path = f"{self._root(storage_id)}/{name}".rstrip("/")
+                with contextlib.suppress(FileNotFoundError):
+                    filesystem.rm(path, recursive=name.endswith("/"))
 
     def _root(self, storage_id: str) -> str:
         return f"{self._base}/{storage_id}"
