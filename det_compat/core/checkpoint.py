@@ -14,12 +14,25 @@ from typing import Any
 
 from det_compat.core.distributed import DistributedContext
 from det_compat.core.downloads import DownloadMode, shared_selector
-from det_compat.core.merging import merge_metadata, own_files, raise_conflict
+from det_compat.core.merging import (
+    merge_metadata,
+    merge_resources,
+    own_files,
+    raise_conflict,
+)
 from det_compat.core.storage import Selector, StorageManager
 from det_compat.core.storage.local import METADATA, UNFINISHED
 from det_compat.core.storage.write_failures import named_write_failures
 from det_compat.errors import CheckpointNotFound, CorruptCheckpointError
 from det_compat.shared.durable_files import sync_tree, write_durably
+
+__all__ = [
+    "CheckpointContext",
+    "DownloadMode",
+    "DummyCheckpointContext",
+    "merge_metadata",
+    "merge_resources",
+]
 
 logger = logging.getLogger("determined.core")
 

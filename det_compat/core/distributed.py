@@ -154,7 +154,8 @@ class DistributedContext:
         if missing:
             raise RuntimeError(
                 f"DistributedContext.{method}() needs the environment of {launcher}, "
-                f"but {', '.join(missing)} is not set. Start the script with `{command}`."
+                f"but {', '.join(missing)} is not set. Start the script with `{command}`: see "
+                "MIGRATION.md#determinedcore."
             )
         numbers: dict[str, Any] = {
             name: int(os.environ[variable])

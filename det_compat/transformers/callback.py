@@ -13,11 +13,10 @@ from det_compat.shared.extras import how_to_install
 
 try:
     import transformers
-    from transformers import trainer_utils
-except ImportError as error:
-    raise ImportError(
-        f"determined.transformers needs the package transformers: {how_to_install('transformers')}"
-    ) from error
+    from transformers import TrainerCallback, trainer_utils
+except ImportError:
+    # Whoever imports DetCallback need not use it.
+    TrainerCallback = object
 
 logger = logging.getLogger("det.transformers")
 
@@ -25,7 +24,7 @@ _EVAL, _TEST, _TRAIN = "eval_", "test_", "train_"
 _SPEEDS = ("_runtime", "_per_second", "_compilation_time")
 
 
-class DetCallback(transformers.TrainerCallback):  # type: ignore[misc,unused-ignore]
+class DetCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
     """Reports metrics, keeps checkpoints, goes on from the last one, and ends when preempted.
 
     As in Determined 0.38.1, where it worked on a cluster only. A run that ends, preempted or not,
@@ -39,6 +38,7 @@ class DetCallback(transformers.TrainerCallback):  # type: ignore[misc,unused-ign
         user_data: JSON that is kept in every checkpoint, in ``my_data.json``.
 
     Raises:
+        ImportError: the package transformers is not installed.
         ValueError: the config's ``searcher`` says another length than ``args``.
     """
 
@@ -49,6 +49,10 @@ class DetCallback(transformers.TrainerCallback):  # type: ignore[misc,unused-ign
         filter_metrics: list[str] | None = None,
         user_data: dict[str, Any] | None = None,
     ) -> None:
+        if TrainerCallback is object:
+            raise ImportError(
+                f"DetCallback needs the package transformers: {how_to_install('transformers')}"
+            )
         super().__init__()
         self.core_context = core_context
         self.filter_metrics = filter_metrics
