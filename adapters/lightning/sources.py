@@ -165,7 +165,7 @@ class TrialClass(Source):
         optimizations = (given.exp_conf or {}).get("optimizations") or {}
         averages = optimizations.get("average_aggregated_gradients", True)
         context.average_aggregated_gradients = bool(averages)
-        with tensorboard_path_is(core_context.train.tensorboard_path):
+        with tensorboard_path_is(core_context.train.get_tensorboard_path()):
             adapted_cls = in_context_api(given.trial_cls, *given.functions)
             return TrialRun(adapted_cls(context, **given.trial_kwargs), context)
 

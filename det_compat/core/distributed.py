@@ -168,7 +168,7 @@ class DistributedContext:
         return context
 
     @classmethod
-    def over_process_group(cls, **numbers: int) -> DistributedContext:
+    def over_process_group(cls, **numbers: Any) -> DistributedContext:
         """Ranks whose objects travel over the process group that torch has by then.
 
         Args:

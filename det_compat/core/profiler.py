@@ -12,11 +12,11 @@ from typing import Any
 from det_compat.core.distributed import DistributedContext
 
 try:
-    import psutil
+    import psutil  # type: ignore[import-untyped]
 except ImportError:
-    psutil = None  # type: ignore[assignment]
+    psutil = None
 try:
-    import pynvml  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    import pynvml  # type: ignore[import-not-found,unused-ignore]
 except ImportError:
     pynvml = None
 

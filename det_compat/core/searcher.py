@@ -266,4 +266,4 @@ def configured_length(config: Mapping[str, Any]) -> tuple[int | None, Unit | Non
         (key, length), *_ = [*length.items(), (None, None)]
         unit = unit or key
     units = {one.name.lower(): one for one in Unit}
-    return length, units.get(unit)
+    return length, units.get(str(unit))

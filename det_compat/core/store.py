@@ -186,7 +186,7 @@ class CheckpointStore:
         return [
             name
             for name in self._storage.names()
-            if _is_uuid(name) and self._storage.is_unfinished(name)
+            if _is_uuid(name) and self._storage.metadata(name) is None
         ]
 
     def delete(self, storage_id: str) -> None:

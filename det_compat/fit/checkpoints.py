@@ -48,7 +48,8 @@ class RunCheckpoints(CheckpointStore):
         """
         begun = self._run.begun_checkpoints()
         for name in self.unfinished():
-            if are_all_own or name in begun:
+            # Scripts may have other things here, too, under names of their own.
+            if name in begun or (are_all_own and self._storage.is_unfinished(name)):
                 try:
                     self.delete(name)
                 except OSError as error:

@@ -208,7 +208,7 @@ class ReducerContext:
         return self.run_cross_slot_reduction(chosen, gathered)
 
     def run_cross_slot_reduction(
-        self, reducables: Sequence[WrappedReducer], gatherables: Sequence[Sequence[Any]]
+        self, reducables: Sequence[WrappedReducer], gathered: Sequence[Sequence[Any]]
     ) -> dict[str, Any]:
         """The metrics of reducers, given what they contributed on each rank.
 
@@ -217,7 +217,7 @@ class ReducerContext:
             AssertionError: a named reducer gave a dict, or one without a name gave something else.
         """
         metrics: dict[str, Any] = {}
-        for wrapped, per_slot in zip(reducables, zip(*gatherables, strict=True), strict=True):
+        for wrapped, per_slot in zip(reducables, zip(*gathered, strict=True), strict=True):
             metrics.update(wrapped.named(wrapped.call("cross_slot_reduce", per_slot)))
         return metrics
 

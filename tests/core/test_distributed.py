@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 import torch
 
 from det_compat.core import DistributedContext, DummyDistributedContext
+from tests import preloaded
 from tests.torchrun import free_port, on_two_ranks
 
 TORCHRUN = {
@@ -168,37 +170,41 @@ def test_several_machines_need_the_chief(monkeypatch: pytest.MonkeyPatch) -> Non
         DistributedContext(**{**numbers, "cross_rank": None})
 
 
-def meet(rank: int, port: int, answers: Any) -> None:
-    """One process of ``mp.spawn``, which makes a process group of its own in the end."""
+#: A script that starts its ranks itself, and makes a process group in the end.
+SPAWNS = """
+import json, multiprocessing, sys
+import torch
+from det_compat.core import DistributedContext
+
+def meet(rank, port, answers):
     context = DistributedContext(
-        rank=rank,
-        size=3,
-        local_rank=rank,
-        local_size=3,
-        cross_rank=0,
-        cross_size=1,
-        chief_ip="127.0.0.1",
-        pub_port=port,
-        pull_port=port + 1,
+        rank=rank, size=3, local_rank=rank, local_size=3, cross_rank=0, cross_size=1,
+        chief_ip="127.0.0.1", pub_port=port, pull_port=port + 1,
     )
-    before = (context.allgather(rank), context.gather_local(rank), context.broadcast("x" * rank))
+    before = [context.allgather(rank), context.gather_local(rank), context.broadcast("x" * rank)]
     context.init_process_group()
     group = torch.distributed.get_world_size()
     torch.distributed.destroy_process_group()
-    answers.put((rank, before, group, context.broadcast_local(rank)))
+    answers.put([rank, before, group, context.broadcast_local(rank)])
     context.close()
 
-
-def test_processes_that_the_script_started() -> None:
-    torch_multiprocessing = torch.multiprocessing.get_context("fork")
-    answers, port = torch_multiprocessing.SimpleQueue(), free_port()
-    ranks = [torch_multiprocessing.Process(target=meet, args=(n, port, answers)) for n in range(3)]
+if __name__ == "__main__":
+    fork = multiprocessing.get_context("fork")
+    answers = fork.Queue()
+    ranks = [fork.Process(target=meet, args=(n, int(sys.argv[1]), answers), daemon=True) for n in range(3)]
     for process in ranks:
         process.start()
-    found = sorted(answers.get() for _ in ranks)
+    print(json.dumps(sorted(answers.get(timeout=60) for _ in ranks)))
     for process in ranks:
         process.join()
+"""
+
+
+def test_processes_that_the_script_started(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SPAWNS)
+    ended = preloaded.python("script.py", str(free_port()), cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
     everyone = [0, 1, 2]
-    assert found == [
-        (rank, (everyone, everyone if rank == 0 else None, ""), 3, 0) for rank in everyone
+    assert json.loads(ended.stdout) == [
+        [rank, [everyone, everyone if rank == 0 else None, ""], 3, 0] for rank in everyone
     ]

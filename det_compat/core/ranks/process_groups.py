@@ -59,9 +59,10 @@ def make_process_group(rank: int, size: int, host: str, broadcast: Broadcast) ->
 
 
 def _own_store(rank: int, size: int, host: str, broadcast: Broadcast) -> Any:
+    make: Any = dist.TCPStore  # type: ignore[attr-defined]  # torch lists it nowhere.
     if rank != 0:
-        return dist.TCPStore(host, broadcast(None), size, is_master=False)
-    store = dist.TCPStore(host, 0, size, is_master=True, wait_for_workers=False)
+        return make(host, broadcast(None), size, is_master=False)
+    store = make(host, 0, size, is_master=True, wait_for_workers=False)
     broadcast(store.port)
     return store
 

@@ -160,7 +160,7 @@ class DirectoryStorageManager(SharedFSStorageManager):
 
 def _matched(root: Path, globs: list[str]) -> list[Path]:
     """What globs match below ``root``, files first; what is outside is left out, with a warning."""
-    found = {}
+    found: dict[Path, None] = {}
     for pattern in globs:
         for match in glob.glob(f"{glob.escape(str(root))}/{pattern}", recursive=True):
             path = os.path.normpath(match)
