@@ -191,7 +191,8 @@ def meet(rank, port, answers):
 if __name__ == "__main__":
     fork = multiprocessing.get_context("fork")
     answers = fork.Queue()
-    ranks = [fork.Process(target=meet, args=(n, int(sys.argv[1]), answers), daemon=True) for n in range(3)]
+    port = int(sys.argv[1])
+    ranks = [fork.Process(target=meet, args=(n, port, answers), daemon=True) for n in range(3)]
     for process in ranks:
         process.start()
     print(json.dumps(sorted(answers.get(timeout=60) for _ in ranks)))
