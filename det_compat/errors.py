@@ -106,3 +106,15 @@ class UnsafeCheckpointError(InvalidCheckpointException):
 
 class StopLoadingImplementation(Exception):
     """Ends the import of a script once the trial class in it is known."""
+
+
+class CheckpointNotFound(Exception):
+    """There is no such checkpoint in its storage."""
+
+
+class CheckFailedError(Exception):
+    """A value in a configuration is not what it has to be."""
+
+
+class WorkerError(Exception):
+    """A worker process has failed, and it is not known why."""

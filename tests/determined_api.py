@@ -16,7 +16,6 @@ from determined.pytorch import samplers
 #: What det_compat leaves out; MIGRATION.md says why.
 REFUSED = {
     "PyTorchTrial.trial_controller_class",
-    "PyTorchTrialContext.run_cross_slot_reduction",
 }
 
 

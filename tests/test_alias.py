@@ -171,7 +171,12 @@ UNKNOWN += ["determined.to_lightning", "determined.pytorch._nope", "determined.k
 
 
 # Modules that are there, and names that they lack.
-PARTLY_REFUSED = ["determined.core.init", "determined.common.api", "determined.horovod.torch"]
+PARTLY_REFUSED = [
+    "determined.core.Nothing",
+    "determined.launch.horovod",
+    "determined.common.api",
+    "determined.horovod.torch",
+]
 # What is below a module that is refused cannot be asked for by itself.
 WHOLLY_REFUSED = [
     name
@@ -212,9 +217,8 @@ def test_nothing_else_resolves_to_a_stub(answers: Any, name: str) -> None:
     ("name", "advice"),
     [
         ("determined.horovod.torch", "under torchrun a plain `pytorch.init()` distributes"),
-        ("determined.launch", "torchrun --nproc_per_node=N --no-python det-compat run SCRIPT"),
+        ("determined.launch.horovod", "det-compat run -m determined.launch.torch_distributed"),
         ("determined.keras.callbacks", "only PyTorchTrial is"),
-        ("determined.core.init", "`pytorch.Trainer`"),
         ("determined.experimental", "local files"),
     ],
 )

@@ -27,6 +27,9 @@ NOT_RUN = {
     "det checkpoint download UUID -o DIR": "needs a Determined cluster",
     "python -m determined.launch.horovod --trial model_def:MyTrial": "needs a Determined cluster",
     "python -m determined.launch.torch_distributed python train.py": "needs a Determined cluster",
+    "det-compat run -m determined.launch.torch_distributed --nproc_per_node=2 -- python train.py": (
+        "tests/launch/test_torch_distributed.py runs such a command"
+    ),
     "python examples/pedl/train.py --devices 2": "tests/test_example_pedl.py runs it",
     "det-compat search examples/digits/adaptive.yaml": "trains for minutes; README.md's search is "
     "run",

@@ -16,11 +16,13 @@ DEEPEST = 3
 #: Each package may import those above it, function-level imports included, and none below.
 LAYERS = (
     ("shared",),
-    ("script", "config", "catalog"),
-    ("core", "analysis"),
+    ("catalog",),
+    ("script",),
+    ("config",),
+    ("core", "analysis", "launch"),
     ("checkpoint", "check"),
     ("pytorch", "fit"),
-    ("pedl", "tensorboard", "search"),
+    ("pedl", "tensorboard", "transformers", "search"),
     ("adapters",),
     ("migrate",),
     ("commands",),

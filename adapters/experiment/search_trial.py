@@ -14,8 +14,8 @@ from det_compat.adapters.lightning.strategy import new_trainer, process_flags
 from det_compat.config.experiment import parse_config
 from det_compat.config.lengths import Length
 from det_compat.core.distributed import DistributedContext, DummyDistributedContext
+from det_compat.core.reports.search_line import as_number
 from det_compat.fit import environment, run_folder, run_start
-from det_compat.search.train_context import as_number
 from det_compat.search.tune.attempt import ReportFunction
 
 

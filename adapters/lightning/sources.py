@@ -92,7 +92,7 @@ class TrialArguments:
     trial_kwargs: dict[str, Any] = field(default_factory=dict)
     functions: LoaderFunctions = NO_FUNCTIONS
     seed: int | None = None
-    checkpoints: core.CheckpointContext | None = None
+    checkpoints: core.CheckpointStore | None = None
     tensorboard: Path | None = None
     comm_hook: Callable[..., Any] | None = None
 
@@ -147,7 +147,7 @@ class TrialClass(Source):
         given = self.arguments
         if given.seed is not None:
             set_seed(given.seed)
-        core_context = core.Context(given.checkpoints, distributed, tensorboard_path=tensorboard)
+        core_context = core.TrialCore(given.checkpoints, distributed, tensorboard_path=tensorboard)
         context = PyTorchTrialContext(
             core_context=core_context,
             trial_seed=experiment_seed(given.exp_conf),
@@ -165,7 +165,7 @@ class TrialClass(Source):
         optimizations = (given.exp_conf or {}).get("optimizations") or {}
         averages = optimizations.get("average_aggregated_gradients", True)
         context.average_aggregated_gradients = bool(averages)
-        with tensorboard_path_is(core_context.train.tensorboard_path):
+        with tensorboard_path_is(core_context.train.get_tensorboard_path()):
             adapted_cls = in_context_api(given.trial_cls, *given.functions)
             return TrialRun(adapted_cls(context, **given.trial_kwargs), context)
 

@@ -250,7 +250,7 @@ def distributed_context(trainer: pl.Trainer) -> core.DistributedContext:
     """The ranks of a Trainer."""
     if trainer.world_size == 1:
         return core.DummyDistributedContext()
-    return core.DistributedContext(
+    return core.DistributedContext.over_process_group(
         rank=trainer.global_rank,
         size=trainer.world_size,
         local_rank=trainer.local_rank,

@@ -8,10 +8,9 @@ from enum import Enum
 from typing import Any
 
 from det_compat.config.document import Problems
+from det_compat.script.command import PYTHON
 
 _TRIAL_CLASS = re.compile(r"(?P<module>[\w.]*):(?P<name>[A-Za-z_][\w.]*)")
-#: The word in a command that starts Python.
-PYTHON = re.compile(r"(?:.*/)?python[0-9.]*")
 _LAUNCHERS = "determined.launch"
 _PEDL_TRIAL = ("trial_class", "trial", "trial_def")
 _OPERATORS = set("();<>|&")

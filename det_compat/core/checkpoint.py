@@ -1,278 +1,368 @@
-"""Where checkpoints lie, and which of them are complete."""
+"""``core_context.checkpoint``: directories of files that a task keeps."""
+
+from __future__ import annotations
 
 import contextlib
-import dataclasses
-import datetime
 import json
 import logging
 import os
-import sys
+import socket
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from det_compat.core.storage.local import LocalStorage, is_unfinished
-from det_compat.core.storage.remote import RemoteStorage, is_url, local_path
+from det_compat.core.distributed import DistributedContext
+from det_compat.core.downloads import DownloadMode, shared_selector
+from det_compat.core.merging import (
+    merge_metadata,
+    merge_resources,
+    own_files,
+    raise_conflict,
+)
+from det_compat.core.storage import Selector, StorageManager
+from det_compat.core.storage.local import METADATA, UNFINISHED
 from det_compat.core.storage.write_failures import named_write_failures
-from det_compat.errors import CorruptCheckpointError, UnfinishedCheckpointError
+from det_compat.errors import CheckpointNotFound, CorruptCheckpointError
+from det_compat.shared.durable_files import sync_tree, write_durably
+
+__all__ = [
+    "CheckpointContext",
+    "DownloadMode",
+    "DummyCheckpointContext",
+    "merge_metadata",
+    "merge_resources",
+]
 
 logger = logging.getLogger("determined.core")
 
-_Storage = LocalStorage | RemoteStorage
-
-
-@dataclasses.dataclass(frozen=True)
-class CompleteCheckpoint:
-    """A checkpoint that was written to its end.
-
-    Args:
-        uuid: its name.
-        metadata: the content of its ``metadata.json``.
-    """
-
-    uuid: str
-    metadata: dict[str, Any] = dataclasses.field(hash=False)
-
-    @property
-    def steps_completed(self) -> int | None:
-        """The batches trained, None if its metadata does not say."""
-        steps = self.metadata.get("steps_completed")
-        return steps if isinstance(steps, int) and not isinstance(steps, bool) else None
-
-    @property
-    def saved_at(self) -> str:
-        """When it was saved, in ISO 8601 and UTC; empty if its metadata does not say."""
-        saved_at = self.metadata.get("saved_at")
-        return saved_at if isinstance(saved_at, str) else ""
-
-    def age(self) -> tuple[int, str]:
-        """What checkpoints are ordered by, oldest first."""
-        return (-1 if self.steps_completed is None else self.steps_completed, self.saved_at)
-
 
 class CheckpointContext:
-    """A place with one directory a checkpoint, named by a UUID.
+    """Checkpoints of a task, as Determined 0.38.1 has them off a cluster, and their metadata.
 
-    A checkpoint is complete if its ``metadata.json`` is there: it is written last, when all else is
-    on the disk or uploaded. Whatever happens to a process that writes or deletes a checkpoint, the
-    others stay as they are, and that one is either complete or told apart from complete ones.
+    A checkpoint is a directory that is named by a UUID, its ``storage_id``. Its ``metadata.json``
+    is written last: one that has none was not finished.
 
     Args:
-        base_path: a directory, or a URL of fsspec: ``s3://`` needs the extra ``s3``, ``gs://`` the
-            extra ``gs``, ``abfs://`` the extra ``azure``. Without it, the directory in which
-            Determined 0.38.1 keeps the checkpoints of local training: ``determined`` in the user's
-            data directory.
-        storage_options: arguments of the fsspec filesystem, such as ``endpoint_url`` for S3.
-
-    Raises:
-        ImportError: the extra that a URL needs is not installed.
-        ValueError: fsspec does not know the protocol of a URL, or options for a directory.
+        dist: the ranks.
+        storage_manager: where checkpoints are.
     """
 
-    def __init__(
-        self,
-        base_path: str | os.PathLike[str] | None = None,
-        storage_options: Mapping[str, Any] | None = None,
-    ) -> None:
-        self._options = dict(storage_options or {})
-        given = os.fspath(base_path) if base_path is not None else str(_default_base_path())
-        self.base_path: Path | str
-        self._storage: _Storage
-        if directory := _directory(given):
-            if self._options:
-                raise ValueError(f"storage_options are for URLs; {given!r} is a directory")
-            # A trial may change its working directory.
-            self.base_path = Path(os.path.abspath(directory.expanduser()))
-            self._storage = LocalStorage(self.base_path)
-        else:
-            self.base_path = given
-            self._storage = RemoteStorage(given, self._options)
-        self._elsewhere: dict[str, RemoteStorage] = {}
+    def __init__(self, dist: DistributedContext, storage_manager: StorageManager) -> None:
+        self._dist = dist
+        self._storage_manager = storage_manager
         self._previous: str | None = None
 
-    @contextlib.contextmanager
-    def store_path(self, metadata: dict[str, Any]) -> Iterator[tuple[Path, str]]:
-        """Yield a new checkpoint's directory and UUID, then make it complete.
-
-        The directory is the final one if the checkpoints lie on this machine. Else it is a
-        temporary one, which is uploaded at the end.
+    def upload(
+        self,
+        ckpt_dir: str | os.PathLike[str] | None,
+        metadata: dict[str, Any] | None = None,
+        *,
+        shard: bool = False,
+        selector: Selector | None = None,
+    ) -> str:
+        """Store the content of a directory as a new checkpoint; returns its UUID.
 
         Args:
-            metadata: the content of ``metadata.json``; ``saved_at`` is added.
+            ckpt_dir: the directory; under ``shard``, None for a rank that has nothing to add. It
+                gets a file ``metadata.json``.
+            metadata: what ``get_metadata`` will return; those of all ranks are merged.
+            shard: whether all ranks call it, and the checkpoint has the files of all of them.
+            selector: told each path below the directory; whether it is stored.
 
         Raises:
-            CheckpointWriteError: the disk is full, the directory cannot be written, or the like.
-                As after every exception before the checkpoint is complete, what was written of it
-                is removed as far as possible, and the earlier ones are kept.
+            RuntimeError: another rank than the chief has called it without ``shard``, there is no
+                directory, or two ranks have different files or metadata under one name.
         """
-        storage_id = str(uuid.uuid4())
-        location = self.location(storage_id)
-        try:
-            with named_write_failures(location, self._previous):
-                path = self._storage.begin(storage_id)
-            with named_write_failures(location, self._previous, inside=path):
-                yield path, storage_id
-            with named_write_failures(location, self._previous):
-                self._storage.commit(storage_id, metadata_text(metadata))
-        except BaseException:
-            # An interrupt may come when the checkpoint is complete already. Where that cannot be
-            # found out, what was written stays, and is told apart by what is missing.
-            with contextlib.suppress(OSError):
-                if self._storage.metadata(storage_id) is None:
-                    self._storage.discard(storage_id)
-            raise
-        self._previous = location
-        logger.info(f"saved checkpoint {location}")
-
-    def find(self, storage_id: str | os.PathLike[str]) -> Path:
-        """The directory of a checkpoint, given its UUID, its path or its URL.
-
-        One that is not on this machine is downloaded; the copy is removed when the process
-        ends. A directory given by its path may be of any origin: only those that
-        ``store_path`` has left unfinished are refused.
-
-        Raises:
-            FileNotFoundError: there is none.
-            UnfinishedCheckpointError: its writing was interrupted, or its deletion.
-            CorruptCheckpointError: its ``metadata.json`` cannot be read.
-        """
-        given = os.fspath(storage_id)
-        directory = _directory(given)
+        directory = None if ckpt_dir is None else os.fspath(ckpt_dir)
+        if shard:
+            return self._upload_sharded(directory, metadata, selector)
+        if self._dist.rank != 0:
+            raise RuntimeError(
+                f"cannot call .upload(shard=False) from non-chief worker (rank={self._dist.rank})"
+            )
         if directory is None:
-            url, _, name = given.rstrip("/").rpartition("/")
-            return _complete(self._storage_at(url), name, "")
-        if given and directory.is_dir():
-            if is_unfinished(directory):
-                raise _unfinished(str(directory))
-            return directory
-        if directory.name == given and given:
-            return _complete(self._storage, given, f"neither {directory.absolute()} nor ")
-        raise FileNotFoundError(f"found no checkpoint {given!r}: {directory} is no directory")
+            raise RuntimeError(
+                "cannot call .upload(ckpt_dir=None, shard=False), which would result in doing "
+                "nothing at all"
+            )
+        return self._upload_single(directory, metadata, selector)
 
-    def _storage_at(self, url: str) -> RemoteStorage:
-        if url not in self._elsewhere:
-            same = _scheme(url) == _scheme(str(self.base_path))
-            self._elsewhere[url] = RemoteStorage(url, self._options if same else {})
-        return self._elsewhere[url]
+    def _upload_single(
+        self, directory: str, metadata: dict[str, Any] | None, selector: Selector | None
+    ) -> str:
+        self._check_metadata(metadata or {})
+        storage_id = self._begin()
+        _write_metadata(Path(directory), metadata or {})
+        files = self._listed(directory, selector)
+        paths = None if selector is None else {*files, METADATA}
+        with self._naming_failures(storage_id):
+            self._storage_manager.upload(src=directory, dst=storage_id, paths=paths)
+        self._report_checkpoint(storage_id, files, metadata)
+        return storage_id
 
-    def list(self) -> Sequence[CompleteCheckpoint]:
-        """The complete checkpoints, oldest first: by batches trained, then by the time of saving.
+    def _upload_sharded(
+        self, directory: str | None, metadata: dict[str, Any] | None, selector: Selector | None
+    ) -> str:
+        storage_id = self._dist.broadcast(self._begin() if self._dist.rank == 0 else "")
+        if selector is not None and directory is None:
+            raise RuntimeError("ckpt_dir has to be provided if selector is not None")
+        if not any(self._dist.allgather(directory is not None)):
+            raise RuntimeError(
+                "cannot call .upload(ckpt_dir=None, shard=True), from all ranks; "
+                "at least one rank must have a valid ckpt_dir"
+            )
+        # Of the ranks that name one directory, the first uploads it; those with a selector upload
+        # what they select.
+        uploads = self._is_first_with(directory) or selector is not None
+        files = self._listed(directory, selector) if uploads and directory else {}
+        merged, own = own_files(self._dist, files, directory)
+        all_metadata = self._merge_metadata(metadata)
+        writer = self._dist.allgather(uploads).index(True)
+        if self._dist.rank == writer and directory:
+            _write_metadata(Path(directory), all_metadata)
+            own[METADATA] = (Path(directory) / METADATA).stat().st_size
+        # The checkpoint is complete with its metadata, which come when all else is there.
+        if self._dist.rank != writer and uploads:
+            self._upload_part(directory, storage_id, set(own))
+        self._dist.allgather(None)
+        if self._dist.rank == writer:
+            self._upload_part(directory, storage_id, set(own))
+        self._dist.allgather(None)
+        if self._dist.rank == 0:
+            self._report_checkpoint(storage_id, merged, all_metadata)
+        return storage_id
 
-        Those whose ``metadata.json`` cannot be read are left out, and named in a warning.
+    def _upload_part(self, directory: str | None, storage_id: str, paths: set[str]) -> None:
+        assert directory is not None
+        with self._naming_failures(storage_id):
+            self._storage_manager.upload(src=directory, dst=storage_id, paths=paths)
+
+    def _is_first_with(self, directory: str | os.PathLike[str] | None) -> bool:
+        """Whether this is the lowest rank that has named this very directory."""
+        found = None if directory is None else os.stat(directory)
+        identity = found and (socket.gethostname(), found.st_dev, found.st_ino)
+        all_identities = self._dist.allgather(identity)
+        return found is not None and all_identities.index(identity) == self._dist.rank
+
+    def _listed(self, directory: str, selector: Selector | None) -> dict[str, int]:
+        found = self._storage_manager._list_directory(directory)
+        return {name: found[name] for name in found if selector is None or selector(name)}
+
+    def _merge_metadata(self, metadata: dict[str, Any] | None) -> dict[str, Any]:
+        merged, conflicts = merge_metadata(self._dist.allgather(metadata or {}))
+        if conflicts:
+            raise_conflict(conflicts, "metadata")
+        self._check_metadata(merged)
+        return merged
+
+    @contextlib.contextmanager
+    def store_path(
+        self, metadata: dict[str, Any] | None = None, *, shard: bool = False
+    ) -> Iterator[tuple[Path, str]]:
+        """Yield a new checkpoint's directory, to be written to, and its UUID; then store it.
+
+        Args:
+            metadata: what ``get_metadata`` will return; those of all ranks are merged.
+            shard: whether all ranks call it, and the checkpoint has the files of all of them.
+
+        Raises:
+            CheckpointWriteError: the disk is full, or the like. As after every exception, what was
+                written is removed as far as possible.
+            RuntimeError: another rank than the chief has called it without ``shard``, or two ranks
+                have different files or metadata under one name.
         """
-        found = [self.complete(name) for name in self._storage.names() if _is_uuid(name)]
-        return sorted(filter(None, found), key=CompleteCheckpoint.age)
-
-    def latest(self) -> CompleteCheckpoint | None:
-        """The complete checkpoint after most batches, of these the last saved; None without any."""
-        return next(reversed(self.list()), None)
-
-    def complete(self, storage_id: str) -> CompleteCheckpoint | None:
-        """The checkpoint of a UUID, None if it is not complete or its metadata cannot be read."""
+        if shard:
+            with self._store_path_sharded(metadata) as (path, storage_id):
+                yield path, storage_id
+            return
+        if self._dist.rank != 0:
+            raise RuntimeError(
+                "cannot call CheckpointContext.store_path(shard=False) from non-chief worker "
+                f"(rank={self._dist.rank})"
+            )
+        storage_id = self._begin()
         try:
-            metadata = read_metadata(self._storage, storage_id)
-        except (CorruptCheckpointError, IsADirectoryError, PermissionError) as error:
-            logger.warning(f"{error}; it is left out")
-            return None
-        return None if metadata is None else CompleteCheckpoint(storage_id, metadata)
+            with contextlib.ExitStack() as stored:
+                with self._naming_failures(storage_id):
+                    path = stored.enter_context(self._storage_manager.store_path(storage_id))
+                with self._naming_failures(storage_id, inside=path):
+                    yield path, storage_id
+                self._check_metadata(metadata or {})
+                with self._naming_failures(storage_id):
+                    _complete(path, metadata or {})
+                    files = self._storage_manager._list_directory(path)
+                    stored.close()
+        except BaseException:
+            self._discard(storage_id)
+            raise
+        self._report_checkpoint(storage_id, files, metadata)
 
-    def location(self, storage_id: str) -> str:
-        """The path or URL at which a checkpoint is or would be."""
-        return self._storage.location(storage_id)
+    @contextlib.contextmanager
+    def _store_path_sharded(self, metadata: dict[str, Any] | None) -> Iterator[tuple[Path, str]]:
+        storage_id = self._dist.broadcast(self._begin() if self._dist.rank == 0 else "")
+        path = self._storage_manager.pre_store_path(storage_id)
+        yield path, storage_id
+        if self._storage_manager.store_path_is_direct_access():
+            # All ranks have written into the same directory.
+            all_metadata = self._merge_metadata(metadata)
+            if self._dist.rank == 0:
+                _complete(path, all_metadata)
+                merged = self._storage_manager._list_directory(path)
+        else:
+            uploads = self._is_first_with(path)
+            files = self._storage_manager._list_directory(path) if uploads else {}
+            merged, own = own_files(self._dist, files, path)
+            all_metadata = self._merge_metadata(metadata)
+            if self._dist.rank != 0 and uploads:
+                self._storage_manager.post_store_path(src=path, dst=storage_id, paths=set(own))
+            self._dist.allgather(None)
+            if self._dist.rank == 0:
+                _write_metadata(path, all_metadata)
+                own[METADATA] = (path / METADATA).stat().st_size
+                self._storage_manager.post_store_path(src=path, dst=storage_id, paths=set(own))
+        if self._dist.rank == 0:
+            self._report_checkpoint(storage_id, merged, all_metadata)
+        self._dist.allgather(None)
 
-    def unfinished(self) -> Sequence[str]:
-        """The UUIDs of what interrupted runs have left, and of what is being written right now."""
-        return [
-            name
-            for name in self._storage.names()
-            if _is_uuid(name) and self._storage.metadata(name) is None
-        ]
+    def download(
+        self,
+        storage_id: str,
+        ckpt_dir: str | os.PathLike[str],
+        download_mode: DownloadMode = DownloadMode.LocalWorkersShareDownload,
+        *,
+        selector: Selector | None = None,
+    ) -> None:
+        """Copy the files of a checkpoint into a directory.
+
+        Args:
+            storage_id: the checkpoint.
+            ckpt_dir: the directory, which is made.
+            download_mode: who copies; in step, what any rank of the machine selects is copied.
+            selector: told each path in the checkpoint; whether it is copied.
+
+        Raises:
+            CheckpointNotFound: there is no such checkpoint.
+        """
+        target = os.fspath(ckpt_dir)
+        if DownloadMode(download_mode) is DownloadMode.NoSharedDownload:
+            self._storage_manager.download(src=storage_id, dst=target, selector=selector)
+            return
+        with shared_selector(self._dist, selector) as shared:
+            if self._dist.local_rank == 0:
+                self._storage_manager.download(src=storage_id, dst=target, selector=shared)
+
+    @contextlib.contextmanager
+    def restore_path(
+        self,
+        storage_id: str,
+        download_mode: DownloadMode = DownloadMode.LocalWorkersShareDownload,
+        *,
+        selector: Selector | None = None,
+    ) -> Iterator[Path]:
+        """Yield a directory of this machine with the files of a checkpoint, for as long as needed.
+
+        Args:
+            storage_id: the checkpoint.
+            download_mode: who downloads, where that has to be.
+            selector: told each path in the checkpoint; whether it is needed. A directory of this
+                machine has all of them.
+
+        Raises:
+            CheckpointNotFound: there is no such checkpoint.
+        """
+        if DownloadMode(download_mode) is DownloadMode.NoSharedDownload:
+            with self._storage_manager.restore_path(storage_id, selector=selector) as path:
+                yield path
+            return
+        with contextlib.ExitStack() as downloaded:
+            path = Path()
+            with shared_selector(self._dist, selector) as shared:
+                if self._dist.local_rank == 0:
+                    restored = self._storage_manager.restore_path(storage_id, shared)
+                    path = downloaded.enter_context(restored)
+            path = self._dist.broadcast_local(path)
+            try:
+                yield path
+            finally:
+                # The directory may go when no process of the machine needs it any more.
+                self._dist.gather_local(None)
+
+    def get_metadata(self, storage_id: str) -> dict[str, Any]:
+        """The metadata of a checkpoint.
+
+        Raises:
+            CheckpointNotFound: there is no such checkpoint.
+            CorruptCheckpointError: its ``metadata.json`` is no JSON object.
+        """
+        content = self._storage_manager.metadata(storage_id)
+        if content is None:
+            raise CheckpointNotFound(f"Did not find checkpoint {self._location(storage_id)}")
+        try:
+            metadata = json.loads(content)
+        except ValueError:
+            metadata = None
+        if not isinstance(metadata, dict):
+            raise CorruptCheckpointError(
+                f"{self._location(storage_id)} is corrupt: its metadata.json has no JSON object"
+            )
+        return metadata
 
     def delete(self, storage_id: str) -> None:
-        """Delete a checkpoint, complete or not.
+        """Delete a checkpoint; nothing happens if there is none."""
+        left = self._storage_manager.delete(storage_id, ["**/*"])
+        self._report_checkpoint_deleted(storage_id, left)
 
-        Raises:
-            FileNotFoundError: there is none.
-            ValueError: ``storage_id`` is no UUID: nothing else is deleted.
-        """
-        if not _is_uuid(storage_id):
-            raise ValueError(f"checkpoints are deleted by their UUID, got {storage_id!r}")
-        if not self._storage.exists(storage_id):
-            raise FileNotFoundError(f"found no checkpoint {self.location(storage_id)}")
-        self._storage.delete(storage_id)
-        logger.info(f"deleted checkpoint {self.location(storage_id)}")
+    def _check_metadata(self, metadata: dict[str, Any]) -> None:
+        """Raise ValueError if a checkpoint may not have such metadata; any will do here."""
 
+    def _begin(self) -> str:
+        """The UUID of a new checkpoint."""
+        return str(uuid.uuid4())
 
-def read_metadata(storage: _Storage, storage_id: str) -> dict[str, Any] | None:
-    """The content of a checkpoint's ``metadata.json``, None if there is none.
+    def _location(self, storage_id: str) -> str:
+        return self._storage_manager.location(storage_id)
 
-    Raises:
-        CorruptCheckpointError: it is no JSON object.
-    """
-    content = storage.metadata(storage_id)
-    if content is None:
-        return None
-    try:
-        metadata = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise CorruptCheckpointError(
-            f"{storage.location(storage_id)} is corrupt: its metadata.json is no JSON ({error})"
-        ) from error
-    if not isinstance(metadata, dict):
-        raise CorruptCheckpointError(
-            f"{storage.location(storage_id)} is corrupt: its metadata.json has no JSON object"
-        )
-    return metadata
+    def _naming_failures(
+        self, storage_id: str, inside: Path | None = None
+    ) -> contextlib.AbstractContextManager[None]:
+        return named_write_failures(self._location(storage_id), self._previous, inside)
 
+    def _discard(self, storage_id: str) -> None:
+        # A complete one stays, whatever has come after it.
+        with contextlib.suppress(OSError):
+            if self._storage_manager.metadata(storage_id) is None:
+                self._storage_manager.discard(storage_id)
 
-def metadata_text(metadata: dict[str, Any]) -> str:
-    """The content of a ``metadata.json``; ``saved_at`` is added, unless it is there."""
-    now = datetime.datetime.now(datetime.timezone.utc)
-    return json.dumps({"saved_at": now.isoformat(timespec="microseconds"), **metadata}, indent=2)
+    def _report_checkpoint(
+        self,
+        storage_id: str,
+        resources: dict[str, int] | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> None:
+        """Take note of a checkpoint that is complete."""
+        self._previous = self._location(storage_id)
+        logger.info(f"saved checkpoint {storage_id}")
 
-
-def _complete(storage: _Storage, storage_id: str, looked_at: str) -> Path:
-    """The directory of a complete checkpoint; ``looked_at`` begins what is said if none is."""
-    if read_metadata(storage, storage_id) is not None:
-        return storage.fetch(storage_id)
-    location = storage.location(storage_id)
-    if storage.exists(storage_id):
-        raise _unfinished(location)
-    raise FileNotFoundError(
-        f"found no checkpoint {storage_id!r}: {looked_at}{location} is a directory"
-        if looked_at
-        else f"found no checkpoint {storage_id!r}: there is no {location}"
-    )
+    def _report_checkpoint_deleted(
+        self, storage_id: str, resources: dict[str, int] | None = None
+    ) -> None:
+        """Take note of a checkpoint that is gone."""
+        logger.info(f"deleted checkpoint {storage_id}")
 
 
-def _unfinished(location: str) -> UnfinishedCheckpointError:
-    return UnfinishedCheckpointError(
-        f"checkpoint {location} has no metadata.json, which is written last: the run was "
-        "interrupted while it wrote it, or deleted it. Use an earlier checkpoint"
-    )
+class DummyCheckpointContext(CheckpointContext):
+    """Checkpoints of a task off a cluster, by the name that Determined has for it."""
 
 
-def _directory(location: str) -> Path | None:
-    return local_path(location) if is_url(location) else Path(location)
+def _complete(directory: Path, metadata: dict[str, Any]) -> None:
+    """Write the last file of a checkpoint to its final place, when all else is on the disk."""
+    text = json.dumps(metadata, indent=2)
+    sync_tree(directory)
+    write_durably(directory / METADATA, text, temporary=directory / UNFINISHED)
 
 
-def _scheme(url: str) -> str:
-    return url.partition("://")[0]
-
-
-def _is_uuid(name: str) -> bool:
-    try:
-        return str(uuid.UUID(name)) == name
-    except ValueError:
-        return False
-
-
-def _default_base_path() -> Path:
-    if sys.platform == "win32":
-        root = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
-    elif sys.platform == "darwin":
-        root = Path.home() / "Library" / "Application Support"
-    else:
-        root = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
-    return root / "determined"
+def _write_metadata(directory: Path, metadata: dict[str, Any]) -> None:
+    """Write the metadata of a checkpoint into a directory that is uploaded then."""
+    text = json.dumps(metadata, indent=2)
+    write_durably(directory / METADATA, text, temporary=directory / UNFINISHED)

@@ -1,40 +1,75 @@
-"""Ranks and the exchange of Python objects between them, over ``torch.distributed``."""
+"""Ranks, and the exchange of Python objects between them."""
 
 from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-import torch
-import torch.distributed as dist
+from det_compat.core.ranks.exchange import Exchange, listen, port_of
+
+if TYPE_CHECKING:
+    from det_compat.core.ranks.process_groups import GroupExchange
 
 T = TypeVar("T")
 
-_groups_made = itertools.count()
+_LOOPBACK = "127.0.0.1"
+_ANY_INTERFACE = "0.0.0.0"
 
-# The variable of torchrun's environment for each number of a DistributedContext.
-_TORCHRUN = {
-    "rank": "RANK",
-    "size": "WORLD_SIZE",
-    "local_rank": "LOCAL_RANK",
-    "local_size": "LOCAL_WORLD_SIZE",
-    "cross_rank": "GROUP_RANK",
-    "cross_size": "GROUP_WORLD_SIZE",
+_NUMBERS = ("rank", "size", "local_rank", "local_size", "cross_rank", "cross_size")
+
+# The variables of each number of a DistributedContext in the environment of a launcher.
+_LAUNCHERS = {
+    "from_torch_distributed": (
+        "torchrun",
+        ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE"),
+        "torchrun --nproc_per_node=N --no-python det-compat run SCRIPT",
+    ),
+    "from_deepspeed": (
+        "the deepspeed launcher",
+        ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE"),
+        "deepspeed --no_python det-compat run SCRIPT",
+    ),
 }
+
+# How often the members of each exchange have met, which is the same number for all of them.
+_met: dict[str, Iterator[int]] = defaultdict(itertools.count)
+
+
+class _Meeting(NamedTuple):
+    """Where the members of an exchange meet: a name for it, the first one's host, and its port."""
+
+    name: str
+    chief: str
+    port: int
 
 
 class DistributedContext:
-    """The ranks of a trial and object collectives between them, as in Determined 0.38.1.
+    """The ranks of a task and object collectives between them, as in Determined 0.38.1.
 
-    Determined ran the collectives over ZMQ sockets; here they run over a ``torch.distributed``
-    process group, which is made on first use if the script has not made one (NCCL where CUDA is
-    available, gloo elsewhere). Objects must be picklable. Every rank must make the same calls in
-    the same order.
+    The collectives need no process group of ``torch.distributed``, and go over connections to the
+    chief, which are made by the first of them. Objects must be picklable. Every rank must make the
+    same calls in the same order. Collectives of one rank give the object itself.
 
-    ``chief_ip``, ``pub_port``, ``pull_port``, ``port_offset`` and ``force_tcp`` configured the
-    sockets and have no effect.
+    Args:
+        rank: index of this process among all.
+        size: how many processes there are.
+        local_rank: index of this process among those of its machine.
+        local_size: how many processes this machine has.
+        cross_rank: index of this machine.
+        cross_size: how many machines there are.
+        chief_ip: where the others reach the process of rank 0; needed on several machines.
+        pub_port: the port that rank 0 listens on while the others connect.
+        pull_port: the port that the first process of each machine listens on, for the others of
+            that machine; ``cross_rank`` is added.
+        port_offset: has no effect, as in Determined 0.38.1.
+        force_tcp: has no effect.
+
+    Raises:
+        AssertionError: there are several machines, and no ``chief_ip``.
+        ValueError: some of the six numbers are None and others are not, or there is no such rank.
     """
 
     def __init__(
@@ -52,53 +87,99 @@ class DistributedContext:
         port_offset: int = 0,
         force_tcp: bool = False,
     ) -> None:
-        if not 0 <= rank < size:
+        numbers = (rank, size, local_rank, local_size, cross_rank, cross_size)
+        if None in numbers and set(numbers) != {None}:
+            names = f"{', '.join(_NUMBERS[:-1])}, and {_NUMBERS[-1]}"
+            raise ValueError(f"{names} must all be provided if any are provided")
+        self.rank = rank or 0
+        self.size = 1 if size is None else size
+        self.local_rank = local_rank or 0
+        self.local_size = 1 if local_size is None else local_size
+        self.cross_rank = cross_rank or 0
+        self.cross_size = 1 if cross_size is None else cross_size
+        if not 0 <= self.rank < self.size:
             raise ValueError(f"rank must be at least 0 and less than size={size}, got {rank}")
-        self.rank = rank
-        self.size = size
-        self.local_rank = local_rank
-        self.local_size = local_size
-        self.cross_rank = cross_rank
-        self.cross_size = cross_size
-        self._groups: dict[str, Any] = {}
+        if self.local_size != self.size and chief_ip is None:
+            raise AssertionError(
+                f"This is a distributed job (local_size {self.local_size} != size {self.size}): "
+                "give chief_ip, the address at which the others reach rank 0"
+            )
+        self._chief_ip = _LOOPBACK if self.local_size == self.size else str(chief_ip)
+        self._pub_port = pub_port
+        self._pull_port = pull_port
+        self._finds_port = False
+        self._over_group = False
+        self._exchanges: dict[str, Exchange | GroupExchange] = {}
+        self._cpu_group: Any = None
         self._made_process_group = False
 
     @classmethod
     def from_torch_distributed(cls, chief_ip: str | None = None) -> DistributedContext:
         """The ranks that torchrun put into the environment.
 
+        Args:
+            chief_ip: where the others reach rank 0; by default ``DET_CHIEF_IP``, else torchrun's
+                ``MASTER_ADDR``.
+
         Raises:
             RuntimeError: a variable of torchrun's is missing.
         """
-        missing = [name for name in _TORCHRUN.values() if name not in os.environ]
-        if missing:
-            raise RuntimeError(
-                f"DistributedContext.from_torch_distributed() needs the environment of torchrun, "
-                f"but {', '.join(missing)} is not set. Start the script with "
-                "`torchrun --nproc_per_node=N --no-python det-compat run SCRIPT`."
-            )
-        ranks: dict[str, Any] = {
-            name: int(os.environ[variable]) for name, variable in _TORCHRUN.items()
-        }
-        return cls(**ranks, chief_ip=chief_ip)
+        return cls._launched("from_torch_distributed", chief_ip)
+
+    @classmethod
+    def from_deepspeed(cls, chief_ip: str | None = None) -> DistributedContext:
+        """The ranks that the launcher of DeepSpeed put into the environment.
+
+        Args:
+            chief_ip: where the others reach rank 0; by default ``DET_CHIEF_IP``, else
+                ``MASTER_ADDR``.
+
+        Raises:
+            RuntimeError: a variable of the launcher's is missing.
+        """
+        return cls._launched("from_deepspeed", chief_ip)
 
     @classmethod
     def from_horovod(cls, hvd: Any, chief_ip: str | None = None) -> DistributedContext:
         """Raise RuntimeError: Horovod is not supported."""
         raise RuntimeError(
-            "det_compat does not run on Horovod. Start the script with torchrun and give "
-            "pytorch.init() no `distributed`: see MIGRATION.md#determinedhorovod."
+            "det_compat does not run on Horovod. Start the script with torchrun, and make the "
+            "ranks by from_torch_distributed(): see MIGRATION.md#determinedhorovod."
         )
 
     @classmethod
-    def from_deepspeed(cls, chief_ip: str | None = None) -> DistributedContext:
-        """Raise RuntimeError: DeepSpeed trials are not supported."""
-        raise RuntimeError(
-            "det_compat does not run DeepSpeed trials: see MIGRATION.md#determinedpytorchdeepspeed."
-        )
+    def _launched(cls, method: str, chief_ip: str | None) -> DistributedContext:
+        launcher, variables, command = _LAUNCHERS[method]
+        missing = [name for name in variables if name not in os.environ]
+        if missing:
+            raise RuntimeError(
+                f"DistributedContext.{method}() needs the environment of {launcher}, "
+                f"but {', '.join(missing)} is not set. Start the script with `{command}`: see "
+                "MIGRATION.md#determinedcore."
+            )
+        numbers: dict[str, Any] = {
+            name: int(os.environ[variable])
+            for name, variable in zip(_NUMBERS, variables, strict=True)
+        }
+        chief = chief_ip or os.environ.get("DET_CHIEF_IP") or os.environ.get("MASTER_ADDR")
+        context = cls(**numbers, chief_ip=chief)
+        # Runs on one machine at the same time, each with a torchrun, have a port of their own.
+        context._finds_port = True
+        return context
+
+    @classmethod
+    def over_process_group(cls, **numbers: Any) -> DistributedContext:
+        """Ranks whose objects travel over the process group that torch has by then.
+
+        Args:
+            numbers: rank, size, local_rank, local_size, cross_rank and cross_size.
+        """
+        context = cls(chief_ip=_LOOPBACK, **numbers)
+        context._over_group = True
+        return context
 
     def get_rank(self) -> int:
-        """Index of this process among all processes of the trial."""
+        """Index of this process among all processes of the task."""
         return self.rank
 
     def get_local_rank(self) -> int:
@@ -106,105 +187,131 @@ class DistributedContext:
         return self.local_rank
 
     def get_size(self) -> int:
-        """Number of processes of the trial."""
+        """Number of processes of the task."""
         return self.size
 
     def get_num_agents(self) -> int:
-        """Number of machines that the trial runs on."""
+        """Number of machines that the task runs on."""
         return self.cross_size
 
     def gather(self, stuff: Any) -> list[Any] | None:
         """A list of every rank's ``stuff`` on the chief, None on the others."""
-        everything = self.allgather(stuff)
-        return everything if self.rank == 0 else None
+        return [stuff] if self.size < 2 else self._all().gather(stuff)
 
     def gather_local(self, stuff: Any) -> list[Any] | None:
         """Gather as ``gather`` does, among the processes of this machine."""
-        everything = self.allgather_local(stuff)
-        return everything if self.local_rank == 0 else None
+        return [stuff] if self.local_size < 2 else self._machine().gather(stuff)
 
-    def allgather(self, stuff: Any) -> list[Any]:
+    def allgather(self, stuff: T) -> list[T]:
         """A list of every rank's ``stuff``, on every rank."""
-        return _gathered(stuff, self.rank, self.size, self.cpu_group)
+        return [stuff] if self.size < 2 else self._all().allgather(stuff)
 
-    def allgather_local(self, stuff: Any) -> list[Any]:
+    def allgather_local(self, stuff: T) -> list[T]:
         """Gather as ``allgather`` does, among the processes of this machine."""
-        return _gathered(stuff, self.local_rank, self.local_size, self._machine)
+        return [stuff] if self.local_size < 2 else self._machine().allgather(stuff)
 
     def broadcast(self, stuff: T) -> T:
         """The chief's ``stuff``, on every rank."""
-        return _broadcast(stuff, self.rank, self.rank, self.size, self.cpu_group)
+        return stuff if self.size < 2 else self._all().broadcast(stuff)
 
     def broadcast_local(self, stuff: Any = None) -> Any:
         """What the first process of this machine has, on all processes of this machine."""
-        return _broadcast(stuff, self.rank, self.local_rank, self.local_size, self._machine)
+        return stuff if self.local_size < 2 else self._machine().broadcast(stuff)
 
     def close(self) -> None:
-        """Give up the process groups; the default one only if this context made it."""
-        self._groups.clear()
-        if self._made_process_group and dist.is_initialized():
-            dist.destroy_process_group()
+        """Give up the connections, and the default process group if this context made it."""
+        for exchange in self._exchanges.values():
+            exchange.close()
+        self._exchanges.clear()
+        self._cpu_group = None
+        if self._made_process_group:
+            import torch.distributed as dist
+
+            if dist.is_initialized():
+                dist.destroy_process_group()
         self._made_process_group = False
 
     def init_process_group(self) -> None:
-        """Make the default process group from torchrun's environment, if there is none."""
-        if self.size > 1 and not dist.is_initialized():
-            _make_process_group()
+        """Make the default process group of torch, if there is none and there are ranks."""
+        if self.size < 2:
+            return
+        import torch.distributed as dist
+
+        from det_compat.core.ranks import process_groups
+
+        if not dist.is_initialized():
+            process_groups.make_process_group(self.rank, self.size, self._chief_ip, self.broadcast)
             self._made_process_group = True
 
     def cpu_group(self) -> Any:
-        """The gloo process group of all ranks: over NCCL, objects would go by way of the GPU."""
-        if "world" not in self._groups:
+        """A gloo process group of all ranks."""
+        if self._cpu_group is None:
+            from det_compat.core.ranks import process_groups
+
             self.init_process_group()
-            is_gloo = dist.get_backend() == "gloo"
-            self._groups["world"] = dist.group.WORLD if is_gloo else dist.new_group(backend="gloo")
-        return self._groups["world"]
+            self._cpu_group = process_groups.cpu_group()
+        return self._cpu_group
 
-    def _machine(self) -> Any:
-        if "machine" not in self._groups:
-            first = self.rank - self.local_rank
-            machines = {*self.allgather(range(first, first + self.local_size))}
-            for ranks in sorted(machines, key=min):
-                group = dist.new_group(list(ranks), backend="gloo")
-                if self.rank in ranks:
-                    self._groups["machine"] = group
-        return self._groups["machine"]
+    def _all(self) -> Exchange | GroupExchange:
+        return self._exchange("all", self._group_of_all if self._over_group else self._connect)
 
+    def _machine(self) -> Exchange | GroupExchange:
+        make = self._group_of_machine if self._over_group else self._connect_machine
+        return self._exchange("machine", make)
 
-def _gathered(stuff: Any, rank: int, size: int, group: Callable[[], Any]) -> list[Any]:
-    """The objects of all ``size`` members of a group, of which this one is ``rank``."""
-    if size < 2:
-        return [stuff]
-    everything: list[Any] = [None] * size
-    dist.all_gather_object(everything, stuff, group=group())
-    everything[rank] = stuff
-    return everything
+    def _exchange(
+        self, name: str, make: Callable[[], Exchange | GroupExchange]
+    ) -> Exchange | GroupExchange:
+        if name not in self._exchanges:
+            self._exchanges[name] = make()
+        return self._exchanges[name]
 
+    def _connect(self) -> Exchange:
+        host = _LOOPBACK if self.local_size == self.size else _ANY_INTERFACE
+        meeting = _Meeting("all", self._chief_ip, self._pub_port)
+        return self._meet(meeting, self.rank, self.size, host)
 
-def _broadcast(stuff: T, global_rank: int, rank: int, size: int, group: Callable[[], Any]) -> T:
-    """The object of the first member of a group, of which this one is ``rank``."""
-    if size < 2:
-        return stuff
-    box = [stuff]
-    dist.broadcast_object_list(box, src=global_rank - rank, group=group())
-    return stuff if rank == 0 else box[0]
+    def _connect_machine(self) -> Exchange:
+        # Several machines are on one only where somebody tries them out.
+        port = self._pull_port + self.cross_rank
+        meeting = _Meeting(f"machine {self.cross_rank}", _LOOPBACK, port)
+        return self._meet(meeting, self.local_rank, self.local_size, _LOOPBACK)
 
+    def _meet(self, meeting: _Meeting, rank: int, size: int, host: str) -> Exchange:
+        """This process's end of an exchange, whose first member listens on ``host``."""
+        store = self._store()
+        key = f"det_compat/exchange/{meeting.name}/{next(_met[meeting.name])}"
+        if rank == 0:
+            listener = listen(host, meeting.port if store is None else 0)
+            if store is not None:
+                store.set(key, str(port_of(listener)))
+            return Exchange(0, size, listener=listener)
+        port = meeting.port if store is None else int(store.get(key))
+        return Exchange(rank, size, address=(meeting.chief, port))
 
-def _make_process_group() -> None:
-    # These modules are not in every build of torch.
-    from torch.distributed.distributed_c10d import PrefixStore
-    from torch.distributed.rendezvous import rendezvous
+    def _store(self) -> Any:
+        if not self._finds_port:
+            return None
+        from det_compat.core.ranks import process_groups
 
-    # Keys of a destroyed group stay in torchrun's store, where the next one would take them for
-    # its own and wait for ranks at addresses of the past.
-    store, rank, size = next(rendezvous("env://"))
-    own = PrefixStore(f"det_compat/{next(_groups_made)}", store)
-    backend = "nccl" if torch.cuda.is_available() else "gloo"
-    dist.init_process_group(backend, store=own, rank=rank, world_size=size)
+        return process_groups.torchrun_store()
+
+    def _group_of_all(self) -> GroupExchange:
+        from det_compat.core.ranks import process_groups
+
+        return process_groups.GroupExchange(self.rank, 0, self.cpu_group())
+
+    def _group_of_machine(self) -> GroupExchange:
+        from det_compat.core.ranks import process_groups
+
+        first = self.rank - self.local_rank
+        ranks = self.allgather(range(first, first + self.local_size))
+        group = process_groups.machine_group(ranks, self.rank)
+        return process_groups.GroupExchange(self.local_rank, first, group)
 
 
 class DummyDistributedContext(DistributedContext):
-    """A trial of one process."""
+    """A task of one process."""
 
     def __init__(self) -> None:
         super().__init__(rank=0, size=1, local_rank=0, local_size=1, cross_rank=0, cross_size=1)

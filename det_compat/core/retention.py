@@ -202,7 +202,7 @@ class RetainedCheckpoints:
 
     Args:
         delete: deletes a checkpoint by the name that ``saved`` was given, such as
-            ``CheckpointContext.delete``; raises OSError if it cannot, FileNotFoundError if it is
+            ``CheckpointStore.delete``; raises OSError if it cannot, FileNotFoundError if it is
             gone already.
         policy: how many are kept.
     """

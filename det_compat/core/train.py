@@ -1,13 +1,14 @@
-"""Metric reports of a trial."""
+"""Metric reports of a task."""
 
 import contextlib
+import copy
 import datetime
 import enum
 import itertools
 import logging
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,29 @@ class EarlyExitReason(enum.Enum):
 
 
 class TrainContext:
-    """Logs what a trial reports, in the form in which Determined 0.38.1 logs it off a cluster."""
+    """Logs what a task reports, in the form in which Determined 0.38.1 logs it off a cluster.
 
-    def __init__(self, tensorboard_path: Path) -> None:
+    Args:
+        tensorboard_path: the directory of the task's TensorBoard files; None for none.
+    """
+
+    def __init__(self, tensorboard_path: Path | None = None) -> None:
         self.tensorboard_path = tensorboard_path
+        self._metadata: dict[str, Any] | None = None
 
     def set_status(self, status: str) -> None:
-        """Log what the trial is doing."""
+        """Log what the task is doing."""
         logger.info(f"status: {status}")
+
+    def set_metadata(self, metadata: dict[str, Any]) -> dict[str, Any] | None:
+        """Set the metadata of the run, in place of what was set before; returns it."""
+        logger.info(f"set_metadata({metadata})")
+        self._metadata = copy.deepcopy(metadata)
+        return self.get_metadata()
+
+    def get_metadata(self) -> dict[str, Any] | None:
+        """The metadata of the run, None if none was set."""
+        return copy.deepcopy(self._metadata)
 
     def report_training_metrics(
         self,
@@ -37,22 +53,34 @@ class TrainContext:
         metrics: dict[str, Any],
         batch_metrics: list[dict[str, Any]] | None = None,
     ) -> None:
-        """Log the training metrics of a period, ``steps_completed`` batches into the run."""
+        """Report the training metrics of a period, ``steps_completed`` batches into the run."""
         logger.info(
             f"report_training_metrics(steps_completed={steps_completed}, metrics={metrics})"
         )
+        self._report("training", steps_completed, metrics, batch_metrics)
 
     def report_validation_metrics(self, steps_completed: int, metrics: dict[str, Any]) -> None:
-        """Log the metrics of a validation, ``steps_completed`` batches into the run."""
+        """Report the metrics of a validation, ``steps_completed`` batches into the run."""
         logger.info(
             f"report_validation_metrics(steps_completed={steps_completed}, metrics={metrics})"
         )
+        self._report("validation", steps_completed, metrics, None)
 
     def report_metrics(self, group: str, steps_completed: int, metrics: dict[str, Any]) -> None:
-        """Log metrics of a group of the user's own."""
+        """Report metrics of a group: "training", "validation", or one of the user's own."""
         logger.info(
             f"report_metrics(group={group}, steps_completed={steps_completed}, metrics={metrics})"
         )
+        self._report(group, steps_completed, metrics, None)
+
+    def _report(
+        self,
+        group: str,
+        steps_completed: int,
+        metrics: dict[str, Any],
+        batch_metrics: list[dict[str, Any]] | None,
+    ) -> None:
+        """Keep what was reported; here, nothing is kept."""
 
     def report_progress(self, progress: float) -> None:
         """Log the share of the training that is done, between 0 and 1."""
@@ -67,11 +95,26 @@ class TrainContext:
         return None
 
     def get_tensorboard_path(self) -> Path:
-        """The run's TensorBoard directory."""
-        return self.tensorboard_path
+        """The directory of the task's TensorBoard files.
 
-    def upload_tensorboard_files(self, *args: Any, **kwargs: Any) -> None:
-        """Do nothing: the files are on this machine."""
+        As in Determined 0.38.1, a context that was made without one has None.
+        """
+        return self.tensorboard_path  # type: ignore[return-value]  # This is Determined's type.
+
+    def upload_tensorboard_files(
+        self,
+        selector: Callable[[Path], bool] = lambda _: True,
+        mangler: Callable[[Path, int], Path] = lambda path, _: path,
+    ) -> None:
+        """Log the call: the files are on this machine."""
+        logger.info("upload_tensorboard_files()")
+
+    def close(self) -> None:
+        """Finish what was kept."""
+
+
+class DummyTrainContext(TrainContext):
+    """A context that logs, and keeps nothing."""
 
 
 _active: list[Path] = []

@@ -8,35 +8,34 @@ from typing import Any
 
 from det_compat.config.document import Problems, from_mapping
 from det_compat.config.storage import CheckpointStorage, parse_storage
-from det_compat.core.checkpoint import CheckpointContext, CompleteCheckpoint
+from det_compat.core.store import CheckpointStore, CompleteCheckpoint
 from det_compat.fit.errors import FitError
 from det_compat.fit.run_folder import RunFolder
+from det_compat.script.run_paths import RunPaths
 from det_compat.script.task import Task
 
 logger = logging.getLogger("determined.core")
 
 
-class RunCheckpoints(CheckpointContext):
+class RunCheckpoints(CheckpointStore):
     """Where a run's checkpoints lie, and which of those there are its own.
 
     Args:
         base_path: a directory, or a URL of fsspec.
-        names: a file that gets the UUID of every checkpoint that is begun.
+        run: the run's folder, which keeps the UUID of every checkpoint that is begun.
         storage_options: arguments of the fsspec filesystem.
     """
 
     def __init__(
-        self, base_path: str, names: Path, storage_options: dict[str, Any] | None = None
+        self, base_path: str, run: RunPaths, storage_options: dict[str, Any] | None = None
     ) -> None:
         super().__init__(base_path, storage_options)
-        self._names = names
+        self._run = run
 
     @contextlib.contextmanager
     def store_path(self, metadata: dict[str, Any]) -> Iterator[tuple[Path, str]]:
         with super().store_path(metadata) as (path, uuid):
-            self._names.parent.mkdir(parents=True, exist_ok=True)
-            with self._names.open("a", encoding="utf-8") as file:
-                file.write(f"{uuid}\n")
+            self._run.begin_checkpoint(uuid)
             yield path, uuid
 
     def delete_unfinished(self, *, are_all_own: bool) -> None:
@@ -47,20 +46,20 @@ class RunCheckpoints(CheckpointContext):
         Args:
             are_all_own: whether no other run has its checkpoints here.
         """
-        begun = self._begun()
+        begun = self._run.begun_checkpoints()
         for name in self.unfinished():
-            if are_all_own or name in begun:
+            # Scripts may have other things here, too, under names of their own.
+            if name in begun or (are_all_own and self._storage.is_unfinished(name)):
                 try:
                     self.delete(name)
                 except OSError as error:
                     logger.warning(f"cannot remove the unfinished {self.location(name)}: {error}")
 
-    def _begun(self) -> list[str]:
-        return self._names.read_text("utf-8").split() if self._names.exists() else []
-
     def latest_of_run(self) -> CompleteCheckpoint | None:
         """The run's own complete checkpoint after most batches; None without any."""
-        complete = [found for name in self._begun() if (found := self.complete(name)) is not None]
+        # Of equal ones, the last that was begun is the latest.
+        names = reversed(self._run.begun_checkpoints())
+        complete = [found for name in names if (found := self.complete(name)) is not None]
         return max(complete, key=CompleteCheckpoint.age, default=None)
 
 
@@ -70,9 +69,12 @@ def checkpoints_of(storage: CheckpointStorage, folder: RunFolder) -> RunCheckpoi
     Raises:
         FitError: the storage cannot be used.
     """
-    base_path = storage.url or str(folder.checkpoints)
+    base_path, options = storage.url or str(folder.checkpoints), storage.options
+    if chosen := folder.chosen_storage():
+        # A script has its checkpoints where it likes.
+        base_path, options = chosen, {}
     try:
-        return RunCheckpoints(base_path, folder.checkpoint_names, storage.options)
+        return RunCheckpoints(base_path, folder, options)
     except (ImportError, ValueError) as error:
         raise FitError(f"checkpoint_storage cannot be used: {error}") from error
 

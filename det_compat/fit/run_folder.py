@@ -1,13 +1,13 @@
 """The directory of a run: its config, logs and, unless the config says otherwise, checkpoints."""
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from det_compat.fit.errors import FitError
+from det_compat.script.run_paths import RunPaths
 from det_compat.shared.durable_files import write_durably
 from det_compat.shared.masking import without_secrets
 
@@ -15,26 +15,8 @@ RECORD = "det_compat_run.json"
 _LONGEST_NAME = 64
 
 
-class RunFolder:
-    """A run's directory; ``path`` is absolute, since trials may change the working directory."""
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(os.path.abspath(Path(path).expanduser()))
-
-    @property
-    def checkpoints(self) -> Path:
-        """Where checkpoints are, unless the config has a storage."""
-        return self.path / "checkpoints"
-
-    @property
-    def tensorboard(self) -> Path:
-        """Event files."""
-        return self.path / "tensorboard"
-
-    @property
-    def checkpoint_names(self) -> Path:
-        """The UUIDs of the checkpoints that this run has begun to write, one a line."""
-        return self.path / "checkpoints.txt"
+class RunFolder(RunPaths):
+    """A run's directory, and the record that a run was started there."""
 
     @property
     def holds_run(self) -> bool:

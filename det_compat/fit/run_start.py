@@ -109,7 +109,8 @@ def begin_in(
     found: tuple[str | None, int] = (None, 0)
     if goes_on:
         checkpoints = _checkpoints(folder, config)
-        checkpoints.delete_unfinished(are_all_own=config.checkpoint_storage.url is None)
+        is_own_place = config.checkpoint_storage.url is None and folder.chosen_storage() is None
+        checkpoints.delete_unfinished(are_all_own=is_own_place)
         found = _latest(checkpoints)
         if found[0] is None:
             print(f"{folder.path} has no complete checkpoint: the run starts from the beginning")

@@ -2,21 +2,23 @@
 
 import os
 import shlex
+import signal
 import sys
 from collections.abc import Sequence
 
 from det_compat.config import experiment, shims
-from det_compat.config.entrypoint import PYTHON, Entrypoint
+from det_compat.config.entrypoint import Entrypoint
 from det_compat.fit import run_start, supervisor
 from det_compat.fit.environment import device_variables
 from det_compat.fit.errors import FitError
 from det_compat.fit.request import Request
+from det_compat.script.command import under_det_compat
 from det_compat.script.task import Task
 
 _TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 _LAUNCHERS = ("torch_distributed", "horovod", "autohorovod")
-# The options of python that take the next word.
-_WITH_VALUE = ("-W", "-X")
+#: The exit status of a run that SIGTERM has ended in good order, as shells count it.
+PREEMPTED = 128 + signal.SIGTERM
 
 
 def run_script(request: Request, config: experiment.ExperimentConfig) -> int:
@@ -40,6 +42,7 @@ def run_script(request: Request, config: experiment.ExperimentConfig) -> int:
     def command(attempt: int) -> supervisor.Command:
         start = run_start.begin_in(folder, config, resume=request.resume, is_restart=attempt > 1)
         task = script_task(config, start)
+        folder.preempted.unlink(missing_ok=True)
         return supervisor.Command(argv, {**device_variables(config), **task.variables()})
 
     if "det_compat" not in argv:
@@ -57,6 +60,9 @@ def run_script(request: Request, config: experiment.ExperimentConfig) -> int:
         raise FitError(
             f"entrypoint: cannot run {argv[0]!r}: {os.strerror(error.errno or 0)}"
         ) from error
+    if status == 0 and folder.preempted.exists():
+        print("the script was preempted, and ended before its end")
+        status = PREEMPTED
     print(f"resume it by: {request.resuming(folder.path)}")
     return status
 
@@ -82,7 +88,7 @@ def script_command(entrypoint: Entrypoint, slots: int) -> list[str]:
     Raises:
         FitError: the launcher is not supported.
     """
-    command = _under_det_compat(entrypoint.argv)
+    command = under_det_compat(entrypoint.argv)
     if entrypoint.launcher is None:
         return command
     if entrypoint.launcher not in _LAUNCHERS:
@@ -97,20 +103,3 @@ def script_command(entrypoint: Entrypoint, slots: int) -> list[str]:
 
 def _says_processes(args: Sequence[str]) -> bool:
     return any(arg.replace("-", "_").startswith("__nproc_per_node") for arg in args)
-
-
-def _under_det_compat(argv: Sequence[str]) -> list[str]:
-    if not argv or not PYTHON.fullmatch(argv[0]):
-        return list(argv)
-    options, rest = _python_options(argv[1:])
-    if not rest or rest[0] == "-c":
-        return [sys.executable, *argv[1:]]
-    return [sys.executable, *options, "-m", "det_compat", "run", *rest]
-
-
-def _python_options(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The options for ``python`` itself, and what follows, from ``-m`` or the script on."""
-    at = 0
-    while at < len(argv) and argv[at].startswith("-") and argv[at] not in ("-m", "-c"):
-        at += 2 if argv[at] in _WITH_VALUE else 1
-    return list(argv[:at]), list(argv[at:])

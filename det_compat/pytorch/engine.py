@@ -61,7 +61,7 @@ class Engine(Protocol):
             TypeError: ``trial_cls`` is no trial class.
         """
 
-    def checkpoints(self, task: Task) -> core.CheckpointContext:
+    def checkpoints(self, task: Task) -> core.CheckpointStore:
         """The checkpoints of the run that a script of ``det-compat fit`` or ``search`` is.
 
         Raises:

@@ -26,7 +26,7 @@ class CheckpointLoadContext(PyTorchTrialContext):
         self, hparams: dict[str, Any] | None = None, exp_conf: dict[str, Any] | None = None
     ) -> None:
         super().__init__(
-            core_context=core.Context(),
+            core_context=core.TrialCore(),
             trial_seed=0,
             hparams=hparams,
             slots_per_trial=1,

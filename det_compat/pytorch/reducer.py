@@ -1,5 +1,7 @@
 """Metrics that a trial reduces itself, over batches and ranks."""
 
+from __future__ import annotations
+
 import abc
 import enum
 import itertools
@@ -78,13 +80,20 @@ def as_reducer(value: Any) -> Reducer | None:
 
 
 @dataclass
-class _Wrapped:
+class WrappedReducer:
+    """A reducer, and what its metrics are for."""
+
     reducer: Any
     name: str | None
     for_training: bool
     for_validation: bool
 
     def call(self, method: str, *args: Any) -> Any:
+        """What a method of the reducer returns.
+
+        Raises:
+            ValueError: the reducer raised; it is named, and what it raised is the cause.
+        """
         try:
             return getattr(self.reducer, method)(*args)
         except Exception as error:
@@ -94,6 +103,11 @@ class _Wrapped:
             ) from error
 
     def named(self, reduced: Any) -> dict[str, Any]:
+        """What the reducer reduced to, as metrics with names.
+
+        Raises:
+            AssertionError: a named reducer gave a dict, or one without a name gave something else.
+        """
         if self.name is None and not isinstance(reduced, dict):
             raise AssertionError(
                 f"{self} returned {type(reduced).__name__}: return a dict of metrics, or give "
@@ -121,7 +135,7 @@ class ReducerContext:
     """The reducers of a trial. ``allgather_fn`` gives a list of every rank's argument."""
 
     def __init__(self, allgather_fn: Callable[[Any], list[Any]] = lambda stuff: [stuff]) -> None:
-        self._wrapped_reducers: list[_Wrapped] = []
+        self._wrapped_reducers: list[WrappedReducer] = []
         self._allgather_fn = allgather_fn
 
     @overload
@@ -164,7 +178,7 @@ class ReducerContext:
                 "twice: wrap it once, or make one object for each metric"
             )
         reducer = _as_metric_reducer(reducer)
-        self._wrapped_reducers.append(_Wrapped(reducer, name, for_training, for_validation))
+        self._wrapped_reducers.append(WrappedReducer(reducer, name, for_training, for_validation))
         return reducer
 
     def reset_reducers(self) -> None:
@@ -191,8 +205,19 @@ class ReducerContext:
         if not chosen:
             return {}
         gathered = self._allgather_fn([wrapped.call("per_slot_reduce") for wrapped in chosen])
+        return self.run_cross_slot_reduction(chosen, gathered)
+
+    def run_cross_slot_reduction(
+        self, reducables: Sequence[WrappedReducer], gathered: Sequence[Sequence[Any]]
+    ) -> dict[str, Any]:
+        """The metrics of reducers, given what they contributed on each rank.
+
+        Raises:
+            ValueError: a reducer raised; it is named, and what it raised is the cause.
+            AssertionError: a named reducer gave a dict, or one without a name gave something else.
+        """
         metrics: dict[str, Any] = {}
-        for wrapped, per_slot in zip(chosen, zip(*gathered, strict=True), strict=True):
+        for wrapped, per_slot in zip(reducables, zip(*gathered, strict=True), strict=True):
             metrics.update(wrapped.named(wrapped.call("cross_slot_reduce", per_slot)))
         return metrics
 

@@ -59,7 +59,7 @@ def init(
     with contextlib.closing(distributed):
         path = _tensorboard_path(distributed, task)
         context = PyTorchTrialContext(
-            core_context=core.Context(
+            core_context=core.TrialCore(
                 checkpoint=None if task is None else engine().checkpoints(task),
                 distributed=distributed,
                 train=_train_context(distributed, task, path),

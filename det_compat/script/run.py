@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import det_compat
 from det_compat.alias import alias_determined
+from det_compat.catalog.names import MODULES
 
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -73,6 +74,8 @@ def run(name: str, argv: Sequence[str], *, is_module: bool = False) -> int:
     """
     alias_determined()
     if is_module:
+        # A launcher of Determined's, for example, is here under another name.
+        name = MODULES.get(name) or name
         # The search for the module begins in this directory.
         _set_first_path(os.getcwd())
     try:

@@ -42,9 +42,13 @@ def train_one(
     """
     experiment = parse_config(config)
     assert experiment.entrypoint is not None
-    start = run_start.begin_in(run_folder.RunFolder(run_dir), experiment, resume=False)
+    # A trial that was killed goes on from its last checkpoint, reported or not.
+    start = run_start.begin_in(
+        run_folder.RunFolder(run_dir), experiment, resume=False, is_restart=resume_from is None
+    )
+    record = TrialRecord(start.folder.path)
     if resume_from is not None:
-        reports = TrialRecord(start.folder.path).reports()
+        reports = record.reports()
         batches = next((one.batches for one in reports if one.checkpoint == resume_from), 0)
         uuid = resume_from.rpartition("/")[2]
         start = replace(start, latest_checkpoint=uuid, steps_completed=batches)
@@ -67,10 +71,20 @@ def train_one(
             for message, answer in messages:
                 if "early_exit" in message:
                     raise InvalidHP("the script's trial raised it: its log says why")
+                if "metrics" not in message:
+                    _note_checkpoint(record, message["batches"], message["checkpoint"])
+                    continue
                 report(message["batches"], message["metrics"], message["checkpoint"])
                 answer()
     if process.returncode:
         raise RuntimeError(f"the script failed with status {process.returncode}")
+
+
+def _note_checkpoint(record: TrialRecord, batches: int, checkpoint: str) -> None:
+    """Add to the last report of a trial the checkpoint that its script has saved since."""
+    last = next(reversed(record.reports()), None)
+    if last is not None and last.batches == batches:
+        record.append(replace(last, checkpoint=checkpoint))
 
 
 def _messages(

@@ -70,7 +70,7 @@ def test_a_search_hears_of_validations_and_of_their_checkpoint(tmp_path: Path) -
             search.flush()
             tell(4, {"loss": np.array([0.5])}, checkpoints.location(uuid))
             heard = json.loads(search.readline())
-        train._file.close()
+        train._line._file.close()
     assert heard == {"batches": 4, "metrics": {"loss": 0.5}, "checkpoint": str(path)}
 
 

@@ -41,7 +41,7 @@ def trainer(**flags: Any) -> pl.Trainer:
 def built(trial_cls: type, hparams: Any = None, **kwargs: Any) -> Any:
     """A trial with a context of its own, as a script builds it."""
     context = PyTorchTrialContext(
-        core_context=core.Context(),
+        core_context=core.TrialCore(),
         trial_seed=None,
         hparams=hparams or {},
         slots_per_trial=1,

@@ -21,7 +21,7 @@ from random import Random
 from typing import Any
 
 from det_compat.checkpoint import read_checkpoint
-from det_compat.core import CheckpointContext
+from det_compat.core import CheckpointStore
 from tests.attacks import project
 from tests.resume.compare import _differ
 
@@ -43,7 +43,7 @@ def attack(draw: Random, folder: Path, python: str = sys.executable) -> None:
     data = draw.choice(project.DATA)
     workers = draw.choice((0, 2)) if data == "sized" else 0
     project.write(folder / "run", data, workers=workers, max_restarts=draw.choice((0, 2)))
-    checkpoints = CheckpointContext(folder / "run" / "out" / "checkpoints")
+    checkpoints = CheckpointStore(folder / "run" / "out" / "checkpoints")
     disturb = draw.choice((_killed, _killed, _told_to_stop, _told_to_stop, _out_of_space))
     for _ in range(3):
         before = {found.uuid for found in checkpoints.list()}
@@ -68,10 +68,10 @@ def undisturbed(python: str, data: str, workers: int) -> Any:
         project.write(Path(folder, "run"), data, workers=workers)
         ended = run(Path(folder, "run"), python)
         assert ended.status == 0, ended
-        return _end(CheckpointContext(Path(folder, "run", "out", "checkpoints")))
+        return _end(CheckpointStore(Path(folder, "run", "out", "checkpoints")))
 
 
-def _end(checkpoints: CheckpointContext) -> Any:
+def _end(checkpoints: CheckpointStore) -> Any:
     latest = checkpoints.latest()
     assert latest is not None and latest.steps_completed == project.BATCHES, latest
     state = read_checkpoint(checkpoints.find(latest.uuid)).state

@@ -39,7 +39,6 @@ NOT_THERE = [
     "determined.common.api",
     "determined.common.check",
     "determined.core.Searcher",
-    "determined.core.init",
     "determined.deploy",
     "determined.estimator.EstimatorTrial",
     "determined.experimental.Determined",
@@ -47,16 +46,13 @@ NOT_THERE = [
     "determined.gpu",
     "determined.horovod.require_horovod_type",
     "determined.keras.TFKerasTrial",
-    "determined.launch.torch_distributed",
     "determined.layers",
     "determined.pytorch._metric_utils",
     "determined.pytorch._reduce_metrics",
     "determined.pytorch.deepspeed.DeepSpeedTrial",
     "determined.pytorch.dsat",
-    "determined.pytorch.experimental.torch_batch_process",
     "determined.pytorch.lightning.LightningAdapter",
     "determined.tensorboard.metric_writers.tensorflow",
-    "determined.transformers.DetCallback",
     "determined.util.force_create_symlink",
     "determined_common.check",
     "pedl.Categorical",
@@ -118,7 +114,10 @@ def test_what_is_there_is_in_the_table(module: str) -> None:
     for name in [name for name, target in MODULES.items() if target == module]:
         if not importlib.util.find_spec(name.partition(".")[0]):
             continue
-        real = vars(importlib.import_module(name))
+        try:
+            real = vars(importlib.import_module(name))
+        except ImportError:  # of transformers, say
+            continue
         public = {n for n in alias._names_of(name) if not n.startswith("_") and n in real}
         submodules = {m.rpartition(".")[2] for m in MODULES if m.startswith(f"{name}.")}
         assert public - submodules <= set(EXPORTS[module])
@@ -160,7 +159,7 @@ def test_links_lead_to_headings() -> None:
         ("determined.pytorch.LRScheduler.StepMode", "det_compat.pytorch.LRScheduler.StepMode"),
         ("determined.pytorch", "det_compat.pytorch"),
         ("pedl.frameworks", "pedl.frameworks"),
-        ("determined.core.init", None),
+        ("determined.core.Nothing", None),
         ("model_hub.huggingface", None),
     ],
 )

@@ -31,6 +31,10 @@ def ours(out: Path) -> Any:
     before = dist.is_initialized()
     found = everything(context)
     made = dist.is_initialized()
+    dist.init_process_group("gloo")
+    found["after a group"] = context.allgather(found["ranks"][0])
+    dist.destroy_process_group()
+    found["after it has gone"] = context.broadcast(found["ranks"][0])
     context.close()
     return {**found, "made": (before, made, dist.is_initialized())}
 
@@ -97,4 +101,3 @@ def one_process_a_machine(out: Path) -> Any:
 
 if __name__ == "__main__":
     find({"ours": ours, "theirs": theirs, "two machines": one_process_a_machine})
-    dist.destroy_process_group()

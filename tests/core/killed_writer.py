@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from det_compat.core import CheckpointContext
+from det_compat.core import CheckpointStore
 from det_compat.core.retention import RetainedCheckpoints, RetentionPolicy
 from det_compat.errors import UnfinishedCheckpointError
 from tests.core import disk_filesystem
@@ -26,7 +26,7 @@ VALUES = 200_000
 
 def write(base: str, report: int) -> None:
     """Go on from the latest checkpoint and write one after another, for ever."""
-    context = CheckpointContext(base)
+    context = CheckpointStore(base)
     retained = RetainedCheckpoints(context.delete, RetentionPolicy(0, 0, 2))
     steps = 0
     if latest := context.latest():
@@ -62,7 +62,7 @@ def write_and_be_killed(base: str, seconds: float) -> int:
 
 def check(base: str, last: int) -> int:
     """How many checkpoints are unfinished; all others must be whole, ``last`` among the latest."""
-    context = CheckpointContext(base)
+    context = CheckpointStore(base)
     complete = context.list()
     assert complete[-1].steps_completed in (last, last + 1)
     assert len(complete) <= 3, complete
@@ -79,7 +79,7 @@ def check(base: str, last: int) -> int:
     return len(others)
 
 
-def is_refused(context: CheckpointContext, name: str) -> None:
+def is_refused(context: CheckpointStore, name: str) -> None:
     try:
         found = context.find(name)
     except UnfinishedCheckpointError:

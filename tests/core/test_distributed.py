@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 import torch
 
 from det_compat.core import DistributedContext, DummyDistributedContext
+from tests import preloaded
 from tests.torchrun import free_port, on_two_ranks
 
 TORCHRUN = {
@@ -63,10 +65,10 @@ def test_a_rank_keeps_its_own_object(found: list[dict[str, Any]]) -> None:
     assert [rank["ours"]["is its own"] for rank in found] == [True, True]
 
 
-def test_the_process_group_is_made_on_first_use_and_ends_with_its_maker(
-    found: list[dict[str, Any]],
-) -> None:
-    assert [rank["ours"]["made"] for rank in found] == [(False, True, False)] * 2
+def test_no_process_group_is_made_nor_needed(found: list[dict[str, Any]]) -> None:
+    assert [rank["ours"]["made"] for rank in found] == [(False, False, False)] * 2
+    assert [rank["ours"]["after a group"] for rank in found] == [[0, 1]] * 2
+    assert [rank["ours"]["after it has gone"] for rank in found] == [0, 0]
 
 
 def test_local_collectives_where_each_machine_has_one_process(found: list[dict[str, Any]]) -> None:
@@ -144,8 +146,66 @@ def test_takes_the_arguments_of_determined() -> None:
     )
 
 
-def test_horovod_and_deepspeed_are_refused() -> None:
+def test_horovod_is_refused() -> None:
     with pytest.raises(RuntimeError, match=r"torchrun.*MIGRATION.md"):
         DistributedContext.from_horovod(None)
-    with pytest.raises(RuntimeError, match=r"DeepSpeed.*MIGRATION.md"):
-        DistributedContext.from_deepspeed()
+
+
+def test_from_deepspeed(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {"RANK": 3, "WORLD_SIZE": 4, "LOCAL_RANK": 1, "LOCAL_SIZE": 2, "CROSS_RANK": 1}
+    for name, value in values.items():
+        monkeypatch.setenv(name, str(value))
+    with pytest.raises(RuntimeError, match=r"CROSS_SIZE is not set.*deepspeed"):
+        DistributedContext.from_deepspeed(chief_ip="10.0.0.1")
+    monkeypatch.setenv("CROSS_SIZE", "2")
+    context = DistributedContext.from_deepspeed(chief_ip="10.0.0.1")
+    assert (context.rank, context.size, context.local_rank, context.cross_size) == (3, 4, 1, 2)
+
+
+def test_several_machines_need_the_chief(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = dict(rank=0, size=2, local_rank=0, local_size=1, cross_rank=0, cross_size=2)
+    with pytest.raises(AssertionError, match="chief_ip"):
+        DistributedContext(**numbers)
+    with pytest.raises(ValueError, match="must all be provided"):
+        DistributedContext(**{**numbers, "cross_rank": None})
+
+
+#: A script that starts its ranks itself, and makes a process group in the end.
+SPAWNS = """
+import json, multiprocessing, sys
+import torch
+from det_compat.core import DistributedContext
+
+def meet(rank, port, answers):
+    context = DistributedContext(
+        rank=rank, size=3, local_rank=rank, local_size=3, cross_rank=0, cross_size=1,
+        chief_ip="127.0.0.1", pub_port=port, pull_port=port + 1,
+    )
+    before = [context.allgather(rank), context.gather_local(rank), context.broadcast("x" * rank)]
+    context.init_process_group()
+    group = torch.distributed.get_world_size()
+    torch.distributed.destroy_process_group()
+    answers.put([rank, before, group, context.broadcast_local(rank)])
+    context.close()
+
+if __name__ == "__main__":
+    fork = multiprocessing.get_context("fork")
+    answers = fork.Queue()
+    port = int(sys.argv[1])
+    ranks = [fork.Process(target=meet, args=(n, port, answers), daemon=True) for n in range(3)]
+    for process in ranks:
+        process.start()
+    print(json.dumps(sorted(answers.get(timeout=60) for _ in ranks)))
+    for process in ranks:
+        process.join()
+"""
+
+
+def test_processes_that_the_script_started(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SPAWNS)
+    ended = preloaded.python("script.py", str(free_port()), cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    everyone = [0, 1, 2]
+    assert json.loads(ended.stdout) == [
+        [rank, [everyone, everyone if rank == 0 else None, ""], 3, 0] for rank in everyone
+    ]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from det_compat.core import CheckpointContext
+from det_compat.core import CheckpointStore
 from det_compat.core.retention import (
     CheckpointPolicy,
     RetainedCheckpoints,
@@ -248,7 +248,7 @@ def test_a_deletion_that_fails_is_tried_again(caplog: pytest.LogCaptureFixture) 
     assert disk.there == checkpoints.names == ["3"]
 
 
-def run(context: CheckpointContext, retained: RetainedCheckpoints, *all_steps: int) -> str:
+def run(context: CheckpointStore, retained: RetainedCheckpoints, *all_steps: int) -> str:
     for steps in all_steps:
         metadata = {"steps_completed": steps, "retention": retained.state_dict()}
         with context.store_path(metadata) as (_, name):
@@ -258,14 +258,14 @@ def run(context: CheckpointContext, retained: RetainedCheckpoints, *all_steps: i
 
 
 def test_a_run_that_goes_on_deletes_only_what_it_wrote_before(tmp_path: Path) -> None:
-    context = CheckpointContext(tmp_path)
+    context = CheckpointStore(tmp_path)
     policy = RetentionPolicy(0, 0, 2)
     run(context, RetainedCheckpoints(context.delete, policy), 5)  # another run
     checkpoint = run(context, RetainedCheckpoints(context.delete, policy), 1, 2, 3)
 
     def resumed() -> RetainedCheckpoints:
         metadata = json.loads((context.find(checkpoint) / "metadata.json").read_text())
-        retained = RetainedCheckpoints(CheckpointContext(tmp_path).delete, policy)
+        retained = RetainedCheckpoints(CheckpointStore(tmp_path).delete, policy)
         retained.load_state_dict(metadata["retention"])
         retained.saved(checkpoint, 3)
         return retained

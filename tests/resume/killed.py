@@ -39,7 +39,7 @@ def main(out: Path, workers: int) -> None:
                 file.write(json.dumps([kwargs["steps_completed"], name, repr(kwargs)]) + "\n")
 
         setattr(core.TrainContext, name, report)
-    latest = core.CheckpointContext().latest()
+    latest = core.CheckpointStore().latest()
     print("process", os.getpid(), "starts after", latest and latest.steps_completed, flush=True)
     found = driver.determined(
         latest and latest.uuid,

@@ -72,6 +72,11 @@ class LocalStorage:
         """Whether anything is there under that name."""
         return os.path.lexists(self.base / storage_id)
 
+    def is_unfinished(self, storage_id: str) -> bool:
+        """Whether a checkpoint was not finished, or is half deleted."""
+        path = self.base / storage_id
+        return path.is_dir() and is_unfinished(path)
+
     def fetch(self, storage_id: str) -> Path:
         """The directory of a checkpoint."""
         return self.base / storage_id

@@ -5,7 +5,7 @@ import contextlib
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +160,10 @@ class RemoteStorage:
         with self._reached() as filesystem:
             return bool(filesystem.exists(self._root(storage_id)))
 
+    def is_unfinished(self, storage_id: str) -> bool:
+        """Whether a checkpoint is not complete: what else is there looks the same."""
+        return self.metadata(storage_id) is None
+
     def fetch(self, storage_id: str) -> Path:
         """A copy of a checkpoint on this machine, removed when the process ends.
 
@@ -178,7 +182,7 @@ class RemoteStorage:
         with self._reached() as filesystem:
             for name, info in filesystem.find(root, detail=True).items():
                 relative = name.lstrip("/").removeprefix(root.lstrip("/")).lstrip("/")
-                target = _inside(path, relative)
+                target = inside(path, relative)
                 if relative == "" or relative.endswith("/"):  # Determined marks a directory so.
                     target.mkdir(parents=True, exist_ok=True)
                     continue
@@ -187,6 +191,65 @@ class RemoteStorage:
                 if info["size"] not in (None, target.stat().st_size):
                     raise OSError(f"{name} was not downloaded whole")
         return path
+
+    def files(self, storage_id: str) -> dict[str, int]:
+        """What lies in a checkpoint: files with their sizes, and directories with a "/" and 0."""
+        root = self._root(storage_id)
+        with self._reached() as filesystem:
+            found = filesystem.find(root, detail=True, withdirs=True)
+        files = {}
+        for path, about in found.items():
+            name = path.lstrip("/").removeprefix(root.lstrip("/")).lstrip("/")
+            if about["type"] == "directory":
+                name = name and f"{name.rstrip('/')}/"
+            if name:
+                files[name] = 0 if name.endswith("/") else int(about["size"] or 0)
+        return files
+
+    def put(self, storage_id: str, files: Mapping[str, Path | None]) -> None:
+        """Upload files, by their names in the checkpoint; None stands for an empty directory.
+
+        ``metadata.json`` comes last. Object stores keep no empty directories.
+
+        Raises:
+            OSError: one could not be uploaded, or not all of it has arrived.
+        """
+        root = self._root(storage_id)
+        sizes = {f"{root}/{name}": file.stat().st_size for name, file in files.items() if file}
+        with self._reached() as filesystem:
+            for name in sorted(files, key=lambda name: (name == METADATA, name)):
+                file = files[name]
+                if name == METADATA:
+                    self._check_arrived(
+                        root, {k: v for k, v in sizes.items() if k != f"{root}/{name}"}
+                    )
+                if file is not None:
+                    filesystem.put_file(str(file), f"{root}/{name}")
+                else:
+                    filesystem.makedirs(f"{root}/{name}".rstrip("/"), exist_ok=True)
+            self._check_arrived(root, sizes)
+
+    def get(self, storage_id: str, name: str, target: Path) -> None:
+        """Download one file of a checkpoint, or make one of its directories.
+
+        Raises:
+            OSError: it could not be downloaded.
+        """
+        if name.endswith("/"):
+            target.mkdir(parents=True, exist_ok=True)
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with self._reached() as filesystem:
+            filesystem.get_file(f"{self._root(storage_id)}/{name}", str(target))
+
+    def remove(self, storage_id: str, names: Iterable[str]) -> None:
+        """Remove files and directories of a checkpoint."""
+        with self._reached() as filesystem:
+            # What is in a directory goes before it.
+            for name in sorted(names, reverse=True):
+                path = f"{self._root(storage_id)}/{name}".rstrip("/")
+                with contextlib.suppress(FileNotFoundError):
+                    filesystem.rm(path, recursive=name.endswith("/"))
 
     def _root(self, storage_id: str) -> str:
         return f"{self._base}/{storage_id}"
@@ -206,7 +269,12 @@ class RemoteStorage:
             raise OSError(f"{type(error).__name__}: {error}") from error
 
 
-def _inside(folder: Path, relative: str) -> Path:
+def inside(folder: Path, relative: str) -> Path:
+    """The path of a file of a checkpoint in ``folder``.
+
+    Raises:
+        OSError: it is no place in there.
+    """
     # An object in a store may have any name.
     if ".." in relative.split("/"):
         raise OSError(f"a file of the checkpoint is called {relative!r}, which is no place in it")

@@ -6,22 +6,7 @@ from typing import Any
 import torch
 
 from det_compat import core
-from det_compat.shared.extras import how_to_install
-
-
-def summary_writer(path: Path) -> Any:
-    """A ``SummaryWriter`` that writes into ``path``.
-
-    Raises:
-        ImportError: the package tensorboard is not installed.
-    """
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise ImportError(
-            f"TensorBoard files need the package tensorboard: {how_to_install('tensorboard')}"
-        ) from error
-    return SummaryWriter(str(path))
+from det_compat.core.reports.event_files import summary_writer
 
 
 class TrialTensorBoard:

@@ -40,7 +40,7 @@ class PyTorchTrialContext(
 
     def __init__(
         self,
-        core_context: core.Context,
+        core_context: core.TrialCore,
         trial_seed: int | None,
         hparams: dict[str, Any] | None,
         slots_per_trial: int,

@@ -4,7 +4,7 @@ import warnings
 from typing import Any
 
 from det_compat import core
-from det_compat.pytorch.context.tensorboard import summary_writer
+from det_compat.core.reports.event_files import summary_writer
 
 __all__ = ["TorchWriter"]
 

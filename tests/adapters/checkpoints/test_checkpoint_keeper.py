@@ -75,7 +75,7 @@ def run(exp_conf: Any) -> list[int | None]:
         pytorch.Trainer(Loses(context), context).fit(
             max_length=Batch(4), validation_period=Batch(1)
         )
-    return [checkpoint.steps_completed for checkpoint in core.CheckpointContext().list()]
+    return [checkpoint.steps_completed for checkpoint in core.CheckpointStore().list()]
 
 
 SEARCHER = {"searcher": {"metric": "worse"}}

@@ -24,7 +24,7 @@ def context(rank: int = 0, size: int = 1) -> PyTorchTrialContext:
         rank=rank, size=size, local_rank=rank, local_size=size, cross_rank=0, cross_size=1
     )
     return PyTorchTrialContext(
-        core.Context(distributed=ranks), None, None, size, 0, None, 1, 0, True, False
+        core.TrialCore(distributed=ranks), None, None, size, 0, None, 1, 0, True, False
     )
 
 

@@ -303,7 +303,7 @@ def test_the_strategy_is_left_as_it_was() -> None:
 
 
 def environment() -> TrialEnvironment:
-    ranks = core.DistributedContext(
+    ranks = core.DistributedContext.over_process_group(
         rank=3, size=4, local_rank=1, local_size=2, cross_rank=1, cross_size=2
     )
     return TrialEnvironment(ranks)

@@ -10,7 +10,7 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from det_compat.core import CheckpointContext
+from det_compat.core import CheckpointStore
 from det_compat.core.storage.remote import is_url, local_path
 from det_compat.errors import CheckpointWriteError
 from tests.core import disk_filesystem
@@ -25,7 +25,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "temporary"
 
 
-def store(context: CheckpointContext) -> str:
+def store(context: CheckpointStore) -> str:
     with context.store_path({"steps_completed": 1}) as (path, name):
         (path / "code").mkdir()
         (path / "code" / "model_def.py").write_text("pass")
@@ -36,8 +36,8 @@ def store(context: CheckpointContext) -> str:
 @pytest.mark.parametrize("fails_at", ["model_def.py", "state", "metadata.json"])
 def test_an_upload_that_fails(tmp_path: Path, temporary: Path, fails_at: str) -> None:
     base = f"disk://{tmp_path}/base"
-    previous = store(CheckpointContext(base))
-    context = CheckpointContext(base, {"fails_at": fails_at})
+    previous = store(CheckpointStore(base))
+    context = CheckpointStore(base, {"fails_at": fails_at})
     with pytest.raises(CheckpointWriteError, match=rf"{base}/.*NotAnOSError: 503.*{fails_at}"):
         store(context)
     assert os.listdir(tmp_path / "base") == [previous]
@@ -48,31 +48,31 @@ def test_an_upload_that_fails(tmp_path: Path, temporary: Path, fails_at: str) ->
 def test_a_file_that_is_cut_off_on_its_way(tmp_path: Path, temporary: Path, cut: str) -> None:
     base = f"disk://{tmp_path}/base"
     with pytest.raises(CheckpointWriteError, match=rf"{cut} did not arrive whole"):
-        store(CheckpointContext(base, {"truncates": cut}))
+        store(CheckpointStore(base, {"truncates": cut}))
     assert os.listdir(tmp_path / "base") == os.listdir(temporary) == []
-    name = store(CheckpointContext(base))
+    name = store(CheckpointStore(base))
     with pytest.raises(OSError, match=rf"{cut} was not downloaded whole"):
-        CheckpointContext(base, {"truncates": cut}).find(name)
+        CheckpointStore(base, {"truncates": cut}).find(name)
 
 
 def test_what_is_uploaded_does_not_stay_here(tmp_path: Path, temporary: Path) -> None:
-    store(CheckpointContext(f"disk://{tmp_path}/base"))
+    store(CheckpointStore(f"disk://{tmp_path}/base"))
     assert os.listdir(temporary) == []
 
 
 def test_a_download_stays_while_the_process_does(tmp_path: Path) -> None:
-    name = store(CheckpointContext(f"disk://{tmp_path}/base"))
-    path = CheckpointContext(f"disk://{tmp_path}/base").find(name)
+    name = store(CheckpointStore(f"disk://{tmp_path}/base"))
+    path = CheckpointStore(f"disk://{tmp_path}/base").find(name)
     gc.collect()
     assert (path / "state").read_text() == "content"
 
 
 def test_a_download_goes_with_the_process(tmp_path: Path, temporary: Path) -> None:
-    name = store(CheckpointContext(f"disk://{tmp_path}/base"))
+    name = store(CheckpointStore(f"disk://{tmp_path}/base"))
     script = (
         "from tests.core import disk_filesystem; disk_filesystem.register()\n"
-        "from det_compat.core import CheckpointContext\n"
-        f"print(CheckpointContext('disk://{tmp_path}/base').find('{name}'))"
+        "from det_compat.core import CheckpointStore\n"
+        f"print(CheckpointStore('disk://{tmp_path}/base').find('{name}'))"
     )
     done = subprocess.run(
         [sys.executable, "-c", script],
@@ -88,10 +88,10 @@ def test_a_download_goes_with_the_process(tmp_path: Path, temporary: Path) -> No
 
 def test_an_object_store_has_marks_of_directories(tmp_path: Path) -> None:
     """Determined writes an empty object with a name that ends in / for each directory."""
-    name = store(CheckpointContext(f"memory://{tmp_path}"))
+    name = store(CheckpointStore(f"memory://{tmp_path}"))
     filesystem = fsspec.filesystem("memory")
     filesystem.store[f"{tmp_path}/{name}/code/"] = filesystem.store[f"{tmp_path}/{name}/state"]
-    path = CheckpointContext(f"memory://{tmp_path}").find(name)
+    path = CheckpointStore(f"memory://{tmp_path}").find(name)
     assert sorted(file.name for file in path.rglob("*")) == [
         "code",
         "metadata.json",
@@ -101,13 +101,13 @@ def test_an_object_store_has_marks_of_directories(tmp_path: Path) -> None:
 
 
 def test_a_file_may_not_leave_the_directory(tmp_path: Path) -> None:
-    name = store(CheckpointContext(f"memory://{tmp_path}"))
+    name = store(CheckpointStore(f"memory://{tmp_path}"))
     filesystem = fsspec.filesystem("memory")
     key = f"{tmp_path}/{name}/../../evil"
     filesystem.store[key] = filesystem.store[f"{tmp_path}/{name}/state"]
     try:
         with pytest.raises(OSError, match=r"'../../evil', which is no place in it"):
-            CheckpointContext(f"memory://{tmp_path}").find(name)
+            CheckpointStore(f"memory://{tmp_path}").find(name)
     finally:
         del filesystem.store[key]
 
@@ -120,12 +120,12 @@ def test_a_missing_package_is_told_with_its_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, {"s3": "s3fs", "gs": "gcsfs", "azure": "adlfs"}[extra], None)
     with pytest.raises(ImportError, match=rf"pip install .*\[{extra}\]"):
-        CheckpointContext(url)
+        CheckpointStore(url)
 
 
 def test_an_unknown_protocol() -> None:
     with pytest.raises(ValueError, match=r"cannot keep checkpoints on nowhere://.*s3://bucket"):
-        CheckpointContext("nowhere://a/b")
+        CheckpointStore("nowhere://a/b")
 
 
 def test_urls_and_paths() -> None:
@@ -143,7 +143,7 @@ def test_a_password_in_a_url_is_in_no_message(tmp_path: Path) -> None:
             return "/" + path.rpartition("@")[2].removeprefix("secret:").lstrip("/")
 
     fsspec.register_implementation("secret", Secret, clobber=True)
-    context = CheckpointContext(f"secret://user:hunter2@{tmp_path}")
+    context = CheckpointStore(f"secret://user:hunter2@{tmp_path}")
     with pytest.raises(FileNotFoundError) as caught:
         context.find("0000")
     assert "hunter2" not in str(caught.value) and str(tmp_path) in str(caught.value)
@@ -151,8 +151,8 @@ def test_a_password_in_a_url_is_in_no_message(tmp_path: Path) -> None:
 
 def test_fsspec_is_imported_when_it_is_needed(tmp_path: Path) -> None:
     script = (
-        "import sys; from det_compat.core import CheckpointContext\n"
-        f"CheckpointContext({str(tmp_path)!r}).list()\n"
+        "import sys; from det_compat.core import CheckpointStore\n"
+        f"CheckpointStore({str(tmp_path)!r}).list()\n"
         "print('fsspec' in sys.modules)"
     )
     done = subprocess.run(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from det_compat.core import CheckpointContext
+from det_compat.core import CheckpointStore
 from det_compat.core.storage.write_failures import named_write_failures
 from det_compat.errors import CheckpointWriteError
 
@@ -58,7 +58,7 @@ def save_to_file(path: Path) -> None:
 
 def small_then_big(base: Path, write: Callable[[Path], object]) -> CheckpointWriteError:
     """Store a checkpoint that fits and one that does not; the error of the second."""
-    context = CheckpointContext(base)
+    context = CheckpointStore(base)
     with context.store_path({"steps_completed": 1}) as (path, previous):
         torch.save(torch.zeros(3), path / "state")
     with (
@@ -69,7 +69,7 @@ def small_then_big(base: Path, write: Callable[[Path], object]) -> CheckpointWri
     assert str(base / name) in str(caught.value)
     assert f"the previous one, {base / previous}, is kept" in str(caught.value)
     assert os.listdir(base) == [previous]
-    latest = CheckpointContext(base).latest()
+    latest = CheckpointStore(base).latest()
     assert latest is not None and latest.uuid == previous
     assert torch.load(context.find(previous) / "state").tolist() == [0, 0, 0]
     return caught.value
@@ -79,7 +79,7 @@ def small_then_big(base: Path, write: Callable[[Path], object]) -> CheckpointWri
 def test_a_full_disk(small_disk: Path, write: Callable[[Path], object]) -> None:
     error = small_then_big(small_disk, write)
     if write is not save_to_path:  # it keeps the file open while there is a traceback
-        with CheckpointContext(small_disk).store_path({"steps_completed": 3}):
+        with CheckpointStore(small_disk).store_path({"steps_completed": 3}):
             pass
     if write is not save_to_path:
         assert error.errno == errno.ENOSPC
@@ -96,7 +96,7 @@ def test_a_quota(tmp_path: Path, small_files: None, write: Callable[[Path], obje
 def test_a_disk_that_is_full_when_metadata_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    context = CheckpointContext(tmp_path)
+    context = CheckpointStore(tmp_path)
     with pytest.raises(CheckpointWriteError, match="File too large"), context.store_path({}):
         handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -110,7 +110,7 @@ def test_a_file_in_place_of_the_directory(tmp_path: Path) -> None:
     (tmp_path / "base").touch()
     with (
         pytest.raises(CheckpointWriteError, match=r"base/.* directory.*earlier ones are kept"),
-        CheckpointContext(tmp_path / "base").store_path({}),
+        CheckpointStore(tmp_path / "base").store_path({}),
     ):
         pass
 
@@ -127,7 +127,7 @@ def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
         subprocess.run(["mount", "-o", "remount,ro,bind", base], check=True)
         with (
             pytest.raises(CheckpointWriteError, match="Read-only") as caught,
-            CheckpointContext(base).store_path({}),
+            CheckpointStore(base).store_path({}),
         ):
             pass
         assert caught.value.errno == errno.EROFS
@@ -138,7 +138,7 @@ def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
 def test_a_directory_that_vanishes(tmp_path: Path) -> None:
     with (
         pytest.raises(CheckpointWriteError, match="No such file"),
-        CheckpointContext(tmp_path).store_path({}) as (path, _),
+        CheckpointStore(tmp_path).store_path({}) as (path, _),
     ):
         path.rename(tmp_path / "elsewhere")
         (path / "state").touch()

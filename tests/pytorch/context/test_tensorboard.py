@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
+from det_compat.core.reports.event_files import summary_writer
 from det_compat.pytorch import init
-from det_compat.pytorch.context.tensorboard import summary_writer
 from det_compat.tensorboard.metric_writers.pytorch import TorchWriter
 from tests.pytorch.libraries import Library
 

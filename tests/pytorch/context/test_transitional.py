@@ -16,7 +16,7 @@ MODES = LRScheduler.StepMode
 
 def context(steps_completed: int = 0, exp_conf: Any = None) -> Any:
     return PyTorchTrialContext(
-        core_context=core.Context(),
+        core_context=core.TrialCore(),
         trial_seed=None,
         hparams={},
         slots_per_trial=1,

@@ -12,9 +12,9 @@ from typing import Any
 import fsspec
 import pytest
 
-from det_compat.core import CheckpointContext
-from det_compat.core.checkpoint import CompleteCheckpoint, metadata_text, read_metadata
+from det_compat.core import CheckpointStore
 from det_compat.core.storage.local import LocalStorage
+from det_compat.core.store import CompleteCheckpoint, metadata_text, read_metadata
 from det_compat.errors import (
     CheckpointWriteError,
     CorruptCheckpointError,
@@ -32,7 +32,7 @@ def base(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"{request.param}://{tmp_path}/base"
 
 
-def store(context: CheckpointContext, steps: Any = 0, content: str = "x", **metadata: Any) -> str:
+def store(context: CheckpointStore, steps: Any = 0, content: str = "x", **metadata: Any) -> str:
     with context.store_path({"steps_completed": steps, **metadata}) as (path, storage_id):
         (path / "code").mkdir()
         (path / "code" / "model_def.py").write_text(content)
@@ -40,7 +40,7 @@ def store(context: CheckpointContext, steps: Any = 0, content: str = "x", **meta
     return storage_id
 
 
-def steps(context: CheckpointContext) -> list[int | None]:
+def steps(context: CheckpointStore) -> list[int | None]:
     return [checkpoint.steps_completed for checkpoint in context.list()]
 
 
@@ -48,7 +48,7 @@ def test_store_path_makes_a_directory_named_by_a_uuid(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "determined.core")
-    context = CheckpointContext(tmp_path / "checkpoints")
+    context = CheckpointStore(tmp_path / "checkpoints")
     with context.store_path({"steps_completed": 7}) as (path, storage_id):
         assert str(uuid.UUID(storage_id)) == storage_id
         assert path == tmp_path / "checkpoints" / storage_id and path.is_dir()
@@ -62,13 +62,13 @@ def test_store_path_makes_a_directory_named_by_a_uuid(
 
 
 def test_two_checkpoints_are_two_directories(tmp_path: Path) -> None:
-    context = CheckpointContext(str(tmp_path))
+    context = CheckpointStore(str(tmp_path))
     with context.store_path({}) as (first, _), context.store_path({}) as (second, _):
         assert first != second
 
 
 def test_find_takes_a_uuid_or_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    context = CheckpointContext(tmp_path / "base")
+    context = CheckpointStore(tmp_path / "base")
     with context.store_path({}) as (path, storage_id):
         pass
     assert context.find(storage_id) == path
@@ -80,16 +80,16 @@ def test_find_takes_a_uuid_or_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_find_says_where_it_looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(FileNotFoundError) as caught:
-        CheckpointContext(tmp_path / "base").find("0000")
+        CheckpointStore(tmp_path / "base").find("0000")
     assert "'0000'" in str(caught.value)
     assert str(tmp_path / "0000") in str(caught.value)
     assert str(tmp_path / "base" / "0000") in str(caught.value)
 
 
 def test_what_is_stored_is_found(base: str) -> None:
-    context = CheckpointContext(base)
+    context = CheckpointStore(base)
     storage_id = store(context, 3, content="content")
-    for reader in (context, CheckpointContext(base)):
+    for reader in (context, CheckpointStore(base)):
         path = reader.find(storage_id)
         assert path.name == storage_id
         assert (path / "state").read_text() == "content"
@@ -99,16 +99,16 @@ def test_what_is_stored_is_found(base: str) -> None:
 
 
 def test_find_takes_a_url(base: str, tmp_path: Path) -> None:
-    storage_id = store(CheckpointContext(base), content="content")
+    storage_id = store(CheckpointStore(base), content="content")
     url = base if "://" in base else f"file://{base}"
-    for context in (CheckpointContext(base), CheckpointContext(tmp_path / "other")):
+    for context in (CheckpointStore(base), CheckpointStore(tmp_path / "other")):
         assert (context.find(f"{url}/{storage_id}") / "state").read_text() == "content"
     with pytest.raises(FileNotFoundError, match="0000"):
-        CheckpointContext(tmp_path).find(f"{url}/0000")
+        CheckpointStore(tmp_path).find(f"{url}/0000")
 
 
 def test_a_file_url_is_a_directory_of_this_machine(tmp_path: Path) -> None:
-    context = CheckpointContext(f"file://{tmp_path}/base")
+    context = CheckpointStore(f"file://{tmp_path}/base")
     assert context.base_path == tmp_path / "base"
     with context.store_path({}) as (path, storage_id):
         assert path == tmp_path / "base" / storage_id
@@ -118,20 +118,20 @@ def test_a_relative_directory_stays_where_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    context = CheckpointContext("base")
+    context = CheckpointStore("base")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir("elsewhere")
     assert context.find(store(context)).parent == tmp_path / "base"
 
 
 def test_the_latest_is_that_of_most_batches_then_the_last_saved(base: str) -> None:
-    context = CheckpointContext(base)
+    context = CheckpointStore(base)
     assert context.latest() is None and context.list() == []
     for number in (20, 100, 3, None, True):
         store(context, number)
     last = store(context, 100)
     assert steps(context) == [None, None, 3, 20, 100, 100]
-    latest = CheckpointContext(base).latest()
+    latest = CheckpointStore(base).latest()
     assert latest is not None and latest.uuid == last and latest.steps_completed == 100
     assert latest.metadata["steps_completed"] == 100
     first = store(context, 100, saved_at="2000-01-01T00:00:00")
@@ -144,7 +144,7 @@ def test_the_latest_is_that_of_most_batches_then_the_last_saved(base: str) -> No
 def test_corrupt_metadata(
     base: str, content: str, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    context = CheckpointContext(base)
+    context = CheckpointStore(base)
     good, bad = store(context, 1), store(context, 2)
     write(base, f"{bad}/metadata.json", content)
     assert steps(context) == [1]
@@ -158,7 +158,7 @@ def test_corrupt_metadata(
 
 
 def test_metadata_that_may_not_be_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    context = CheckpointContext(tmp_path)
+    context = CheckpointStore(tmp_path)
     good = store(context, 1)
     (tmp_path / str(uuid.uuid4()) / "metadata.json").mkdir(parents=True)
     assert [checkpoint.uuid for checkpoint in context.list()] == [good]
@@ -166,7 +166,7 @@ def test_metadata_that_may_not_be_read(tmp_path: Path, caplog: pytest.LogCapture
 
 
 def test_an_unfinished_checkpoint_is_told_apart_from_a_missing_one(base: str) -> None:
-    context = CheckpointContext(base)
+    context = CheckpointStore(base)
     unfinished = str(uuid.uuid4())
     write(base, f"{unfinished}/state", "half")
     assert context.list() == [] and context.latest() is None
@@ -181,7 +181,7 @@ def test_an_unfinished_checkpoint_is_told_apart_from_a_missing_one(base: str) ->
 
 
 def test_the_path_of_an_unfinished_checkpoint(tmp_path: Path) -> None:
-    context = CheckpointContext(tmp_path)
+    context = CheckpointStore(tmp_path)
     with context.store_path({}) as (path, _):
         (path / "state").touch()
         with pytest.raises(UnfinishedCheckpointError, match=str(path)):
@@ -192,7 +192,7 @@ def test_the_path_of_an_unfinished_checkpoint(tmp_path: Path) -> None:
 def test_a_directory_of_any_origin_is_found_by_its_path(tmp_path: Path) -> None:
     (tmp_path / "download").mkdir()
     (tmp_path / "download" / "checkpoint.pt").touch()
-    assert CheckpointContext().find(tmp_path / "download") == tmp_path / "download"
+    assert CheckpointStore().find(tmp_path / "download") == tmp_path / "download"
 
 
 @pytest.mark.parametrize("name", ["", "file", "no/such/directory"])
@@ -200,11 +200,11 @@ def test_what_is_no_checkpoint(name: str, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
     with pytest.raises(FileNotFoundError, match=f"found no checkpoint '{name}'"):
-        CheckpointContext(tmp_path / "base").find(name)
+        CheckpointStore(tmp_path / "base").find(name)
 
 
 def test_only_checkpoints_are_listed_and_deleted(base: str) -> None:
-    context = CheckpointContext(base)
+    context = CheckpointStore(base)
     write(base, "thesis/metadata.json", "{}")
     write(base, "notes.txt", "")
     storage_id = store(context)
@@ -219,18 +219,18 @@ def test_only_checkpoints_are_listed_and_deleted(base: str) -> None:
 
 
 def test_a_linked_checkpoint_is_not_deleted_itself(tmp_path: Path) -> None:
-    context = CheckpointContext(tmp_path / "other")
+    context = CheckpointStore(tmp_path / "other")
     original = context.find(store(context))
     (tmp_path / "base").mkdir()
     (tmp_path / "base" / original.name).symlink_to(original)
-    CheckpointContext(tmp_path / "base").delete(original.name)
+    CheckpointStore(tmp_path / "base").delete(original.name)
     assert list((tmp_path / "base").iterdir()) == []
     assert (original / "metadata.json").exists()
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "disk full"), OSError("disk full")])
 def test_a_failure_removes_what_was_written(base: str, error: OSError) -> None:
-    context = CheckpointContext(base)
+    context = CheckpointStore(base)
     previous = store(context)
     with pytest.raises(CheckpointWriteError) as caught, context.store_path({}) as (path, name):
         (path / "state").write_text("half")
@@ -253,7 +253,7 @@ def test_a_failure_removes_what_was_written(base: str, error: OSError) -> None:
     ],
 )
 def test_errors_of_user_code_stay_as_they_are(base: str, error: BaseException) -> None:
-    context = CheckpointContext(base)
+    context = CheckpointStore(base)
     with pytest.raises(type(error)) as caught, context.store_path({}) as (path, name):
         (path / "state").write_text("half")
         raise error
@@ -265,7 +265,7 @@ def test_errors_of_user_code_stay_as_they_are(base: str, error: BaseException) -
 def test_what_is_complete_outlives_an_interrupt(
     base: str, error: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    context = CheckpointContext(base)
+    context = CheckpointStore(base)
     commit = context._storage.commit
 
     def interrupted(storage_id: str, metadata: str) -> None:
@@ -281,7 +281,7 @@ def test_what_is_complete_outlives_an_interrupt(
 
 
 def test_metadata_that_is_no_json(base: str) -> None:
-    context = CheckpointContext(base)
+    context = CheckpointStore(base)
     with pytest.raises(TypeError), context.store_path({"a": object()}) as (path, name):
         pass
     assert not path.exists() and not exists(base, name)
@@ -289,7 +289,7 @@ def test_metadata_that_is_no_json(base: str) -> None:
 
 def test_options_are_for_urls(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"storage_options are for URLs.*base"):
-        CheckpointContext(tmp_path / "base", {"endpoint_url": "http://localhost"})
+        CheckpointStore(tmp_path / "base", {"endpoint_url": "http://localhost"})
 
 
 @pytest.mark.parametrize("is_set", [True, False])
@@ -302,7 +302,7 @@ def test_local_checkpoints_are_where_determined_keeps_them(
         monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     else:
         monkeypatch.delenv("XDG_DATA_HOME", raising=False)
-    assert CheckpointContext().base_path == Path(appdirs.user_data_dir("determined"))
+    assert CheckpointStore().base_path == Path(appdirs.user_data_dir("determined"))
 
 
 def write(base: str, name: str, content: str) -> None:

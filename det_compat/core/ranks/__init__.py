@@ -1,0 +1,1 @@
+"""How Python objects travel between ranks."""

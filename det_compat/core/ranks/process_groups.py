@@ -1,0 +1,123 @@
+"""The process groups of ``torch.distributed`` that go with the ranks of a run."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+
+T = TypeVar("T")
+
+#: Gives every rank what the first one has.
+Broadcast = Callable[[Any], Any]
+
+_groups_made = itertools.count()
+
+
+def torchrun_store() -> Any:
+    """The store that torchrun keeps for its processes; None where it has started none.
+
+    A store that a process of rank 0 is to make at ``MASTER_PORT`` is the script's own affair.
+    """
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        return None
+    store = _environment_store()
+    # The first process may be long in coming: it may download data first.
+    store.set_timeout(datetime.timedelta(days=365))
+    return store
+
+
+def _environment_store() -> Any:
+    # This module is not in every build of torch.
+    from torch.distributed.rendezvous import rendezvous
+
+    return next(rendezvous("env://"))[0]
+
+
+def make_process_group(rank: int, size: int, host: str, broadcast: Broadcast) -> None:
+    """Make the default process group: NCCL where CUDA is available, gloo elsewhere.
+
+    Its store is the one that the environment names, as torchrun's does. Where it names none, rank 0
+    has a store at ``host``, and tells its port by ``broadcast``.
+    """
+    from torch.distributed.distributed_c10d import PrefixStore
+
+    if "MASTER_ADDR" in os.environ and "MASTER_PORT" in os.environ:
+        store = _environment_store()
+    else:
+        store = _own_store(rank, size, host, broadcast)
+    # Keys of a destroyed group stay in torchrun's store, where the next one would take them for
+    # its own and wait for ranks at addresses of the past.
+    own = PrefixStore(f"det_compat/{next(_groups_made)}", store)
+    backend = "nccl" if torch.cuda.is_available() else "gloo"
+    dist.init_process_group(backend, store=own, rank=rank, world_size=size)
+
+
+def _own_store(rank: int, size: int, host: str, broadcast: Broadcast) -> Any:
+    make: Any = dist.TCPStore  # type: ignore[attr-defined]  # torch lists it nowhere.
+    if rank != 0:
+        return make(host, broadcast(None), size, is_master=False)
+    store = make(host, 0, size, is_master=True, wait_for_workers=False)
+    broadcast(store.port)
+    return store
+
+
+def cpu_group() -> Any:
+    """A gloo process group of all ranks: over NCCL, objects would go by way of the GPU."""
+    is_gloo = dist.get_backend() == "gloo"
+    return dist.group.WORLD if is_gloo else dist.new_group(backend="gloo")
+
+
+class GroupExchange:
+    """Objects between the members of a gloo group; the interface is that of ``Exchange``.
+
+    Args:
+        rank: this member.
+        first: the rank, among all processes, of the first member.
+        group: the process group.
+    """
+
+    def __init__(self, rank: int, first: int, group: Any) -> None:
+        self._rank = rank
+        self._first = first
+        self._group = group
+
+    def gather(self, thing: Any) -> list[Any] | None:
+        """Every member's ``thing``, for the first; None for the others."""
+        everything = self.allgather(thing)
+        return everything if self._rank == 0 else None
+
+    def allgather(self, thing: T) -> list[T]:
+        """Every member's ``thing``, for each; its own is the very object that it gave."""
+        everything: list[Any] = [None] * dist.get_world_size(self._group)
+        dist.all_gather_object(everything, thing, group=self._group)
+        everything[self._rank] = thing
+        return everything
+
+    def broadcast(self, thing: T) -> T:
+        """The first member's ``thing``, for each."""
+        box = [thing]
+        dist.broadcast_object_list(box, src=self._first, group=self._group)
+        return thing if self._rank == 0 else box[0]
+
+    def close(self) -> None:
+        """Do nothing: the group ends with the default one."""
+
+
+def machine_group(ranks: list[range], rank: int) -> Any:
+    """The gloo group of the machine that ``rank`` is on; all ranks have to ask.
+
+    Args:
+        ranks: those of each machine.
+        rank: this process's.
+    """
+    found = None
+    for own in sorted({*ranks}, key=min):
+        group = dist.new_group(list(own), backend="gloo")
+        found = group if rank in own else found
+    return found

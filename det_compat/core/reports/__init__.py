@@ -1,0 +1,1 @@
+"""Where reports of a task go: files, and the search that runs it."""

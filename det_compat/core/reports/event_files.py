@@ -1,0 +1,63 @@
+"""TensorBoard files, where the optional package is installed."""
+
+from pathlib import Path
+from typing import Any
+
+from det_compat.shared.extras import how_to_install
+
+
+def summary_writer(path: Path) -> Any:
+    """A ``SummaryWriter`` that writes into ``path``.
+
+    Raises:
+        ImportError: the package tensorboard is not installed.
+    """
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise ImportError(
+            f"TensorBoard files need the package tensorboard: {how_to_install('tensorboard')}"
+        ) from error
+    return SummaryWriter(str(path))
+
+
+class EventFiles:
+    """Metrics in a directory of TensorBoard files, which is made with the first of them.
+
+    A validation metric that has the name of a training metric is called ``val_<name>``, as in runs
+    of trials; metrics of a group of the user's own are called ``<group>/<name>``.
+
+    Args:
+        path: the directory.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._writer: Any = None
+        self._training_names: set[str] = set()
+
+    def write(self, group: str, metrics: dict[str, Any], step: int) -> None:
+        """Write the numbers among ``metrics``, ``step`` batches into the run.
+
+        Raises:
+            ImportError: the package tensorboard is not installed.
+        """
+        if self._writer is None:
+            self._writer = summary_writer(self.path)
+        if group == "training":
+            self._training_names.update(metrics)
+        for name, value in metrics.items():
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                self._writer.add_scalar(self._tag(group, name), value, step)
+        self._writer.flush()
+
+    def _tag(self, group: str, name: str) -> str:
+        if group == "validation":
+            return f"val_{name}" if name in self._training_names else name
+        return name if group == "training" else f"{group}/{name}"
+
+    def close(self) -> None:
+        """End the file; what is written later begins another."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None

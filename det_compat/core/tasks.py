@@ -1,0 +1,232 @@
+"""``core_context`` of a script that ``det-compat fit`` or ``search`` runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from pathlib import Path
+from typing import Any
+
+from det_compat.config.document import Problems, from_mapping
+from det_compat.config.storage import parse_storage
+from det_compat.core import retention
+from det_compat.core.checkpoint import CheckpointContext
+from det_compat.core.distributed import DistributedContext
+from det_compat.core.preempt import PreemptMode, SignalPreemptContext
+from det_compat.core.reports.kept import Goal, TaskTrainContext, reported_values
+from det_compat.core.reports.search_line import SearchLine
+from det_compat.core.searcher import (
+    DummySearcherContext,
+    LoggedReports,
+    SearcherContext,
+    SearcherContextMissing,
+    Unit,
+    configured_length,
+)
+from det_compat.core.storage import CloudStorageManager, SharedFSStorageManager, StorageManager
+from det_compat.core.storage.remote import is_url, local_path
+from det_compat.script.run_paths import RunPaths
+from det_compat.script.task import Task
+
+logger = logging.getLogger("determined.core")
+
+
+def task_storage(task: Task) -> StorageManager:
+    """Where the config of a task wants its checkpoints: in the run's folder, if it does not say.
+
+    Raises:
+        ImportError: what a URL needs is not installed.
+        ValueError: the storage cannot be used.
+    """
+    storage = parse_storage(task.config, Problems(from_mapping(task.config)))
+    if storage.refusal:
+        raise ValueError(f"checkpoint_storage cannot be used: {storage.refusal}")
+    if storage.url is None:
+        return SharedFSStorageManager(str(RunPaths(task.run_dir).checkpoints))
+    path = local_path(storage.url) if is_url(storage.url) else Path(storage.url)
+    if path is not None:
+        return SharedFSStorageManager(str(path))
+    return CloudStorageManager(storage.url, storage.options)
+
+
+class TaskCheckpointContext(CheckpointContext):
+    """Checkpoints of a run: their names are kept in its folder, from where it is resumed.
+
+    As on a cluster, metadata have to have ``steps_completed``, and those that the config's
+    ``save_trial_best`` and ``save_trial_latest`` do not want go when the script has ended.
+
+    Args:
+        dist: the ranks.
+        storage_manager: where checkpoints are.
+        task: the run.
+        elsewhere: the path or URL that the script has chosen, if that is not the config's.
+        line: to the search that runs the trial, None without one.
+    """
+
+    def __init__(
+        self,
+        dist: DistributedContext,
+        storage_manager: StorageManager,
+        task: Task,
+        elsewhere: str | None = None,
+        line: SearchLine | None = None,
+    ) -> None:
+        super().__init__(dist, storage_manager)
+        self._task = task
+        self._paths = RunPaths(task.run_dir)
+        self._line = line
+        self._steps: dict[str, int] = {}
+        if dist.rank == 0:
+            self._paths.note_storage(elsewhere)
+
+    def at(self, steps_completed: int) -> str | None:
+        """Where the checkpoint of so many batches is that this process has saved; None for none."""
+        found = [name for name, steps in self._steps.items() if steps == steps_completed]
+        return self._location(found[-1]) if found else None
+
+    def finish(self) -> None:
+        """Delete the checkpoints of the run that its config does not want to keep."""
+        if self._dist.rank != 0:
+            return
+        policy = retention.RetentionPolicy.from_config(self._task.config)
+        goal = Goal.of(self._task.config)
+        values = {} if goal is None else dict(reported_values(self._paths.path, goal.metric))
+        saved = [
+            retention.SavedCheckpoint(name, steps, values.get(steps))
+            for name in self._paths.begun_checkpoints()
+            if (steps := self._steps_of(name)) is not None
+        ]
+        for name in retention.to_delete(saved, policy):
+            self.delete(name)
+
+    def _steps_of(self, name: str) -> int | None:
+        if name in self._steps:
+            return self._steps[name]
+        if self._storage_manager.metadata(name) is None:
+            return None
+        steps = self.get_metadata(name).get("steps_completed")
+        return steps if isinstance(steps, int) else None
+
+    def _check_metadata(self, metadata: dict[str, Any]) -> None:
+        if "steps_completed" not in metadata:
+            raise ValueError(
+                "metadata for reported checkpoints, in the current implementation, requires a "
+                "'steps_completed' item, which has not been provided"
+            )
+
+    def _begin(self) -> str:
+        storage_id = super()._begin()
+        self._paths.begin_checkpoint(storage_id)
+        return storage_id
+
+    def _report_checkpoint(
+        self,
+        storage_id: str,
+        resources: dict[str, int] | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> None:
+        super()._report_checkpoint(storage_id, resources, metadata)
+        self._steps[storage_id] = steps = (metadata or {})["steps_completed"]
+        if self._line is not None:
+            self._line.saved(steps, self._location(storage_id))
+
+    def _report_checkpoint_deleted(
+        self, storage_id: str, resources: dict[str, int] | None = None
+    ) -> None:
+        super()._report_checkpoint_deleted(storage_id, resources)
+        self._steps.pop(storage_id, None)
+
+
+class TaskPreemptContext(SignalPreemptContext):
+    """Preempts a task by SIGTERM, and a trial when its search stops it."""
+
+    def __init__(
+        self,
+        dist: DistributedContext,
+        preempt_mode: PreemptMode,
+        line: SearchLine | None,
+        paths: RunPaths,
+    ) -> None:
+        super().__init__(dist, preempt_mode)
+        self._line = line
+        self._paths = paths
+
+    def acknowledge_preemption_signal(self) -> None:
+        """Note that the run ends, and is not done."""
+        if self._dist.get_rank() == 0:
+            self._paths.preempted.touch()
+
+    def _is_preempted(self) -> bool:
+        return super()._is_preempted() or (self._line is not None and self._line.is_stopped)
+
+
+class _Operation(LoggedReports):
+    """Reports of the operation of a task, of which the last tells how much is trained."""
+
+    def __init__(self, unit: Unit | None) -> None:
+        self._unit = unit
+        self._length: float | None = None
+
+    def progress(self, length: float, whole: int) -> None:
+        super().progress(length, whole)
+        self._length = length
+
+    def position(self) -> dict[str, Any]:
+        """How much is trained, in the unit of the config; empty if that is not known."""
+        if self._unit is None or self._length is None:
+            return {}
+        return {self._unit.name.lower(): self._length}
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskParts:
+    """The parts of a task's context."""
+
+    checkpoint: TaskCheckpointContext
+    preempt: TaskPreemptContext
+    searcher: SearcherContext
+    train: TaskTrainContext
+
+
+def task_parts(
+    task: Task,
+    distributed: DistributedContext,
+    storage_manager: StorageManager | None,
+    elsewhere: str | None,
+    preempt_mode: PreemptMode,
+    tensorboard_mode: Any,
+) -> TaskParts:
+    """The parts of the context of ``task``.
+
+    Args:
+        task: the run.
+        distributed: the ranks.
+        storage_manager: where the script wants its checkpoints; None for where the config does.
+        elsewhere: the path or URL of that, if it is known.
+        preempt_mode: who asks whether to stop.
+        tensorboard_mode: whether metrics go to TensorBoard files by themselves.
+
+    Raises:
+        ImportError: what the config's storage needs is not installed.
+        ValueError: the config's storage cannot be used.
+    """
+    line = None if task.search is None or distributed.rank != 0 else SearchLine(task.search)
+    checkpoint = TaskCheckpointContext(
+        distributed, storage_manager or task_storage(task), task, elsewhere, line
+    )
+    preempt = TaskPreemptContext(distributed, preempt_mode, line, RunPaths(task.run_dir))
+    length, unit = configured_length(task.config)
+    operation = _Operation(unit)
+    train = TaskTrainContext(
+        Path(task.run_dir),
+        Goal.of(task.config),
+        tensorboard_mode,
+        line=line,
+        position=operation.position,
+        checkpoint_at=checkpoint.at,
+        asks=lambda: preempt.has_asked,
+    )
+    searcher: SearcherContext = SearcherContextMissing()
+    if length:
+        searcher = DummySearcherContext(distributed, length, units=unit, reports=operation)
+    return TaskParts(checkpoint, preempt, searcher, train)

@@ -1,0 +1,1 @@
+"""``determined.launch``: a script on several processes, by torchrun."""

@@ -1,0 +1,60 @@
+"""Where things are in the folder of a run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+class RunPaths:
+    """A run's folder; ``path`` is absolute, since trials may change the working directory."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(os.path.abspath(Path(path).expanduser()))
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where checkpoints are, unless the config has a storage."""
+        return self.path / "checkpoints"
+
+    @property
+    def tensorboard(self) -> Path:
+        """Event files."""
+        return self.path / "tensorboard"
+
+    @property
+    def checkpoint_names(self) -> Path:
+        """The UUIDs of the checkpoints that this run has begun to write, one a line."""
+        return self.path / "checkpoints.txt"
+
+    @property
+    def preempted(self) -> Path:
+        """What is there once a script has acknowledged that it is to stop before its end."""
+        return self.path / "preempted"
+
+    @property
+    def _storage(self) -> Path:
+        """The path or URL of the checkpoints of a script that has chosen it itself."""
+        return self.path / "checkpoint_storage.txt"
+
+    def begin_checkpoint(self, uuid: str) -> None:
+        """Note that a checkpoint is begun."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with self.checkpoint_names.open("a", encoding="utf-8") as file:
+            file.write(f"{uuid}\n")
+
+    def begun_checkpoints(self) -> list[str]:
+        """The UUIDs of all checkpoints that were begun, in that order."""
+        names = self.checkpoint_names
+        return names.read_text("utf-8").split() if names.exists() else []
+
+    def note_storage(self, chosen: str | None) -> None:
+        """Note the path or URL at which a script has its checkpoints; None for the config's."""
+        if chosen is not None:
+            self._storage.write_text(chosen, "utf-8")
+        else:
+            self._storage.unlink(missing_ok=True)
+
+    def chosen_storage(self) -> str | None:
+        """The path or URL at which the run's script had its checkpoints; None for the config's."""
+        return self._storage.read_text("utf-8") if self._storage.exists() else None
