@@ -1,26 +1,63 @@
-"""What a trial gets from an experiment config: the one that is given, or the one beside it."""
+"""What a trial gets from experiment configs: the one that is given, or those beside it."""
 
+from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from det_compat.config import ConfigError, ExperimentConfig, read_config
 from det_compat.config.entrypoint import Entrypoint
 
+_SUFFIXES = (".yaml", ".yml")
+_MOST_CONFIGS = 500
+
 
 def config_of(path: Path, name: str) -> ExperimentConfig | None:
-    """The config of the trial class ``name`` in the file ``path``; ``const.yaml`` wins.
+    """The config of the trial class ``name`` in the file ``path``; ``const.yaml`` wins."""
+    return next(iter(configs_of(path, name)), None)
 
-    That is one whose entrypoint is the class, or the file as a script.
+
+def configs_of(path: Path, name: str) -> list[ExperimentConfig]:
+    """Every config of the trial class ``name`` in the file ``path``, ``const.yaml`` first.
+
+    That is one whose entrypoint is the class, or the file as a script; it lies beside the file, in
+    a folder beside it, or in the folder above. Where there is none, it is one beside the file that
+    has no entrypoint: PEDL and Determined 0.12 started the class that the folder had.
     """
-    found = []
-    for candidate in sorted([*path.parent.glob("*.yaml"), *path.parent.glob("*.yml")]):
-        try:
-            config = read_config(candidate)
-        except (ConfigError, OSError):
+    without, named = [], []
+    for file in _yaml_files(path):
+        config = _read(file, file.stat().st_mtime_ns)
+        if config is None:
             continue
-        if config.entrypoint is not None and _starts(config.entrypoint, path, name):
-            found.append((not candidate.stem.startswith("const"), str(candidate), config))
-    return min(found, key=lambda entry: entry[:2])[2] if found else None
+        if config.entrypoint is None:
+            without += [(file, config)] if file.parent == path.parent else []
+        elif _starts(config.entrypoint, path, name):
+            named.append((file, config))
+    return [config for _, config in sorted(named or without, key=lambda pair: _order(pair[0]))]
+
+
+def _order(file: Path) -> tuple[bool, bool, str]:
+    return file.stem != "const", not file.stem.startswith("const"), str(file)
+
+
+def _yaml_files(path: Path) -> Iterator[Path]:
+    """The YAML files that may be configs of what a file has: not more than are read quickly."""
+    folder = path.absolute().parent
+    folders = [folder, *sorted(found for found in folder.iterdir() if found.is_dir())]
+    found = (file for each in (*folders, folder.parent) for file in sorted(each.iterdir()))
+    kept = (file for file in found if file.suffix in _SUFFIXES and file.is_file())
+    yield from (file for file, _ in zip(kept, range(_MOST_CONFIGS), strict=False))
+
+
+@lru_cache(maxsize=_MOST_CONFIGS)
+def _read(file: Path, changed: int) -> ExperimentConfig | None:
+    """The config in a file, None if it holds none; read once, unless the file has changed."""
+    try:
+        # Other YAML files are most often large, and are not worth to be understood.
+        text = file.read_text(errors="replace")
+        return read_config(file) if "searcher" in text else None
+    except (ConfigError, OSError):
+        return None
 
 
 def _starts(entrypoint: Entrypoint, path: Path, name: str) -> bool:

@@ -1,17 +1,15 @@
 """``__init__`` of a LightningModule: hyperparameters are its arguments."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
 
 import libcst as cst
 from libcst import matchers as m
 
+from det_compat.migrate.to_lightning.parameters import Arguments
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.line_length import INDENT, LINE
 from det_compat.migrate.tree.symbols import Symbols
-
-_CONTAINERS: dict[type, str] = {dict: "dict[str, Any]", list: "list[Any]"}
 
 
 def with_arguments(
@@ -22,10 +20,10 @@ def with_arguments(
         init = syntax.method("def __init__(self):\n    pass\n")
         init = init.with_changes(body=cst.IndentedBlock([]))
     # A parameter would hide a name of the file that __init__ uses.
-    hidden = {*plan.config.names, *plan.config.sections} & file.names & syntax.names_in(init.body)
-    is_open = plan.config.is_open or bool(hidden)
-    names = [] if is_open else _parameters(plan, file)
+    hidden = file.names & syntax.names_in(init.body)
     params = init.params
+    names = _parameters(plan.arguments, hidden, file)
+    is_open = plan.arguments.is_open or len(names) < len(plan.arguments.named)
     context = _context_name(init, file.symbols)
     kept = [p for p in params.params if p.name.value != context]
     keyword = [p for p in params.kwonly_params if p.name.value != context]
@@ -78,19 +76,21 @@ def _context_name(init: cst.FunctionDef, symbols: Symbols) -> str:
     return named[0] if named else ""
 
 
-def _parameters(plan: TrialPlan, file: LightningFile) -> list[cst.Param]:
-    made = [_parameter(name, plan.defaults.get(name), file) for name in plan.config.names]
-    # A section is a dict, and no parameter may have one for its default.
-    made += [_parameter(name, {}, file) for name in plan.config.sections]
+def _parameters(
+    arguments: Arguments, hidden: Collection[str], file: LightningFile
+) -> list[cst.Param]:
+    """The parameters by keyword, but for ``hidden`` names; those with a default come last."""
+    made = []
+    for name, annotation in arguments.named.items():
+        if name in hidden:
+            continue
+        if "Any" in annotation:
+            file.imports.new.add("from typing import Any")
+        default = None
+        if name in arguments.defaults:
+            default = cst.parse_expression(_literal(arguments.defaults[name]))
+        made.append(cst.Param(cst.Name(name), syntax.annotation(annotation), default=default))
     return sorted(made, key=lambda param: param.default is not None)
-
-
-def _parameter(name: str, default: Any, file: LightningFile) -> cst.Param:
-    if not isinstance(default, (bool, int, float, str)):
-        file.imports.new.add("from typing import Any")
-        return cst.Param(cst.Name(name), syntax.annotation(_CONTAINERS.get(type(default), "Any")))
-    value = cst.parse_expression(_literal(default))
-    return cst.Param(cst.Name(name), syntax.annotation(type(default).__name__), default=value)
 
 
 def _literal(value: bool | float | str) -> str:

@@ -114,8 +114,8 @@ class _Scripts(LightningTransformer):
         hparams = syntax.argument(updated, 0, "hparams")
         config = syntax.argument(updated, 1, "exp_conf")
         given = [f"**{syntax.code(hparams)}"] if hparams is not None else []
-        if config is not None and "experiment_config" in plan.config.sections:
+        if config is not None and "experiment_config" in plan.arguments.sections:
             given.append(f"experiment_config={syntax.code(config)}")
-        if config is not None and "data_config" in plan.config.sections:
+        if config is not None and "data_config" in plan.arguments.sections:
             given.append(f'data_config={syntax.code(config)}["data"]')
         return syntax.expression(f"{trial}({', '.join(given)})")

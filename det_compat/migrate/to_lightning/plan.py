@@ -5,26 +5,19 @@ All of it is read, and decided, before the first pass; no pass changes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
 
 import libcst as cst
 from libcst import matchers as m
 from libcst.helpers import ensure_type
 
+from det_compat.migrate.to_lightning.parameters import Arguments, distinct
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import File, FileTransformer, Line
 from det_compat.migrate.tree.symbols import Symbols
 
-_Item = TypeVar("_Item")
-
 _CASTS = ("cast", "typing.cast")
-_SECTIONS = {
-    "get_data_config": "data_config",
-    "get_experiment_config": "experiment_config",
-    "get_trial_seed": "experiment_config",
-}
 _STEP_MODES = "det_compat.pytorch.LRScheduler.StepMode."
 _INTERVALS = {
     "STEP_EVERY_EPOCH": "epoch",
@@ -33,7 +26,6 @@ _INTERVALS = {
 }
 #: The number of the batch in the whole training, given the LightningModule.
 TOTAL_BATCH = "{0}.trainer.fit_loop.epoch_loop.total_batch_idx"
-_BATCH_SIZES = ("get_per_slot_batch_size", "get_global_batch_size")
 
 
 @dataclass(frozen=True)
@@ -65,21 +57,6 @@ class WrappedReducer:
     attribute: str
     name: str | None
     loop: str = ""
-
-
-@dataclass(frozen=True)
-class ConfigUse:
-    """What code asks of the experiment config.
-
-    Attributes:
-        names: the hyperparameters that are known, in order.
-        is_open: whether there may be others.
-        sections: what else of the config is asked for.
-    """
-
-    names: tuple[str, ...] = ()
-    is_open: bool = False
-    sections: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -119,8 +96,7 @@ class TrialPlan:
         is_whole: whether all of the trial is in this class, so that its methods can become
             Lightning's; otherwise they stay, and Lightning's call them.
         is_automatic: whether Lightning may step the optimizer.
-        config: what the class and its file ask of the experiment config.
-        defaults: of hyperparameters, from the experiment config.
+        arguments: the parameters of its constructor.
         arrays: whether its batches have NumPy's arrays.
     """
 
@@ -129,8 +105,7 @@ class TrialPlan:
     is_root: bool
     is_whole: bool
     is_automatic: bool
-    config: ConfigUse
-    defaults: dict[str, Any]
+    arguments: Arguments
     arrays: bool
 
     @property
@@ -232,32 +207,6 @@ def _parameters(method: cst.FunctionDef) -> list[str]:
     named = [*params.posonly_params, *params.params, *params.kwonly_params]
     extra = [f"**{params.star_kwarg.name.value}"] if params.star_kwarg else []
     return [*(p.name.value for p in named), *extra]
-
-
-def distinct(found: Iterable[_Item]) -> tuple[_Item, ...]:
-    """The items, each once, in the order of their first."""
-    return tuple(dict.fromkeys(found))
-
-
-def config_use(node: cst.CSTNode, symbols: Symbols) -> ConfigUse:
-    """What code below ``node`` asks of the experiment config.
-
-    A method of the context that is kept under another name is found where it is called.
-    """
-    names: list[str] = []
-    sections: list[str] = []
-    is_open = False
-    for call in syntax.find(node, cst.Call):
-        method, name = symbols.method(call), syntax.argument(call, 0, "name")
-        if method in _BATCH_SIZES:
-            names.append("global_batch_size")
-        elif method in _SECTIONS:
-            sections.append(_SECTIONS[method])
-        elif method == "get_hparam" and isinstance(name, cst.SimpleString):
-            names.append(str(name.evaluated_value))
-        elif method in ("get_hparam", "get_hparams"):
-            is_open = True
-    return ConfigUse(distinct(names), is_open, distinct(sections))
 
 
 def _scheduler(found: Wrapping, symbols: Symbols) -> WrappedScheduler:

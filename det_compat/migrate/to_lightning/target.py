@@ -1,30 +1,26 @@
 """``--to lightning``: trials of the context API become LightningModules."""
 
 import builtins
-import keyword
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import libcst as cst
 from libcst.metadata import MetadataWrapper, ScopeProvider
 
 from det_compat.analysis.scopes import Class, Scope
 from det_compat.catalog.support import home
-from det_compat.migrate.configs import config_of
+from det_compat.migrate.configs import configs_of
 from det_compat.migrate.target import Problems, Target
 from det_compat.migrate.to_context.target import old_trials
 from det_compat.migrate.to_lightning.loaders import collates_arrays
 from det_compat.migrate.to_lightning.optimizers import keep_wrapped
+from det_compat.migrate.to_lightning.parameters import arguments, config_use
 from det_compat.migrate.to_lightning.passes import rewritten
 from det_compat.migrate.to_lightning.plan import (
     ClassFacts,
-    ConfigUse,
     LightningFile,
     TrialPlan,
-    config_use,
-    distinct,
     facts_of,
 )
 from det_compat.migrate.to_lightning.stepping import is_automatic
@@ -135,7 +131,6 @@ class Lightning(Target):
         is_root = any(getattr(base, "path", None) for base in bases)
         is_alone = not parents and not self._hierarchy.children(scope)
         is_whole = is_alone and is_root and not self._calls_methods(own)
-        config, defaults = _config(path, source, node, is_whole)
         every = source.symbols.calls(source.tree, "step_optimizer")
         steps_elsewhere = len(every) > len(source.symbols.calls(node, "step_optimizer"))
         plan = self._plans[scope] = TrialPlan(
@@ -146,8 +141,12 @@ class Lightning(Target):
             is_automatic=(
                 is_whole and not steps_elsewhere and is_automatic(node, source.symbols, own)
             ),
-            config=config,
-            defaults=defaults,
+            arguments=arguments(
+                config_use(node, source.symbols),
+                config_use(source.tree, source.symbols),
+                configs_of(path, node.name.value) if is_whole else [],
+                is_whole,
+            ),
             arrays=is_root and self._arrays,
         )
         return plan
@@ -165,29 +164,6 @@ class Lightning(Target):
             for source in self._read.values()
             for call in find(source.tree, cst.Call)
         )
-
-
-def _config(
-    path: Path, source: _Source, node: cst.ClassDef, is_whole: bool
-) -> tuple[ConfigUse, dict[str, Any]]:
-    """What a trial, and the file around it, ask of the config; and the values that it has there."""
-    own, around = config_use(node, source.symbols), config_use(source.tree, source.symbols)
-    names = distinct((*own.names, *around.names))
-    sections = distinct((*own.sections, *around.sections))
-    is_open = around.is_open or not is_whole
-    config = config_of(path, node.name.value)
-    if config is None or not is_whole or not (names or is_open):
-        return ConfigUse(names, is_open, sections), {}
-    known = config.hyperparameters.space
-    is_open = not all(map(_is_parameter, known))
-    return (
-        ConfigUse(distinct((*names, *known)), is_open, sections),
-        config.hyperparameters.constants(),
-    )
-
-
-def _is_parameter(name: str) -> bool:
-    return name.isidentifier() and not keyword.iskeyword(name)
 
 
 def _bound(tree: cst.Module) -> set[str]:

@@ -106,7 +106,9 @@ def test_parameters_do_not_hide_what_is_used(tmp_path):
     helper = "def width(n):\n    return n\n\n\nclass Trial"
     model = "torch.nn.Linear(width(context.get_hparam('width')), 1)"
     made = rewritten(tmp_path, trial(("class Trial", helper), ("torch.nn.Linear(2, 1)", model)))
-    assert method(made, "__init__").startswith("def __init__(self, **hparams: Any):")
+    assert method(made, "__init__").startswith(
+        "def __init__(self, *, global_batch_size: Any, **hparams: Any):"
+    )
     assert "torch.nn.Linear(width(self.hparams.width), 1)" in made
 
 
