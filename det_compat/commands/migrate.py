@@ -97,8 +97,8 @@ def _migrate(args: argparse.Namespace, hparams: dict[str, Any] | None) -> int:
         print(f"not written: {path}: {reason}; --force writes all the same", file=sys.stderr)
     if any(file.traceback for file in migration.failed):
         return 3
-    left = migration.marks or migration.failed or migration.notebooks or refused or different
-    return 1 if left else 0
+    left = migration.marks or migration.failed or migration.notebooks or migration.left_out
+    return 1 if left or refused or different else 0
 
 
 def _verify(args: argparse.Namespace, migration: Migration, hparams: dict[str, Any] | None) -> int:
@@ -116,11 +116,18 @@ def _summarize(migration: Migration, is_written: bool) -> None:
         print(file.traceback, end="", file=sys.stderr)
     for path in migration.notebooks:
         print(f"{path}: not migrated: a notebook", file=sys.stderr)
+    for path, asking in migration.left_out.items():
+        print(
+            f"{path}: not read: {asking.name} imports it, and it uses Determined; name it, or "
+            "the folder",
+            file=sys.stderr,
+        )
     trials = [name for file in migration.files for name in file.trials]
     verb = "written" if is_written else "would change"
     print(
         f"{len(migration.changed)} of {len(migration.files)} files {verb}, "
         f"{len(trials)} trials rewritten; left to you: {migration.marks} MIGRATE comments, "
-        f"{len(migration.failed)} files, {len(migration.notebooks)} notebooks",
+        f"{len(migration.failed) + len(migration.left_out)} files, "
+        f"{len(migration.notebooks)} notebooks",
         file=sys.stderr,
     )

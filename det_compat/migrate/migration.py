@@ -10,6 +10,7 @@ from det_compat.analysis.relevant import is_relevant
 from det_compat.analysis.source import Source, parsed, read
 from det_compat.analysis.tree import list_files
 from det_compat.migrate.results import FileResult, Migration
+from det_compat.migrate.review.review import reviewed
 from det_compat.migrate.target import Problems, Target
 from det_compat.migrate.to_context.pedl_names import PedlNames
 from det_compat.migrate.to_context.target import Context
@@ -46,8 +47,9 @@ def migrate(paths: Sequence[str], to: str) -> Migration:
     for step in TARGETS[to]:
         results = _step(step, analyses, results)
     files = [_with_unreadable(sources[path], _with_short_lines(r)) for path, r in results.items()]
+    files, left_out = reviewed(files, is_lightning=to == "lightning")
     notebooks = [path for path in found if path not in sources and is_relevant(found[path])]
-    return Migration(files, notebooks)
+    return Migration(files, notebooks, left_out)
 
 
 def _with_short_lines(result: FileResult) -> FileResult:

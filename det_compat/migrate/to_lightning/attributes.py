@@ -1,6 +1,7 @@
 """The attributes of trials: those that a LightningModule has for something else, and aliases."""
 
-from collections.abc import Iterator, Sequence
+import ast
+from collections.abc import Iterable, Iterator, Sequence
 
 import libcst as cst
 from libcst import matchers as m
@@ -10,7 +11,7 @@ from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
-from det_compat.migrate.tree.symbols import Symbols
+from det_compat.migrate.tree.symbols import Symbols, new_name
 
 #: What ``pytorch_lightning.LightningModule`` has, but for the hooks that a migrated trial defines.
 RESERVED = words(
@@ -47,34 +48,32 @@ _IS_DROPPED = (
 )
 
 
-def rename_reserved(tree: cst.Module, file: LightningFile) -> cst.Module:
-    """Rename attributes and methods of trials that a LightningModule has for something else."""
-    taken = {
-        name
-        for node in syntax.find(tree, cst.ClassDef)
-        if node.name.value in file.plans
-        for name in _own_names(node, file)
-        if name in RESERVED - _SHARED
-    }
-    return tree.visit(_Renaming(file, taken)) if taken else tree
+def taken_names(nodes: Iterable[ast.ClassDef]) -> frozenset[str]:
+    """The attributes and methods of trial classes that a LightningModule has for something else."""
+    return frozenset(name for node in nodes for name in _own_names(node)) & (RESERVED - _SHARED)
 
 
-def _own_names(node: cst.ClassDef, file: LightningFile) -> set[str]:
-    found = {*syntax.methods(node)}
-    for target in _targets(node, file):
-        for part in syntax.parts(target.target):
-            if isinstance(part, cst.Attribute) and m.matches(part.value, _SELF):
-                found.add(part.attr.value)
-    return found
-
-
-def _targets(node: cst.ClassDef, file: LightningFile) -> Iterator[cst.AssignTarget]:
-    for assign in syntax.find(node, cst.Assign):
+def _own_names(node: ast.ClassDef) -> Iterator[str]:
+    yield from (line.name for line in node.body if isinstance(line, ast.FunctionDef))
+    for assign in ast.walk(node):
+        if not isinstance(assign, (ast.Assign, ast.AnnAssign)):
+            continue
+        call = assign.value.func if isinstance(assign.value, ast.Call) else None
         # A LightningModule has the hyperparameters under this name, too.
-        is_same = file.symbols.method(assign.value) == "get_hparams"
-        for target in assign.targets:
-            if not is_same or syntax.code(target.target) != "self.hparams":
-                yield target
+        is_same = isinstance(call, ast.Attribute) and call.attr == "get_hparams"
+        targets = assign.targets if isinstance(assign, ast.Assign) else [assign.target]
+        for part in (part for target in targets for part in ast.walk(target)):
+            is_own = isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name)
+            if is_own and part.value.id == "self" and not (is_same and part.attr == "hparams"):
+                yield part.attr
+
+
+def rename_reserved(tree: cst.Module, file: LightningFile) -> cst.Module:
+    """Rename attributes and methods of trials that a LightningModule has for something else.
+
+    Where other code reads them of what is known to be a trial, they have their new names already.
+    """
+    return tree.visit(_Renaming(file)) if file.renamed else tree
 
 
 _SELF = m.Name("self")
@@ -83,13 +82,9 @@ _OWN = m.OneOf(m.Name(), m.Attribute(value=m.Name()))
 
 
 class _Renaming(LightningTransformer):
-    def __init__(self, file: LightningFile, taken: set[str]) -> None:
-        super().__init__(file)
-        self._taken = taken
-
     def _renamed(self, name: cst.Name) -> cst.Name:
-        is_taken = self.plan is not None and name.value in self._taken
-        return cst.Name(f"trial_{name.value}") if is_taken else name
+        is_taken = self.plan is not None and name.value in self.file.renamed
+        return cst.Name(new_name(name.value)) if is_taken else name
 
     def leave_FunctionDef(
         self, original: cst.FunctionDef, updated: cst.FunctionDef

@@ -61,6 +61,7 @@ def _spread(init: cst.FunctionDef) -> cst.FunctionDef:
         params=[p.with_changes(comma=comma) for p in params.params],
         star_arg=star.with_changes(comma=comma) if isinstance(star, cst.ParamStar) else star,
         kwonly_params=keyword,
+        star_kwarg=params.star_kwarg and params.star_kwarg.with_changes(comma=end),
     )
     return init.with_changes(params=params, whitespace_before_params=line)
 

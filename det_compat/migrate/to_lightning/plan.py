@@ -161,6 +161,7 @@ class LightningFile(File):
         reducers: those of reducers, and whether they derive from MetricReducer itself.
         functions: the names of the file's functions, and of Python's own.
         names: those that the file binds at its top level.
+        renamed: the attributes of trials that a LightningModule has for something else.
     """
 
     plans: dict[str, TrialPlan] = field(default_factory=dict)
@@ -169,6 +170,7 @@ class LightningFile(File):
     reducers: dict[str, bool] = field(default_factory=dict)
     functions: set[str] = field(default_factory=set)
     names: set[str] = field(default_factory=set)
+    renamed: frozenset[str] = frozenset()
 
 
 class LightningTransformer(FileTransformer[LightningFile]):

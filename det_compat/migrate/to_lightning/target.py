@@ -1,6 +1,8 @@
 """``--to lightning``: trials of the context API become LightningModules."""
 
+import ast
 import builtins
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +15,7 @@ from det_compat.catalog.support import home
 from det_compat.migrate.configs import configs_of
 from det_compat.migrate.target import Problems, Target
 from det_compat.migrate.to_context.target import old_trials
+from det_compat.migrate.to_lightning.attributes import taken_names
 from det_compat.migrate.to_lightning.loaders import collates_arrays
 from det_compat.migrate.to_lightning.optimizers import keep_wrapped
 from det_compat.migrate.to_lightning.parameters import arguments, config_use
@@ -55,6 +58,7 @@ class Lightning(Target):
         self._hierarchy = analysis.inference.hierarchy
         self._read: dict[Path, _Source] = {}
         self._plans: dict[Scope, TrialPlan] = {}
+        self._renamed = taken_names(self._trial_nodes())
         for path in sources:
             with problems.of(path):
                 self._read_file(path)
@@ -78,12 +82,20 @@ class Lightning(Target):
         tree, file = self._read[path].tree, self._file(path)
         return tidied(rewritten(tree, file), file.imports).bytes
 
+    def _trial_nodes(self) -> Iterator[ast.ClassDef]:
+        for code in self.analysis.inference.codes:
+            for scope in code.classes:
+                relatives = (scope, *self._hierarchy.relatives(scope))
+                is_trial = any(self._hierarchy.is_trial(each) for each in relatives)
+                if is_trial and isinstance(scope.node, ast.ClassDef):
+                    yield scope.node
+
     def _read_file(self, path: Path) -> None:
         facts = self.analysis.facts(path)
         if facts is None or old_trials(facts, self._hierarchy):
             # Older trials that are still there have been marked: the code around them is theirs.
             return
-        tree, symbols = resolve(self.sources[path], facts)
+        tree, symbols = resolve(self.sources[path], facts, self._renamed)
         tree = keep_wrapped(tree, symbols)
         nodes = {node.name.value: node for node in find(tree, cst.ClassDef)}
         trials = {
@@ -111,6 +123,7 @@ class Lightning(Target):
             },
             functions={*dir(builtins), *functions},
             names=_bound(source.tree),
+            renamed=self._renamed,
         )
 
     def _bases(self, scope: Scope) -> tuple[set[str | None], set[str | None]]:

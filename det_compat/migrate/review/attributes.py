@@ -1,0 +1,87 @@
+"""Attributes that nobody sets any more."""
+
+import ast
+from collections.abc import Iterator
+
+from det_compat.migrate.review.project import Code, Finding, Text, methods
+from det_compat.migrate.to_lightning.attributes import RESERVED
+
+#: The bases of which every attribute is known.
+_KNOWN = {
+    "pl.LightningModule": RESERVED,
+    "PyTorchTrial": frozenset({"context"}),
+    "object": frozenset[str](),
+    "ABC": frozenset[str](),
+}
+_OPEN = ("__getattr__", "__getattribute__")
+
+
+def not_set(before: Code, after: Code, text: Text) -> Iterator[Finding]:
+    """The attributes of ``self`` that are read in the classes of a file, and that nobody sets."""
+    old = before.files.get(text.path)
+    for name, node in text.classes.items():
+        was = old.classes.get(name) if old is not None else None
+        there = {attribute for attribute, _ in _missing(before, was)} if was is not None else set()
+        for attribute, line in _missing(after, node):
+            if attribute not in there:
+                yield Finding(line, f"nothing sets {attribute}")
+
+
+def _missing(code: Code, node: ast.ClassDef) -> list[tuple[str, int]]:
+    ancestors, others = code.ancestors(node)
+    names = {base if base in _KNOWN else base.rpartition(".")[2] for base in others}
+    if not names <= _KNOWN.keys() or any(each in methods(a) for a in ancestors for each in _OPEN):
+        return []
+    known = code.set_names.union(*(_KNOWN[name] for name in names))
+    if any(_sets_by_name(ancestor) for ancestor in ancestors):
+        return []
+    return [found for found in _reads(node) if found[0] not in known]
+
+
+def _reads(node: ast.ClassDef) -> Iterator[tuple[str, int]]:
+    for method in methods(node).values():
+        given = [*method.args.posonlyargs, *method.args.args]
+        own = given[0].arg if given else ""
+        for each in ast.walk(method):
+            is_own = isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name)
+            if is_own and each.value.id == own and not each.attr.startswith("__"):
+                yield each.attr, each.lineno
+
+
+def _sets_by_name(node: ast.ClassDef) -> bool:
+    """Whether a class sets attributes whose names are only known when it runs."""
+    names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    dicts = (each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute))
+    return "setattr" in names or "__dict__" in dicts or "vars" in names
+
+
+def gone(before: Code, after: Code, text: Text) -> Iterator[Finding]:
+    """What other code still reads of a trial under a name that it does not have any more."""
+    missing = before.set_names - after.set_names - RESERVED
+    modules = {alias.asname or alias.name.partition(".")[0] for alias in _aliases(text)}
+    renamed = {name for name in before.set_names if f"trial_{name}" in after.set_names}
+    for node in text.nodes:
+        if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
+            continue
+        owner = _last(node.value)
+        if node.attr in renamed and "trial" in owner.lower() and node.attr not in missing:
+            yield Finding(node.lineno, f"{node.attr} of a trial is trial_{node.attr} now")
+        elif node.attr in missing and not {owner, _first(node)} & {"super", "self", *modules}:
+            yield Finding(node.lineno, f"nothing sets or defines {node.attr} any more")
+
+
+def _aliases(text: Text) -> Iterator[ast.alias]:
+    for node in text.nodes:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield from node.names
+
+
+def _first(node: ast.expr) -> str:
+    while isinstance(node, (ast.Attribute, ast.Call)):
+        node = node.value if isinstance(node, ast.Attribute) else node.func
+    return getattr(node, "id", "")
+
+
+def _last(node: ast.expr) -> str:
+    node = node.func if isinstance(node, ast.Call) else node
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
