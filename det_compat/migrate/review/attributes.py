@@ -32,6 +32,7 @@ def _missing(code: Code, node: ast.ClassDef) -> list[tuple[str, int]]:
     names = {base if base in _KNOWN else base.rpartition(".")[2] for base in others}
     if not names <= _KNOWN.keys() or any(each in methods(a) for a in ancestors for each in _OPEN):
         return []
+    names |= {base for base in code.bases_of_heirs(node) if base in _KNOWN}
     known = code.set_names.union(*(_KNOWN[name] for name in names))
     if any(_sets_by_name(ancestor) for ancestor in ancestors):
         return []

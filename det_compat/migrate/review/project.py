@@ -64,6 +64,14 @@ class Code:
                 others |= set() if known else {base}
         return found, others
 
+    def bases_of_heirs(self, node: ast.ClassDef) -> set[str]:
+        """The names of the bases of what derives from a class, as far as they are elsewhere."""
+        found: set[str] = set()
+        for each in (each for same in self._by_name.values() for each in same):
+            ancestors, others = self.ancestors(each)
+            found |= others if node in ancestors else set()
+        return found
+
     @cached_property
     def set_names(self) -> set[str]:
         """Every attribute that is set or defined anywhere, whoever has it."""

@@ -6,10 +6,14 @@ import libcst as cst
 from libcst import matchers as m
 
 from det_compat.migrate.to_lightning.parameters import Arguments
-from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
+from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.line_length import INDENT, LINE
+from det_compat.migrate.tree.marks import marked
 from det_compat.migrate.tree.symbols import Symbols
+
+#: What the constructor of a trial did that has none itself: the module is the context.
+_BASES_INIT = syntax.statement("super().__init__(self)")
 
 
 def with_arguments(
@@ -18,7 +22,8 @@ def with_arguments(
     """The ``__init__`` that takes hyperparameters in the place of the context."""
     if init is None:
         init = syntax.method("def __init__(self):\n    pass\n")
-        init = init.with_changes(body=cst.IndentedBlock([]))
+        lines = [_BASES_INIT] if plan.other_bases is OtherBases.INITIALIZED else []
+        init = init.with_changes(body=cst.IndentedBlock(lines))
     # A parameter would hide a name of the file that __init__ uses.
     hidden = file.names & syntax.names_in(init.body)
     params = init.params
@@ -106,7 +111,10 @@ def _body(init: cst.FunctionDef, plan: TrialPlan, symbols: Symbols) -> list[cst.
     if not plan.is_root and plan.own.calls_init:
         return lines
     # A class that does not call the __init__ of its base still must not.
-    if plan.is_root:
+    if plan.is_root and plan.other_bases in (OtherBases.INITIALIZED, OtherBases.UNKNOWN):
+        # super() is another base here, whose __init__ is called where it was.
+        text = f"pl.LightningModule.__init__({own})\n{own}.save_hyperparameters()\n"
+    elif plan.is_root:
         text = f"super().__init__()\n{own}.save_hyperparameters()\n"
     else:
         text = f"pl.LightningModule.__init__({own})\n{own}.save_hyperparameters(hparams)\n"
@@ -122,6 +130,9 @@ def _passing_hparams(
     call = syntax.lone_call(line)
     if call is None or not syntax.code(call.func).endswith(".__init__"):
         return line
+    if plan.is_root and _is_of_other_base(call, plan):
+        is_unknown = plan.other_bases is OtherBases.UNKNOWN
+        return marked(line, "it is not known which __init__ this calls") if is_unknown else line
     given = [arg for arg in call.args if not symbols.is_context(arg.value)]
     if plan.is_root and (len(given) < len(call.args) or not call.args):
         return None
@@ -129,6 +140,27 @@ def _passing_hparams(
         return line
     hparams = cst.Arg(cst.Name("hparams"), star="**")
     return line.with_deep_changes(call, args=syntax.without_commas([*given, hparams]))
+
+
+def mixin_init(init: cst.FunctionDef, symbols: Symbols) -> cst.FunctionDef:
+    """The ``__init__`` of a class that only becomes part of a module together with others.
+
+    Its module has been initialized by then, so it hands no context on to it.
+    """
+
+    def kept(line: cst.BaseStatement) -> bool:
+        call = syntax.lone_call(line)
+        func = "" if call is None else syntax.code(call.func)
+        hands_on = call is not None and any(symbols.is_context(arg.value) for arg in call.args)
+        return not (func.startswith("super(") and func.endswith(".__init__") and hands_on)
+
+    return syntax.with_body(init, [line for line in syntax.body_of(init) if kept(line)])
+
+
+def _is_of_other_base(call: cst.Call, plan: TrialPlan) -> bool:
+    """Whether a call of a base's ``__init__`` may be one of a base that is not Determined's."""
+    is_super = syntax.code(call.func).startswith("super(")
+    return is_super and plan.other_bases in (OtherBases.INITIALIZED, OtherBases.UNKNOWN)
 
 
 _SIZES = ("distributed.get_size", "distributed.size", "get_per_slot_batch_size")

@@ -11,7 +11,8 @@ from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransfo
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 
-_NAMES = {
+#: The loader methods of Determined, and of Lightning.
+NAMES = {
     "build_training_data_loader": "train_dataloader",
     "build_validation_data_loader": "val_dataloader",
 }
@@ -81,7 +82,7 @@ class _Loaders(LightningTransformer):
 
 
 def _renamed(node: _Node) -> _Node:
-    new = _NAMES.get(node.value) if isinstance(node, cst.Name) else None
+    new = NAMES.get(node.value) if isinstance(node, cst.Name) else None
     return node if new is None else node.with_changes(value=new)
 
 

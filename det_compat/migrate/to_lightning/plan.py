@@ -5,6 +5,7 @@ All of it is read, and decided, before the first pass; no pass changes it.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -85,6 +86,15 @@ class ClassFacts:
     logged: frozenset[str]
 
 
+class OtherBases(enum.Enum):
+    """The bases of a class in front of Determined's."""
+
+    NONE = "there are none"
+    PLAIN = "none of them has an __init__"
+    INITIALIZED = "one of them has an __init__"
+    UNKNOWN = "one of them is in no file that was read"
+
+
 @dataclass(frozen=True, eq=False)
 class TrialPlan:
     """What becomes of a trial class, which depends on the other classes of the tree.
@@ -97,6 +107,8 @@ class TrialPlan:
             Lightning's; otherwise they stay, and Lightning's call them.
         is_automatic: whether Lightning may step the optimizer.
         arguments: the parameters of its constructor.
+        is_mixin: whether it is no trial class itself, and so no module.
+        other_bases: what is known of the bases in front of Determined's.
         arrays: whether its batches have NumPy's arrays.
     """
 
@@ -106,6 +118,8 @@ class TrialPlan:
     is_whole: bool
     is_automatic: bool
     arguments: Arguments
+    is_mixin: bool
+    other_bases: OtherBases
     arrays: bool
 
     @property

@@ -10,19 +10,21 @@ from pathlib import Path
 import libcst as cst
 from libcst.metadata import MetadataWrapper, ScopeProvider
 
+from det_compat.analysis.classes import base_nodes
 from det_compat.analysis.scopes import Class, Scope
 from det_compat.catalog.support import home
 from det_compat.migrate.configs import configs_of
 from det_compat.migrate.target import Problems, Target
 from det_compat.migrate.to_context.target import old_trials
+from det_compat.migrate.to_lightning import loaders
 from det_compat.migrate.to_lightning.attributes import taken_names
-from det_compat.migrate.to_lightning.loaders import collates_arrays
 from det_compat.migrate.to_lightning.optimizers import keep_wrapped
 from det_compat.migrate.to_lightning.parameters import arguments, config_use
 from det_compat.migrate.to_lightning.passes import rewritten
 from det_compat.migrate.to_lightning.plan import (
     ClassFacts,
     LightningFile,
+    OtherBases,
     TrialPlan,
     facts_of,
 )
@@ -63,7 +65,7 @@ class Lightning(Target):
             with problems.of(path):
                 self._read_file(path)
         self._paths = {scope: path for path, read in self._read.items() for scope in read.trials}
-        self._arrays = collates_arrays(source.tree for source in self._read.values())
+        self._arrays = loaders.collates_arrays(source.tree for source in self._read.values())
         for path, source in self._read.items():
             with problems.of(path):
                 for scope in source.trials:
@@ -77,10 +79,18 @@ class Lightning(Target):
 
     def migrated(self, path: Path) -> bytes | None:
         """The new text of a file; None if there is nothing to migrate in it."""
-        if path not in self._read:
+        if path not in self._read or self._is_untouched(path):
             return None
         tree, file = self._read[path].tree, self._file(path)
         return tidied(rewritten(tree, file), file.imports).bytes
+
+    def _is_untouched(self, path: Path) -> bool:
+        """Whether no pass would find anything in a file, which saves most of the time it takes."""
+        source = self._read[path]
+        classes = map(self._bases, source.facts.classes.values())
+        if len(source.symbols) or source.trials or self._renamed or any(b for b, _ in classes):
+            return False
+        return not any(name.encode() in self.sources[path] for name in loaders.NAMES)
 
     def _trial_nodes(self) -> Iterator[ast.ClassDef]:
         for code in self.analysis.inference.codes:
@@ -132,6 +142,21 @@ class Lightning(Target):
         own = {home(getattr(base, "path", "")) for base in self._hierarchy.bases(scope)}
         return every, own
 
+    def _other_bases(self, scope: Scope) -> OtherBases:
+        nodes = base_nodes(scope)
+        values = [self._hierarchy.evaluate(node, scope.parent or scope) for node in nodes]
+        first = (i for i, found in enumerate(values) if any(getattr(v, "path", "") for v in found))
+        # Determined's own __init__ called none behind it.
+        others = values[: next(first, len(values))]
+        classes = [value.scope for found in others for value in found if isinstance(value, Class)]
+        if not others:
+            return OtherBases.NONE
+        ancestors = (each for found in classes for each in self._hierarchy.ancestors(found))
+        if any("__init__" in each.functions for each in ancestors):
+            return OtherBases.INITIALIZED
+        is_known = len(classes) == len(others) and not [*self._hierarchy.unknown_bases(scope)]
+        return OtherBases.PLAIN if is_known else OtherBases.UNKNOWN
+
     def _plan(self, scope: Scope) -> TrialPlan:
         """The plan of a trial class, made after those of its bases."""
         if scope in self._plans:
@@ -160,6 +185,8 @@ class Lightning(Target):
                 configs_of(path, node.name.value) if is_whole else [],
                 is_whole,
             ),
+            is_mixin=not self._hierarchy.is_trial(scope),
+            other_bases=self._other_bases(scope),
             arrays=is_root and self._arrays,
         )
         return plan

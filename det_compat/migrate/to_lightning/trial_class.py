@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 import libcst as cst
 from libcst.helpers import ensure_type
 
-from det_compat.migrate.to_lightning.init_method import late_values, with_arguments
+from det_compat.migrate.to_lightning.init_method import late_values, mixin_init, with_arguments
 from det_compat.migrate.to_lightning.loaders import transfer_hooks
 from det_compat.migrate.to_lightning.optimizers import configure_optimizers, moved_lines
-from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan, wrappings
+from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan, wrappings
 from det_compat.migrate.to_lightning.reducers import reducer_hooks
 from det_compat.migrate.to_lightning.stepping import with_optimizers, zeroes_gradients
 from det_compat.migrate.to_lightning.steps import (
@@ -75,7 +75,9 @@ class _Rewriting:
             init = _without(init, moved)
         body = [made for line in syntax.body_of(self.node) for made in self._made_of(line)]
         made: list[cst.BaseStatement] = []
-        if init is not None or (plan.is_root and "train_batch" in self.own):
+        if init is not None and plan.is_mixin:
+            made.append(mixin_init(init, self.file.symbols))
+        elif init is not None or (plan.is_root and self._needs_init()):
             made += [with_arguments(init, plan, self.file), *late]
         if plan.own.optimizers or plan.own.schedulers or (plan.is_root and plan.all_optimizers):
             used = self._used_attributes(body, init)
@@ -84,6 +86,10 @@ class _Rewriting:
         body = [*body[:at], *made, *body[at:], *self._hooks()]
         node = syntax.with_body(self.node, _spaced(body))
         return self._checked(node)
+
+    def _needs_init(self) -> bool:
+        is_inherited = self.plan.other_bases is OtherBases.INITIALIZED
+        return "train_batch" in self.own or is_inherited
 
     def _index_of_init(self, body: list[cst.BaseStatement]) -> int:
         original, init = syntax.body_of(self.node), self.own.get("__init__")

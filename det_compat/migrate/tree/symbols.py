@@ -53,6 +53,9 @@ class Symbols:
         self._known[name] = symbol
         return cst.Name(name)
 
+    def __len__(self) -> int:
+        return len(self._known)
+
     def get(self, node: cst.CSTNode | None) -> Symbol | None:
         """What ``node`` stands for, if it is a placeholder."""
         return self._known.get(node.value) if isinstance(node, cst.Name) else None
