@@ -92,9 +92,10 @@ def arguments(
     if not is_whole:
         return Arguments(is_open=True, sections=sections)
     asks = own.is_open or around.is_open
-    if not configs or not (names or asks):
-        return Arguments(dict.fromkeys(names, "Any"), {}, asks, sections)
     spaces = [config.hyperparameters.space for config in configs]
+    if not configs or not (names or asks):
+        is_open = asks or any(spaces)
+        return Arguments(dict.fromkeys(names, "Any"), {}, is_open, sections)
     known = distinct((*names, *(name for space in spaces for name in space)))
     # Where the code never asks whether a name is there, a default harms no config without it.
     where = spaces if asks else spaces[:1]

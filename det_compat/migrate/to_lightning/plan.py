@@ -17,6 +17,7 @@ from det_compat.migrate.to_lightning.parameters import Arguments, distinct
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import File, FileTransformer, Line
 from det_compat.migrate.tree.symbols import Symbols
+from det_compat.migrate.tree.validation_state import keeps_state, reachable
 
 _CASTS = ("cast", "typing.cast")
 _STEP_MODES = "det_compat.pytorch.LRScheduler.StepMode."
@@ -72,6 +73,7 @@ class ClassFacts:
         calls_init: whether its ``__init__`` calls that of its base.
         stays: whether it asks for batches that are not moved to the device.
         early: its methods that run before there is a Trainer.
+        keeps_state: whether a validation that nobody wants would change what comes after it.
         logged: metric names that its train_batch is known to return.
     """
 
@@ -83,6 +85,7 @@ class ClassFacts:
     calls_init: bool
     stays: bool
     early: frozenset[str]
+    keeps_state: bool
     logged: frozenset[str]
 
 
@@ -201,6 +204,7 @@ def facts_of(node: cst.ClassDef, symbols: Symbols) -> ClassFacts:
     own = syntax.methods(node)
     wrapped = [found for method in own.values() for found in wrappings(method, symbols)]
     init = own.get("__init__", cst.Pass())
+    reducers = tuple(made for w in wrapped if (made := _reducer(w)) is not None)
     return ClassFacts(
         name=node.name.value,
         methods={name: _parameters(method) for name, method in own.items()},
@@ -208,12 +212,13 @@ def facts_of(node: cst.ClassDef, symbols: Symbols) -> ClassFacts:
         schedulers=distinct(
             _scheduler(w, symbols) for w in wrapped if w.member == "wrap_lr_scheduler"
         ),
-        reducers=tuple(made for w in wrapped if (made := _reducer(w)) is not None),
+        reducers=reducers,
         calls_init=any(
             "__init__" in syntax.code(call.func) for call in syntax.find(init, cst.Call)
         ),
         stays=bool(symbols.calls(node, "experimental.disable_auto_to_device")),
-        early=_reachable(own, "__init__"),
+        early=frozenset(("__init__", *reachable(own, "__init__"))),
+        keeps_state=keeps_state(own, {r.attribute.removeprefix("*") for r in reducers}),
         logged=frozenset(syntax.returned_keys(own["train_batch"]) if "train_batch" in own else ()),
     )
 
@@ -246,21 +251,6 @@ def _reducer(found: Wrapping) -> WrappedReducer | None:
     if found.is_list and known is not None and not found.loop:
         return None
     return WrappedReducer(found.starred, known, found.loop)
-
-
-def _reachable(own: dict[str, cst.FunctionDef], start: str) -> frozenset[str]:
-    """The methods of an object that a method of it calls, and so on, with itself."""
-    found: list[str] = [start]
-    for name in found:
-        if name in own:
-            found.extend(called for called in _called(own[name], own) if called not in found)
-    return frozenset(found)
-
-
-def _called(method: cst.FunctionDef, own: dict[str, cst.FunctionDef]) -> Iterator[str]:
-    for node in syntax.find(method, cst.Attribute):
-        if isinstance(node.value, cst.Name) and node.attr.value in own:
-            yield node.attr.value
 
 
 @dataclass(frozen=True)

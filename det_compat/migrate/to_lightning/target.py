@@ -10,11 +10,12 @@ from pathlib import Path
 import libcst as cst
 from libcst.metadata import MetadataWrapper, ScopeProvider
 
-from det_compat.analysis.classes import base_nodes
+from det_compat.analysis.classes import base_nodes, is_refused_trial
 from det_compat.analysis.scopes import Class, Scope
+from det_compat.catalog import support
 from det_compat.catalog.support import home
 from det_compat.migrate.configs import configs_of
-from det_compat.migrate.target import Problems, Target
+from det_compat.migrate.target import Problem, Problems, Target
 from det_compat.migrate.to_context.target import old_trials
 from det_compat.migrate.to_lightning import loaders
 from det_compat.migrate.to_lightning.attributes import taken_names
@@ -62,6 +63,9 @@ class Lightning(Target):
         self._plans: dict[Scope, TrialPlan] = {}
         self._renamed = taken_names(self._trial_nodes())
         for path in sources:
+            if refused := self._refused(path):
+                problems[path] = Problem(refused)
+                continue
             with problems.of(path):
                 self._read_file(path)
         self._paths = {scope: path for path, read in self._read.items() for scope in read.trials}
@@ -83,6 +87,16 @@ class Lightning(Target):
             return None
         tree, file = self._read[path].tree, self._file(path)
         return tidied(rewritten(tree, file), file.imports).bytes
+
+    def _refused(self, path: Path) -> str:
+        """Why a file stays as it is: trials of other frameworks have another life cycle."""
+        facts = self.analysis.facts(path)
+        for scope in facts.classes.values() if facts is not None else ():
+            for name in self._hierarchy.determined_bases(scope):
+                if is_refused_trial(name):
+                    link = support.of_name(name).link
+                    return f"{scope.name} is a {name}, which migrate does not rewrite; see {link}"
+        return ""
 
     def _is_untouched(self, path: Path) -> bool:
         """Whether no pass would find anything in a file, which saves most of the time it takes."""

@@ -151,10 +151,23 @@ class _Rewriting:
             made.append(syntax.method(_TRAINING))
         if self._calls_evaluation():
             made.append(self._calling_validation())
+        if self._refuses_sanity_check():
+            made.append(syntax.method(_NO_SANITY_CHECK))
         if self._keeps_gradients():
             made.append(syntax.method(_KEEPING))
         hooks = transfer_hooks(plan.own.stays, plan.arrays)
         return [*made, *reducer_hooks(plan.own.reducers), *hooks]
+
+    def _refuses_sanity_check(self) -> bool:
+        """Whether the validation that Lightning begins with would change training."""
+        if self.plan.is_mixin or "on_fit_start" in self.own:
+            return False
+        if any(found.own.keeps_state for found in self.plan.ancestors):
+            return not any(p.own.keeps_state and not p.is_mixin for p in self.plan.ancestors[1:])
+        names = (
+            syntax.names_in(self.own["build_callbacks"]) if "build_callbacks" in self.own else ()
+        )
+        return any(_hears_validations(n) for n in self.others if n.name.value in names)
 
     def _keeps_gradients(self) -> bool:
         """Whether gradients may be there when a validation starts, which Lightning clears."""
@@ -209,6 +222,11 @@ def on_validation_model_zero_grad(self):
     # gradients that wait for a later step stay
     pass
 """
+_NO_SANITY_CHECK = """\
+def on_fit_start(self):
+    # what a validation leaves behind must not be there when training begins
+    self.trainer.num_sanity_val_steps = 0
+"""
 _TRAINING = """\
 def training_step(self, batch, batch_idx):
     metrics = self.train_batch(
@@ -218,6 +236,11 @@ def training_step(self, batch, batch_idx):
     )
     self.log_dict(metrics if isinstance(metrics, dict) else {"loss": metrics})
 """
+
+
+def _hears_validations(node: cst.ClassDef) -> bool:
+    """Whether a callback is told of validations."""
+    return any(name.startswith("on_validation") for name in syntax.methods(node))
 
 
 class _ListReturns(cst.CSTTransformer):
