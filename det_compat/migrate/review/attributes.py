@@ -62,6 +62,8 @@ def gone(before: Code, after: Code, text: Text) -> Iterator[Finding]:
     modules = {alias.asname or alias.name.partition(".")[0] for alias in _aliases(text)}
     renamed = {name for name in before.set_names if f"trial_{name}" in after.set_names}
     for node in text.nodes:
+        if isinstance(node, ast.Call) and (name := _asked_by_name(node)) in {*missing, *renamed}:
+            yield Finding(node.lineno, f"a trial has no {name} any more")
         if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
             continue
         owner = _last(node.value)
@@ -69,6 +71,14 @@ def gone(before: Code, after: Code, text: Text) -> Iterator[Finding]:
             yield Finding(node.lineno, f"{node.attr} of a trial is trial_{node.attr} now")
         elif node.attr in missing and not {owner, _first(node)} & {"super", "self", *modules}:
             yield Finding(node.lineno, f"nothing sets or defines {node.attr} any more")
+
+
+def _asked_by_name(call: ast.Call) -> str:
+    """The attribute that ``getattr(trial, "context")`` and its like ask for; ``""`` for others."""
+    if getattr(call.func, "id", "") not in ("getattr", "hasattr", "setattr") or len(call.args) < 2:
+        return ""
+    name = call.args[1]
+    return str(name.value) if isinstance(name, ast.Constant) else ""
 
 
 def _aliases(text: Text) -> Iterator[ast.alias]:

@@ -8,6 +8,7 @@ from libcst import matchers as m
 from libcst.helpers import ensure_type
 
 from det_compat.analysis.expressions import words
+from det_compat.migrate.to_lightning.parameters import plain_dict
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
@@ -81,6 +82,9 @@ _SELF = m.Name("self")
 _OWN = m.OneOf(m.Name(), m.Attribute(value=m.Name()))
 
 
+_OWN_HPARAMS = m.Attribute(value=_SELF, attr=m.Name("hparams"))
+
+
 class _Renaming(LightningTransformer):
     def _renamed(self, name: cst.Name) -> cst.Name:
         is_taken = self.plan is not None and name.value in self.file.renamed
@@ -107,6 +111,18 @@ class _Aliases(LightningTransformer):
         paths = [self.symbols.path(name) for name in syntax.find(node, cst.Name)]
         self._modes = paths.count(_MODES)
         self._used = _used_names(node, self.symbols)
+        self._has_hparams = any(
+            syntax.target_of(line) == "self.hparams"
+            and self.symbols.method(syntax.call_of(line)) == "get_hparams"
+            for line in syntax.find(node, cst.SimpleStatementLine)
+        )
+
+    def leave_Arg(self, original: cst.Arg, updated: cst.Arg) -> cst.Arg:
+        is_given = self._has_hparams and self.plan is not None and not updated.star
+        if self.plan is None or not is_given or not m.matches(updated.value, _OWN_HPARAMS):
+            return updated
+        sections = self.plan.arguments.sections
+        return updated.with_changes(value=plain_dict(updated.value, sections))
 
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
         small = syntax.simple(updated)

@@ -7,6 +7,7 @@ import libcst as cst
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import marked
+from det_compat.migrate.tree.validation_state import with_gradients
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,8 @@ def _args_known(method: cst.FunctionDef, hook: _Hook) -> bool:
 
 def _method(method: cst.FunctionDef, names: set[str]) -> cst.BaseStatement:
     name = method.name.value
+    if name.startswith("on_validation"):
+        method = with_gradients(method)
     if name in _NOT_THERE:
         return marked(method, f"{_NOT_THERE[name]}, and does not call this")
     if name not in _HOOKS:

@@ -5,6 +5,7 @@ from typing import TypeVar
 import libcst as cst
 
 from det_compat.migrate.to_lightning.init_method import LATE
+from det_compat.migrate.to_lightning.parameters import config_use, plain_dict
 from det_compat.migrate.to_lightning.plan import TOTAL_BATCH, LightningFile, LightningTransformer
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
@@ -85,6 +86,9 @@ def ask_module(tree: cst.Module, file: LightningFile) -> cst.Module:
 
 
 class _Members(LightningTransformer):
+    def visit_Module(self, node: cst.Module) -> None:
+        self._asks = config_use(node, self.symbols).is_open
+
     @property
     def _is_early(self) -> bool:
         """Whether this runs before there is a Trainer."""
@@ -114,8 +118,13 @@ class _Members(LightningTransformer):
 
     def leave_Arg(self, original_node: _Valued, updated_node: _Valued) -> _Valued:
         """The node without the parentheses that its new value needs only in another expression."""
-        if updated_node.value is None or self.symbols.called(original_node.value) is None:
+        called = self.symbols.called(original_node.value)
+        if updated_node.value is None or called is None:
             return updated_node
+        is_kept = isinstance(updated_node, cst.Assign) and not self._asks
+        if called[1] == "get_hparams" and not is_kept and not getattr(updated_node, "star", ""):
+            sections = {name for p in self.file.plans.values() for name in p.arguments.sections}
+            return updated_node.with_changes(value=plain_dict(updated_node.value, sections))
         return updated_node.with_changes(value=updated_node.value.with_changes(lpar=[], rpar=[]))
 
     leave_Assign = leave_Arg

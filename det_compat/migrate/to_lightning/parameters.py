@@ -8,7 +8,7 @@ is there, comes in by ``**hparams``, so that ``"name" in self.hparams`` says wha
 from __future__ import annotations
 
 import keyword
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -212,3 +212,16 @@ def _key(node: cst.Subscript) -> str | None:
     index = node.slice[0].slice if len(node.slice) == 1 else None
     value = index.value if isinstance(index, cst.Index) else None
     return str(value.evaluated_value) if isinstance(value, cst.SimpleString) else None
+
+
+def plain_dict(hparams: cst.BaseExpression, sections: Collection[str]) -> cst.BaseExpression:
+    """The hyperparameters of a module as Determined gave them, where other code gets hold of them.
+
+    A module has them in a subclass of dict, with the sections of the config beside them.
+    """
+    text = syntax.code(hparams)
+    if not sections:
+        return syntax.expression(f"dict({text})")
+    names = "".join(f'"{name}", ' for name in sorted(sections))
+    condition = f"name not in ({names.strip()})"
+    return syntax.expression(f"{{name: value for name, value in {text}.items() if {condition}}}")

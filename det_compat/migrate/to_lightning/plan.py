@@ -53,12 +53,14 @@ class WrappedScheduler:
 class WrappedReducer:
     """A reducer that is wrapped: its attribute and the expression of its name, if it has one.
 
-    An attribute with a star is a list of reducers, with names that ``loop`` goes through.
+    An attribute with a star is a list of reducers, with names that ``loop`` goes through. One that
+    ``may_lack`` is only made under a condition.
     """
 
     attribute: str
     name: str | None
     loop: str = ""
+    may_lack: bool = False
 
 
 @dataclass(frozen=True)
@@ -250,7 +252,9 @@ def _reducer(found: Wrapping) -> WrappedReducer | None:
     known = syntax.code(name) if name is not None and syntax.code(name) != "None" else None
     if found.is_list and known is not None and not found.loop:
         return None
-    return WrappedReducer(found.starred, known, found.loop)
+    return WrappedReducer(
+        found.starred, known, found.loop, found.is_conditional and not found.is_list
+    )
 
 
 @dataclass(frozen=True)
@@ -263,6 +267,7 @@ class Wrapping:
         attribute: without ``self.``.
         is_list: whether the attribute is a list of such.
         loop: what the list is made from, as in ``i in range(3)``; ``""`` if it is no comprehension.
+        is_conditional: whether the statement may not run.
     """
 
     member: str
@@ -270,6 +275,7 @@ class Wrapping:
     attribute: str
     is_list: bool = False
     loop: str = ""
+    is_conditional: bool = False
 
     @property
     def starred(self) -> str:
@@ -279,12 +285,14 @@ class Wrapping:
 
 def wrappings(method: cst.FunctionDef, symbols: Symbols) -> Iterator[Wrapping]:
     """What a method wraps and keeps on its object."""
+    plain = {id(line) for line in syntax.body_of(method)}
     for line in syntax.find(method, cst.SimpleStatementLine):
+        is_conditional = method.name.value != "__init__" or id(line) not in plain
         for value, attribute, is_list, loop in _kept(line):
             call = _without_cast(value)
             member = symbols.method(call)
             if call is not None and member.rpartition(".")[2].startswith("wrap_"):
-                yield Wrapping(member, call, attribute, is_list, loop)
+                yield Wrapping(member, call, attribute, is_list, loop, is_conditional)
 
 
 def _kept(line: Line) -> Iterator[tuple[cst.BaseExpression | None, str, bool, str]]:

@@ -48,6 +48,14 @@ class FunctionMetric(torchmetrics.Metric):
 """
 
 
+_START = "on_validation_start(self):\n"
+_EARLIER = """\
+on_validation_model_eval(self):
+    super().on_validation_model_eval()
+    # callbacks are told next that a validation starts, and update reducers
+"""
+
+
 def rewrite_reducers(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Give the file's reducers what a ``torchmetrics.Metric`` has."""
     tree = syntax.each(tree, cst.ClassDef, lambda node: _rewritten(node, file))
@@ -102,16 +110,30 @@ def _method(line: cst.BaseStatement, is_first: bool) -> cst.BaseStatement:
     return syntax.with_body(line, syntax.below_docstring(body, [syntax.statement(call)]))
 
 
-def reducer_hooks(reducers: Sequence[WrappedReducer]) -> list[cst.BaseStatement]:
-    """The hooks that reset reducers before a validation, and log them after it."""
+def reducer_hooks(
+    reducers: Sequence[WrappedReducer], *, callbacks_update: bool
+) -> list[cst.BaseStatement]:
+    """The hooks that reset reducers before a validation, and log them after it.
+
+    Where callbacks may update them when a validation starts, they are reset before: Lightning tells
+    callbacks of a start first, Determined told them after it had reset reducers.
+    """
     if not reducers:
         return []
-    resets = "\n".join(_reset(reducer) for reducer in reducers)
-    logs = "\n".join(_log(reducer) for reducer in reducers)
+    resets = "\n".join(_guarded(reducer, _reset(reducer)) for reducer in reducers)
+    logs = "\n".join(_guarded(reducer, _log(reducer)) for reducer in reducers)
     return [
-        syntax.method(f"def on_validation_start(self):\n{resets}\n"),
+        syntax.method(f"def {_EARLIER if callbacks_update else _START}{resets}\n"),
         syntax.method(f"def on_validation_epoch_end(self):\n{logs}\n"),
     ]
+
+
+def _guarded(reducer: WrappedReducer, lines: str) -> str:
+    """The lines, but only where the reducer has been made if that is not sure."""
+    if not reducer.may_lack:
+        return lines
+    condition = f'getattr(self, "{reducer.attribute.removeprefix("*")}", None) is not None'
+    return "\n".join([f"    if {condition}:", *(f"    {line}" for line in lines.split("\n"))])
 
 
 def _reset(reducer: WrappedReducer) -> str:

@@ -22,6 +22,7 @@ from det_compat.migrate.to_lightning.steps import (
 )
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import marked
+from det_compat.migrate.tree.validation_state import VALIDATING, reachable, with_gradients
 
 
 def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
@@ -58,6 +59,7 @@ class _Rewriting:
 
     def __post_init__(self) -> None:
         self.own = syntax.methods(self.node)
+        self._validating = reachable(self.own, *VALIDATING)
 
     def result(self) -> cst.BaseStatement:
         """The class."""
@@ -105,6 +107,8 @@ class _Rewriting:
         if not isinstance(line, cst.FunctionDef):
             return [line]
         name, plan, symbols = line.name.value, self.plan, self.file.symbols
+        if name in self._validating:
+            line = with_gradients(line)
         if name == "__init__":
             return []
         if name == "build_callbacks":
@@ -156,7 +160,8 @@ class _Rewriting:
         if self._keeps_gradients():
             made.append(syntax.method(_KEEPING))
         hooks = transfer_hooks(plan.own.stays, plan.arrays)
-        return [*made, *reducer_hooks(plan.own.reducers), *hooks]
+        updating = any(map(_updates_at_start, self.others))
+        return [*made, *reducer_hooks(plan.own.reducers, callbacks_update=updating), *hooks]
 
     def _refuses_sanity_check(self) -> bool:
         """Whether the validation that Lightning begins with would change training."""
@@ -241,6 +246,13 @@ def training_step(self, batch, batch_idx):
 def _hears_validations(node: cst.ClassDef) -> bool:
     """Whether a callback is told of validations."""
     return any(name.startswith("on_validation") for name in syntax.methods(node))
+
+
+def _updates_at_start(node: cst.ClassDef) -> bool:
+    """Whether a callback updates something when a validation starts."""
+    names = ("on_validation_start", "on_validation_epoch_start", "on_validation_step_start")
+    own = syntax.methods(node)
+    return any(name in own and syntax.has_attribute(own[name], "update") for name in names)
 
 
 class _ListReturns(cst.CSTTransformer):

@@ -1,16 +1,19 @@
-"""Whether a validation leaves traces on a trial, which Lightning's sanity check would leave, too.
+"""What a validation does that Lightning's would not bear.
 
-Lightning validates a few batches before it trains, with the validation loader made first;
-Determined never did.
+It may leave traces on a trial, which Lightning's sanity check would leave, too: Lightning validates
+a few batches before it trains, with the validation loader made first; Determined never did. And it
+may need gradients, of which Lightning's inference mode has none.
 """
 
 from collections.abc import Iterator, Mapping
 
 import libcst as cst
 from libcst import matchers as m
+from libcst.helpers import ensure_type
 
 from det_compat.analysis.expressions import words
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.marks import marked
 
 #: The methods that a validation calls.
 VALIDATING = ("evaluate_batch", "evaluate_full_dataset", "on_validation_start", "on_validation_end")
@@ -104,3 +107,32 @@ def _read(method: cst.FunctionDef) -> Iterator[str]:
     for node in syntax.find(method.body, cst.Attribute):
         if isinstance(node.value, cst.Name) and node.value.value == own:
             yield node.attr.value
+
+
+_GRADIENTS = ("torch.enable_grad()", "torch.set_grad_enabled(True)")
+_INFERENCE = "Lightning validates in inference mode: this needs pl.Trainer(inference_mode=False)"
+
+
+def with_gradients(method: cst.FunctionDef) -> cst.FunctionDef:
+    """A method that a validation calls, with inference mode left where it asks for gradients.
+
+    A batch that is made in inference mode has none even so.
+    """
+    batch = [param.name.value for param in method.params.params[1:2]]
+    return ensure_type(method.visit(_Gradients(batch)), cst.FunctionDef)
+
+
+class _Gradients(cst.CSTTransformer):
+    def __init__(self, batch: list[str]) -> None:
+        self._batch = batch
+
+    def leave_With(self, original: cst.With, updated: cst.With) -> cst.With:
+        at = [syntax.code(item.item) in _GRADIENTS for item in original.items]
+        if not any(at):
+            return updated
+        before, after = updated.items[: at.index(True)], updated.items[at.index(True) :]
+        leaving = cst.WithItem(syntax.expression("torch.inference_mode(False)"))
+        items = syntax.without_commas([*before, leaving, *after])
+        updated = updated.with_changes(items=items)
+        needs = syntax.names_in(original.body) & {*self._batch}
+        return marked(updated, _INFERENCE) if needs else updated

@@ -137,6 +137,13 @@ def test_what_was_right_before_is_looked_at(
             ],
             id="an attribute that has gone",
         ),
+        pytest.param(
+            "class T:\n    def __init__(self, c): self.context = c\n",
+            "class T:\n    pass\n",
+            "def f(model):\n    return getattr(model, 'context', None)\n",
+            ["a trial has no context any more: return getattr(model, 'context', None)"],
+            id="an attribute that is asked for by its name",
+        ),
     ],
 )
 def test_other_files_are_looked_at(

@@ -118,3 +118,38 @@ def test_a_variable_with_what_a_context_knows_is_no_context(tmp_path):
     made = rewritten(tmp_path, trial(("class Trial", helper), change))
     assert "    return 1 / epoch_len\n" in made
     assert "warm(self.trainer.num_training_batches)" in made
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("make(context.get_hparams())", "make(dict(self.hparams))"),
+        ("make(**context.get_hparams())", "make(**self.hparams)"),
+        ('context.get_hparams()["lr"]', 'self.hparams["lr"]'),
+        ('context.get_hparams().get("lr")', 'self.hparams.get("lr")'),
+    ],
+)
+def test_code_elsewhere_gets_the_plain_dict_that_it_got(before, after, tmp_path):
+    changes = ("self.context = context", f"x = {before}"), ("class T", "make = print\n\n\nclass T")
+    assert f"        x = {after}\n" in rewritten(tmp_path, trial(*changes))
+
+
+def test_so_it_does_where_the_trial_keeps_it(tmp_path):
+    before = "self.hparams = context.get_hparams()\n        make(self.hparams)"
+    after = "        make(dict(self.hparams))\n"
+    changes = ("self.context = context", before), ("class T", "make = print\n\n\nclass T")
+    assert after in rewritten(tmp_path, trial(*changes))
+
+
+def test_the_sections_of_the_config_are_no_hyperparameters(tmp_path):
+    before = "self.data = context.get_data_config()\n        make(context.get_hparams())"
+    after = """\
+        make(
+            {
+                name: value for name, value in self.hparams.items() if name not in ("data_config",)
+            }
+        )
+"""
+    changes = ("self.context = context", before), ("class T", "make = print\n\n\nclass T")
+    made = rewritten(tmp_path, trial(*changes))
+    assert "".join(after.split()) in "".join(made.split())

@@ -5,7 +5,7 @@ import pytest
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.validation_state import keeps_state
+from det_compat.migrate.tree.validation_state import keeps_state, with_gradients
 
 TRIAL = """\
 class Trial:
@@ -49,3 +49,39 @@ def test_what_a_validation_leaves_behind_or_needs(lines: dict[str, str], found: 
     parts = dict.fromkeys(("train_loader", "val_loader", "evaluate", "judge"), "pass")
     node = ensure_type(syntax.statement(TRIAL.format(**{**parts, **lines})), cst.ClassDef)
     assert keeps_state(syntax.methods(node), reset={"reducer"}) is found
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            """
+def on_validation_start(self):
+    with torch.enable_grad():
+        self.train()
+""",
+            """
+def on_validation_start(self):
+    with torch.inference_mode(False), torch.enable_grad():
+        self.train()
+""",
+        ),
+        (
+            """
+def evaluate_batch(self, batch):
+    with torch.no_grad(), torch.enable_grad():
+        self.adapt(batch)
+""",
+            """
+def evaluate_batch(self, batch):
+    # MIGRATE: Lightning validates in inference mode: this needs pl.Trainer(inference_mode=False); \
+see MIGRATION.md#what-migrate-leaves-to-you
+    with torch.no_grad(), torch.inference_mode(False), torch.enable_grad():
+        self.adapt(batch)
+""",
+        ),
+    ],
+)
+def test_gradients_in_a_validation(before: str, after: str) -> None:
+    method = ensure_type(syntax.statement(before.lstrip()), cst.FunctionDef)
+    assert syntax.code(with_gradients(method)) == after.lstrip()
