@@ -7,6 +7,7 @@ from typing import Any
 
 from det_compat.config import ConfigError, ExperimentConfig, read_config
 from det_compat.config.entrypoint import Entrypoint
+from det_compat.config.hyperparameters import Categorical, Const, Double, Int, Log
 
 _SUFFIXES = (".yaml", ".yml")
 _MOST_CONFIGS = 500
@@ -72,10 +73,26 @@ def trial_arguments(
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """The hyperparameters and the experiment config that a trial gets; ``hparams`` win.
 
+    A hyperparameter that is searched gets the first or lowest of its values.
+
     Raises:
         ConfigError: the config is not valid.
     """
     if config is None:
         return hparams or {}, None
     found = read_config(config)
-    return {**found.hyperparameters.constants(), **(hparams or {})}, found.raw
+    return {**_first_values(found.hyperparameters.space), **(hparams or {})}, found.raw
+
+
+def _first_values(space: dict[str, Any]) -> dict[str, Any]:
+    return {name: _first_value(item) for name, item in space.items()}
+
+
+def _first_value(item: Any) -> Any:
+    if isinstance(item, Categorical):
+        return item.vals[0]
+    if isinstance(item, Log):
+        return float(item.base**item.minval)
+    if isinstance(item, (Int, Double)):
+        return item.minval
+    return item.value if isinstance(item, Const) else _first_values(item)

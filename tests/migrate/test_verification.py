@@ -17,7 +17,7 @@ def test_trials_are_compared_before_they_are_written(tmp_path, capsys, monkeypat
     command = ["migrate", str(tmp_path), "--to", "lightning", "--verify", "--batches", "2"]
     assert main(command) == 0
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last == f"{tmp_path / 'model_def.py'}:DigitsTrial: " + (
-        "identical: 2 batches, every tensor bit for bit"
+    assert last == f"{tmp_path / 'model_def.py'}:DigitsTrial (const.yaml): " + (
+        "verified: 2 batches, every tensor bit for bit"
     )
     assert (tmp_path / "model_def.py").read_text() == (DIGITS / "model_def.py").read_text()
