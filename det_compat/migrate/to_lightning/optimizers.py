@@ -1,5 +1,6 @@
 """Wrapped models, optimizers and schedulers: ``configure_optimizers``."""
 
+import textwrap
 from collections.abc import Sequence
 
 import libcst as cst
@@ -155,10 +156,16 @@ def _stepping_hooks(plan: TrialPlan, schedulers: list[WrappedScheduler]) -> list
     ):
         idle = "    # there is no scheduler as in the base class\n    pass\n"
         due = "".join(_step(s, count) for s in schedulers if s.interval == interval)
+        for scheduler in schedulers:
+            for _, condition in (each for each in scheduler.choices if each[0] == interval):
+                due += f"    if {condition}:\n{textwrap.indent(_step(scheduler, count), _INDENT)}"
         for lines in (idle if interval in plan.idle_hooks else "", due):
             if lines:
                 made.append(syntax.method(f"def {header}:\n{lines}"))
     return made
+
+
+_INDENT = "    "
 
 
 def _step(scheduler: WrappedScheduler, count: str) -> str:

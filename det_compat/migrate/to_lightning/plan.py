@@ -36,12 +36,14 @@ class WrappedScheduler:
 
     The attribute has a star if it is a list of schedulers.
 
-    ``mode`` is the name of Determined's step mode, ``""`` if it is decided at run time.
+    ``mode`` is the name of Determined's step mode, ``""`` if it is decided at run time; ``choices``
+    are the intervals that it is then, with their conditions, if these are known.
     """
 
     attribute: str
     mode: str
     frequency: str = "1"
+    choices: tuple[tuple[str, str], ...] = ()
 
     @property
     def interval(self) -> str:
@@ -233,12 +235,39 @@ def _parameters(method: cst.FunctionDef) -> list[str]:
 
 
 def _scheduler(found: Wrapping, symbols: Symbols) -> WrappedScheduler:
-    path = symbols.path(syntax.argument(found.call, 1, "step_mode")) or ""
+    given = syntax.argument(found.call, 1, "step_mode")
     frequency = syntax.argument(found.call, 2, "frequency")
-    mode = path.removeprefix(_STEP_MODES) if path.startswith(_STEP_MODES) else ""
     return WrappedScheduler(
-        found.starred, mode, "1" if frequency is None else syntax.code(frequency)
+        found.starred,
+        _mode(given, symbols),
+        "1" if frequency is None else syntax.code(frequency),
+        tuple(_choices(given, symbols)) if isinstance(given, cst.IfExp) else (),
     )
+
+
+def _mode(node: cst.BaseExpression | None, symbols: Symbols) -> str:
+    path = symbols.path(node) or ""
+    return path.removeprefix(_STEP_MODES) if path.startswith(_STEP_MODES) else ""
+
+
+def _choices(node: cst.BaseExpression, symbols: Symbols) -> list[tuple[str, str]]:
+    """The intervals of ``A if a else B``, with their conditions; none if one of them is unknown."""
+    found: list[tuple[str, str]] = []
+    before: list[str] = []
+    while isinstance(node, cst.IfExp):
+        # What a condition needs must be there where the scheduler is stepped.
+        names = {name for name in syntax.names_in(node.test) if not name.startswith("__det_")}
+        if not names <= {"self"} or not _mode(node.body, symbols):
+            return []
+        test = syntax.code(node.test)
+        interval = _INTERVALS.get(_mode(node.body, symbols))
+        found += [(interval, " and ".join([*before, test]))] if interval else []
+        before.append(f"not {test}")
+        node = node.orelse
+    if not (mode := _mode(node, symbols)):
+        return []
+    interval = _INTERVALS.get(mode)
+    return [*found, (interval, " and ".join(before))] if interval else found
 
 
 def _reducer(found: Wrapping) -> WrappedReducer | None:

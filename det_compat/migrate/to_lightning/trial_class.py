@@ -145,7 +145,8 @@ class _Rewriting:
         # torch.optim has an lr_scheduler, too, which is no attribute of the trial.
         used = {n.attr.value for n in attributes if not syntax.code(n.value).endswith("optim")}
         if not self.plan.is_automatic:
-            used |= {s.attribute for s in self.plan.own.schedulers if s.interval}
+            stepped = (s for s in self.plan.own.schedulers if s.interval or s.choices)
+            used |= {scheduler.attribute for scheduler in stepped}
         return used
 
     def _hooks(self) -> list[cst.BaseStatement]:
@@ -211,7 +212,7 @@ class _Rewriting:
         kept = [w for m in self.own.values() for w in wrappings(m, symbols)]
         if len(wraps) > sum(w.member == "wrap_optimizer" for w in kept):
             return marked(node, "configure_optimizers must return every optimizer of the trial")
-        if any(s.mode == "" for s in plan.own.schedulers):
+        if any(not s.mode and not s.choices for s in plan.own.schedulers):
             message = "an LR scheduler whose step mode is known at run time must be stepped"
             return marked(node, message)
         return node
