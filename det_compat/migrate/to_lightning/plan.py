@@ -56,13 +56,14 @@ class WrappedReducer:
     """A reducer that is wrapped: its attribute and the expression of its name, if it has one.
 
     An attribute with a star is a list of reducers, with names that ``loop`` goes through. One that
-    ``may_lack`` is only made under a condition.
+    ``may_lack`` is only made under a condition. ``made_by`` is the name of its class.
     """
 
     attribute: str
     name: str | None
     loop: str = ""
     may_lack: bool = False
+    made_by: str = ""
 
 
 @dataclass(frozen=True)

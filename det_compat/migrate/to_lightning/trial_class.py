@@ -15,13 +15,17 @@ from det_compat.migrate.to_lightning.stepping import with_optimizers, zeroes_gra
 from det_compat.migrate.to_lightning.steps import (
     BATCH_SIZE,
     BY_NAME,
+    BY_NAME_IF_NUMBER,
+    NUMBERS_OF,
     ReducerNames,
+    numbers_of,
     reduction,
     training_step,
     validation_step,
 )
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.marks import marked
+from det_compat.migrate.tree.marks import comment, marked
+from det_compat.migrate.tree.metric_shapes import odd_kinds
 from det_compat.migrate.tree.validation_state import VALIDATING, reachable, with_gradients
 
 
@@ -37,7 +41,11 @@ def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
         others = [other for other in classes if other.name.value != plan.own.name]
         return _Rewriting(node, plan, file, others).result()
 
-    return syntax.each(tree, cst.ClassDef, rewritten)
+    tree = syntax.each(tree, cst.ClassDef, rewritten)
+    names = {node.name.value for node in syntax.find(tree, cst.FunctionDef)}
+    if "numbers_of" in names or "numbers_of" not in syntax.names_in(tree):
+        return tree
+    return syntax.with_definition(tree, NUMBERS_OF)
 
 
 @dataclass
@@ -153,7 +161,8 @@ class _Rewriting:
         plan = self.plan
         made: list[cst.BaseStatement] = []
         if not plan.is_whole and plan.is_root and plan.parameters("train_batch") is not None:
-            made.append(syntax.method(_TRAINING))
+            metrics = numbers_of(_TRAINING_METRICS, "", self._odd("train_batch"))
+            made.append(syntax.method(f"{_TRAINING}    self.log_dict({metrics})\n"))
         if self._calls_evaluation():
             made.append(self._calling_validation())
         if self._refuses_sanity_check():
@@ -162,7 +171,9 @@ class _Rewriting:
             made.append(syntax.method(_KEEPING))
         hooks = transfer_hooks(plan.own.stays, plan.arrays)
         updating = any(map(_updates_at_start, self.others))
-        return [*made, *reducer_hooks(plan.own.reducers, callbacks_update=updating), *hooks]
+        odd = {node.name.value for node in self.others if _reduces_to_many(node)}
+        reducers = reducer_hooks(plan.own.reducers, odd, callbacks_update=updating)
+        return [*made, *reducers, *hooks]
 
     def _refuses_sanity_check(self) -> bool:
         """Whether the validation that Lightning begins with would change training."""
@@ -195,14 +206,23 @@ class _Rewriting:
         differs = any(plan.parameters(name) != p.parameters(name) for p in plan.parents)
         return differs and not plan.own.methods.keys().isdisjoint(_EVALUATIONS)
 
+    def _odd(self, name: str) -> frozenset[str]:
+        """What of the metrics of a method, in whichever class of the file, is no single number."""
+        known = [syntax.methods(node) for node in (self.node, *self.others)]
+        return frozenset().union(*(odd_kinds(own[name]) for own in known if name in own))
+
     def _calling_validation(self) -> cst.FunctionDef:
         plan, name = self.plan, self._evaluation()
         given = plan.parameters(name) or []
         batch = given[1] if len(given) > 1 else "batch"
         index = ", batch_idx=batch_idx" if "batch_idx" in given else ""
-        logs = f"    self.log_dict(metrics{BATCH_SIZE})\n"
+        odd = self._odd(name)
+        metrics = numbers_of("metrics", "" if plan.evaluates_whole else "mean", odd)
+        logs = f"    self.log_dict({metrics}{BATCH_SIZE})\n"
         if plan.parameters("evaluation_reducer") is not None:
-            logs = BY_NAME
+            logs = BY_NAME_IF_NUMBER if odd else BY_NAME
+        if "none" in odd:
+            logs = f"    {comment(_NO_NUMBER)}\n{logs}"
         header = f"def validation_step(self, {batch}, batch_idx):\n"
         return syntax.method(f"{header}    metrics = self.{name}({batch}{index})\n{logs}")
 
@@ -222,6 +242,7 @@ def _without(init: cst.FunctionDef, gone: Sequence[cst.BaseStatement]) -> cst.Fu
     return syntax.with_body(init, [line for line in syntax.body_of(init) if line not in gone])
 
 
+_NO_NUMBER = "Lightning logs numbers, and a text, a dict or None among these is none"
 _EVALUATIONS = ("evaluate_batch", "evaluate_full_dataset")
 _KEEPING = """\
 def on_validation_model_zero_grad(self):
@@ -240,13 +261,19 @@ def training_step(self, batch, batch_idx):
         epoch_idx=self.current_epoch,
         batch_idx=self.trainer.fit_loop.epoch_loop.total_batch_idx,
     )
-    self.log_dict(metrics if isinstance(metrics, dict) else {"loss": metrics})
 """
+_TRAINING_METRICS = 'metrics if isinstance(metrics, dict) else {"loss": metrics}'
 
 
 def _hears_validations(node: cst.ClassDef) -> bool:
     """Whether a callback is told of validations."""
     return any(name.startswith("on_validation") for name in syntax.methods(node))
+
+
+def _reduces_to_many(node: cst.ClassDef) -> bool:
+    """Whether the result of a reducer, or a metric of it, is known to be no single number."""
+    reduce = syntax.methods(node).get("cross_slot_reduce")
+    return reduce is not None and bool(odd_kinds(reduce))
 
 
 def _updates_at_start(node: cst.ClassDef) -> bool:
