@@ -19,7 +19,7 @@ _CALLED = {
     "distributed.get_size": "{0}.trainer.world_size",
     "current_train_batch": TOTAL_BATCH,
     "current_train_epoch": "{0}.current_epoch",
-    "is_epoch_start": "({0}.trainer.fit_loop.epoch_loop.batch_idx == 0)",
+    "is_epoch_start": "({0}.trainer.fit_loop.batch_idx == 0)",
     "is_epoch_end": "{0}.trainer.is_last_batch",
     "get_per_slot_batch_size": "({0}.hparams.global_batch_size // {0}.trainer.world_size)",
     "get_global_batch_size": "{0}.hparams.global_batch_size",

@@ -27,7 +27,7 @@ _INTERVALS = {
     "STEP_EVERY_OPTIMIZER_STEP": "step",
 }
 #: The number of the batch in the whole training, given the LightningModule.
-TOTAL_BATCH = "{0}.trainer.fit_loop.epoch_loop.total_batch_idx"
+TOTAL_BATCH = "{0}.trainer.fit_loop.total_batch_idx"
 
 
 @dataclass(frozen=True)

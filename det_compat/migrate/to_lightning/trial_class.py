@@ -259,7 +259,7 @@ def training_step(self, batch, batch_idx):
     metrics = self.train_batch(
         batch=batch,
         epoch_idx=self.current_epoch,
-        batch_idx=self.trainer.fit_loop.epoch_loop.total_batch_idx,
+        batch_idx=self.trainer.fit_loop.total_batch_idx,
     )
 """
 _TRAINING_METRICS = 'metrics if isinstance(metrics, dict) else {"loss": metrics}'

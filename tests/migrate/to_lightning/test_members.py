@@ -25,7 +25,7 @@ from tests.migrate.rewriting import method, rewritten, trial
         ("2 * self.context.get_per_slot_batch_size()", "2 * (self.hparams.global_batch_size // "),
         (
             "not self.context.is_epoch_start()",
-            "not (self.trainer.fit_loop.epoch_loop.batch_idx == 0)",
+            "not (self.trainer.fit_loop.batch_idx == 0)",
         ),
         ("self.context._epoch_len", "self.trainer.num_training_batches"),
         (

@@ -27,7 +27,7 @@ def test_steps_in_other_places_are_manual(tmp_path):
     assert "self.automatic_optimization = False" in made
     assert method(made, "training_step") == (
         "def training_step(self, batch, batch_idx):\n"
-        "    batch_idx = self.trainer.fit_loop.epoch_loop.total_batch_idx\n"
+        "    batch_idx = self.trainer.fit_loop.total_batch_idx\n"
         "    opt = self.optimizers()\n"
         "    loss = self.model(batch).sum()\n"
         "    self.manual_backward(loss)\n"
