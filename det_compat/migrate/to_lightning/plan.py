@@ -144,6 +144,11 @@ class TrialPlan:
         return next((methods[method] for methods in known if method in methods), None)
 
     @property
+    def all_methods(self) -> set[str]:
+        """The names of all methods, inherited ones included."""
+        return {name for plan in self.ancestors for name in plan.own.methods}
+
+    @property
     def evaluates_whole(self) -> bool:
         """Whether validation is one call with the whole loader."""
         return self.parameters("evaluate_full_dataset") is not None
@@ -282,8 +287,13 @@ def _reducer(found: Wrapping) -> WrappedReducer | None:
     known = syntax.code(name) if name is not None and syntax.code(name) != "None" else None
     if found.is_list and known is not None and not found.loop:
         return None
+    reducer = syntax.argument(found.call, 0, "reducer")
     return WrappedReducer(
-        found.starred, known, found.loop, found.is_conditional and not found.is_list
+        found.starred,
+        known,
+        found.loop,
+        may_lack=found.is_conditional and not found.is_list,
+        made_by=syntax.code(reducer.func) if isinstance(reducer, cst.Call) else "",
     )
 
 

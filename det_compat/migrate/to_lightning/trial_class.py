@@ -26,7 +26,11 @@ from det_compat.migrate.to_lightning.steps import (
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import comment, marked
 from det_compat.migrate.tree.metric_shapes import odd_kinds
-from det_compat.migrate.tree.validation_state import VALIDATING, reachable, with_gradients
+from det_compat.migrate.tree.validation_state import (
+    VALIDATING,
+    reachable,
+    with_gradients,
+)
 
 
 def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
@@ -203,8 +207,12 @@ class _Rewriting:
             return self._decides_late() and name in self.own
         if plan.is_root:
             return bool(plan.parameters(name))
+        methods = plan.own.methods.keys()
+        # The validation_step of a base asks for no reduction that only this class has.
+        if any("evaluation_reducer" in methods - p.all_methods for p in plan.parents):
+            return bool(plan.parameters(name))
         differs = any(plan.parameters(name) != p.parameters(name) for p in plan.parents)
-        return differs and not plan.own.methods.keys().isdisjoint(_EVALUATIONS)
+        return differs and not methods.isdisjoint(_EVALUATIONS)
 
     def _odd(self, name: str) -> frozenset[str]:
         """What of the metrics of a method, in whichever class of the file, is no single number."""

@@ -59,6 +59,12 @@ def keeps_state(own: Mapping[str, cst.FunctionDef], reset: set[str]) -> bool:
     return bool((late - _made(own, early)) & needed)
 
 
+def counts_when_called(node: cst.ClassDef) -> bool:
+    """Whether a model changes in a way of its own whenever it is called."""
+    forward = syntax.methods(node).get("forward")
+    return forward is not None and any(True for _ in _changed(forward))
+
+
 def _made(own: Mapping[str, cst.FunctionDef], early: set[str]) -> set[str]:
     """The attributes that are more than None once the trial is made."""
     lines = (
