@@ -44,9 +44,8 @@ def _reads(node: ast.ClassDef) -> Iterator[tuple[str, int]]:
         given = [*method.args.posonlyargs, *method.args.args]
         own = given[0].arg if given else ""
         for each in ast.walk(method):
-            is_own = isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name)
-            if is_own and each.value.id == own and not each.attr.startswith("__"):
-                yield each.attr, each.lineno
+            if isinstance(each, ast.Attribute) and getattr(each.value, "id", None) == own:
+                yield from () if each.attr.startswith("__") else [(each.attr, each.lineno)]
 
 
 def _sets_by_name(node: ast.ClassDef) -> bool:

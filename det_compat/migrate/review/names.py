@@ -40,7 +40,9 @@ def _undefined(text: Text) -> dict[int, set[str]]:
     if any(alias.name == "*" for names in aliases for alias in names):
         # Whatever is imported with a star may be what is missing.
         return {}
-    top = symtable.symtable(text.source.decode(errors="replace"), str(text.path), "exec")
+    top = symtable.symtable(
+        text.source.decode("utf-8-sig", errors="replace"), str(text.path), "exec"
+    )
     there = defined(text) | _GIVEN
     found: dict[int, set[str]] = {}
     tables = [(top, 0)]
@@ -59,7 +61,9 @@ def _is_sought(symbol: symtable.Symbol, is_top: bool) -> bool:
 
 def defined(text: Text) -> set[str]:
     """The names that a file defines at its top level, or declares global."""
-    top = symtable.symtable(text.source.decode(errors="replace"), str(text.path), "exec")
+    top = symtable.symtable(
+        text.source.decode("utf-8-sig", errors="replace"), str(text.path), "exec"
+    )
     own = {s.get_name() for s in top.get_symbols() if s.is_assigned() or s.is_imported()}
     own |= {table.get_name() for table in top.get_children()}
     declared = (node.names for node in text.nodes if isinstance(node, ast.Global))

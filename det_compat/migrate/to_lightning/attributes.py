@@ -64,9 +64,8 @@ def _own_names(node: ast.ClassDef) -> Iterator[str]:
         is_same = isinstance(call, ast.Attribute) and call.attr == "get_hparams"
         targets = assign.targets if isinstance(assign, ast.Assign) else [assign.target]
         for part in (part for target in targets for part in ast.walk(target)):
-            is_own = isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name)
-            if is_own and part.value.id == "self" and not (is_same and part.attr == "hparams"):
-                yield part.attr
+            if isinstance(part, ast.Attribute) and getattr(part.value, "id", "") == "self":
+                yield from () if is_same and part.attr == "hparams" else [part.attr]
 
 
 def rename_reserved(tree: cst.Module, file: LightningFile) -> cst.Module:

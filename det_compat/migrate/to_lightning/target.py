@@ -2,13 +2,13 @@
 
 import ast
 import builtins
+import symtable
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import libcst as cst
-from libcst.metadata import MetadataWrapper, ScopeProvider
 
 from det_compat.analysis.classes import base_nodes, is_refused_trial
 from det_compat.analysis.scopes import Class, Scope
@@ -102,9 +102,10 @@ class Lightning(Target):
         """Whether no pass would find anything in a file, which saves most of the time it takes."""
         source = self._read[path]
         classes = map(self._bases, source.facts.classes.values())
-        if len(source.symbols) or source.trials or self._renamed or any(b for b, _ in classes):
+        if len(source.symbols) or source.trials or any(every for every, _ in classes):
             return False
-        return not any(name.encode() in self.sources[path] for name in loaders.NAMES)
+        names = (*loaders.NAMES, *(f".{name}" for name in self._renamed))
+        return not any(name.encode() in self.sources[path] for name in names)
 
     def _trial_nodes(self) -> Iterator[ast.ClassDef]:
         for code in self.analysis.inference.codes:
@@ -146,7 +147,7 @@ class Lightning(Target):
                 n: _REDUCER in own for n, (every, own) in classes.items() if _REDUCER in every
             },
             functions={*dir(builtins), *functions},
-            names=_bound(source.tree),
+            names=_bound(self.sources[path], path),
             renamed=self._renamed,
         )
 
@@ -220,8 +221,7 @@ class Lightning(Target):
         )
 
 
-def _bound(tree: cst.Module) -> set[str]:
+def _bound(source: bytes, path: Path) -> set[str]:
     """The names that a file binds at its top level."""
-    wrapper = MetadataWrapper(tree)
-    scope = wrapper.resolve(ScopeProvider)[wrapper.module]
-    return {assignment.name for assignment in scope.assignments} if scope is not None else set()
+    table = symtable.symtable(source.decode("utf-8-sig", errors="replace"), str(path), "exec")
+    return {s.get_name() for s in table.get_symbols() if s.is_assigned() or s.is_imported()}

@@ -56,6 +56,10 @@ class Symbols:
     def __len__(self) -> int:
         return len(self._known)
 
+    def has(self, *paths: str) -> bool:
+        """Whether any placeholder stands for one of these names."""
+        return any(symbol.path in paths for symbol in self._known.values())
+
     def get(self, node: cst.CSTNode | None) -> Symbol | None:
         """What ``node`` stands for, if it is a placeholder."""
         return self._known.get(node.value) if isinstance(node, cst.Name) else None

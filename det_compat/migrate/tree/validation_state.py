@@ -80,8 +80,10 @@ def _made(own: Mapping[str, cst.FunctionDef], early: set[str]) -> set[str]:
 def _changed(method: cst.FunctionDef) -> Iterator[str]:
     """The attributes of its object that a method sets, or calls to change."""
     own = syntax.self_name(method)
-    for node in (*syntax.find(method.body, cst.Assign), *syntax.find(method.body, cst.AugAssign)):
-        yield from _stems(node, own)
+    for assign in syntax.find(method.body, cst.Assign):
+        yield from _stems(assign, own)
+    for changing in syntax.find(method.body, cst.AugAssign):
+        yield from _stem(changing.target, own)
     for annotated in syntax.find(method.body, cst.AnnAssign):
         yield from _stem(annotated.target, own)
     for call in syntax.find(method.body, cst.Call):
@@ -89,12 +91,9 @@ def _changed(method: cst.FunctionDef) -> Iterator[str]:
             yield from _stem(call.func.value, own)
 
 
-def _stems(node: cst.Assign | cst.AugAssign, own: str) -> Iterator[str]:
-    targets = (
-        [each.target for each in node.targets] if isinstance(node, cst.Assign) else [node.target]
-    )
-    for target in targets:
-        for part in syntax.parts(target):
+def _stems(node: cst.Assign, own: str) -> Iterator[str]:
+    for target in node.targets:
+        for part in syntax.parts(target.target):
             yield from _stem(part, own)
 
 
