@@ -37,6 +37,9 @@ def _problems(init: ast.FunctionDef | None, config: ExperimentConfig) -> Iterato
     keywords = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
     required |= {a.arg for a, default in keywords if default is None}
     known = {a.arg for a in (*named, *arguments.kwonlyargs)}
+    if "hparams" in known:
+        # A script gives all of them as one dict.
+        return
     if arguments.kwarg is None and (extra := sorted(given - known)):
         yield f"has {', '.join(extra)}, which __init__ does not take"
     if lacking := sorted(required - given - _SECTIONS):

@@ -32,6 +32,8 @@ def with_arguments(
     context = _context_name(init, file.symbols)
     kept = [p for p in params.params if p.name.value != context]
     keyword = [p for p in params.kwonly_params if p.name.value != context]
+    # A trial for Determined's Trainer may be given its hyperparameters as one dict.
+    is_open = is_open and "hparams" not in {p.name.value for p in (*kept, *keyword)}
     has_star = isinstance(params.star_arg, (cst.Param, cst.ParamStar))
     open_end = cst.Param(cst.Name("hparams"), syntax.annotation("Any"))
     params = params.with_changes(

@@ -105,3 +105,13 @@ def test_a_config_without_an_entrypoint_is_of_the_trial_beside_it(tmp_path: Path
     (tmp_path / "const.yaml").write_text(text)
     made = signature(tmp_path, ASKS_FOR_LR)
     assert made == "def __init__(self, *, lr: float = 0.5, global_batch_size: int = 4):"
+
+
+def test_hyperparameters_may_come_as_one_dict(tmp_path: Path) -> None:
+    source = trial(
+        ("__init__(self, context)", "__init__(self, context, hparams)"),
+        ("self.context.get_per_slot_batch_size()", "4"),
+    )
+    after = "def __init__(self, hparams):"
+    assert signature(tmp_path, source, const="lr: 0.5, global_batch_size: 4") == after
+    assert "MIGRATE" not in rewritten(tmp_path, source)
