@@ -5,11 +5,11 @@ from collections.abc import Collection, Sequence
 import libcst as cst
 from libcst import matchers as m
 
-from det_compat.migrate.to_lightning.parameters import Arguments
 from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.line_length import INDENT, LINE
 from det_compat.migrate.tree.marks import marked
+from det_compat.migrate.tree.parameters import Arguments
 from det_compat.migrate.tree.symbols import Symbols
 
 #: What the constructor of a trial did that has none itself: the module is the context.

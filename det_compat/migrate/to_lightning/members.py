@@ -5,10 +5,10 @@ from typing import TypeVar
 import libcst as cst
 
 from det_compat.migrate.to_lightning.init_method import LATE
-from det_compat.migrate.to_lightning.parameters import config_use, plain_dict
 from det_compat.migrate.to_lightning.plan import TOTAL_BATCH, LightningFile, LightningTransformer
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
+from det_compat.migrate.tree.parameters import config_use, plain_dict
 
 _Valued = TypeVar("_Valued", cst.Arg, cst.Assign, cst.Return)
 

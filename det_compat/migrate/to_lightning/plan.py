@@ -13,9 +13,9 @@ import libcst as cst
 from libcst import matchers as m
 from libcst.helpers import ensure_type
 
-from det_compat.migrate.to_lightning.parameters import Arguments, distinct
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import File, FileTransformer, Line
+from det_compat.migrate.tree.parameters import Arguments, distinct
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.validation_state import keeps_state, reachable
 

@@ -20,7 +20,6 @@ from det_compat.migrate.to_context.target import old_trials
 from det_compat.migrate.to_lightning import loaders
 from det_compat.migrate.to_lightning.attributes import taken_names
 from det_compat.migrate.to_lightning.optimizers import keep_wrapped
-from det_compat.migrate.to_lightning.parameters import arguments, config_use
 from det_compat.migrate.to_lightning.passes import rewritten
 from det_compat.migrate.to_lightning.plan import (
     ClassFacts,
@@ -32,6 +31,7 @@ from det_compat.migrate.to_lightning.plan import (
 from det_compat.migrate.to_lightning.stepping import is_automatic
 from det_compat.migrate.tree.facts import Analysis, Facts
 from det_compat.migrate.tree.imports import tidied
+from det_compat.migrate.tree.parameters import arguments, config_use
 from det_compat.migrate.tree.symbols import Symbols, resolve
 from det_compat.migrate.tree.syntax import find
 
