@@ -11,7 +11,6 @@ from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
-from det_compat.migrate.tree.parameters import plain_dict
 from det_compat.migrate.tree.symbols import Symbols, new_name
 
 #: What ``pytorch_lightning.LightningModule`` has, but for the hooks that a migrated trial defines.
@@ -120,8 +119,7 @@ class _Aliases(LightningTransformer):
         is_given = self._has_hparams and self.plan is not None and not updated.star
         if self.plan is None or not is_given or not m.matches(updated.value, _OWN_HPARAMS):
             return updated
-        sections = self.plan.arguments.sections
-        return updated.with_changes(value=plain_dict(updated.value, sections))
+        return updated.with_changes(value=self.plain_hparams(updated.value))
 
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
         small = syntax.simple(updated)

@@ -15,7 +15,7 @@ from libcst.helpers import ensure_type
 
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import File, FileTransformer, Line
-from det_compat.migrate.tree.parameters import Arguments, distinct
+from det_compat.migrate.tree.parameters import HYPERPARAMETERS, Arguments, distinct, plain_dict
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.validation_state import keeps_state, reachable
 
@@ -202,6 +202,17 @@ class LightningFile(File):
 
 class LightningTransformer(FileTransformer[LightningFile]):
     """A transformer that knows which trial class it is in."""
+
+    def plain_hparams(self, hparams: cst.BaseExpression) -> cst.BaseExpression:
+        """The hyperparameters of a module, where code elsewhere gets hold of them."""
+        if self.plan is None or not self.plan.is_root:
+            sections = {name for p in self.file.plans.values() for name in p.arguments.sections}
+            return plain_dict(hparams, sections)
+        sections = {*self.plan.arguments.sections}
+        if sections and not syntax.has_attribute(self.classes[-1], HYPERPARAMETERS):
+            owner = syntax.code(hparams).rpartition(".")[0]
+            return syntax.expression(f"{owner}.{HYPERPARAMETERS}")
+        return plain_dict(hparams, sections)
 
     @property
     def plan(self) -> TrialPlan | None:

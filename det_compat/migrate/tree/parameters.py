@@ -220,8 +220,22 @@ def plain_dict(hparams: cst.BaseExpression, sections: Collection[str]) -> cst.Ba
     A module has them in a subclass of dict, with the sections of the config beside them.
     """
     text = syntax.code(hparams)
-    if not sections:
-        return syntax.expression(f"dict({text})")
-    names = "".join(f'"{name}", ' for name in sorted(sections))
-    condition = f"name not in ({names.strip()})"
-    return syntax.expression(f"{{name: value for name, value in {text}.items() if {condition}}}")
+    return syntax.expression(_filtered(text, sections) if sections else f"dict({text})")
+
+
+def _filtered(text: str, sections: Collection[str]) -> str:
+    names = [f'"{name}"' for name in sorted(sections)]
+    condition = f"name != {names[0]}" if len(names) == 1 else f"name not in ({', '.join(names)})"
+    return f"{{name: value for name, value in {text}.items() if {condition}}}"
+
+
+def hyperparameters(sections: Collection[str]) -> cst.FunctionDef:
+    """The property of a module that has its hyperparameters without the sections of the config."""
+    return syntax.method(
+        f"@property\ndef {HYPERPARAMETERS}(self):\n"
+        f"    return {_filtered('self.hparams', sections)}\n"
+    )
+
+
+#: The name of that property.
+HYPERPARAMETERS = "hyperparameters"

@@ -144,12 +144,20 @@ def test_so_it_does_where_the_trial_keeps_it(tmp_path):
 def test_the_sections_of_the_config_are_no_hyperparameters(tmp_path):
     before = "self.data = context.get_data_config()\n        make(context.get_hparams())"
     after = """\
-        make(
-            {
-                name: value for name, value in self.hparams.items() if name not in ("data_config",)
-            }
-        )
+        self.data = self.hparams.data_config
+        make(self.hyperparameters)
+"""
+    added = """\
+    @property
+    def hyperparameters(self):
+        return {name: value for name, value in self.hparams.items() if name != "data_config"}
 """
     changes = ("self.context = context", before), ("class T", "make = print\n\n\nclass T")
     made = rewritten(tmp_path, trial(*changes))
-    assert "".join(after.split()) in "".join(made.split())
+    assert after in made
+    assert made.count(added) == 1
+
+
+def test_what_copies_a_mapping_is_given_the_modules_own(tmp_path):
+    changes = ("self.context = context", "x = AttrDict(context.get_hparams())")
+    assert "        x = AttrDict(self.hparams)\n" in rewritten(tmp_path, trial(changes))
