@@ -1,10 +1,11 @@
-"""Whether the constructor of a module takes what each config of its class has."""
+"""Whether a module takes what each config of its class has, and what a Trainer must be told."""
 
 import ast
 from collections.abc import Iterator
 from pathlib import Path
 
 from det_compat.config import ExperimentConfig
+from det_compat.config.settings import Optimizations
 from det_compat.migrate.configs import configs_of
 from det_compat.migrate.review.project import Code, Finding, Text, methods
 
@@ -44,3 +45,28 @@ def _problems(init: ast.FunctionDef | None, config: ExperimentConfig) -> Iterato
         yield f"has {', '.join(extra)}, which __init__ does not take"
     if lacking := sorted(required - given - _SECTIONS):
         yield f"has no {', '.join(lacking)}, which __init__ needs"
+
+
+def needed_flags(text: Text, trials: tuple[str, ...]) -> Iterator[Finding]:
+    """What the configs of a trial say of training that no module can say for its Trainer."""
+    for name in trials:
+        node = text.classes.get(name)
+        for config in configs_of(text.path, name) if node is not None else ():
+            file = Path(config.file or "").name
+            for flag in _flags(config.optimizations, _is_manual(node)):
+                yield Finding(node.lineno if node is not None else 1, f"{file} asks for {flag}")
+
+
+def _flags(optimizations: Optimizations, is_manual: bool) -> Iterator[str]:
+    frequency = optimizations.aggregation_frequency
+    if frequency != 1 and is_manual:
+        yield f"gradients of {frequency} batches a step, and training_step steps after each"
+    elif frequency != 1:
+        yield f"pl.Trainer(accumulate_grad_batches={frequency})"
+    if optimizations.mixed_precision not in (None, "O0"):
+        yield 'pl.Trainer(precision="16-mixed")'
+
+
+def _is_manual(node: ast.ClassDef | None) -> bool:
+    nodes = ast.walk(node) if node is not None else ()
+    return any(getattr(each, "attr", "") == "automatic_optimization" for each in nodes)

@@ -172,3 +172,24 @@ def test_a_file_that_only_an_import_leads_to_is_named(tmp_path: Path) -> None:
     one = migrate([str(tmp_path / "model_def.py")], "lightning")
     assert one.left_out == {tmp_path / "blocks.py": tmp_path / "layers.py"}
     assert migrate([str(tmp_path)], "lightning").left_out == {}
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("pass", "const.yaml asks for pl.Trainer(accumulate_grad_batches=4)"),
+        (
+            "def __init__(self): self.automatic_optimization = False",
+            "const.yaml asks for gradients of 4 batches a step, and training_step steps after each",
+        ),
+    ],
+)
+def test_what_only_a_trainer_can_be_told_is_said(body: str, found: str, tmp_path: Path) -> None:
+    (tmp_path / "const.yaml").write_text(
+        "entrypoint: a:T\nsearcher: {name: single, metric: x, max_length: {batches: 1}}\n"
+        "optimizations: {aggregation_frequency: 4}\n"
+    )
+    after = f"{HEAD}class T(pl.LightningModule):\n    {body}\n"
+    result = FileResult(tmp_path / "a.py", b"", after.encode(), trials=("T",))
+    (made,), _ = reviewed([result], is_lightning=True)
+    assert made.after.decode().splitlines()[1].startswith(f"# MIGRATE: {found}; see ")
