@@ -67,7 +67,7 @@ class _Scripts(LightningTransformer):
     def leave_With(self, original: cst.With, updated: cst.With) -> Lines:
         init = self._inits.pop()
         body = ensure_type(updated.body, cst.IndentedBlock).body if init is not None else ()
-        if init is None or any(_is_trainer(line, self.symbols) for line in body):
+        if init is None or any(_has_trainer(line, self.symbols) for line in body):
             return updated
         # What is left of the context are the trials that are made with it, which need none now.
         first, *rest = body
@@ -109,49 +109,59 @@ class _Scripts(LightningTransformer):
         return updated.with_changes(body=self._rewritten(updated.body))
 
     def _rewritten(self, body: Sequence[cst.BaseStatement]) -> list[cst.BaseStatement]:
-        """A block with each ``trainer = pytorch.Trainer(...)`` and its ``fit()`` as Lightning's."""
-        lines = [*body]
+        """A block with each ``pytorch.Trainer(...)`` and its ``fit()`` as Lightning's."""
+        lines = [*map(self._chained, body)]
         for made in [line for line in lines if _is_trainer(line, self.symbols)]:
-            name = syntax.target_of(made)
-            fits = [
-                line
-                for line in lines
-                if (call := syntax.lone_call(line)) is not None
-                and syntax.code(call.func) == f"{name}.fit"
-            ]
-            text = self._text(name, made, fits[0]) if name and len(fits) == 1 else ""
-            if text:
-                new = syntax.statements(text)
-                new[0] = above(new[0], getattr(made, "leading_lines", ()))
-                if self._counts_otherwise and "max_" in text:
-                    new[0] = marked(new[0], _STEPS)
-                lines[lines.index(fits[0])] = above(new[1], comments_of(fits[0]))
-                lines[lines.index(made)] = new[0]
+            name, created = syntax.target_of(made), syntax.call_of(made)
+            fits = [line for line in lines if _calls(line, f"{name}.fit")]
+            call = syntax.lone_call(fits[0]) if len(fits) == 1 else None
+            texts = self._texts(created, call) if name and created and call else None
+            if texts is not None:
+                new = self._marked(syntax.statement(f"{name} = {texts[0]}"))
+                lines[lines.index(fits[0])] = above(
+                    syntax.statement(f"{name}.{texts[1]}"), comments_of(fits[0])
+                )
+                lines[lines.index(made)] = above(new, getattr(made, "leading_lines", ()))
         return lines
+
+    def _chained(self, line: cst.BaseStatement) -> cst.BaseStatement:
+        """``pytorch.Trainer(...).fit(...)`` as Lightning's."""
+        call = syntax.lone_call(line)
+        created = call.func.value if call and isinstance(call.func, cst.Attribute) else None
+        if call is None or not isinstance(created, cst.Call) or not _is_fit(call):
+            return line
+        if self.symbols.path(created.func) != _TRAINER:
+            return line
+        texts = self._texts(created, call)
+        if texts is None:
+            return line
+        made = self._marked(syntax.statement(f"{texts[0]}.{texts[1]}"))
+        return above(made, getattr(line, "leading_lines", ()))
+
+    def _marked(self, line: cst.BaseStatement) -> cst.BaseStatement:
+        """The statement that makes a Trainer, with a comment where its length means another one."""
+        needs = self._counts_otherwise and "max_" in syntax.code(line)
+        return marked(line, _STEPS) if needs else line
 
     @property
     def _counts_otherwise(self) -> bool:
         """Whether a trial steps several optimizers, each step of which counts in Lightning."""
         return any(len(plan.all_optimizers) > 1 for plan in self.file.trials.values())
 
-    def _text(self, name: str, made: cst.BaseStatement, fit: cst.BaseStatement) -> str:
-        """The Trainer and its call of ``fit()``; ``""`` if something of it is not known."""
-        made_by, call = syntax.call_of(made), syntax.lone_call(fit)
-        trial = None if made_by is None else syntax.argument(made_by, 0, "trial")
-        given = {} if call is None else _given(call)
-        if trial is None or given is None:
-            return ""
+    def _texts(self, created: cst.Call, call: cst.Call) -> tuple[str, str] | None:
+        """The Trainer and its call of ``fit()``; None if something of it is not known."""
+        trial, given = syntax.argument(created, 0, "trial"), _given(call)
         init = next((found for found in reversed(self._inits) if found is not None), None)
         aggregation = init.aggregation if init is not None else ""
-        flags = self._flags(given, aggregation)
-        if flags is None:
-            return ""
+        flags = self._flags(given, aggregation) if given is not None else None
+        if trial is None or given is None or flags is None:
+            return None
         if aggregation:
             flags.append(f"accumulate_grad_batches={aggregation}")
-        latest = given.get("latest_checkpoint")
-        path = "" if _is(latest, "None") else f", ckpt_path={syntax.code(latest)}" if latest else ""
         self.file.imports.new.add("import pytorch_lightning as pl")
-        return f"{name} = pl.Trainer({', '.join(flags)})\n{name}.fit({syntax.code(trial)}{path})\n"
+        latest = given.get("latest_checkpoint")
+        path = "" if latest is None or _is(latest, "None") else f", ckpt_path={syntax.code(latest)}"
+        return f"pl.Trainer({', '.join(flags)})", f"fit({syntax.code(trial)}{path})"
 
     def _flags(self, given: dict[str, cst.BaseExpression], aggregation: str) -> list[str] | None:
         """The arguments of ``pl.Trainer``; None if one of them is not known."""
@@ -205,8 +215,17 @@ class _Scripts(LightningTransformer):
         return "", value
 
 
+def _calls(line: cst.BaseStatement, func: str) -> bool:
+    call = syntax.lone_call(line)
+    return call is not None and syntax.code(call.func) == func
+
+
 def _is_fit(node: cst.Call) -> bool:
     return isinstance(node.func, cst.Attribute) and node.func.attr.value == "fit"
+
+
+def _has_trainer(line: cst.BaseStatement, symbols: Symbols) -> bool:
+    return any(symbols.path(call.func) == _TRAINER for call in syntax.find(line, cst.Call))
 
 
 def _is_trainer(line: cst.BaseStatement, symbols: Symbols) -> bool:

@@ -99,7 +99,11 @@ class _Leftovers(FileTransformer[File]):
         if not lines:
             return updated_node
         self.file.imports.local.update(lines)
-        made = syntax.statements("\n".join(lines))
+        there = {
+            syntax.code(small) for line in updated_node.body.body if (small := syntax.simple(line))
+        }
+        # A file that was rewritten before has them already.
+        made = [syntax.statement(line) for line in lines if line not in there]
         body = syntax.below_docstring(syntax.body_of(updated_node), made)
         return syntax.with_body(updated_node, body)
 

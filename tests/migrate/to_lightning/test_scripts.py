@@ -87,6 +87,18 @@ def script(folder: Path, before: str) -> str:
             """,
             id="a length that is handed around",
         ),
+        pytest.param(
+            """
+            def main():
+                with pytorch.init() as context:
+                    pytorch.Trainer(Trial(context), context).fit(max_length=pytorch.Batch(1))
+            """,
+            """
+            def main():
+                pl.Trainer(max_steps=1).fit(Trial())
+            """,
+            id="in one statement",
+        ),
     ],
 )
 def test_a_script_trains_with_lightning(before: str, after: str, tmp_path: Path) -> None:
