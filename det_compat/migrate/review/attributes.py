@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from det_compat.migrate.review.project import Code, Finding, Text, methods
+from det_compat.migrate.review.project import Code, Finding, Text, methods, written
 from det_compat.migrate.to_lightning.attributes import RESERVED
 
 #: The bases of which every attribute is known.
@@ -13,6 +13,8 @@ _KNOWN = {
     "object": frozenset[str](),
     "ABC": frozenset[str](),
 }
+#: A module has these once its Trainer runs.
+_OF_TRAINER = frozenset({"trainer", "logger"})
 _OPEN = ("__getattr__", "__getattribute__")
 
 
@@ -25,6 +27,37 @@ def not_set(before: Code, after: Code, text: Text) -> Iterator[Finding]:
         for attribute, line in _missing(after, node):
             if attribute not in there:
                 yield Finding(line, f"nothing sets {attribute}")
+
+
+def too_early(after: Code, text: Text) -> Iterator[Finding]:
+    """What ``__init__`` of a module asks of a Trainer, itself or by a method that it calls."""
+    for node in text.classes.values():
+        ancestors, others = after.ancestors(node)
+        init = methods(node).get("__init__")
+        if init is None or "pl.LightningModule" not in others:
+            continue
+        own = {
+            n: found for ancestor in reversed(ancestors) for n, found in methods(ancestor).items()
+        }
+        for name, line in _own_reads(init):
+            if name in _OF_TRAINER or (name in own and _asks_trainer(name, own, init)):
+                yield Finding(line, f"{name} needs a Trainer, and there is none yet")
+
+
+def _asks_trainer(start: str, own: dict[str, ast.FunctionDef], init: ast.FunctionDef) -> bool:
+    """Whether a method or property that ``__init__`` uses needs a Trainer, by itself or not."""
+    is_property = any(written(each) == "property" for each in own[start].decorator_list)
+    calls = (each.func for each in ast.walk(init) if isinstance(each, ast.Call))
+    called = {func.attr for func in calls if isinstance(func, ast.Attribute)}
+    if not is_property and start not in called:
+        return False
+    found = [start]
+    for name in found:
+        reads = {attribute for attribute, _ in _own_reads(own[name])}
+        if reads & _OF_TRAINER:
+            return True
+        found += [each for each in reads & own.keys() if each not in found]
+    return False
 
 
 def _missing(code: Code, node: ast.ClassDef) -> list[tuple[str, int]]:
@@ -41,11 +74,16 @@ def _missing(code: Code, node: ast.ClassDef) -> list[tuple[str, int]]:
 
 def _reads(node: ast.ClassDef) -> Iterator[tuple[str, int]]:
     for method in methods(node).values():
-        given = [*method.args.posonlyargs, *method.args.args]
-        own = given[0].arg if given else ""
-        for each in ast.walk(method):
-            if isinstance(each, ast.Attribute) and getattr(each.value, "id", None) == own:
-                yield from () if each.attr.startswith("__") else [(each.attr, each.lineno)]
+        yield from _own_reads(method)
+
+
+def _own_reads(method: ast.FunctionDef) -> Iterator[tuple[str, int]]:
+    """The attributes of its object that a method reads or sets, each with its line."""
+    given = [*method.args.posonlyargs, *method.args.args]
+    own = given[0].arg if given else None
+    for each in ast.walk(method):
+        if isinstance(each, ast.Attribute) and getattr(each.value, "id", "") == own:
+            yield from () if each.attr.startswith("__") else [(each.attr, each.lineno)]
 
 
 def _sets_by_name(node: ast.ClassDef) -> bool:

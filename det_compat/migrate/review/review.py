@@ -48,6 +48,7 @@ def _findings(
         yield from attributes.gone(before, after, text)
         if result.is_changed:
             yield from attributes.not_set(before, after, text)
+            yield from attributes.too_early(after, text)
             yield from hooks.idle(after, text)
             yield from arguments.refused(after, text, result.trials)
             yield from arguments.needed_flags(text, result.trials)

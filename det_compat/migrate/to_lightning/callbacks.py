@@ -104,9 +104,22 @@ def _method(method: cst.FunctionDef, names: set[str]) -> cst.BaseStatement:
         return marked(method, f"{_NOT_THERE[name]}, and does not call this")
     if name not in _HOOKS:
         return method
+    if _HOOKS[name].old is _METRICS and _changes(method):
+        method = marked(method, "what is put into the metrics here is not logged")
     if name not in names:
         return marked(method, f"Lightning calls {_HOOKS[name].name} instead, with other arguments")
     return _renamed(method, _HOOKS[name])
+
+
+def _changes(method: cst.FunctionDef) -> bool:
+    """Whether a hook changes the metrics that it is given, which Determined reported afterwards."""
+    given = [param.name.value for param in method.params.params[1:2]]
+    targets = [t.target for t in syntax.find(method.body, cst.AssignTarget)]
+    owners = [syntax.code(t.value) for t in targets if isinstance(t, cst.Subscript)]
+    for call in syntax.find(method.body, cst.Call):
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("update", "pop"):
+            owners.append(syntax.code(call.func.value))
+    return any(name in owners for name in given)
 
 
 def _renamed(method: cst.FunctionDef, hook: _Hook) -> cst.FunctionDef:

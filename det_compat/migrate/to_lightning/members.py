@@ -167,7 +167,11 @@ class _Members(LightningTransformer):
         function, plan = self.functions[-1] if self.functions else None, self.plan
         if plan is not None and any(found.own.stays for found in plan.ancestors):
             self.file.imports.new.add(_MOVE)
-            return syntax.expression(f"move_data_to_device({syntax.code(data)}, {module}.device)")
+            text = syntax.code(data)
+            if any(found.arrays for found in plan.ancestors):
+                # Determined made tensors of NumPy's arrays where it moved them.
+                text = f"torch.utils.data.default_convert({text})"
+            return syntax.expression(f"move_data_to_device({text}, {module}.device)")
         if _is_batch(data, function):
             # Lightning has moved the batch of a step to the device before it calls the step.
             return data

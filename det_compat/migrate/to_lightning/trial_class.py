@@ -28,6 +28,7 @@ from det_compat.migrate.tree.marks import comment, marked
 from det_compat.migrate.tree.metric_shapes import odd_kinds
 from det_compat.migrate.tree.validation_state import (
     VALIDATING,
+    counts_when_called,
     reachable,
     with_gradients,
 )
@@ -164,7 +165,8 @@ class _Rewriting:
     def _hooks(self) -> list[cst.BaseStatement]:
         plan = self.plan
         made: list[cst.BaseStatement] = []
-        if not plan.is_whole and plan.is_root and plan.parameters("train_batch") is not None:
+        trains = plan.is_root or (not plan.is_mixin and bool(self._own_odd("train_batch")))
+        if not plan.is_whole and trains and plan.parameters("train_batch") is not None:
             metrics = numbers_of(_TRAINING_METRICS, "", self._odd("train_batch"))
             made.append(syntax.method(f"{_TRAINING}    self.log_dict({metrics})\n"))
         if self._calls_evaluation():
@@ -185,9 +187,9 @@ class _Rewriting:
             return False
         if any(found.own.keeps_state for found in self.plan.ancestors):
             return not any(p.own.keeps_state and not p.is_mixin for p in self.plan.ancestors[1:])
-        names = (
-            syntax.names_in(self.own["build_callbacks"]) if "build_callbacks" in self.own else ()
-        )
+        if any(map(counts_when_called, self.others)):
+            return True
+        names = syntax.names_in(self.own.get("build_callbacks", cst.Pass()))
         return any(_hears_validations(n) for n in self.others if n.name.value in names)
 
     def _keeps_gradients(self) -> bool:
@@ -211,8 +213,14 @@ class _Rewriting:
         # The validation_step of a base asks for no reduction that only this class has.
         if any("evaluation_reducer" in methods - p.all_methods for p in plan.parents):
             return bool(plan.parameters(name))
+        if not plan.is_mixin and self._own_odd(name):
+            # Nor does it expect metrics that are no single numbers.
+            return True
         differs = any(plan.parameters(name) != p.parameters(name) for p in plan.parents)
         return differs and not methods.isdisjoint(_EVALUATIONS)
+
+    def _own_odd(self, name: str) -> frozenset[str]:
+        return odd_kinds(self.own[name]) if name in self.own else frozenset()
 
     def _odd(self, name: str) -> frozenset[str]:
         """What of the metrics of a method, in whichever class of the file, is no single number."""

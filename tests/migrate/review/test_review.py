@@ -77,6 +77,27 @@ def comments(folder: Path, before: str, after: str, **others: str) -> list[str]:
         ),
         pytest.param(
             """
+            class T(PyTorchTrial):
+                def __init__(self, context):
+                    self.batches = len(self.loader())
+                    self.later = self.loader
+            """,
+            """
+            class T(pl.LightningModule):
+                def __init__(self):
+                    self.batches = len(self.loader())
+
+                def loader(self):
+                    return self.size()
+
+                def size(self):
+                    return self.trainer.world_size
+            """,
+            ["loader needs a Trainer, and there is none yet: self.batches = len(self.loader())"],
+            id="a Trainer that is not there yet",
+        ),
+        pytest.param(
+            """
             class C(PyTorchCallback):
                 def on_checkpoint_write_end(self, folder): ...
             """,

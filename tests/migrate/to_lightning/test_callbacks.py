@@ -99,3 +99,13 @@ def test_callbacks_that_are_no_literal(tmp_path):
         )
     )
     assert "return list(make().values())" in rewritten(tmp_path, source)
+
+
+@pytest.mark.parametrize("line", ['metrics["a"] = 1', 'metrics.update({"a": 1})'])
+def test_metrics_that_a_callback_adds_are_left_to_the_reader(line, tmp_path):
+    source = (
+        "from determined.pytorch import PyTorchCallback\n\n\n"
+        f"class C(PyTorchCallback):\n    def on_validation_end(self, metrics):\n        {line}\n"
+    )
+    made = rewritten(tmp_path, source)
+    assert "    # MIGRATE: what is put into the metrics here is not logged; see " in made
