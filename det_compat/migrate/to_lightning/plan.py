@@ -6,7 +6,7 @@ All of it is read, and decided, before the first pass; no pass changes it.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -37,13 +37,15 @@ class WrappedScheduler:
     The attribute has a star if it is a list of schedulers.
 
     ``mode`` is the name of Determined's step mode, ``""`` if it is decided at run time; ``choices``
-    are the intervals that it is then, with their conditions, if these are known.
+    are the intervals that it is then, with their conditions, if these are known. Only a scheduler
+    that ``is_torchs`` can be Lightning's.
     """
 
     attribute: str
     mode: str
     frequency: str = "1"
     choices: tuple[tuple[str, str], ...] = ()
+    is_torchs: bool = True
 
     @property
     def interval(self) -> str:
@@ -220,8 +222,10 @@ class LightningTransformer(FileTransformer[LightningFile]):
         return self.file.plans.get(self.classes[-1].name.value) if self.classes else None
 
 
-def facts_of(node: cst.ClassDef, symbols: Symbols) -> ClassFacts:
-    """What stands in a trial class."""
+def facts_of(
+    node: cst.ClassDef, symbols: Symbols, classes: Mapping[str, cst.ClassDef]
+) -> ClassFacts:
+    """What stands in a trial class, given the classes of its file."""
     own = syntax.methods(node)
     wrapped = [found for method in own.values() for found in wrappings(method, symbols)]
     init = own.get("__init__", cst.Pass())
@@ -231,7 +235,7 @@ def facts_of(node: cst.ClassDef, symbols: Symbols) -> ClassFacts:
         methods={name: _parameters(method) for name, method in own.items()},
         optimizers=distinct(w.starred for w in wrapped if w.member == "wrap_optimizer"),
         schedulers=distinct(
-            _scheduler(w, symbols) for w in wrapped if w.member == "wrap_lr_scheduler"
+            _scheduler(w, symbols, classes) for w in wrapped if w.member == "wrap_lr_scheduler"
         ),
         reducers=reducers,
         calls_init=any(
@@ -251,7 +255,11 @@ def _parameters(method: cst.FunctionDef) -> list[str]:
     return [*(p.name.value for p in named), *extra]
 
 
-def _scheduler(found: Wrapping, symbols: Symbols) -> WrappedScheduler:
+def _scheduler(
+    found: Wrapping, symbols: Symbols, classes: Mapping[str, cst.ClassDef]
+) -> WrappedScheduler:
+    made = syntax.argument(found.call, 0, "lr_scheduler")
+    made_by = classes.get(syntax.code(made.func)) if isinstance(made, cst.Call) else None
     given = syntax.argument(found.call, 1, "step_mode")
     frequency = syntax.argument(found.call, 2, "frequency")
     return WrappedScheduler(
@@ -259,6 +267,7 @@ def _scheduler(found: Wrapping, symbols: Symbols) -> WrappedScheduler:
         _mode(given, symbols),
         "1" if frequency is None else syntax.code(frequency),
         tuple(_choices(given, symbols)) if isinstance(given, cst.IfExp) else (),
+        made_by is None or bool(made_by.bases),
     )
 
 

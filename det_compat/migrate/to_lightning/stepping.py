@@ -19,7 +19,7 @@ def is_automatic(node: cst.ClassDef, symbols: Symbols, facts: ClassFacts) -> boo
         return False
     if any(_uses(node, symbols, name) != 1 for name in ("wrap_optimizer", *_ONCE)):
         return False
-    if not all(scheduler.interval for scheduler in facts.schedulers):
+    if not all(scheduler.interval and scheduler.is_torchs for scheduler in facts.schedulers):
         return False
     attributes = [*facts.optimizers, *(scheduler.attribute for scheduler in facts.schedulers)]
     if any(name.startswith("*") for name in attributes):

@@ -19,7 +19,7 @@ from det_compat.migrate.target import Problem, Problems, Target
 from det_compat.migrate.to_context.target import old_trials
 from det_compat.migrate.to_lightning import loaders
 from det_compat.migrate.to_lightning.attributes import taken_names
-from det_compat.migrate.to_lightning.optimizers import keep_wrapped
+from det_compat.migrate.to_lightning.optimizers import keep_wrapped, name_wrapped
 from det_compat.migrate.to_lightning.passes import rewritten
 from det_compat.migrate.to_lightning.plan import (
     ClassFacts,
@@ -121,10 +121,10 @@ class Lightning(Target):
             # Older trials that are still there have been marked: the code around them is theirs.
             return
         tree, symbols = resolve(self.sources[path], facts, self._renamed)
-        tree = keep_wrapped(tree, symbols)
+        tree = name_wrapped(keep_wrapped(tree, symbols), symbols)
         nodes = {node.name.value: node for node in find(tree, cst.ClassDef)}
         trials = {
-            scope: (nodes[scope.name], facts_of(nodes[scope.name], symbols))
+            scope: (nodes[scope.name], facts_of(nodes[scope.name], symbols, nodes))
             for scope in facts.classes.values()
             if scope.name in nodes and facts.is_trial(scope)
         }

@@ -248,6 +248,9 @@ class _Rewriting:
         kept = [w for m in self.own.values() for w in wrappings(m, symbols)]
         if len(wraps) > sum(w.member == "wrap_optimizer" for w in kept):
             return marked(node, "configure_optimizers must return every optimizer of the trial")
+        if not all(s.is_torchs for s in plan.own.schedulers):
+            message = "Lightning saves no state of a scheduler that does not derive from torch's"
+            node = marked(node, message)
         if any(not s.mode and not s.choices for s in plan.own.schedulers):
             message = "an LR scheduler whose step mode is known at run time must be stepped"
             return marked(node, message)
