@@ -58,13 +58,17 @@ def _own_names(node: ast.ClassDef) -> Iterator[str]:
     for assign in ast.walk(node):
         if not isinstance(assign, (ast.Assign, ast.AnnAssign)):
             continue
-        call = assign.value.func if isinstance(assign.value, ast.Call) else None
-        # A LightningModule has the hyperparameters under this name, too.
-        is_same = isinstance(call, ast.Attribute) and call.attr == "get_hparams"
+        # A LightningModule has the hyperparameters and the device under these names, too.
+        same = ""
+        value = assign.value.func if isinstance(assign.value, ast.Call) else assign.value
+        if isinstance(value, ast.Attribute) and value.attr == "get_hparams":
+            same = "hparams"
+        elif isinstance(value, ast.Attribute) and "context" in ast.unparse(value.value):
+            same = value.attr if value.attr == "device" else ""
         targets = assign.targets if isinstance(assign, ast.Assign) else [assign.target]
         for part in (part for target in targets for part in ast.walk(target)):
             if isinstance(part, ast.Attribute) and getattr(part.value, "id", "") == "self":
-                yield from () if is_same and part.attr == "hparams" else [part.attr]
+                yield from () if part.attr == same else [part.attr]
 
 
 def rename_reserved(tree: cst.Module, file: LightningFile) -> cst.Module:

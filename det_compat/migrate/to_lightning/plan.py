@@ -191,6 +191,7 @@ class LightningFile(File):
         functions: the names of the file's functions, and of Python's own.
         names: those that the file binds at its top level.
         renamed: the attributes of trials that a LightningModule has for something else.
+        hearing: the names of the classes of the whole tree that are told of validations.
     """
 
     plans: dict[str, TrialPlan] = field(default_factory=dict)
@@ -200,6 +201,7 @@ class LightningFile(File):
     functions: set[str] = field(default_factory=set)
     names: set[str] = field(default_factory=set)
     renamed: frozenset[str] = frozenset()
+    hearing: frozenset[str] = frozenset()
 
 
 class LightningTransformer(FileTransformer[LightningFile]):

@@ -149,6 +149,17 @@ class Lightning(Target):
             functions={*dir(builtins), *functions},
             names=_bound(self.sources[path], path),
             renamed=self._renamed,
+            hearing=self._hearing,
+        )
+
+    @cached_property
+    def _hearing(self) -> frozenset[str]:
+        """The classes that have a hook of validations."""
+        scopes = (scope for code in self.analysis.inference.codes for scope in code.classes)
+        return frozenset(
+            scope.name
+            for scope in scopes
+            if any(name.startswith("on_validation") for name in scope.functions)
         )
 
     def _bases(self, scope: Scope) -> tuple[set[str | None], set[str | None]]:

@@ -190,7 +190,7 @@ class _Rewriting:
         if any(map(counts_when_called, self.others)):
             return True
         names = syntax.names_in(self.own.get("build_callbacks", cst.Pass()))
-        return any(_hears_validations(n) for n in self.others if n.name.value in names)
+        return bool(names & self.file.hearing)
 
     def _keeps_gradients(self) -> bool:
         """Whether gradients may be there when a validation starts, which Lightning clears."""
@@ -282,11 +282,6 @@ def training_step(self, batch, batch_idx):
     )
 """
 _TRAINING_METRICS = 'metrics if isinstance(metrics, dict) else {"loss": metrics}'
-
-
-def _hears_validations(node: cst.ClassDef) -> bool:
-    """Whether a callback is told of validations."""
-    return any(name.startswith("on_validation") for name in syntax.methods(node))
 
 
 def _reduces_to_many(node: cst.ClassDef) -> bool:

@@ -53,3 +53,11 @@ def test_no_other_trial_says_anything_of_it(tmp_path: Path) -> None:
     changes = ("class Trial", CALLBACK.format("on_training_workload_end")), BUILDS
     assert "on_fit_start" not in rewritten(tmp_path, trial(*changes))
     assert "on_fit_start" not in rewritten(tmp_path, trial())
+
+
+def test_a_callback_of_another_file_is_one(tmp_path: Path) -> None:
+    head = "from determined.pytorch import PyTorchCallback\n\n\n"
+    text = CALLBACK.format("on_validation_end").partition("\n\n\n")[0]
+    (tmp_path / "callbacks.py").write_text(f"{head}{text}\n")
+    made = rewritten(tmp_path, "from callbacks import Counting\n" + trial(BUILDS))
+    assert method(made, "on_fit_start") == NO_SANITY_CHECK
