@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def configs_of(path: Path, name: str) -> list[ExperimentConfig]:
             continue
         if config.entrypoint is None:
             without += [(file, config)] if file.parent == path.parent else []
-        elif _starts(config.entrypoint, path, name):
+        elif _starts(config.entrypoint, file, path, name):
             named.append((file, config))
     return [config for _, config in sorted(named or without, key=lambda pair: _order(pair[0]))]
 
@@ -44,10 +45,17 @@ def _order(file: Path) -> tuple[bool, bool, str]:
 def _yaml_files(path: Path) -> Iterator[Path]:
     """The YAML files that may be configs of what a file has: not more than are read quickly."""
     folder = path.absolute().parent
-    folders = [folder, *sorted(found for found in folder.iterdir() if found.is_dir())]
-    found = (file for each in (*folders, folder.parent) for file in sorted(each.iterdir()))
-    kept = (file for file in found if file.suffix in _SUFFIXES and file.is_file())
-    yield from (file for file, _ in zip(kept, range(_MOST_CONFIGS), strict=False))
+    folders = [folder, *(found for found in _entries(folder) if found.is_dir()), folder.parent]
+    found = (file for each in folders for file in _entries(each))
+    yield from islice((f for f in found if f.suffix in _SUFFIXES and f.is_file()), _MOST_CONFIGS)
+
+
+def _entries(folder: Path) -> list[Path]:
+    """What is in a folder, in order; nothing if it cannot be listed."""
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
 
 
 @lru_cache(maxsize=_MOST_CONFIGS)
@@ -61,11 +69,19 @@ def _read(file: Path, changed: int) -> ExperimentConfig | None:
         return None
 
 
-def _starts(entrypoint: Entrypoint, path: Path, name: str) -> bool:
+def _starts(entrypoint: Entrypoint, config: Path, path: Path, name: str) -> bool:
     """Whether an entrypoint is the trial, or a script in its file."""
-    if entrypoint.trial is not None:
-        return entrypoint.trial.rpartition(":")[2].rpartition(".")[2] == name
-    return any(path.name in word.split() for word in entrypoint.argv)
+    if entrypoint.trial is None:
+        return any(path.name in word.split() for word in entrypoint.argv)
+    module, _, cls = entrypoint.trial.rpartition(":")
+    if cls.rpartition(".")[2] != name:
+        return False
+    started = config.parent.joinpath(*module.split(".")).with_suffix(".py")
+    if not started.is_file():
+        # A folder below may hold configs for the files above it.
+        return config.parent != path.absolute().parent.parent
+    # A file may import the class that it starts; one that has such a class means its own.
+    return started.samefile(path) or f"class {name}" not in started.read_text(errors="replace")
 
 
 def trial_arguments(

@@ -172,11 +172,17 @@ class _Aliases(LightningTransformer):
 
     def _is_mode(self, small: cst.Assign | cst.AnnAssign) -> bool:
         """Whether this is a short name for step modes, all uses of which are resolved."""
-        path = self.symbols.path(small.value) or ""
-        target = _target(small)
+        value, target = small.value, _target(small)
+        while isinstance(value, cst.IfExp) and self._is_one_mode(value.body):
+            # One of them is chosen at run time, where the scheduler is stepped.
+            value = value.orelse
+        path = self.symbols.path(value) or ""
         is_unused = isinstance(target, cst.Name) and target.value not in self._used
         is_one = path.startswith(f"{_MODES}.") and is_unused
         return is_one or (path == _MODES and self._modes == 1)
+
+    def _is_one_mode(self, node: cst.BaseExpression) -> bool:
+        return (self.symbols.path(node) or "").startswith(f"{_MODES}.")
 
 
 def _target(small: cst.Assign | cst.AnnAssign) -> cst.BaseExpression:
@@ -190,6 +196,8 @@ def _used_names(tree: cst.Module, symbols: Symbols) -> set[str]:
     ignored: set[cst.CSTNode | None] = {
         name for wrap in wraps for name in syntax.find(wrap, cst.Name) if symbols.path(name)
     }
+    modes = (syntax.argument(wrap, 1, "step_mode") for wrap in wraps)
+    ignored |= {mode for mode in modes if isinstance(mode, cst.Name)}
     ignored |= {target.target for target in syntax.find(tree, cst.AssignTarget)}
     ignored |= {line.target for line in syntax.find(tree, cst.AnnAssign)}
     ignored |= {argument.keyword for argument in syntax.find(tree, cst.Arg)}

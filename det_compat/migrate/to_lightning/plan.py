@@ -15,17 +15,13 @@ from libcst.helpers import ensure_type
 
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import File, FileTransformer, Line
+from det_compat.migrate.tree.metric_shapes import assigned
 from det_compat.migrate.tree.parameters import HYPERPARAMETERS, Arguments, distinct, plain_dict
+from det_compat.migrate.tree.step_modes import INTERVALS, choices, step_mode
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.validation_state import keeps_state, reachable
 
 _CASTS = ("cast", "typing.cast")
-_STEP_MODES = "det_compat.pytorch.LRScheduler.StepMode."
-_INTERVALS = {
-    "STEP_EVERY_EPOCH": "epoch",
-    "STEP_EVERY_BATCH": "step",
-    "STEP_EVERY_OPTIMIZER_STEP": "step",
-}
 #: The number of the batch in the whole training, given the LightningModule.
 TOTAL_BATCH = "{0}.trainer.fit_loop.total_batch_idx"
 
@@ -50,7 +46,7 @@ class WrappedScheduler:
     @property
     def interval(self) -> str:
         """Lightning's interval; ``""`` where the trial steps it."""
-        return _INTERVALS.get(self.mode, "")
+        return INTERVALS.get(self.mode, "")
 
 
 @dataclass(frozen=True)
@@ -230,6 +226,7 @@ def facts_of(
     """What stands in a trial class, given the classes of its file."""
     own = syntax.methods(node)
     wrapped = [found for method in own.values() for found in wrappings(method, symbols)]
+    variables = {n: value for method in own.values() for n, value in assigned(method).items()}
     init = own.get("__init__", cst.Pass())
     reducers = tuple(made for w in wrapped if (made := _reducer(w)) is not None)
     return ClassFacts(
@@ -237,7 +234,9 @@ def facts_of(
         methods={name: _parameters(method) for name, method in own.items()},
         optimizers=distinct(w.starred for w in wrapped if w.member == "wrap_optimizer"),
         schedulers=distinct(
-            _scheduler(w, symbols, classes) for w in wrapped if w.member == "wrap_lr_scheduler"
+            _scheduler(w, symbols, classes, variables)
+            for w in wrapped
+            if w.member == "wrap_lr_scheduler"
         ),
         reducers=reducers,
         calls_init=any(
@@ -258,44 +257,24 @@ def _parameters(method: cst.FunctionDef) -> list[str]:
 
 
 def _scheduler(
-    found: Wrapping, symbols: Symbols, classes: Mapping[str, cst.ClassDef]
+    found: Wrapping,
+    symbols: Symbols,
+    classes: Mapping[str, cst.ClassDef],
+    variables: Mapping[str, cst.BaseExpression | None],
 ) -> WrappedScheduler:
     made = syntax.argument(found.call, 0, "lr_scheduler")
     made_by = classes.get(syntax.code(made.func)) if isinstance(made, cst.Call) else None
     given = syntax.argument(found.call, 1, "step_mode")
+    if isinstance(given, cst.Name):
+        given = variables.get(given.value) or given
     frequency = syntax.argument(found.call, 2, "frequency")
     return WrappedScheduler(
         found.starred,
-        _mode(given, symbols),
+        step_mode(given, symbols),
         "1" if frequency is None else syntax.code(frequency),
-        tuple(_choices(given, symbols)) if isinstance(given, cst.IfExp) else (),
+        tuple(choices(given, symbols)) if isinstance(given, cst.IfExp) else (),
         made_by is None or bool(made_by.bases),
     )
-
-
-def _mode(node: cst.BaseExpression | None, symbols: Symbols) -> str:
-    path = symbols.path(node) or ""
-    return path.removeprefix(_STEP_MODES) if path.startswith(_STEP_MODES) else ""
-
-
-def _choices(node: cst.BaseExpression, symbols: Symbols) -> list[tuple[str, str]]:
-    """The intervals of ``A if a else B``, with their conditions; none if one of them is unknown."""
-    found: list[tuple[str, str]] = []
-    before: list[str] = []
-    while isinstance(node, cst.IfExp):
-        # What a condition needs must be there where the scheduler is stepped.
-        names = {name for name in syntax.names_in(node.test) if not name.startswith("__det_")}
-        if not names <= {"self"} or not _mode(node.body, symbols):
-            return []
-        test = syntax.code(node.test)
-        interval = _INTERVALS.get(_mode(node.body, symbols))
-        found += [(interval, " and ".join([*before, test]))] if interval else []
-        before.append(f"not {test}")
-        node = node.orelse
-    if not (mode := _mode(node, symbols)):
-        return []
-    interval = _INTERVALS.get(mode)
-    return [*found, (interval, " and ".join(before))] if interval else found
 
 
 def _reducer(found: Wrapping) -> WrappedReducer | None:

@@ -19,6 +19,8 @@ from det_compat.migrate.tree.metric_shapes import (
     is_many,
     is_no_number,
     is_reduced_in_part,
+    may_be_none,
+    nones,
     odd_kinds,
 )
 from det_compat.migrate.tree.symbols import Symbols
@@ -254,10 +256,12 @@ class Logged:
     _known: dict[str, cst.BaseExpression | None] = field(default_factory=dict, init=False)
     _left_out: list[str] = field(default_factory=list, init=False)
     _odd: frozenset[str] = field(default=frozenset(), init=False)
+    _nones: set[str] = field(default_factory=set, init=False)
 
     def in_method(self, method: cst.FunctionDef, last: str = "") -> cst.FunctionDef:
         """The method; ``last`` is a statement to end with."""
         self._known, self._odd = assigned(method), odd_kinds(method)
+        self._nones = nones(method)
         body = [*syntax.body_of(method)]
         end = syntax.statements(f"{last}\n") if last else []
         if body and isinstance(syntax.simple(body[-1]), cst.Return):
@@ -298,6 +302,10 @@ class Logged:
             return ""
         if len(named) != len(metrics.elements):
             named[-1] = named[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+        if any(may_be_none(element.value, self._nones) for element in named):
+            logged = syntax.code(metrics.with_changes(elements=named))
+            found = numbers_of(logged, self.reduction, {"none"})
+            return f"{self.own}.log_dict({found}{self.options})"
         if len(named) == 1 and isinstance(named[0], cst.DictElement):
             key, value = syntax.code(named[0].key), syntax.code(named[0].value)
             return f"{self.own}.log({key}, {value}{self.options})"

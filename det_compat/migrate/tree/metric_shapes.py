@@ -1,6 +1,6 @@
 """What is known of the shape of metrics without running anything."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import libcst as cst
 
@@ -13,6 +13,7 @@ _LOSSES = words(
     "cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss binary_cross_entropy kl_div "
     "binary_cross_entropy_with_logits huber_loss"
 )
+_TEXTS = ("str", "repr", "format", "join")
 _MANY = words("stack cat concatenate tolist split numpy get_last_lr get_lr bincount diagonal diag")
 
 
@@ -82,8 +83,29 @@ def is_no_number(node: cst.BaseExpression) -> bool:
     """Whether a value is sure to be a text, a dict or None."""
     if isinstance(node, cst.Name):
         return node.value == "None"
+    if isinstance(node, cst.Call):
+        return code(node.func).rpartition(".")[2] in _TEXTS
     texts = (cst.SimpleString, cst.FormattedString, cst.ConcatenatedString)
     return isinstance(node, (cst.Dict, cst.DictComp, *texts))
+
+
+def may_be_none(node: cst.BaseExpression, nones: Collection[str]) -> bool:
+    """Whether a value is a text, a dict or None at times, given the variables that are."""
+    if isinstance(node, cst.IfExp):
+        return any(
+            is_no_number(part) or may_be_none(part, nones) for part in (node.body, node.orelse)
+        )
+    return isinstance(node, cst.Name) and node.value in nones
+
+
+def nones(method: cst.FunctionDef) -> set[str]:
+    """The local variables that are set to a text, a dict or None somewhere."""
+    return {
+        code(target.target)
+        for line in find(method.body, cst.Assign)
+        for target in line.targets
+        if is_no_number(line.value) and isinstance(target.target, cst.Name)
+    }
 
 
 def is_reduced_in_part(node: cst.BaseExpression) -> bool:

@@ -169,3 +169,26 @@ lr=0.1))
     assert method(made, "configure_optimizers").endswith("    return opt")
     assert method(made, "on_train_batch_end").endswith("    self.warmup.step()")
     assert "# MIGRATE: Lightning saves no state of a scheduler that does not derive" in made
+
+
+def test_a_mode_that_a_hyperparameter_chooses_is_a_condition(tmp_path):
+    before = """\
+lr=0.1))
+        mode = (
+            LRScheduler.StepMode.STEP_EVERY_BATCH
+            if context.get_hparam("often")
+            else LRScheduler.StepMode.STEP_EVERY_EPOCH
+        )
+        self.scheduler = context.wrap_lr_scheduler(
+            torch.optim.lr_scheduler.StepLR(self.opt, 2), step_mode=mode
+        )
+"""
+    after = """\
+def on_train_epoch_end(self):
+    if not self.hparams.often:
+        self.scheduler.step()"""
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", before)))
+    assert method(made, "on_train_epoch_end") == after
+    assert "if self.hparams.often:" in method(made, "on_train_batch_end")
+    assert "MIGRATE" not in made
+    assert "determined" not in made

@@ -36,7 +36,7 @@ def test_several(text):
     assert is_many(cst.parse_expression(text), {})
 
 
-@pytest.mark.parametrize("text", ["None", "'text'", "f'{x}'", "{'a': 1}"])
+@pytest.mark.parametrize("text", ["None", "'text'", "f'{x}'", "{'a': 1}", "str(x)", "','.join(x)"])
 def test_no_numbers(text):
     assert is_no_number(cst.parse_expression(text))
 
@@ -109,3 +109,19 @@ def test_odd_kinds(text, kinds):
     node = cst.parse_statement(f"def f(x, m):\n    {text}\n")
     assert isinstance(node, cst.FunctionDef)
     assert odd_kinds(node) == kinds
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            'return {"loss": loss, "aux": loss if batch_idx else None}',
+            "loss if batch_idx else None",
+        ),
+        ('aux = None\n        return {"loss": loss, "aux": aux}', "aux"),
+    ],
+)
+def test_a_metric_that_is_none_at_times_is_logged_at_others(before, after, tmp_path):
+    made = rewritten(tmp_path, trial(('return {"loss": loss}', before)))
+    assert f'self.log_dict(numbers_of({{"loss": loss, "aux": {after}}}))' in made
+    assert "MIGRATE" not in made
