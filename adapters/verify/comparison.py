@@ -103,6 +103,8 @@ class _Comparison(pl.Callback):
         self._compare(self._batch, f"after batch {self._batch - 1}")
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        if trainer.sanity_checking:
+            return
         self.metrics.append(numbers_in(trainer.callback_metrics))
 
     def _compare(self, index: int, when: str) -> None:

@@ -98,9 +98,16 @@ def module_arguments(module_cls: Any, arguments: dict[str, Any]) -> dict[str, An
         # A trial for Determined's Trainer got the hyperparameters beside its context.
         given[HPARAMS] = arguments.get("hparams") or {}
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        extra = {name for name in _EXTRA if config}
+        extra = {name for name in _EXTRA if config and _mentions(module_cls, name)}
         return {n: v for n, v in given.items() if n in extra or n not in _EXTRA}
     return {name: value for name, value in given.items() if name in parameters}
+
+
+def _mentions(module_cls: type, name: str) -> bool:
+    """Whether the code of a class or of its bases has a name, so that it may ask for it."""
+    bases = [base for base in module_cls.__mro__ if issubclass(base, pl.LightningModule)]
+    own = [base for base in bases if not base.__module__.startswith("pytorch_lightning")]
+    return any(name in inspect.getsource(base) for base in own)
 
 
 HPARAMS = "hparams"
@@ -119,8 +126,11 @@ class StopAfter(pl.Callback):
             trainer.should_stop = True
 
 
-def trainer(callback: pl.Callback, batches: int, logs: str) -> pl.Trainer:
-    """A Trainer that trains ``batches`` batches on the CPU and validates after every epoch."""
+def trainer(callback: pl.Callback, batches: int, logs: str, **flags: Any) -> pl.Trainer:
+    """A Trainer that trains ``batches`` batches on the CPU and validates after every epoch.
+
+    ``flags`` are more of its arguments.
+    """
     # Lightning logs the devices that it found, for which nobody has asked here.
     logging.getLogger(MODULE).setLevel(logging.ERROR)
     has_tensorboard = importlib.util.find_spec("tensorboard") is not None
@@ -130,11 +140,11 @@ def trainer(callback: pl.Callback, batches: int, logs: str) -> pl.Trainer:
         devices=1,
         max_epochs=-1,
         callbacks=[callback, StopAfter(batches)],
-        num_sanity_val_steps=0,
         logger=logger,
-        enable_checkpointing=False,
+        default_root_dir=logs,
         enable_progress_bar=False,
         enable_model_summary=False,
+        **flags,
     )
 
 
@@ -215,7 +225,8 @@ def record(
     # The method of the object is replaced: a subclass would be another class to super().
     module.train_dataloader = train_dataloader
     module.pace.on_validated.append(note_metrics)
-    runner = trainer(_Recorder(recording), batches, logs)
+    flags = {"num_sanity_val_steps": 0, "enable_checkpointing": False}
+    runner = trainer(_Recorder(recording), batches, logs, **flags)
     set_seed(seed)
     runner.fit(module)
     return recording

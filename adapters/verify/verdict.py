@@ -70,7 +70,9 @@ def verify(pair: Pair, *, batches: int = 100, seed: int = 0) -> Verdict:
     """Compare a migrated module with the trial that it was.
 
     Each side runs in a process of its own: the original with ``determined`` aliased, the migrated
-    module where neither Determined nor det_compat can be imported. Both start from the same seed.
+    module where neither Determined nor det_compat can be imported, under a Trainer whose flags say
+    how long to train and nothing of how: it checks validation first, and saves checkpoints. Both
+    start from the same seed.
     The module gets the batches of the original and the random state that it had when each began.
 
     What is compared: every parameter and buffer of the wrapped models, bit for bit, before the

@@ -146,6 +146,11 @@ def base_nodes(scope: Scope) -> list[ast.expr]:
     return [base.value if isinstance(base, ast.Subscript) else base for base in bases]
 
 
+def is_refused_trial(path: str) -> bool:
+    """Whether a name of Determined is a trial class that det_compat has nothing in the place of."""
+    return home(path) is None and _context_of(path) is not None
+
+
 def _context_of(path: str) -> str | None:
     """The class of the context of a class of Determined's; None if that is no trial."""
     where = home(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,7 +49,10 @@ def add_parser(commands: _Commands) -> None:
         help="an experiment config: also make CONFIG.lightning.yaml, for LightningCLI",
     )
     parser.add_argument(
-        "--verify", action="store_true", help="train each trial before and after, and compare"
+        "--verify",
+        action="store_true",
+        help="train each trial before and after, with each config that names it, and compare; "
+        "without this no code of yours is run",
     )
     parser.add_argument("--batches", type=int, default=100, help="for --verify (100)")
     parser.add_argument("--hparams", help="for --verify: a JSON object")
@@ -95,18 +99,30 @@ def _migrate(args: argparse.Namespace, hparams: dict[str, Any] | None) -> int:
     _summarize(migration, args.write and not refused)
     for path, reason in refused:
         print(f"not written: {path}: {reason}; --force writes all the same", file=sys.stderr)
+    if not args.verify and any(file.trials for file in migration.files):
+        _tell_how_to_verify(args, is_written=args.write and not refused)
     if any(file.traceback for file in migration.failed):
         return 3
-    left = migration.marks or migration.failed or migration.notebooks or refused or different
-    return 1 if left else 0
+    left = migration.marks or migration.failed or migration.notebooks or migration.left_out
+    return 1 if left or refused or different else 0
+
+
+def _tell_how_to_verify(args: argparse.Namespace, is_written: bool) -> None:
+    if args.to != "lightning":
+        return
+    command = shlex.join(["det-compat", "migrate", *args.paths, "--to", "lightning", "--verify"])
+    if is_written:
+        # The originals are not there any more, but where git has them.
+        command = "det-compat verify OLD.py:Trial NEW.py:Module --config CONFIG.yaml"
+    print(f"not verified; this trains before and after, and compares: {command}", file=sys.stderr)
 
 
 def _verify(args: argparse.Namespace, migration: Migration, hparams: dict[str, Any] | None) -> int:
-    from det_compat.migrate.verification import verify_migration
+    from det_compat.migrate.verification import outcome, verify_migration
 
     verdicts = verify_migration(args.paths, migration, hparams, args.config, args.batches)
     for name, verdict in verdicts:
-        print(f"{name}: {verdict}")
+        print(f"{name}: {outcome(verdict)}")
     return sum(not verdict.is_identical for _, verdict in verdicts)
 
 
@@ -116,11 +132,18 @@ def _summarize(migration: Migration, is_written: bool) -> None:
         print(file.traceback, end="", file=sys.stderr)
     for path in migration.notebooks:
         print(f"{path}: not migrated: a notebook", file=sys.stderr)
+    for path, asking in migration.left_out.items():
+        print(
+            f"{path}: not read: {asking.name} imports it, and it uses Determined; name it, or "
+            "the folder",
+            file=sys.stderr,
+        )
     trials = [name for file in migration.files for name in file.trials]
     verb = "written" if is_written else "would change"
     print(
         f"{len(migration.changed)} of {len(migration.files)} files {verb}, "
         f"{len(trials)} trials rewritten; left to you: {migration.marks} MIGRATE comments, "
-        f"{len(migration.failed)} files, {len(migration.notebooks)} notebooks",
+        f"{len(migration.failed) + len(migration.left_out)} files, "
+        f"{len(migration.notebooks)} notebooks",
         file=sys.stderr,
     )

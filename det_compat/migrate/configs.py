@@ -1,33 +1,87 @@
-"""What a trial gets from an experiment config: the one that is given, or the one beside it."""
+"""What a trial gets from experiment configs: the one that is given, or those beside it."""
 
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from det_compat.config import ConfigError, ExperimentConfig, read_config
 from det_compat.config.entrypoint import Entrypoint
+from det_compat.config.hyperparameters import Categorical, Const, Double, Int, Log
+
+_SUFFIXES = (".yaml", ".yml")
+_MOST_CONFIGS = 500
 
 
 def config_of(path: Path, name: str) -> ExperimentConfig | None:
-    """The config of the trial class ``name`` in the file ``path``; ``const.yaml`` wins.
+    """The config of the trial class ``name`` in the file ``path``; ``const.yaml`` wins."""
+    return next(iter(configs_of(path, name)), None)
 
-    That is one whose entrypoint is the class, or the file as a script.
+
+def configs_of(path: Path, name: str) -> list[ExperimentConfig]:
+    """Every config of the trial class ``name`` in the file ``path``, ``const.yaml`` first.
+
+    That is one whose entrypoint is the class, or the file as a script; it lies beside the file, in
+    a folder beside it, or in the folder above. Where there is none, it is one beside the file that
+    has no entrypoint: PEDL and Determined 0.12 started the class that the folder had.
     """
-    found = []
-    for candidate in sorted([*path.parent.glob("*.yaml"), *path.parent.glob("*.yml")]):
-        try:
-            config = read_config(candidate)
-        except (ConfigError, OSError):
+    without, named = [], []
+    for file in _yaml_files(path):
+        config = _read(file, file.stat().st_mtime_ns)
+        if config is None:
             continue
-        if config.entrypoint is not None and _starts(config.entrypoint, path, name):
-            found.append((not candidate.stem.startswith("const"), str(candidate), config))
-    return min(found, key=lambda entry: entry[:2])[2] if found else None
+        if config.entrypoint is None:
+            without += [(file, config)] if file.parent == path.parent else []
+        elif _starts(config.entrypoint, file, path, name):
+            named.append((file, config))
+    return [config for _, config in sorted(named or without, key=lambda pair: _order(pair[0]))]
 
 
-def _starts(entrypoint: Entrypoint, path: Path, name: str) -> bool:
+def _order(file: Path) -> tuple[bool, bool, str]:
+    return file.stem != "const", not file.stem.startswith("const"), str(file)
+
+
+def _yaml_files(path: Path) -> Iterator[Path]:
+    """The YAML files that may be configs of what a file has: not more than are read quickly."""
+    folder = path.absolute().parent
+    folders = [folder, *(found for found in _entries(folder) if found.is_dir()), folder.parent]
+    found = (file for each in folders for file in _entries(each))
+    yield from islice((f for f in found if f.suffix in _SUFFIXES and f.is_file()), _MOST_CONFIGS)
+
+
+def _entries(folder: Path) -> list[Path]:
+    """What is in a folder, in order; nothing if it cannot be listed."""
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+@lru_cache(maxsize=_MOST_CONFIGS)
+def _read(file: Path, changed: int) -> ExperimentConfig | None:
+    """The config in a file, None if it holds none; read once, unless the file has changed."""
+    try:
+        # Other YAML files are most often large, and are not worth to be understood.
+        text = file.read_text(errors="replace")
+        return read_config(file) if "searcher" in text else None
+    except (ConfigError, OSError):
+        return None
+
+
+def _starts(entrypoint: Entrypoint, config: Path, path: Path, name: str) -> bool:
     """Whether an entrypoint is the trial, or a script in its file."""
-    if entrypoint.trial is not None:
-        return entrypoint.trial.rpartition(":")[2].rpartition(".")[2] == name
-    return any(path.name in word.split() for word in entrypoint.argv)
+    if entrypoint.trial is None:
+        return any(path.name in word.split() for word in entrypoint.argv)
+    module, _, cls = entrypoint.trial.rpartition(":")
+    if cls.rpartition(".")[2] != name:
+        return False
+    started = config.parent.joinpath(*module.split(".")).with_suffix(".py")
+    if not started.is_file():
+        # A folder below may hold configs for the files above it.
+        return config.parent != path.absolute().parent.parent
+    # A file may import the class that it starts; one that has such a class means its own.
+    return started.samefile(path) or f"class {name}" not in started.read_text(errors="replace")
 
 
 def trial_arguments(
@@ -35,10 +89,26 @@ def trial_arguments(
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """The hyperparameters and the experiment config that a trial gets; ``hparams`` win.
 
+    A hyperparameter that is searched gets the first or lowest of its values.
+
     Raises:
         ConfigError: the config is not valid.
     """
     if config is None:
         return hparams or {}, None
     found = read_config(config)
-    return {**found.hyperparameters.constants(), **(hparams or {})}, found.raw
+    return {**_first_values(found.hyperparameters.space), **(hparams or {})}, found.raw
+
+
+def _first_values(space: dict[str, Any]) -> dict[str, Any]:
+    return {name: _first_value(item) for name, item in space.items()}
+
+
+def _first_value(item: Any) -> Any:
+    if isinstance(item, Categorical):
+        return item.vals[0]
+    if isinstance(item, Log):
+        return float(item.base**item.minval)
+    if isinstance(item, (Int, Double)):
+        return item.minval
+    return item.value if isinstance(item, Const) else _first_values(item)

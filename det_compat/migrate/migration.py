@@ -1,6 +1,7 @@
 """Migrates the files below some paths, each as far as it can be."""
 
-from collections.abc import Sequence
+import ast
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from det_compat.analysis.relevant import is_relevant
 from det_compat.analysis.source import Source, parsed, read
 from det_compat.analysis.tree import list_files
 from det_compat.migrate.results import FileResult, Migration
+from det_compat.migrate.review.review import reviewed
 from det_compat.migrate.target import Problems, Target
 from det_compat.migrate.to_context.pedl_names import PedlNames
 from det_compat.migrate.to_context.target import Context
@@ -17,6 +19,7 @@ from det_compat.migrate.to_det_compat import DetCompat
 from det_compat.migrate.to_lightning.target import Lightning
 from det_compat.migrate.tree import line_length
 from det_compat.migrate.tree.facts import Analysis
+from det_compat.migrate.tree.imports import without_unused
 
 #: The steps to each target, in order: each reads what the one before has written.
 #:
@@ -45,18 +48,36 @@ def migrate(paths: Sequence[str], to: str) -> Migration:
     analyses = _Analyses(sources, texts)
     for step in TARGETS[to]:
         results = _step(step, analyses, results)
-    files = [_with_unreadable(sources[path], _with_short_lines(r)) for path, r in results.items()]
+    exported = _imported_names(sources.values())
+    files = [
+        _with_unreadable(sources[path], _tidied(result, exported))
+        for path, result in results.items()
+    ]
+    files, left_out = reviewed(files, is_lightning=to == "lightning")
     notebooks = [path for path in found if path not in sources and is_relevant(found[path])]
-    return Migration(files, notebooks)
+    return Migration(files, notebooks, left_out)
 
 
-def _with_short_lines(result: FileResult) -> FileResult:
+def _imported_names(sources: Iterable[Source]) -> set[str]:
+    """The names that the files import from one another."""
+    sources = [*sources]
+    stems = {source.path.stem for source in sources}
+    nodes = (node for source in sources for tree in source.trees for node in ast.walk(tree))
+    imports = (node for node in nodes if isinstance(node, ast.ImportFrom))
+    own = (n for n in imports if n.level or (n.module or "").rpartition(".")[2] in stems)
+    return {alias.name for node in own for alias in node.names}
+
+
+def _tidied(result: FileResult, exported: set[str]) -> FileResult:
+    """The file without what rewriting has left over: imports without a use, and long lines."""
     if not result.is_changed:
         return result
     problems = Problems()
     with problems.of(result.path):
-        tree = line_length.apply(cst.parse_module(result.after), result.before)
-        return replace(result, after=tree.bytes)
+        tree = cst.parse_module(result.after)
+        if result.path.name != "__init__.py":
+            tree = without_unused(tree, result.before, exported)
+        return replace(result, after=line_length.apply(tree, result.before).bytes)
     # The lines are long, which is no reason to lose what has been migrated.
     return result
 

@@ -46,10 +46,15 @@ class FileResult:
 
 @dataclass
 class Migration:
-    """All files that were read; ``notebooks`` refer to Determined and are not rewritten."""
+    """All files that were read.
+
+    ``notebooks`` refer to Determined and are not rewritten. ``left_out`` are files that nobody
+    named and that refer to Determined, each with one that was read and imports it.
+    """
 
     files: list[FileResult] = field(default_factory=list)
     notebooks: list[Path] = field(default_factory=list)
+    left_out: dict[Path, Path] = field(default_factory=dict)
 
     @property
     def changed(self) -> list[FileResult]:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from det_compat.analysis.tree import SKIPPED
-from det_compat.migrate.configs import config_of, trial_arguments
+from det_compat.migrate.configs import configs_of, trial_arguments
 from det_compat.migrate.results import FileResult, Migration
 
 if TYPE_CHECKING:
-    from det_compat.adapters.verify.verdict import Pair, Verdict
+    from det_compat.adapters.verify.verdict import Verdict
 
 
 def verify_migration(
@@ -23,29 +23,44 @@ def verify_migration(
     config: str | None,
     batches: int,
 ) -> list[tuple[str, Verdict]]:
-    """Compare every trial that was rewritten; the verdicts, by ``file:class``."""
-    from det_compat.adapters.verify.verdict import verify_all
+    """Compare every trial that was rewritten, with each of its configs.
+
+    Returns:
+        The verdicts, by ``file:class`` and the name of the config.
+    """
+    from det_compat.adapters.verify.verdict import Pair, verify_all
 
     with tempfile.TemporaryDirectory(prefix="det-compat-migrate-") as folder:
-        pairs = [
-            _pair(file, name, copy, hparams, config)
+        found = [
+            (f"{file.path}:{name}{label}", Pair((file.path, name), (copy, name), *arguments))
             for file, copy in _copies(paths, migration, Path(folder))
             for name in file.trials
+            for label, arguments in _arguments(file.path, name, hparams, config)
         ]
-        names = [f"{pair.old[0]}:{pair.old[1]}" for pair in pairs]
-        return [*zip(names, verify_all(pairs, batches=batches), strict=True)] if pairs else []
+        verdicts = verify_all([pair for _, pair in found], batches=batches) if found else []
+        return [*zip((label for label, _ in found), verdicts, strict=True)]
 
 
-def _pair(
-    file: FileResult, name: str, copy: Path, hparams: dict[str, Any] | None, config: str | None
-) -> Pair:
-    from det_compat.adapters.verify.verdict import Pair
+def _arguments(
+    path: Path, name: str, hparams: dict[str, Any] | None, config: str | None
+) -> list[tuple[str, tuple[dict[str, Any], dict[str, Any] | None]]]:
+    """What to train a trial with, and how to name it: the config that is given, or all it has."""
+    files = [found.file for found in configs_of(path, name)] if config is None else [config]
+    named = [(f" ({Path(file).name})", trial_arguments(hparams, file)) for file in files if file]
+    return named or [("", trial_arguments(hparams, None))]
 
-    given = config
-    if given is None and (beside := config_of(file.path, name)) is not None:
-        given = beside.file
-    values, exp_conf = trial_arguments(hparams, given)
-    return Pair((file.path, name), (copy, name), values, exp_conf)
+
+def outcome(verdict: Verdict) -> str:
+    """A verdict in the words of ``migrate``."""
+    if verdict.is_identical:
+        return f"verified: {verdict.batches} batches, every tensor bit for bit"
+    if verdict.original_error:
+        return f"not verified, because the original failed: {verdict.original_error}"
+    if verdict.migrated_error:
+        return f"differs: the module failed: {verdict.migrated_error}"
+    if verdict.difference:
+        return f"differs: {verdict.difference}"
+    return "not verified, because the original trained no batch"
 
 
 def _copies(

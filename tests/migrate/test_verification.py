@@ -7,6 +7,7 @@ from pathlib import Path
 from det_compat.cli import main
 from tests.preloaded import executable
 
+SILENT = Path(__file__).with_name("silent_trials.py")
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 
 
@@ -17,7 +18,35 @@ def test_trials_are_compared_before_they_are_written(tmp_path, capsys, monkeypat
     command = ["migrate", str(tmp_path), "--to", "lightning", "--verify", "--batches", "2"]
     assert main(command) == 0
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last == f"{tmp_path / 'model_def.py'}:DigitsTrial: " + (
-        "identical: 2 batches, every tensor bit for bit"
+    assert last == f"{tmp_path / 'model_def.py'}:DigitsTrial (const.yaml): " + (
+        "verified: 2 batches, every tensor bit for bit"
     )
     assert (tmp_path / "model_def.py").read_text() == (DIGITS / "model_def.py").read_text()
+
+
+CONFIG = """\
+entrypoint: model_def:{}
+searcher: {{name: single, metric: val, max_length: {{batches: 8}}}}
+hyperparameters: {{{}}}
+"""
+#: Each config by its name: the trial, and the hyperparameters.
+CONFIGS = {
+    "const": ("One", "global_batch_size: 4, lr: 1, classes: 2"),
+    "const-distributed": ("One", "global_batch_size: 8, lr: 0.5, classes: 2, warmup: 3"),
+    "two": ("Two", "global_batch_size: 4, lr: 1, classes: 2"),
+    "adaptive": ("Two", "global_batch_size: 8, lr: {type: double, minval: 0.1, maxval: 1}"),
+}
+
+
+def test_a_plain_trainer_trains_with_every_config(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "executable", executable())
+    shutil.copy(SILENT, tmp_path / "model_def.py")
+    for name, (trial, hparams) in CONFIGS.items():
+        (tmp_path / f"{name}.yaml").write_text(CONFIG.format(trial, hparams))
+    command = ["migrate", str(tmp_path), "--to", "lightning", "--verify", "--batches", "5"]
+    assert main(command) == 0
+    printed = [line for line in capsys.readouterr().out.splitlines() if "model_def.py:" in line]
+    assert {line.partition("model_def.py:")[2] for line in printed} == {
+        f"{trial} ({name}.yaml): verified: 5 batches, every tensor bit for bit"
+        for name, (trial, _) in CONFIGS.items()
+    }

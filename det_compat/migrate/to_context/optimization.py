@@ -16,6 +16,7 @@ _CALLBACKS = {
     "det_compat.pytorch.ClipGradsL2Value": "clip_grad_value_",
 }
 _SCHEDULER = "det_compat.pytorch.LRScheduler"
+_INDENT = " " * 4
 _HPARAMS = {"clip_grad_l2_norm": "clip_grad_norm_", "clip_grad_val": "clip_grad_value_"}
 
 
@@ -106,14 +107,36 @@ def step_mode(create: cst.FunctionDef | None, file: File) -> str | None:
     made = _wrapper(create, file)
     if made is None:
         return None
-    mode, early = syntax.argument(made, 1, "step_mode"), ""
-    for keyword, name in (("step_every_batch", "BATCH"), ("step_every_epoch", "EPOCH")):
-        given = syntax.argument(made, 9, keyword)
-        if given is not None and syntax.code(given) == "True":
-            early = f"{syntax.code(made.func)}.StepMode.STEP_EVERY_{name}"
+    mode = syntax.argument(made, 1, "step_mode")
     if mode is None:
-        return f"step_mode={early or f'{syntax.code(made.func)}.StepMode.MANUAL_STEP'}"
+        mode = syntax.expression(_early_mode(made))
+    known = _locals(create)
+    for _ in known:
+        for name in syntax.names_in(mode) & known.keys():
+            mode = syntax.replaced(mode, name, known[name])
+    # The scheduler is wrapped in another method, which has none of the variables of this one.
+    if syntax.names_in(mode) & (syntax.local_names(create) - {syntax.self_name(create)}):
+        return None
     return f"step_mode={syntax.code(mode)}"
+
+
+def _early_mode(made: cst.Call) -> str:
+    """The step mode of a wrapper of PEDL's, which had a flag for each."""
+    modes = f"{syntax.code(made.func)}.StepMode"
+    lines = [f"{modes}.MANUAL_STEP"]
+    for keyword, name in (("step_every_epoch", "EPOCH"), ("step_every_batch", "BATCH")):
+        given = syntax.argument(made, 9, keyword)
+        condition = "False" if given is None else syntax.code(given)
+        if condition == "True":
+            lines = [f"{modes}.STEP_EVERY_{name}"]
+        elif condition != "False":
+            lines[0] = f"else {lines[0]}"
+            lines.insert(0, f"{modes}.STEP_EVERY_{name} if {condition}")
+    if len(lines) == 1:
+        return lines[0]
+    # An expression of several lines stands below the argument's name, in the body of a method.
+    inner = "".join(f"\n{_INDENT * 2}{line}" for line in lines)
+    return f"({inner}\n{_INDENT})"
 
 
 def _wrapper(create: cst.FunctionDef, file: File) -> cst.Call | None:

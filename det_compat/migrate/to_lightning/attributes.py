@@ -1,6 +1,7 @@
 """The attributes of trials: those that a LightningModule has for something else, and aliases."""
 
-from collections.abc import Iterator, Sequence
+import ast
+from collections.abc import Iterable, Iterator, Sequence
 
 import libcst as cst
 from libcst import matchers as m
@@ -10,7 +11,7 @@ from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
-from det_compat.migrate.tree.symbols import Symbols
+from det_compat.migrate.tree.symbols import Symbols, new_name
 
 #: What ``pytorch_lightning.LightningModule`` has, but for the hooks that a migrated trial defines.
 RESERVED = words(
@@ -47,34 +48,35 @@ _IS_DROPPED = (
 )
 
 
+def taken_names(nodes: Iterable[ast.ClassDef]) -> frozenset[str]:
+    """The attributes and methods of trial classes that a LightningModule has for something else."""
+    return frozenset(name for node in nodes for name in _own_names(node)) & (RESERVED - _SHARED)
+
+
+def _own_names(node: ast.ClassDef) -> Iterator[str]:
+    yield from (line.name for line in node.body if isinstance(line, ast.FunctionDef))
+    for assign in ast.walk(node):
+        if not isinstance(assign, (ast.Assign, ast.AnnAssign)):
+            continue
+        # A LightningModule has the hyperparameters and the device under these names, too.
+        same = ""
+        value = assign.value.func if isinstance(assign.value, ast.Call) else assign.value
+        if isinstance(value, ast.Attribute) and value.attr == "get_hparams":
+            same = "hparams"
+        elif isinstance(value, ast.Attribute) and "context" in ast.unparse(value.value):
+            same = value.attr if value.attr == "device" else ""
+        targets = assign.targets if isinstance(assign, ast.Assign) else [assign.target]
+        for part in (part for target in targets for part in ast.walk(target)):
+            if isinstance(part, ast.Attribute) and getattr(part.value, "id", "") == "self":
+                yield from () if part.attr == same else [part.attr]
+
+
 def rename_reserved(tree: cst.Module, file: LightningFile) -> cst.Module:
-    """Rename attributes and methods of trials that a LightningModule has for something else."""
-    taken = {
-        name
-        for node in syntax.find(tree, cst.ClassDef)
-        if node.name.value in file.plans
-        for name in _own_names(node, file)
-        if name in RESERVED - _SHARED
-    }
-    return tree.visit(_Renaming(file, taken)) if taken else tree
+    """Rename attributes and methods of trials that a LightningModule has for something else.
 
-
-def _own_names(node: cst.ClassDef, file: LightningFile) -> set[str]:
-    found = {*syntax.methods(node)}
-    for target in _targets(node, file):
-        for part in syntax.parts(target.target):
-            if isinstance(part, cst.Attribute) and m.matches(part.value, _SELF):
-                found.add(part.attr.value)
-    return found
-
-
-def _targets(node: cst.ClassDef, file: LightningFile) -> Iterator[cst.AssignTarget]:
-    for assign in syntax.find(node, cst.Assign):
-        # A LightningModule has the hyperparameters under this name, too.
-        is_same = file.symbols.method(assign.value) == "get_hparams"
-        for target in assign.targets:
-            if not is_same or syntax.code(target.target) != "self.hparams":
-                yield target
+    Where other code reads them of what is known to be a trial, they have their new names already.
+    """
+    return tree.visit(_Renaming(file)) if file.renamed else tree
 
 
 _SELF = m.Name("self")
@@ -82,14 +84,13 @@ _SELF = m.Name("self")
 _OWN = m.OneOf(m.Name(), m.Attribute(value=m.Name()))
 
 
-class _Renaming(LightningTransformer):
-    def __init__(self, file: LightningFile, taken: set[str]) -> None:
-        super().__init__(file)
-        self._taken = taken
+_OWN_HPARAMS = m.Attribute(value=_SELF, attr=m.Name("hparams"))
 
+
+class _Renaming(LightningTransformer):
     def _renamed(self, name: cst.Name) -> cst.Name:
-        is_taken = self.plan is not None and name.value in self._taken
-        return cst.Name(f"trial_{name.value}") if is_taken else name
+        is_taken = self.plan is not None and name.value in self.file.renamed
+        return cst.Name(new_name(name.value)) if is_taken else name
 
     def leave_FunctionDef(
         self, original: cst.FunctionDef, updated: cst.FunctionDef
@@ -112,6 +113,17 @@ class _Aliases(LightningTransformer):
         paths = [self.symbols.path(name) for name in syntax.find(node, cst.Name)]
         self._modes = paths.count(_MODES)
         self._used = _used_names(node, self.symbols)
+        self._has_hparams = any(
+            syntax.target_of(line) == "self.hparams"
+            and self.symbols.method(syntax.call_of(line)) == "get_hparams"
+            for line in syntax.find(node, cst.SimpleStatementLine)
+        )
+
+    def leave_Arg(self, original: cst.Arg, updated: cst.Arg) -> cst.Arg:
+        is_given = self._has_hparams and self.plan is not None and not updated.star
+        if self.plan is None or not is_given or not m.matches(updated.value, _OWN_HPARAMS):
+            return updated
+        return updated.with_changes(value=self.plain_hparams(updated.value))
 
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
         small = syntax.simple(updated)
@@ -160,11 +172,17 @@ class _Aliases(LightningTransformer):
 
     def _is_mode(self, small: cst.Assign | cst.AnnAssign) -> bool:
         """Whether this is a short name for step modes, all uses of which are resolved."""
-        path = self.symbols.path(small.value) or ""
-        target = _target(small)
+        value, target = small.value, _target(small)
+        while isinstance(value, cst.IfExp) and self._is_one_mode(value.body):
+            # One of them is chosen at run time, where the scheduler is stepped.
+            value = value.orelse
+        path = self.symbols.path(value) or ""
         is_unused = isinstance(target, cst.Name) and target.value not in self._used
         is_one = path.startswith(f"{_MODES}.") and is_unused
         return is_one or (path == _MODES and self._modes == 1)
+
+    def _is_one_mode(self, node: cst.BaseExpression) -> bool:
+        return (self.symbols.path(node) or "").startswith(f"{_MODES}.")
 
 
 def _target(small: cst.Assign | cst.AnnAssign) -> cst.BaseExpression:
@@ -178,6 +196,8 @@ def _used_names(tree: cst.Module, symbols: Symbols) -> set[str]:
     ignored: set[cst.CSTNode | None] = {
         name for wrap in wraps for name in syntax.find(wrap, cst.Name) if symbols.path(name)
     }
+    modes = (syntax.argument(wrap, 1, "step_mode") for wrap in wraps)
+    ignored |= {mode for mode in modes if isinstance(mode, cst.Name)}
     ignored |= {target.target for target in syntax.find(tree, cst.AssignTarget)}
     ignored |= {line.target for line in syntax.find(tree, cst.AnnAssign)}
     ignored |= {argument.keyword for argument in syntax.find(tree, cst.Arg)}

@@ -7,6 +7,7 @@ import libcst as cst
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import marked
+from det_compat.migrate.tree.validation_state import with_gradients
 
 
 @dataclass(frozen=True)
@@ -20,8 +21,17 @@ class _Hook:
 
 _EPOCH = {"epoch_idx": "trainer.current_epoch"}
 _METRICS = {"metrics": "trainer.callback_metrics"}
+#: The hook of a start that asks where it is: Lightning knows when it has restored a checkpoint.
+_STARTUP = "on_trial_startup, asking"
 _HOOKS = {
     "on_trial_startup": _Hook("on_fit_start"),
+    _STARTUP: _Hook(
+        "on_train_start",
+        old={
+            "first_batch_idx": "trainer.fit_loop.total_batch_idx + 1",
+            "checkpoint_uuid": "trainer.ckpt_path",
+        },
+    ),
     "on_trial_shutdown": _Hook("teardown", ("stage",)),
     "on_training_start": _Hook("on_train_start"),
     "on_training_epoch_start": _Hook("on_train_epoch_start", old=_EPOCH),
@@ -70,11 +80,16 @@ def _new_names(node: cst.ClassDef) -> set[str]:
     called = {syntax.code(call.func) for call in syntax.find(node, cst.Call)}
     names: dict[str, str] = {}
     for name, found in syntax.methods(node).items():
-        hook = _HOOKS.get(name)
+        hook = _hook_of(name, found)
         is_called = any(text.endswith(f".{name}") for text in called)
         if hook and not is_called and hook.name not in names and _args_known(found, hook):
             names[hook.name] = name
     return {*names.values()}
+
+
+def _hook_of(name: str, method: cst.FunctionDef) -> _Hook | None:
+    asks = syntax.names_in(method.body) & {*_HOOKS[_STARTUP].old}
+    return _HOOKS.get(_STARTUP if name == "on_trial_startup" and asks else name)
 
 
 def _arguments(method: cst.FunctionDef, hook: _Hook) -> tuple[dict[str, str], list[str]]:
@@ -97,13 +112,29 @@ def _args_known(method: cst.FunctionDef, hook: _Hook) -> bool:
 
 def _method(method: cst.FunctionDef, names: set[str]) -> cst.BaseStatement:
     name = method.name.value
+    if name.startswith("on_validation"):
+        method = with_gradients(method)
     if name in _NOT_THERE:
         return marked(method, f"{_NOT_THERE[name]}, and does not call this")
-    if name not in _HOOKS:
+    hook = _hook_of(name, method)
+    if hook is None:
         return method
+    if hook.old is _METRICS and _changes(method):
+        method = marked(method, "what is put into the metrics here is not logged")
     if name not in names:
-        return marked(method, f"Lightning calls {_HOOKS[name].name} instead, with other arguments")
-    return _renamed(method, _HOOKS[name])
+        return marked(method, f"Lightning calls {hook.name} instead, with other arguments")
+    return _renamed(method, hook)
+
+
+def _changes(method: cst.FunctionDef) -> bool:
+    """Whether a hook changes the metrics that it is given, which Determined reported afterwards."""
+    given = [param.name.value for param in method.params.params[1:2]]
+    targets = [t.target for t in syntax.find(method.body, cst.AssignTarget)]
+    owners = [syntax.code(t.value) for t in targets if isinstance(t, cst.Subscript)]
+    for call in syntax.find(method.body, cst.Call):
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("update", "pop"):
+            owners.append(syntax.code(call.func.value))
+    return any(name in owners for name in given)
 
 
 def _renamed(method: cst.FunctionDef, hook: _Hook) -> cst.FunctionDef:

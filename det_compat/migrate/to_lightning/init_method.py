@@ -1,17 +1,19 @@
 """``__init__`` of a LightningModule: hyperparameters are its arguments."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
 
 import libcst as cst
 from libcst import matchers as m
 
-from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
+from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.line_length import INDENT, LINE
+from det_compat.migrate.tree.marks import marked
+from det_compat.migrate.tree.parameters import Arguments
 from det_compat.migrate.tree.symbols import Symbols
 
-_CONTAINERS: dict[type, str] = {dict: "dict[str, Any]", list: "list[Any]"}
+#: What the constructor of a trial did that has none itself: the module is the context.
+_BASES_INIT = syntax.statement("super().__init__(self)")
 
 
 def with_arguments(
@@ -20,15 +22,18 @@ def with_arguments(
     """The ``__init__`` that takes hyperparameters in the place of the context."""
     if init is None:
         init = syntax.method("def __init__(self):\n    pass\n")
-        init = init.with_changes(body=cst.IndentedBlock([]))
+        lines = [_BASES_INIT] if plan.other_bases is OtherBases.INITIALIZED else []
+        init = init.with_changes(body=cst.IndentedBlock(lines))
     # A parameter would hide a name of the file that __init__ uses.
-    hidden = {*plan.config.names, *plan.config.sections} & file.names & syntax.names_in(init.body)
-    is_open = plan.config.is_open or bool(hidden)
-    names = [] if is_open else _parameters(plan, file)
+    hidden = file.names & syntax.names_in(init.body)
     params = init.params
+    names = _parameters(plan.arguments, hidden, file)
+    is_open = plan.arguments.is_open or len(names) < len(plan.arguments.named)
     context = _context_name(init, file.symbols)
     kept = [p for p in params.params if p.name.value != context]
     keyword = [p for p in params.kwonly_params if p.name.value != context]
+    # A trial for Determined's Trainer may be given its hyperparameters as one dict.
+    is_open = is_open and "hparams" not in {p.name.value for p in (*kept, *keyword)}
     has_star = isinstance(params.star_arg, (cst.Param, cst.ParamStar))
     open_end = cst.Param(cst.Name("hparams"), syntax.annotation("Any"))
     params = params.with_changes(
@@ -63,6 +68,7 @@ def _spread(init: cst.FunctionDef) -> cst.FunctionDef:
         params=[p.with_changes(comma=comma) for p in params.params],
         star_arg=star.with_changes(comma=comma) if isinstance(star, cst.ParamStar) else star,
         kwonly_params=keyword,
+        star_kwarg=params.star_kwarg and params.star_kwarg.with_changes(comma=end),
     )
     return init.with_changes(params=params, whitespace_before_params=line)
 
@@ -78,19 +84,21 @@ def _context_name(init: cst.FunctionDef, symbols: Symbols) -> str:
     return named[0] if named else ""
 
 
-def _parameters(plan: TrialPlan, file: LightningFile) -> list[cst.Param]:
-    made = [_parameter(name, plan.defaults.get(name), file) for name in plan.config.names]
-    # A section is a dict, and no parameter may have one for its default.
-    made += [_parameter(name, {}, file) for name in plan.config.sections]
+def _parameters(
+    arguments: Arguments, hidden: Collection[str], file: LightningFile
+) -> list[cst.Param]:
+    """The parameters by keyword, but for ``hidden`` names; those with a default come last."""
+    made = []
+    for name, annotation in arguments.named.items():
+        if name in hidden:
+            continue
+        if "Any" in annotation:
+            file.imports.new.add("from typing import Any")
+        default = None
+        if name in arguments.defaults:
+            default = cst.parse_expression(_literal(arguments.defaults[name]))
+        made.append(cst.Param(cst.Name(name), syntax.annotation(annotation), default=default))
     return sorted(made, key=lambda param: param.default is not None)
-
-
-def _parameter(name: str, default: Any, file: LightningFile) -> cst.Param:
-    if not isinstance(default, (bool, int, float, str)):
-        file.imports.new.add("from typing import Any")
-        return cst.Param(cst.Name(name), syntax.annotation(_CONTAINERS.get(type(default), "Any")))
-    value = cst.parse_expression(_literal(default))
-    return cst.Param(cst.Name(name), syntax.annotation(type(default).__name__), default=value)
 
 
 def _literal(value: bool | float | str) -> str:
@@ -105,7 +113,10 @@ def _body(init: cst.FunctionDef, plan: TrialPlan, symbols: Symbols) -> list[cst.
     if not plan.is_root and plan.own.calls_init:
         return lines
     # A class that does not call the __init__ of its base still must not.
-    if plan.is_root:
+    if plan.is_root and plan.other_bases in (OtherBases.INITIALIZED, OtherBases.UNKNOWN):
+        # super() is another base here, whose __init__ is called where it was.
+        text = f"pl.LightningModule.__init__({own})\n{own}.save_hyperparameters()\n"
+    elif plan.is_root:
         text = f"super().__init__()\n{own}.save_hyperparameters()\n"
     else:
         text = f"pl.LightningModule.__init__({own})\n{own}.save_hyperparameters(hparams)\n"
@@ -121,6 +132,9 @@ def _passing_hparams(
     call = syntax.lone_call(line)
     if call is None or not syntax.code(call.func).endswith(".__init__"):
         return line
+    if plan.is_root and _is_of_other_base(call, plan):
+        is_unknown = plan.other_bases is OtherBases.UNKNOWN
+        return marked(line, "it is not known which __init__ this calls") if is_unknown else line
     given = [arg for arg in call.args if not symbols.is_context(arg.value)]
     if plan.is_root and (len(given) < len(call.args) or not call.args):
         return None
@@ -128,6 +142,27 @@ def _passing_hparams(
         return line
     hparams = cst.Arg(cst.Name("hparams"), star="**")
     return line.with_deep_changes(call, args=syntax.without_commas([*given, hparams]))
+
+
+def mixin_init(init: cst.FunctionDef, symbols: Symbols) -> cst.FunctionDef:
+    """The ``__init__`` of a class that only becomes part of a module together with others.
+
+    Its module has been initialized by then, so it hands no context on to it.
+    """
+
+    def kept(line: cst.BaseStatement) -> bool:
+        call = syntax.lone_call(line)
+        func = "" if call is None else syntax.code(call.func)
+        hands_on = call is not None and any(symbols.is_context(arg.value) for arg in call.args)
+        return not (func.startswith("super(") and func.endswith(".__init__") and hands_on)
+
+    return syntax.with_body(init, [line for line in syntax.body_of(init) if kept(line)])
+
+
+def _is_of_other_base(call: cst.Call, plan: TrialPlan) -> bool:
+    """Whether a call of a base's ``__init__`` may be one of a base that is not Determined's."""
+    is_super = syntax.code(call.func).startswith("super(")
+    return is_super and plan.other_bases in (OtherBases.INITIALIZED, OtherBases.UNKNOWN)
 
 
 _SIZES = ("distributed.get_size", "distributed.size", "get_per_slot_batch_size")

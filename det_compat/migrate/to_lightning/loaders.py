@@ -11,7 +11,8 @@ from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransfo
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 
-_NAMES = {
+#: The loader methods of Determined, and of Lightning.
+NAMES = {
     "build_training_data_loader": "train_dataloader",
     "build_validation_data_loader": "val_dataloader",
 }
@@ -22,6 +23,12 @@ _UNNEEDED = re.compile(
     r"det_compat\.pytorch\."
     r"(samplers\.(Repeat|Distributed|Skip)(Batch)?Sampler|adapt_batch_sampler)"
 )
+
+
+#: What a context was asked for to shard data, and to go on where a run ended.
+_OF_CONTEXT = frozenset(
+    f"distributed.{name}" for name in ("size", "rank", "get_size", "get_rank")
+) | {"get_initial_batch"}
 
 
 def rename_loaders(tree: cst.Module, file: LightningFile) -> cst.Module:
@@ -71,17 +78,28 @@ class _Loaders(LightningTransformer):
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         if _UNNEEDED.fullmatch(self.symbols.path(updated.func) or "") and updated.args:
-            return updated.args[0].value
+            rest = updated.args[1:]
+            return updated.args[0].value if all(map(self._is_lightnings, rest)) else updated
         func = updated.func
         if not isinstance(func, cst.Attribute) or func.attr.value != "get_data_loader":
             return updated
         repeat = syntax.argument(updated, 0, "repeat")
         is_once = repeat is None or syntax.code(repeat) == "False"
-        return func.value if is_once else updated
+        if is_once and all(map(self._is_lightnings, updated.args)):
+            return func.value
+        self.mark("a loader of torch's neither repeats nor skips, and Lightning shards it")
+        return updated
+
+    def _is_lightnings(self, arg: cst.Arg) -> bool:
+        """Whether an argument says nothing but what Lightning does by itself."""
+        value = arg.value
+        member = self.symbols.member(value.func if isinstance(value, cst.Call) else value)
+        is_plain = syntax.code(value) in ("True", "False", "None", "0")
+        return is_plain or (member is not None and member[1] in _OF_CONTEXT)
 
 
 def _renamed(node: _Node) -> _Node:
-    new = _NAMES.get(node.value) if isinstance(node, cst.Name) else None
+    new = NAMES.get(node.value) if isinstance(node, cst.Name) else None
     return node if new is None else node.with_changes(value=new)
 
 

@@ -8,6 +8,7 @@ from det_compat.migrate.to_lightning.init_method import LATE
 from det_compat.migrate.to_lightning.plan import TOTAL_BATCH, LightningFile, LightningTransformer
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
+from det_compat.migrate.tree.parameters import HYPERPARAMETERS, config_use, hyperparameters
 
 _Valued = TypeVar("_Valued", cst.Arg, cst.Assign, cst.Return)
 
@@ -18,7 +19,7 @@ _CALLED = {
     "distributed.get_size": "{0}.trainer.world_size",
     "current_train_batch": TOTAL_BATCH,
     "current_train_epoch": "{0}.current_epoch",
-    "is_epoch_start": "({0}.trainer.fit_loop.epoch_loop.batch_idx == 0)",
+    "is_epoch_start": "({0}.trainer.fit_loop.batch_idx == 0)",
     "is_epoch_end": "{0}.trainer.is_last_batch",
     "get_per_slot_batch_size": "({0}.hparams.global_batch_size // {0}.trainer.world_size)",
     "get_global_batch_size": "{0}.hparams.global_batch_size",
@@ -85,11 +86,28 @@ def ask_module(tree: cst.Module, file: LightningFile) -> cst.Module:
 
 
 class _Members(LightningTransformer):
+    def visit_Module(self, node: cst.Module) -> None:
+        self._asks = config_use(node, self.symbols).is_open
+        self._copied: set[cst.CSTNode] = set()
+        self._sections = any(plan.arguments.sections for plan in self.file.plans.values())
+
     @property
     def _is_early(self) -> bool:
         """Whether this runs before there is a Trainer."""
         plan = self.plan
         return plan is not None and any(f.name.value in plan.own.early for f in self.functions)
+
+    def leave_ClassDef(self, original: cst.ClassDef, updated: cst.ClassDef) -> cst.ClassDef:
+        plan = self.file.plans.get(original.name.value)
+        if plan is None or not plan.arguments.sections:
+            return updated
+        names = {*syntax.methods(updated)}
+        if HYPERPARAMETERS in names or not syntax.has_attribute(updated, HYPERPARAMETERS):
+            return updated
+        made = hyperparameters(plan.arguments.sections)
+        body = [*syntax.body_of(updated)]
+        at = next((i for i, n in enumerate(body, 1) if _is_init(n)), len(body))
+        return syntax.with_body(updated, [*body[:at], made, *body[at:]])
 
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
         call = syntax.lone_call(updated)
@@ -112,10 +130,20 @@ class _Members(LightningTransformer):
         text = self._text(member, _CALLED)
         return syntax.expression(text.format(module)) if text else updated
 
+    def visit_Call(self, node: cst.Call) -> None:
+        # These copy what they are given into a dict of their own.
+        if syntax.code(node.func).lower().endswith("dict"):
+            self._copied.update(node.args)
+
     def leave_Arg(self, original_node: _Valued, updated_node: _Valued) -> _Valued:
         """The node without the parentheses that its new value needs only in another expression."""
-        if updated_node.value is None or self.symbols.called(original_node.value) is None:
+        called = self.symbols.called(original_node.value)
+        if updated_node.value is None or called is None:
             return updated_node
+        is_kept = isinstance(updated_node, cst.Assign) and not self._asks
+        is_kept = is_kept or (original_node in self._copied and not self._sections)
+        if called[1] == "get_hparams" and not is_kept and not getattr(updated_node, "star", ""):
+            return updated_node.with_changes(value=self.plain_hparams(updated_node.value))
         return updated_node.with_changes(value=updated_node.value.with_changes(lpar=[], rpar=[]))
 
     leave_Assign = leave_Arg
@@ -139,7 +167,11 @@ class _Members(LightningTransformer):
         function, plan = self.functions[-1] if self.functions else None, self.plan
         if plan is not None and any(found.own.stays for found in plan.ancestors):
             self.file.imports.new.add(_MOVE)
-            return syntax.expression(f"move_data_to_device({syntax.code(data)}, {module}.device)")
+            text = syntax.code(data)
+            if any(found.arrays for found in plan.ancestors):
+                # Determined made tensors of NumPy's arrays where it moved them.
+                text = f"torch.utils.data.default_convert({text})"
+            return syntax.expression(f"move_data_to_device({text}, {module}.device)")
         if _is_batch(data, function):
             # Lightning has moved the batch of a step to the device before it calls the step.
             return data
@@ -155,6 +187,10 @@ class _Members(LightningTransformer):
         if found is None or text is None:
             return updated
         return syntax.expression(text.format(self.symbols.module(found[0])))
+
+
+def _is_init(line: cst.BaseStatement) -> bool:
+    return isinstance(line, cst.FunctionDef) and line.name.value == "__init__"
 
 
 def _hparam(module: str, call: cst.Call) -> cst.BaseExpression:

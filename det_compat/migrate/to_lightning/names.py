@@ -43,7 +43,7 @@ def rename_types(tree: cst.Module, file: LightningFile) -> cst.Module:
 
 def write_out_functions(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Write out ``reset_parameters(model)`` where it is a statement, and the log format."""
-    return tree.visit(_Functions(file))
+    return tree.visit(_Functions(file)) if file.symbols.has(_RESET, _LOG_FORMAT) else tree
 
 
 class _Functions(LightningTransformer):
@@ -69,7 +69,7 @@ class _Functions(LightningTransformer):
 
 def use_loggers(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Drop ``self.logger = TorchWriter()``, whose ``writer`` is ``self.logger.experiment`` now."""
-    return tree.visit(_Writers(file))
+    return tree.visit(_Writers(file)) if file.symbols.has(WRITER) else tree
 
 
 class _Writers(LightningTransformer):
@@ -90,7 +90,7 @@ class _Writers(LightningTransformer):
 
 def make_modules(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Make ``MyTrial(**hparams)`` of ``to_lightning(MyTrial)(hparams, exp_conf)``."""
-    return tree.visit(_Scripts(file))
+    return tree.visit(_Scripts(file)) if file.symbols.has(_ALIASING, *_ADAPTING) else tree
 
 
 class _Scripts(LightningTransformer):
@@ -114,8 +114,8 @@ class _Scripts(LightningTransformer):
         hparams = syntax.argument(updated, 0, "hparams")
         config = syntax.argument(updated, 1, "exp_conf")
         given = [f"**{syntax.code(hparams)}"] if hparams is not None else []
-        if config is not None and "experiment_config" in plan.config.sections:
+        if config is not None and "experiment_config" in plan.arguments.sections:
             given.append(f"experiment_config={syntax.code(config)}")
-        if config is not None and "data_config" in plan.config.sections:
+        if config is not None and "data_config" in plan.arguments.sections:
             given.append(f'data_config={syntax.code(config)}["data"]')
         return syntax.expression(f"{trial}({', '.join(given)})")

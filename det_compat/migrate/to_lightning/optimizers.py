@@ -1,8 +1,10 @@
 """Wrapped models, optimizers and schedulers: ``configure_optimizers``."""
 
+import textwrap
 from collections.abc import Sequence
 
 import libcst as cst
+from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.plan import (
     TOTAL_BATCH,
@@ -16,6 +18,7 @@ from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import FileTransformer, Line, Lines
 from det_compat.migrate.tree.marks import comments_of
 from det_compat.migrate.tree.symbols import Symbols
+from det_compat.migrate.tree.transformers import ScopedTransformer
 
 _MOVED = ("wrap_optimizer", "wrap_lr_scheduler")
 _WRAPPERS = {
@@ -118,7 +121,7 @@ def _returned(
     names: dict[str, str],
 ) -> str:
     if not plan.is_automatic:
-        steps = [names[s.attribute] for s in schedulers]
+        steps = [names[s.attribute] for s in schedulers if s.is_torchs]
         if len(optimizers) == 1 and not steps and not optimizers[0].startswith("*"):
             return optimizers[0]
         listed = f"[{', '.join(optimizers)}]"
@@ -155,10 +158,16 @@ def _stepping_hooks(plan: TrialPlan, schedulers: list[WrappedScheduler]) -> list
     ):
         idle = "    # there is no scheduler as in the base class\n    pass\n"
         due = "".join(_step(s, count) for s in schedulers if s.interval == interval)
+        for scheduler in schedulers:
+            for _, condition in (each for each in scheduler.choices if each[0] == interval):
+                due += f"    if {condition}:\n{textwrap.indent(_step(scheduler, count), _INDENT)}"
         for lines in (idle if interval in plan.idle_hooks else "", due):
             if lines:
                 made.append(syntax.method(f"def {header}:\n{lines}"))
     return made
+
+
+_INDENT = "    "
 
 
 def _step(scheduler: WrappedScheduler, count: str) -> str:
@@ -260,3 +269,64 @@ def keep_wrapped(tree: cst.Module, symbols: Symbols) -> cst.Module:
         return syntax.each(init, cst.SimpleStatementLine, kept) if is_init else init
 
     return syntax.each(tree, cst.FunctionDef, keeping)
+
+
+#: What a context has of what was wrapped.
+_LISTS = {
+    "models": "wrap_model",
+    "optimizers": "wrap_optimizer",
+    "lr_schedulers": "wrap_lr_scheduler",
+}
+
+
+def name_wrapped(tree: cst.Module, symbols: Symbols) -> cst.Module:
+    """Name the attributes where a trial asks for ``context.models`` and the like."""
+
+    def named(node: cst.ClassDef) -> cst.ClassDef:
+        kept = {
+            name: _attributes(node, member, symbols)
+            for name, member in _LISTS.items()
+            if any(f".{name}" in syntax.code(line) for line in syntax.find(node, cst.FunctionDef))
+        }
+        known = {name: found for name, found in kept.items() if found}
+        return ensure_type(node.visit(_Naming(symbols, known)), cst.ClassDef) if known else node
+
+    return syntax.each(tree, cst.ClassDef, named)
+
+
+def _attributes(node: cst.ClassDef, member: str, symbols: Symbols) -> list[str]:
+    """The attributes that keep what a class wraps; none if one of them is not a single one."""
+    methods = [*syntax.methods(node).values()]
+    found = [w for each in methods for w in wrappings(each, symbols) if w.member == member]
+    is_known = len(found) == len(symbols.calls(node, member))
+    return [w.attribute for w in found] if is_known and not any(w.is_list for w in found) else []
+
+
+class _Naming(ScopedTransformer):
+    def __init__(self, symbols: Symbols, known: dict[str, list[str]]) -> None:
+        super().__init__()
+        self._symbols = symbols
+        self._known = known
+
+    def _names(self, node: cst.CSTNode) -> list[str]:
+        member = self._symbols.member(node)
+        if member is None or self.method is None:
+            return []
+        own = syntax.self_name(self.method)
+        return [f"{own}.{name}" for name in self._known.get(member[1], ())]
+
+    def leave_Subscript(
+        self, original: cst.Subscript, updated: cst.Subscript
+    ) -> cst.BaseExpression:
+        names = self._names(original.value)
+        index = original.slice[0].slice
+        at = syntax.code(index.value) if isinstance(index, cst.Index) else ""
+        return (
+            syntax.expression(names[int(at)]) if at.isdigit() and int(at) < len(names) else updated
+        )
+
+    def leave_Attribute(
+        self, original: cst.Attribute, updated: cst.Attribute
+    ) -> cst.BaseExpression:
+        names = self._names(original)
+        return syntax.expression(f"[{', '.join(names)}]") if names else updated

@@ -19,6 +19,7 @@ from det_compat.migrate.to_lightning import (
     names,
     optimizers,
     reducers,
+    scripts,
     stepping,
     trial_class,
 )
@@ -32,6 +33,8 @@ class Holds(enum.Flag):
     NONE = 0
     #: calls of ``to_lightning(Trial)(...)`` and ``alias_determined()``
     ADAPTERS = enum.auto()
+    #: placeholders of ``pytorch.init``, ``pytorch.Trainer``, ``Batch`` and ``Epoch``
+    SCRIPTS = enum.auto()
     #: trial classes whose attributes are all their own, none Lightning's
     OWN_ATTRIBUTES = enum.auto()
     #: trial classes with Determined's methods, such as ``train_batch``
@@ -87,6 +90,8 @@ PASSES = (
     # No other pass reads or writes what it takes: it may stand anywhere above the last one, which
     # would put the calls back.
     Pass(names.make_modules, needs=Holds.ADAPTERS, takes=Holds.ADAPTERS),
+    # It tells the context that a script hands to a trial, which later passes make the module of.
+    Pass(scripts.train_with_lightning, needs=Holds.SCRIPTS | Holds.ALIASES, takes=Holds.SCRIPTS),
     # It has to see the whole trial: what __init__ wraps moves to configure_optimizers, one backward
     # before one step is Lightning's, the context is no parameter any more, and what of it is only
     # known later becomes a property. So all that takes one of these apart comes later.

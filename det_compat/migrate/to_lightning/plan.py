@@ -5,9 +5,9 @@ All of it is read, and decided, before the first pass; no pass changes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import enum
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
 
 import libcst as cst
 from libcst import matchers as m
@@ -15,25 +15,15 @@ from libcst.helpers import ensure_type
 
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import File, FileTransformer, Line
+from det_compat.migrate.tree.metric_shapes import assigned
+from det_compat.migrate.tree.parameters import HYPERPARAMETERS, Arguments, distinct, plain_dict
+from det_compat.migrate.tree.step_modes import INTERVALS, choices, step_mode
 from det_compat.migrate.tree.symbols import Symbols
-
-_Item = TypeVar("_Item")
+from det_compat.migrate.tree.validation_state import keeps_state, reachable
 
 _CASTS = ("cast", "typing.cast")
-_SECTIONS = {
-    "get_data_config": "data_config",
-    "get_experiment_config": "experiment_config",
-    "get_trial_seed": "experiment_config",
-}
-_STEP_MODES = "det_compat.pytorch.LRScheduler.StepMode."
-_INTERVALS = {
-    "STEP_EVERY_EPOCH": "epoch",
-    "STEP_EVERY_BATCH": "step",
-    "STEP_EVERY_OPTIMIZER_STEP": "step",
-}
 #: The number of the batch in the whole training, given the LightningModule.
-TOTAL_BATCH = "{0}.trainer.fit_loop.epoch_loop.total_batch_idx"
-_BATCH_SIZES = ("get_per_slot_batch_size", "get_global_batch_size")
+TOTAL_BATCH = "{0}.trainer.fit_loop.total_batch_idx"
 
 
 @dataclass(frozen=True)
@@ -42,44 +32,36 @@ class WrappedScheduler:
 
     The attribute has a star if it is a list of schedulers.
 
-    ``mode`` is the name of Determined's step mode, ``""`` if it is decided at run time.
+    ``mode`` is the name of Determined's step mode, ``""`` if it is decided at run time; ``choices``
+    are the intervals that it is then, with their conditions, if these are known. Only a scheduler
+    that ``is_torchs`` can be Lightning's.
     """
 
     attribute: str
     mode: str
     frequency: str = "1"
+    choices: tuple[tuple[str, str], ...] = ()
+    is_torchs: bool = True
 
     @property
     def interval(self) -> str:
         """Lightning's interval; ``""`` where the trial steps it."""
-        return _INTERVALS.get(self.mode, "")
+        return INTERVALS.get(self.mode, "")
 
 
 @dataclass(frozen=True)
 class WrappedReducer:
     """A reducer that is wrapped: its attribute and the expression of its name, if it has one.
 
-    An attribute with a star is a list of reducers, with names that ``loop`` goes through.
+    An attribute with a star is a list of reducers, with names that ``loop`` goes through. One that
+    ``may_lack`` is only made under a condition. ``made_by`` is the name of its class.
     """
 
     attribute: str
     name: str | None
     loop: str = ""
-
-
-@dataclass(frozen=True)
-class ConfigUse:
-    """What code asks of the experiment config.
-
-    Attributes:
-        names: the hyperparameters that are known, in order.
-        is_open: whether there may be others.
-        sections: what else of the config is asked for.
-    """
-
-    names: tuple[str, ...] = ()
-    is_open: bool = False
-    sections: tuple[str, ...] = ()
+    may_lack: bool = False
+    made_by: str = ""
 
 
 @dataclass(frozen=True)
@@ -94,6 +76,7 @@ class ClassFacts:
         calls_init: whether its ``__init__`` calls that of its base.
         stays: whether it asks for batches that are not moved to the device.
         early: its methods that run before there is a Trainer.
+        keeps_state: whether a validation that nobody wants would change what comes after it.
         logged: metric names that its train_batch is known to return.
     """
 
@@ -105,7 +88,17 @@ class ClassFacts:
     calls_init: bool
     stays: bool
     early: frozenset[str]
+    keeps_state: bool
     logged: frozenset[str]
+
+
+class OtherBases(enum.Enum):
+    """The bases of a class in front of Determined's."""
+
+    NONE = "there are none"
+    PLAIN = "none of them has an __init__"
+    INITIALIZED = "one of them has an __init__"
+    UNKNOWN = "one of them is in no file that was read"
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,8 +112,9 @@ class TrialPlan:
         is_whole: whether all of the trial is in this class, so that its methods can become
             Lightning's; otherwise they stay, and Lightning's call them.
         is_automatic: whether Lightning may step the optimizer.
-        config: what the class and its file ask of the experiment config.
-        defaults: of hyperparameters, from the experiment config.
+        arguments: the parameters of its constructor.
+        is_mixin: whether it is no trial class itself, and so no module.
+        other_bases: what is known of the bases in front of Determined's.
         arrays: whether its batches have NumPy's arrays.
     """
 
@@ -129,8 +123,9 @@ class TrialPlan:
     is_root: bool
     is_whole: bool
     is_automatic: bool
-    config: ConfigUse
-    defaults: dict[str, Any]
+    arguments: Arguments
+    is_mixin: bool
+    other_bases: OtherBases
     arrays: bool
 
     @property
@@ -145,6 +140,11 @@ class TrialPlan:
         """The parameters of a method, its own or inherited; None if there is none."""
         known = (plan.own.methods for plan in self.ancestors)
         return next((methods[method] for methods in known if method in methods), None)
+
+    @property
+    def all_methods(self) -> set[str]:
+        """The names of all methods, inherited ones included."""
+        return {name for plan in self.ancestors for name in plan.own.methods}
 
     @property
     def evaluates_whole(self) -> bool:
@@ -186,6 +186,8 @@ class LightningFile(File):
         reducers: those of reducers, and whether they derive from MetricReducer itself.
         functions: the names of the file's functions, and of Python's own.
         names: those that the file binds at its top level.
+        renamed: the attributes of trials that a LightningModule has for something else.
+        hearing: the names of the classes of the whole tree that are told of validations.
     """
 
     plans: dict[str, TrialPlan] = field(default_factory=dict)
@@ -194,10 +196,23 @@ class LightningFile(File):
     reducers: dict[str, bool] = field(default_factory=dict)
     functions: set[str] = field(default_factory=set)
     names: set[str] = field(default_factory=set)
+    renamed: frozenset[str] = frozenset()
+    hearing: frozenset[str] = frozenset()
 
 
 class LightningTransformer(FileTransformer[LightningFile]):
     """A transformer that knows which trial class it is in."""
+
+    def plain_hparams(self, hparams: cst.BaseExpression) -> cst.BaseExpression:
+        """The hyperparameters of a module, where code elsewhere gets hold of them."""
+        if self.plan is None or not self.plan.is_root:
+            sections = {name for p in self.file.plans.values() for name in p.arguments.sections}
+            return plain_dict(hparams, sections)
+        sections = {*self.plan.arguments.sections}
+        if sections and not syntax.has_attribute(self.classes[-1], HYPERPARAMETERS):
+            owner = syntax.code(hparams).rpartition(".")[0]
+            return syntax.expression(f"{owner}.{HYPERPARAMETERS}")
+        return plain_dict(hparams, sections)
 
     @property
     def plan(self) -> TrialPlan | None:
@@ -205,24 +220,31 @@ class LightningTransformer(FileTransformer[LightningFile]):
         return self.file.plans.get(self.classes[-1].name.value) if self.classes else None
 
 
-def facts_of(node: cst.ClassDef, symbols: Symbols) -> ClassFacts:
-    """What stands in a trial class."""
+def facts_of(
+    node: cst.ClassDef, symbols: Symbols, classes: Mapping[str, cst.ClassDef]
+) -> ClassFacts:
+    """What stands in a trial class, given the classes of its file."""
     own = syntax.methods(node)
     wrapped = [found for method in own.values() for found in wrappings(method, symbols)]
+    variables = {n: value for method in own.values() for n, value in assigned(method).items()}
     init = own.get("__init__", cst.Pass())
+    reducers = tuple(made for w in wrapped if (made := _reducer(w)) is not None)
     return ClassFacts(
         name=node.name.value,
         methods={name: _parameters(method) for name, method in own.items()},
         optimizers=distinct(w.starred for w in wrapped if w.member == "wrap_optimizer"),
         schedulers=distinct(
-            _scheduler(w, symbols) for w in wrapped if w.member == "wrap_lr_scheduler"
+            _scheduler(w, symbols, classes, variables)
+            for w in wrapped
+            if w.member == "wrap_lr_scheduler"
         ),
-        reducers=tuple(made for w in wrapped if (made := _reducer(w)) is not None),
+        reducers=reducers,
         calls_init=any(
             "__init__" in syntax.code(call.func) for call in syntax.find(init, cst.Call)
         ),
         stays=bool(symbols.calls(node, "experimental.disable_auto_to_device")),
-        early=_reachable(own, "__init__"),
+        early=frozenset(("__init__", *reachable(own, "__init__"))),
+        keeps_state=keeps_state(own, {r.attribute.removeprefix("*") for r in reducers}),
         logged=frozenset(syntax.returned_keys(own["train_batch"]) if "train_batch" in own else ()),
     )
 
@@ -234,38 +256,24 @@ def _parameters(method: cst.FunctionDef) -> list[str]:
     return [*(p.name.value for p in named), *extra]
 
 
-def distinct(found: Iterable[_Item]) -> tuple[_Item, ...]:
-    """The items, each once, in the order of their first."""
-    return tuple(dict.fromkeys(found))
-
-
-def config_use(node: cst.CSTNode, symbols: Symbols) -> ConfigUse:
-    """What code below ``node`` asks of the experiment config.
-
-    A method of the context that is kept under another name is found where it is called.
-    """
-    names: list[str] = []
-    sections: list[str] = []
-    is_open = False
-    for call in syntax.find(node, cst.Call):
-        method, name = symbols.method(call), syntax.argument(call, 0, "name")
-        if method in _BATCH_SIZES:
-            names.append("global_batch_size")
-        elif method in _SECTIONS:
-            sections.append(_SECTIONS[method])
-        elif method == "get_hparam" and isinstance(name, cst.SimpleString):
-            names.append(str(name.evaluated_value))
-        elif method in ("get_hparam", "get_hparams"):
-            is_open = True
-    return ConfigUse(distinct(names), is_open, distinct(sections))
-
-
-def _scheduler(found: Wrapping, symbols: Symbols) -> WrappedScheduler:
-    path = symbols.path(syntax.argument(found.call, 1, "step_mode")) or ""
+def _scheduler(
+    found: Wrapping,
+    symbols: Symbols,
+    classes: Mapping[str, cst.ClassDef],
+    variables: Mapping[str, cst.BaseExpression | None],
+) -> WrappedScheduler:
+    made = syntax.argument(found.call, 0, "lr_scheduler")
+    made_by = classes.get(syntax.code(made.func)) if isinstance(made, cst.Call) else None
+    given = syntax.argument(found.call, 1, "step_mode")
+    if isinstance(given, cst.Name):
+        given = variables.get(given.value) or given
     frequency = syntax.argument(found.call, 2, "frequency")
-    mode = path.removeprefix(_STEP_MODES) if path.startswith(_STEP_MODES) else ""
     return WrappedScheduler(
-        found.starred, mode, "1" if frequency is None else syntax.code(frequency)
+        found.starred,
+        step_mode(given, symbols),
+        "1" if frequency is None else syntax.code(frequency),
+        tuple(choices(given, symbols)) if isinstance(given, cst.IfExp) else (),
+        made_by is None or bool(made_by.bases),
     )
 
 
@@ -280,22 +288,14 @@ def _reducer(found: Wrapping) -> WrappedReducer | None:
     known = syntax.code(name) if name is not None and syntax.code(name) != "None" else None
     if found.is_list and known is not None and not found.loop:
         return None
-    return WrappedReducer(found.starred, known, found.loop)
-
-
-def _reachable(own: dict[str, cst.FunctionDef], start: str) -> frozenset[str]:
-    """The methods of an object that a method of it calls, and so on, with itself."""
-    found: list[str] = [start]
-    for name in found:
-        if name in own:
-            found.extend(called for called in _called(own[name], own) if called not in found)
-    return frozenset(found)
-
-
-def _called(method: cst.FunctionDef, own: dict[str, cst.FunctionDef]) -> Iterator[str]:
-    for node in syntax.find(method, cst.Attribute):
-        if isinstance(node.value, cst.Name) and node.attr.value in own:
-            yield node.attr.value
+    reducer = syntax.argument(found.call, 0, "reducer")
+    return WrappedReducer(
+        found.starred,
+        known,
+        found.loop,
+        may_lack=found.is_conditional and not found.is_list,
+        made_by=syntax.code(reducer.func) if isinstance(reducer, cst.Call) else "",
+    )
 
 
 @dataclass(frozen=True)
@@ -308,6 +308,7 @@ class Wrapping:
         attribute: without ``self.``.
         is_list: whether the attribute is a list of such.
         loop: what the list is made from, as in ``i in range(3)``; ``""`` if it is no comprehension.
+        is_conditional: whether the statement may not run.
     """
 
     member: str
@@ -315,6 +316,7 @@ class Wrapping:
     attribute: str
     is_list: bool = False
     loop: str = ""
+    is_conditional: bool = False
 
     @property
     def starred(self) -> str:
@@ -324,12 +326,14 @@ class Wrapping:
 
 def wrappings(method: cst.FunctionDef, symbols: Symbols) -> Iterator[Wrapping]:
     """What a method wraps and keeps on its object."""
+    plain = {id(line) for line in syntax.body_of(method)}
     for line in syntax.find(method, cst.SimpleStatementLine):
+        is_conditional = method.name.value != "__init__" or id(line) not in plain
         for value, attribute, is_list, loop in _kept(line):
             call = _without_cast(value)
             member = symbols.method(call)
             if call is not None and member.rpartition(".")[2].startswith("wrap_"):
-                yield Wrapping(member, call, attribute, is_list, loop)
+                yield Wrapping(member, call, attribute, is_list, loop, is_conditional)
 
 
 def _kept(line: Line) -> Iterator[tuple[cst.BaseExpression | None, str, bool, str]]:

@@ -1,6 +1,6 @@
 """MetricReducers become torchmetrics."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import libcst as cst
 
@@ -45,6 +45,14 @@ class FunctionMetric(torchmetrics.Metric):
             gathered *= torch.distributed.get_world_size()
             torch.distributed.all_gather_object(gathered, self.values)
         return self.function([value for values in gathered for value in values])
+"""
+
+
+_START = "on_validation_start(self):\n"
+_EARLIER = """\
+on_validation_model_eval(self):
+    super().on_validation_model_eval()
+    # callbacks are told next that a validation starts, and update reducers
 """
 
 
@@ -102,16 +110,33 @@ def _method(line: cst.BaseStatement, is_first: bool) -> cst.BaseStatement:
     return syntax.with_body(line, syntax.below_docstring(body, [syntax.statement(call)]))
 
 
-def reducer_hooks(reducers: Sequence[WrappedReducer]) -> list[cst.BaseStatement]:
-    """The hooks that reset reducers before a validation, and log them after it."""
+def reducer_hooks(
+    reducers: Sequence[WrappedReducer], odd: Collection[str], *, callbacks_update: bool
+) -> list[cst.BaseStatement]:
+    """The hooks that reset reducers before a validation, and log them after it.
+
+    Of the classes that are ``odd``, not every result is a number. Where callbacks may update
+    reducers when a validation starts, they are reset before: Lightning tells callbacks of a start
+    first, Determined told them after it had reset reducers.
+    """
     if not reducers:
         return []
-    resets = "\n".join(_reset(reducer) for reducer in reducers)
-    logs = "\n".join(_log(reducer) for reducer in reducers)
+    resets = "\n".join(_guarded(reducer, _reset(reducer)) for reducer in reducers)
+    logs = "\n".join(
+        _guarded(reducer, _log(reducer, reducer.made_by in odd)) for reducer in reducers
+    )
     return [
-        syntax.method(f"def on_validation_start(self):\n{resets}\n"),
+        syntax.method(f"def {_EARLIER if callbacks_update else _START}{resets}\n"),
         syntax.method(f"def on_validation_epoch_end(self):\n{logs}\n"),
     ]
+
+
+def _guarded(reducer: WrappedReducer, lines: str) -> str:
+    """The lines, but only where the reducer has been made if that is not sure."""
+    if not reducer.may_lack:
+        return lines
+    condition = f'getattr(self, "{reducer.attribute.removeprefix("*")}", None) is not None'
+    return "\n".join([f"    if {condition}:", *(f"    {line}" for line in lines.split("\n"))])
 
 
 def _reset(reducer: WrappedReducer) -> str:
@@ -120,10 +145,10 @@ def _reset(reducer: WrappedReducer) -> str:
     return f"    for reducer in self.{reducer.attribute[1:]}:\n        reducer.reset()"
 
 
-def _log(reducer: WrappedReducer) -> str:
+def _log(reducer: WrappedReducer, is_odd: bool) -> str:
     name, attribute = reducer.name, reducer.attribute.removeprefix("*")
     if attribute == reducer.attribute:
-        logged = _logged(name, f"self.{attribute}")
+        logged = _logged(name, f"self.{attribute}", is_odd)
         return f"    {logged}"
     loop = f"reducer in self.{attribute}"
     if name is not None:
@@ -132,9 +157,12 @@ def _log(reducer: WrappedReducer) -> str:
             loop = f"{target}, reducer in enumerate(self.{attribute})"
         else:
             loop = f"({target}), reducer in zip({values}, self.{attribute})"
-    return f"    for {loop}:\n        {_logged(name, 'reducer')}"
+    return f"    for {loop}:\n        {_logged(name, 'reducer', is_odd)}"
 
 
-def _logged(name: str | None, reducer: str) -> str:
+def _logged(name: str | None, reducer: str, is_odd: bool) -> str:
     value = f"{reducer}.compute()"
+    if is_odd:
+        metrics = value if name is None else f"{{{name}: {value}}}"
+        return f"self.log_dict(numbers_of({metrics}))"
     return f"self.log_dict({value})" if name is None else f"self.log({name}, {value})"

@@ -3,6 +3,7 @@
 import itertools
 
 import libcst as cst
+from libcst import matchers as m
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.plan import ClassFacts, LightningFile, TrialPlan
@@ -19,7 +20,7 @@ def is_automatic(node: cst.ClassDef, symbols: Symbols, facts: ClassFacts) -> boo
         return False
     if any(_uses(node, symbols, name) != 1 for name in ("wrap_optimizer", *_ONCE)):
         return False
-    if not all(scheduler.interval for scheduler in facts.schedulers):
+    if not all(scheduler.interval and scheduler.is_torchs for scheduler in facts.schedulers):
         return False
     attributes = [*facts.optimizers, *(scheduler.attribute for scheduler in facts.schedulers)]
     if any(name.startswith("*") for name in attributes):
@@ -27,7 +28,7 @@ def is_automatic(node: cst.ClassDef, symbols: Symbols, facts: ClassFacts) -> boo
     attribute = f"{syntax.self_name(method)}.{facts.optimizers[0]}"
     if _is_used_elsewhere(own, attribute):
         return False
-    return _is_simple(own, symbols, attribute)
+    return _is_simple(own, symbols, facts)
 
 
 _ONCE = ("backward", "step_optimizer")
@@ -58,8 +59,9 @@ def _is_used_elsewhere(own: dict[str, cst.FunctionDef], attribute: str) -> bool:
     return [*used].count(attribute) != 1
 
 
-def _is_simple(own: dict[str, cst.FunctionDef], symbols: Symbols, attribute: str) -> bool:
+def _is_simple(own: dict[str, cst.FunctionDef], symbols: Symbols, facts: ClassFacts) -> bool:
     method = own["train_batch"]
+    attribute = f"{syntax.self_name(method)}.{facts.optimizers[0]}"
     found = backward_and_step(method, symbols)
     if found is None:
         return False
@@ -76,22 +78,24 @@ def _is_simple(own: dict[str, cst.FunctionDef], symbols: Symbols, attribute: str
         return False
     if clip is not None and syntax.names_in(clip) & syntax.local_names(method):
         return False
-    return _ends_plainly(own, index, symbols)
+    return _ends_plainly(own, index, symbols, facts)
 
 
-def _ends_plainly(own: dict[str, cst.FunctionDef], index: int, symbols: Symbols) -> bool:
+def _ends_plainly(
+    own: dict[str, cst.FunctionDef], index: int, symbols: Symbols, facts: ClassFacts
+) -> bool:
     method = own["train_batch"]
     after = syntax.body_of(method)[index + 2 :]
     returns = [found for line in after for found in syntax.find(line, cst.Return)]
     if len(returns) != 1 or not after or not isinstance(syntax.simple(after[-1]), cst.Return):
         return False
     # Lightning steps after the method returns, which what comes after the step must not see.
-    known = {
-        f"{syntax.self_name(method)}.{name}" for name, other in own.items() if _is_function(other)
-    }
+    me = syntax.self_name(method)
+    known = {f"{me}.{name}" for name, other in own.items() if _is_function(other)}
+    # Schedulers are stepped after the method has returned, in both.
+    known |= {f"{me}.{scheduler.attribute}.get_last_lr" for scheduler in facts.schedulers}
     return not any(
-        _uses_self(line, syntax.self_name(method), known)
-        or any(map(symbols.is_context, syntax.find(line, cst.Name)))
+        _uses_self(line, me, known) or any(map(symbols.is_context, syntax.find(line, cst.Name)))
         for line in after
     )
 
@@ -104,7 +108,10 @@ def _is_function(method: cst.FunctionDef) -> bool:
 
 def _uses_self(line: cst.BaseStatement, own_name: str, known: set[str]) -> bool:
     every = sum(name.value == own_name for name in syntax.find(line, cst.Name))
-    return every > sum(syntax.code(call.func) in known for call in syntax.find(line, cst.Call))
+    targets = [each.target for each in syntax.find(line, cst.AssignTarget)]
+    stored = sum(m.matches(each, m.Attribute(value=m.Name(own_name))) for each in targets)
+    called = sum(syntax.code(call.func) in known for call in syntax.find(line, cst.Call))
+    return every > called + stored
 
 
 def zeroes_gradients(step: cst.Call) -> bool:

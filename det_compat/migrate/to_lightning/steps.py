@@ -3,6 +3,7 @@
 What they returned is logged instead.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -18,6 +19,9 @@ from det_compat.migrate.tree.metric_shapes import (
     is_many,
     is_no_number,
     is_reduced_in_part,
+    may_be_none,
+    nones,
+    odd_kinds,
 )
 from det_compat.migrate.tree.symbols import Symbols
 
@@ -32,6 +36,39 @@ BY_NAME = f"""\
         reduction = reductions[name] if isinstance(reductions, dict) else reductions
         self.log(name, value, reduce_fx=reduction{BATCH_SIZE})
 """
+#: The same where a metric may be none, or several.
+BY_NAME_IF_NUMBER = f"""\
+    reductions = self.evaluation_reducer()
+    for name, value in metrics.items():
+        reduction = reductions[name] if isinstance(reductions, dict) else reductions
+        self.log_dict(numbers_of({{name: value}}, reduction), reduce_fx=reduction{BATCH_SIZE})
+"""
+
+
+#: The function that a file gets whose metrics are not all numbers, and only known at run time.
+NUMBERS_OF = """\
+def numbers_of(metrics, reduction=None):
+    \"""The metrics that are numbers: several are reduced to one, or get an index each.\"""
+    found = {}
+    for name, value in metrics.items():
+        if value is None or isinstance(value, (str, dict)):
+            continue
+        values = torch.as_tensor(value).float().flatten()
+        if len(values) == 1:
+            found[name] = values[0]
+        elif reduction is not None:
+            found[name] = getattr(values, reduction)()
+        else:
+            found.update({f"{name}_{index}": number for index, number in enumerate(values)})
+    return found
+"""
+
+
+def numbers_of(metrics: str, reduction: str, odd: Collection[str]) -> str:
+    """The expression of what can be logged of metrics, given what of them is known to be odd."""
+    if not odd:
+        return metrics
+    return f'numbers_of({metrics}, "{reduction}")' if reduction else f"numbers_of({metrics})"
 
 
 def training_step(
@@ -50,7 +87,8 @@ def training_step(
     calls = file.symbols.calls(method, "backward")
     losses = {syntax.code(call.args[0].value) for call in calls if call.args}
     loss = losses.pop() if len(losses) == 1 else ""
-    logged = Logged(syntax.self_name(method), loss=loss if loss.isidentifier() else "")
+    loss = loss if loss.isidentifier() else ""
+    logged = Logged(syntax.self_name(method), loss=loss, reduction="")
     method = with_optimizers(logged.in_method(method), plan, file, are_moved)
     return [_training(method)]
 
@@ -72,7 +110,7 @@ def _automatic(method: cst.FunctionDef, symbols: Symbols) -> list[cst.BaseStatem
     after[:1] = [above(line, comments) for line in after[:1]]
     method = syntax.with_body(method, [*body[:index], *made_before, *after])
     own = syntax.self_name(method)
-    method = Logged(own, loss=loss).in_method(method, last=f"return {loss}")
+    method = Logged(own, loss=loss, reduction="").in_method(method, last=f"return {loss}")
     made: list[cst.BaseStatement] = [_training(method, "torch.Tensor")]
     clip = syntax.argument(step, 1, "clip_grads")
     if clip is not None and syntax.code(clip) != "None":
@@ -207,7 +245,7 @@ class Logged:
         loss: the name of the loss, which may be returned in place of a dict.
         renamed: metrics that are logged under another name.
         reduction: what the metrics of a batch that are several numbers are reduced by, as their
-            batches are; ``""`` if they are not reduced, and so cannot be logged.
+            batches are; ``""`` if they are not reduced, and each number is logged under its index.
     """
 
     own: str
@@ -217,10 +255,13 @@ class Logged:
     reduction: str = "mean"
     _known: dict[str, cst.BaseExpression | None] = field(default_factory=dict, init=False)
     _left_out: list[str] = field(default_factory=list, init=False)
+    _odd: frozenset[str] = field(default=frozenset(), init=False)
+    _nones: set[str] = field(default_factory=set, init=False)
 
     def in_method(self, method: cst.FunctionDef, last: str = "") -> cst.FunctionDef:
         """The method; ``last`` is a statement to end with."""
-        self._known = assigned(method)
+        self._known, self._odd = assigned(method), odd_kinds(method)
+        self._nones = nones(method)
         body = [*syntax.body_of(method)]
         end = syntax.statements(f"{last}\n") if last else []
         if body and isinstance(syntax.simple(body[-1]), cst.Return):
@@ -252,31 +293,62 @@ class Logged:
         if syntax.code(metrics) == self.loss:
             return f'{self.own}.log("loss", {self.loss}{self.options})'
         if not isinstance(metrics, cst.Dict):
-            return f"{self.own}.log_dict({syntax.code(metrics)}{self.options})"
-        named = [made for found in metrics.elements if (made := self._element(found)) is not None]
+            if "none" in self._odd:
+                self._left_out.append("a text, a dict or None among these")
+            found = numbers_of(syntax.code(metrics), self.reduction, self._odd)
+            return f"{self.own}.log_dict({found}{self.options})"
+        named = [made for found in metrics.elements for made in self._elements(found)]
         if not named:
             return ""
-        if len(named) < len(metrics.elements):
+        if len(named) != len(metrics.elements):
             named[-1] = named[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+        if any(may_be_none(element.value, self._nones) for element in named):
+            logged = syntax.code(metrics.with_changes(elements=named))
+            found = numbers_of(logged, self.reduction, {"none"})
+            return f"{self.own}.log_dict({found}{self.options})"
         if len(named) == 1 and isinstance(named[0], cst.DictElement):
             key, value = syntax.code(named[0].key), syntax.code(named[0].value)
             return f"{self.own}.log({key}, {value}{self.options})"
         logged = syntax.code(metrics.with_changes(elements=named))
         return f"{self.own}.log_dict({logged}{self.options})"
 
-    def _element(self, element: cst.BaseDictElement) -> cst.BaseDictElement | None:
-        """An entry of the metrics as it is logged; None if it cannot be."""
+    def _elements(self, element: cst.BaseDictElement) -> list[cst.BaseDictElement]:
+        """An entry of the metrics as it is logged: none if it cannot be, or one for each number."""
         value, key = element.value, getattr(element, "key", None)
-        if is_no_number(value) or (not self.reduction and is_many(value, self._known)):
+        if is_no_number(value):
             self._left_out.append(syntax.code(key) if key is not None else syntax.code(value))
-            return None
+            return []
+        if not self.reduction and key is not None and is_many(value, self._known):
+            return _indexed(key, value, element)
         if is_many(value, self._known) or is_reduced_in_part(value):
             made = f"torch.as_tensor({syntax.code(value)}).float().{self.reduction or 'mean'}()"
             element = element.with_changes(value=syntax.expression(made))
         if not isinstance(key, cst.SimpleString) or key.evaluated_value not in self.renamed:
-            return element
+            return [element]
         name = self.renamed[str(key.evaluated_value)]
-        return element.with_changes(key=cst.SimpleString(f'"{name}"'))
+        return [element.with_changes(key=cst.SimpleString(f'"{name}"'))]
+
+
+def _indexed(
+    key: cst.BaseExpression, value: cst.BaseExpression, element: cst.BaseDictElement
+) -> list[cst.BaseDictElement]:
+    """The numbers of a list or vector, each under the name with its index."""
+    name = (
+        str(key.evaluated_value) if isinstance(key, cst.SimpleString) else f"{{{syntax.code(key)}}}"
+    )
+    parts = value.elements if isinstance(value, (cst.List, cst.Tuple)) else []
+    if parts and isinstance(key, cst.SimpleString) and not any(map(_is_starred, parts)):
+        listed = [
+            cst.DictElement(cst.SimpleString(f'"{name}_{index}"'), part.value)
+            for index, part in enumerate(parts)
+        ]
+        return [*listed[:-1], listed[-1].with_changes(comma=element.comma)]
+    made = f'{{f"{name}_{{i}}": value for i, value in enumerate({syntax.code(value)})}}'
+    return [cst.StarredDictElement(syntax.expression(made), comma=element.comma)]
+
+
+def _is_starred(element: cst.BaseElement) -> bool:
+    return isinstance(element, cst.StarredElement)
 
 
 class _Returns(cst.CSTTransformer):

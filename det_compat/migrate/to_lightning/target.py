@@ -1,35 +1,37 @@
 """``--to lightning``: trials of the context API become LightningModules."""
 
+import ast
 import builtins
-import keyword
+import symtable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import libcst as cst
-from libcst.metadata import MetadataWrapper, ScopeProvider
 
+from det_compat.analysis.classes import base_nodes, is_refused_trial
 from det_compat.analysis.scopes import Class, Scope
+from det_compat.catalog import support
 from det_compat.catalog.support import home
-from det_compat.migrate.configs import config_of
-from det_compat.migrate.target import Problems, Target
+from det_compat.migrate.configs import configs_of
+from det_compat.migrate.target import Problem, Problems, Target
 from det_compat.migrate.to_context.target import old_trials
-from det_compat.migrate.to_lightning.loaders import collates_arrays
-from det_compat.migrate.to_lightning.optimizers import keep_wrapped
+from det_compat.migrate.to_lightning import loaders
+from det_compat.migrate.to_lightning.attributes import taken_names
+from det_compat.migrate.to_lightning.optimizers import keep_wrapped, name_wrapped
 from det_compat.migrate.to_lightning.passes import rewritten
 from det_compat.migrate.to_lightning.plan import (
     ClassFacts,
-    ConfigUse,
     LightningFile,
+    OtherBases,
     TrialPlan,
-    config_use,
-    distinct,
     facts_of,
 )
 from det_compat.migrate.to_lightning.stepping import is_automatic
 from det_compat.migrate.tree.facts import Analysis, Facts
 from det_compat.migrate.tree.imports import tidied
+from det_compat.migrate.tree.parameters import arguments, config_use
 from det_compat.migrate.tree.symbols import Symbols, resolve
 from det_compat.migrate.tree.syntax import find
 
@@ -59,11 +61,15 @@ class Lightning(Target):
         self._hierarchy = analysis.inference.hierarchy
         self._read: dict[Path, _Source] = {}
         self._plans: dict[Scope, TrialPlan] = {}
+        self._renamed = taken_names(self._trial_nodes())
         for path in sources:
+            if refused := self._refused(path):
+                problems[path] = Problem(refused)
+                continue
             with problems.of(path):
                 self._read_file(path)
         self._paths = {scope: path for path, read in self._read.items() for scope in read.trials}
-        self._arrays = collates_arrays(source.tree for source in self._read.values())
+        self._arrays = loaders.collates_arrays(source.tree for source in self._read.values())
         for path, source in self._read.items():
             with problems.of(path):
                 for scope in source.trials:
@@ -77,21 +83,48 @@ class Lightning(Target):
 
     def migrated(self, path: Path) -> bytes | None:
         """The new text of a file; None if there is nothing to migrate in it."""
-        if path not in self._read:
+        if path not in self._read or self._is_untouched(path):
             return None
         tree, file = self._read[path].tree, self._file(path)
         return tidied(rewritten(tree, file), file.imports).bytes
+
+    def _refused(self, path: Path) -> str:
+        """Why a file stays as it is: trials of other frameworks have another life cycle."""
+        facts = self.analysis.facts(path)
+        for scope in facts.classes.values() if facts is not None else ():
+            for name in self._hierarchy.determined_bases(scope):
+                if is_refused_trial(name):
+                    link = support.of_name(name).link
+                    return f"{scope.name} is a {name}, which migrate does not rewrite; see {link}"
+        return ""
+
+    def _is_untouched(self, path: Path) -> bool:
+        """Whether no pass would find anything in a file, which saves most of the time it takes."""
+        source = self._read[path]
+        classes = map(self._bases, source.facts.classes.values())
+        if len(source.symbols) or source.trials or any(every for every, _ in classes):
+            return False
+        names = (*loaders.NAMES, *(f".{name}" for name in self._renamed))
+        return not any(name.encode() in self.sources[path] for name in names)
+
+    def _trial_nodes(self) -> Iterator[ast.ClassDef]:
+        for code in self.analysis.inference.codes:
+            for scope in code.classes:
+                relatives = (scope, *self._hierarchy.relatives(scope))
+                is_trial = any(self._hierarchy.is_trial(each) for each in relatives)
+                if is_trial and isinstance(scope.node, ast.ClassDef):
+                    yield scope.node
 
     def _read_file(self, path: Path) -> None:
         facts = self.analysis.facts(path)
         if facts is None or old_trials(facts, self._hierarchy):
             # Older trials that are still there have been marked: the code around them is theirs.
             return
-        tree, symbols = resolve(self.sources[path], facts)
-        tree = keep_wrapped(tree, symbols)
+        tree, symbols = resolve(self.sources[path], facts, self._renamed)
+        tree = name_wrapped(keep_wrapped(tree, symbols), symbols)
         nodes = {node.name.value: node for node in find(tree, cst.ClassDef)}
         trials = {
-            scope: (nodes[scope.name], facts_of(nodes[scope.name], symbols))
+            scope: (nodes[scope.name], facts_of(nodes[scope.name], symbols, nodes))
             for scope in facts.classes.values()
             if scope.name in nodes and facts.is_trial(scope)
         }
@@ -114,7 +147,19 @@ class Lightning(Target):
                 n: _REDUCER in own for n, (every, own) in classes.items() if _REDUCER in every
             },
             functions={*dir(builtins), *functions},
-            names=_bound(source.tree),
+            names=_bound(self.sources[path], path),
+            renamed=self._renamed,
+            hearing=self._hearing,
+        )
+
+    @cached_property
+    def _hearing(self) -> frozenset[str]:
+        """The classes that have a hook of validations."""
+        scopes = (scope for code in self.analysis.inference.codes for scope in code.classes)
+        return frozenset(
+            scope.name
+            for scope in scopes
+            if any(name.startswith("on_validation") for name in scope.functions)
         )
 
     def _bases(self, scope: Scope) -> tuple[set[str | None], set[str | None]]:
@@ -122,6 +167,21 @@ class Lightning(Target):
         every = {home(name) for name in self._hierarchy.determined_bases(scope)}
         own = {home(getattr(base, "path", "")) for base in self._hierarchy.bases(scope)}
         return every, own
+
+    def _other_bases(self, scope: Scope) -> OtherBases:
+        nodes = base_nodes(scope)
+        values = [self._hierarchy.evaluate(node, scope.parent or scope) for node in nodes]
+        first = (i for i, found in enumerate(values) if any(getattr(v, "path", "") for v in found))
+        # Determined's own __init__ called none behind it.
+        others = values[: next(first, len(values))]
+        classes = [value.scope for found in others for value in found if isinstance(value, Class)]
+        if not others:
+            return OtherBases.NONE
+        ancestors = (each for found in classes for each in self._hierarchy.ancestors(found))
+        if any("__init__" in each.functions for each in ancestors):
+            return OtherBases.INITIALIZED
+        is_known = len(classes) == len(others) and not [*self._hierarchy.unknown_bases(scope)]
+        return OtherBases.PLAIN if is_known else OtherBases.UNKNOWN
 
     def _plan(self, scope: Scope) -> TrialPlan:
         """The plan of a trial class, made after those of its bases."""
@@ -135,7 +195,6 @@ class Lightning(Target):
         is_root = any(getattr(base, "path", None) for base in bases)
         is_alone = not parents and not self._hierarchy.children(scope)
         is_whole = is_alone and is_root and not self._calls_methods(own)
-        config, defaults = _config(path, source, node, is_whole)
         every = source.symbols.calls(source.tree, "step_optimizer")
         steps_elsewhere = len(every) > len(source.symbols.calls(node, "step_optimizer"))
         plan = self._plans[scope] = TrialPlan(
@@ -146,8 +205,14 @@ class Lightning(Target):
             is_automatic=(
                 is_whole and not steps_elsewhere and is_automatic(node, source.symbols, own)
             ),
-            config=config,
-            defaults=defaults,
+            arguments=arguments(
+                config_use(node, source.symbols),
+                config_use(source.tree, source.symbols),
+                configs_of(path, node.name.value) if is_whole else [],
+                is_whole,
+            ),
+            is_mixin=not self._hierarchy.is_trial(scope),
+            other_bases=self._other_bases(scope),
             arrays=is_root and self._arrays,
         )
         return plan
@@ -167,31 +232,7 @@ class Lightning(Target):
         )
 
 
-def _config(
-    path: Path, source: _Source, node: cst.ClassDef, is_whole: bool
-) -> tuple[ConfigUse, dict[str, Any]]:
-    """What a trial, and the file around it, ask of the config; and the values that it has there."""
-    own, around = config_use(node, source.symbols), config_use(source.tree, source.symbols)
-    names = distinct((*own.names, *around.names))
-    sections = distinct((*own.sections, *around.sections))
-    is_open = around.is_open or not is_whole
-    config = config_of(path, node.name.value)
-    if config is None or not is_whole or not (names or is_open):
-        return ConfigUse(names, is_open, sections), {}
-    known = config.hyperparameters.space
-    is_open = not all(map(_is_parameter, known))
-    return (
-        ConfigUse(distinct((*names, *known)), is_open, sections),
-        config.hyperparameters.constants(),
-    )
-
-
-def _is_parameter(name: str) -> bool:
-    return name.isidentifier() and not keyword.iskeyword(name)
-
-
-def _bound(tree: cst.Module) -> set[str]:
+def _bound(source: bytes, path: Path) -> set[str]:
     """The names that a file binds at its top level."""
-    wrapper = MetadataWrapper(tree)
-    scope = wrapper.resolve(ScopeProvider)[wrapper.module]
-    return {assignment.name for assignment in scope.assignments} if scope is not None else set()
+    table = symtable.symtable(source.decode("utf-8-sig", errors="replace"), str(path), "exec")
+    return {s.get_name() for s in table.get_symbols() if s.is_assigned() or s.is_imported()}

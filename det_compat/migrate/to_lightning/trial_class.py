@@ -6,22 +6,32 @@ from dataclasses import dataclass, field
 import libcst as cst
 from libcst.helpers import ensure_type
 
-from det_compat.migrate.to_lightning.init_method import late_values, with_arguments
+from det_compat.migrate.to_lightning.init_method import late_values, mixin_init, with_arguments
 from det_compat.migrate.to_lightning.loaders import transfer_hooks
 from det_compat.migrate.to_lightning.optimizers import configure_optimizers, moved_lines
-from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan, wrappings
+from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan, wrappings
 from det_compat.migrate.to_lightning.reducers import reducer_hooks
 from det_compat.migrate.to_lightning.stepping import with_optimizers, zeroes_gradients
 from det_compat.migrate.to_lightning.steps import (
     BATCH_SIZE,
     BY_NAME,
+    BY_NAME_IF_NUMBER,
+    NUMBERS_OF,
     ReducerNames,
+    numbers_of,
     reduction,
     training_step,
     validation_step,
 )
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.marks import marked
+from det_compat.migrate.tree.marks import comment, marked
+from det_compat.migrate.tree.metric_shapes import odd_kinds
+from det_compat.migrate.tree.validation_state import (
+    VALIDATING,
+    counts_when_called,
+    reachable,
+    with_gradients,
+)
 
 
 def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
@@ -36,7 +46,11 @@ def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
         others = [other for other in classes if other.name.value != plan.own.name]
         return _Rewriting(node, plan, file, others).result()
 
-    return syntax.each(tree, cst.ClassDef, rewritten)
+    tree = syntax.each(tree, cst.ClassDef, rewritten)
+    names = {node.name.value for node in syntax.find(tree, cst.FunctionDef)}
+    if "numbers_of" in names or "numbers_of" not in syntax.names_in(tree):
+        return tree
+    return syntax.with_definition(tree, NUMBERS_OF)
 
 
 @dataclass
@@ -58,6 +72,7 @@ class _Rewriting:
 
     def __post_init__(self) -> None:
         self.own = syntax.methods(self.node)
+        self._validating = reachable(self.own, *VALIDATING)
 
     def result(self) -> cst.BaseStatement:
         """The class."""
@@ -75,7 +90,9 @@ class _Rewriting:
             init = _without(init, moved)
         body = [made for line in syntax.body_of(self.node) for made in self._made_of(line)]
         made: list[cst.BaseStatement] = []
-        if init is not None or (plan.is_root and "train_batch" in self.own):
+        if init is not None and plan.is_mixin:
+            made.append(mixin_init(init, self.file.symbols))
+        elif init is not None or (plan.is_root and self._needs_init()):
             made += [with_arguments(init, plan, self.file), *late]
         if plan.own.optimizers or plan.own.schedulers or (plan.is_root and plan.all_optimizers):
             used = self._used_attributes(body, init)
@@ -84,6 +101,10 @@ class _Rewriting:
         body = [*body[:at], *made, *body[at:], *self._hooks()]
         node = syntax.with_body(self.node, _spaced(body))
         return self._checked(node)
+
+    def _needs_init(self) -> bool:
+        is_inherited = self.plan.other_bases is OtherBases.INITIALIZED
+        return "train_batch" in self.own or is_inherited
 
     def _index_of_init(self, body: list[cst.BaseStatement]) -> int:
         original, init = syntax.body_of(self.node), self.own.get("__init__")
@@ -99,6 +120,8 @@ class _Rewriting:
         if not isinstance(line, cst.FunctionDef):
             return [line]
         name, plan, symbols = line.name.value, self.plan, self.file.symbols
+        if name in self._validating:
+            line = with_gradients(line)
         if name == "__init__":
             return []
         if name == "build_callbacks":
@@ -135,20 +158,39 @@ class _Rewriting:
         # torch.optim has an lr_scheduler, too, which is no attribute of the trial.
         used = {n.attr.value for n in attributes if not syntax.code(n.value).endswith("optim")}
         if not self.plan.is_automatic:
-            used |= {s.attribute for s in self.plan.own.schedulers if s.interval}
+            stepped = (s for s in self.plan.own.schedulers if s.interval or s.choices)
+            used |= {scheduler.attribute for scheduler in stepped}
         return used
 
     def _hooks(self) -> list[cst.BaseStatement]:
         plan = self.plan
         made: list[cst.BaseStatement] = []
-        if not plan.is_whole and plan.is_root and plan.parameters("train_batch") is not None:
-            made.append(syntax.method(_TRAINING))
+        trains = plan.is_root or (not plan.is_mixin and bool(self._own_odd("train_batch")))
+        if not plan.is_whole and trains and plan.parameters("train_batch") is not None:
+            metrics = numbers_of(_TRAINING_METRICS, "", self._odd("train_batch"))
+            made.append(syntax.method(f"{_TRAINING}    self.log_dict({metrics})\n"))
         if self._calls_evaluation():
             made.append(self._calling_validation())
+        if self._refuses_sanity_check():
+            made.append(syntax.method(_NO_SANITY_CHECK))
         if self._keeps_gradients():
             made.append(syntax.method(_KEEPING))
         hooks = transfer_hooks(plan.own.stays, plan.arrays)
-        return [*made, *reducer_hooks(plan.own.reducers), *hooks]
+        updating = any(map(_updates_at_start, self.others))
+        odd = {node.name.value for node in self.others if _reduces_to_many(node)}
+        reducers = reducer_hooks(plan.own.reducers, odd, callbacks_update=updating)
+        return [*made, *reducers, *hooks]
+
+    def _refuses_sanity_check(self) -> bool:
+        """Whether the validation that Lightning begins with would change training."""
+        if self.plan.is_mixin or "on_fit_start" in self.own:
+            return False
+        if any(found.own.keeps_state for found in self.plan.ancestors):
+            return not any(p.own.keeps_state and not p.is_mixin for p in self.plan.ancestors[1:])
+        if any(map(counts_when_called, self.others)):
+            return True
+        names = syntax.names_in(self.own.get("build_callbacks", cst.Pass()))
+        return bool(names & self.file.hearing)
 
     def _keeps_gradients(self) -> bool:
         """Whether gradients may be there when a validation starts, which Lightning clears."""
@@ -167,17 +209,36 @@ class _Rewriting:
             return self._decides_late() and name in self.own
         if plan.is_root:
             return bool(plan.parameters(name))
+        methods = plan.own.methods.keys()
+        # The validation_step of a base asks for no reduction that only this class has.
+        if any("evaluation_reducer" in methods - p.all_methods for p in plan.parents):
+            return bool(plan.parameters(name))
+        if not plan.is_mixin and self._own_odd(name):
+            # Nor does it expect metrics that are no single numbers.
+            return True
         differs = any(plan.parameters(name) != p.parameters(name) for p in plan.parents)
-        return differs and not plan.own.methods.keys().isdisjoint(_EVALUATIONS)
+        return differs and not methods.isdisjoint(_EVALUATIONS)
+
+    def _own_odd(self, name: str) -> frozenset[str]:
+        return odd_kinds(self.own[name]) if name in self.own else frozenset()
+
+    def _odd(self, name: str) -> frozenset[str]:
+        """What of the metrics of a method, in whichever class of the file, is no single number."""
+        known = [syntax.methods(node) for node in (self.node, *self.others)]
+        return frozenset().union(*(odd_kinds(own[name]) for own in known if name in own))
 
     def _calling_validation(self) -> cst.FunctionDef:
         plan, name = self.plan, self._evaluation()
         given = plan.parameters(name) or []
         batch = given[1] if len(given) > 1 else "batch"
         index = ", batch_idx=batch_idx" if "batch_idx" in given else ""
-        logs = f"    self.log_dict(metrics{BATCH_SIZE})\n"
+        odd = self._odd(name)
+        metrics = numbers_of("metrics", "" if plan.evaluates_whole else "mean", odd)
+        logs = f"    self.log_dict({metrics}{BATCH_SIZE})\n"
         if plan.parameters("evaluation_reducer") is not None:
-            logs = BY_NAME
+            logs = BY_NAME_IF_NUMBER if odd else BY_NAME
+        if "none" in odd:
+            logs = f"    {comment(_NO_NUMBER)}\n{logs}"
         header = f"def validation_step(self, {batch}, batch_idx):\n"
         return syntax.method(f"{header}    metrics = self.{name}({batch}{index})\n{logs}")
 
@@ -187,7 +248,10 @@ class _Rewriting:
         kept = [w for m in self.own.values() for w in wrappings(m, symbols)]
         if len(wraps) > sum(w.member == "wrap_optimizer" for w in kept):
             return marked(node, "configure_optimizers must return every optimizer of the trial")
-        if any(s.mode == "" for s in plan.own.schedulers):
+        if not all(s.is_torchs for s in plan.own.schedulers):
+            message = "Lightning saves no state of a scheduler that does not derive from torch's"
+            node = marked(node, message)
+        if any(not s.mode and not s.choices for s in plan.own.schedulers):
             message = "an LR scheduler whose step mode is known at run time must be stepped"
             return marked(node, message)
         return node
@@ -197,21 +261,40 @@ def _without(init: cst.FunctionDef, gone: Sequence[cst.BaseStatement]) -> cst.Fu
     return syntax.with_body(init, [line for line in syntax.body_of(init) if line not in gone])
 
 
+_NO_NUMBER = "Lightning logs numbers, and a text, a dict or None among these is none"
 _EVALUATIONS = ("evaluate_batch", "evaluate_full_dataset")
 _KEEPING = """\
 def on_validation_model_zero_grad(self):
     # gradients that wait for a later step stay
     pass
 """
+_NO_SANITY_CHECK = """\
+def on_fit_start(self):
+    # what a validation leaves behind must not be there when training begins
+    self.trainer.num_sanity_val_steps = 0
+"""
 _TRAINING = """\
 def training_step(self, batch, batch_idx):
     metrics = self.train_batch(
         batch=batch,
         epoch_idx=self.current_epoch,
-        batch_idx=self.trainer.fit_loop.epoch_loop.total_batch_idx,
+        batch_idx=self.trainer.fit_loop.total_batch_idx,
     )
-    self.log_dict(metrics if isinstance(metrics, dict) else {"loss": metrics})
 """
+_TRAINING_METRICS = 'metrics if isinstance(metrics, dict) else {"loss": metrics}'
+
+
+def _reduces_to_many(node: cst.ClassDef) -> bool:
+    """Whether the result of a reducer, or a metric of it, is known to be no single number."""
+    reduce = syntax.methods(node).get("cross_slot_reduce")
+    return reduce is not None and bool(odd_kinds(reduce))
+
+
+def _updates_at_start(node: cst.ClassDef) -> bool:
+    """Whether a callback updates something when a validation starts."""
+    names = ("on_validation_start", "on_validation_epoch_start", "on_validation_step_start")
+    own = syntax.methods(node)
+    return any(name in own and syntax.has_attribute(own[name], "update") for name in names)
 
 
 class _ListReturns(cst.CSTTransformer):

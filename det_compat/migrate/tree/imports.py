@@ -6,7 +6,9 @@ packages, and new names in front of those that a statement has. RemoveImportsVis
 ``from determined import *``, and drops the blank line and the comments above what it removes.
 """
 
+import ast
 import itertools
+import re
 import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -67,6 +69,62 @@ def _without_repeated_blanks(lines: list[cst.EmptyLine]) -> list[cst.EmptyLine]:
     """Blank lines and comments, without the blank lines that came together at the front."""
     blanks = [*itertools.takewhile(lambda line: line.comment is None, lines)]
     return [*blanks[:2], *lines[len(blanks) :]]
+
+
+def without_unused(tree: cst.Module, before: bytes, exported: Collection[str]) -> cst.Module:
+    """The file without the imports at its top level that rewriting has left without a use.
+
+    Args:
+        tree: the file.
+        before: its text before it was rewritten: what nobody used then stays.
+        exported: names that other files import from somewhere.
+    """
+    old, new = ast.parse(before), ast.parse(tree.bytes)
+    idle_before = _bound(old) - _used(old)
+    idle = _bound(new) - _used(new) - idle_before - {*exported}
+    return dropping(tree, _Idle(idle)) if idle else tree
+
+
+def _bound(tree: ast.Module) -> set[str]:
+    return {
+        (alias.asname or alias.name).partition(".")[0]
+        for line in tree.body
+        if isinstance(line, (ast.Import, ast.ImportFrom)) and not _is_future(line)
+        for alias in line.names
+    }
+
+
+def _is_future(line: ast.Import | ast.ImportFrom) -> bool:
+    return isinstance(line, ast.ImportFrom) and line.module == "__future__"
+
+
+def _used(tree: ast.Module) -> set[str]:
+    """The names that a file uses, in the texts of annotations and of ``__all__`` as well."""
+    nodes = [*ast.walk(tree)]
+    texts = (n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str))
+    # A text of names and brackets may be a type.
+    types = (text for text in texts if re.fullmatch(r"[\w.\[\], |]+", text))
+    words = {word for text in types for word in re.findall(r"\w+", text)}
+    return words | {node.id for node in nodes if isinstance(node, ast.Name)}
+
+
+class _Idle(ScopedTransformer):
+    """Removes the names that imports at the top level bind for nothing."""
+
+    def __init__(self, idle: set[str]) -> None:
+        super().__init__()
+        self._idle = idle
+
+    def leave_SimpleStatementLine(
+        self, original: cst.SimpleStatementLine, updated: cst.SimpleStatementLine
+    ) -> cst.SimpleStatementLine | cst.RemovalSentinel:
+        small = simple(updated)
+        if self.depth or not isinstance(small, (cst.Import, cst.ImportFrom)):
+            return updated
+        if isinstance(small.names, cst.ImportStar):
+            return updated
+        kept = [alias for alias in small.names if bound_name(alias) not in self._idle]
+        return updated if len(kept) == len(small.names) else keeping(updated, kept)
 
 
 class _Unused(ScopedTransformer):

@@ -69,8 +69,10 @@ class _Leftovers(FileTransformer[File]):
         if self._in_annotation:
             self.file.imports.new.add("from typing import Any")
             return cst.Name("Any")
-        link = support.of_name(symbol.path).link
-        self.mark(f"{symbol.path.removeprefix('det_compat.')} has no counterpart", link)
+        if "()" not in symbol.path:
+            # What a refused call returns has its comment where it is called.
+            link = support.of_name(symbol.path).link
+            self.mark(f"{symbol.path.removeprefix('det_compat.')} has no counterpart", link)
         names = syntax.names_in(symbol.original)
         is_local = bool(self._blocks) and names <= self._imports.keys()
         needed = self._needed[self._blocks[0]] if is_local else self.file.imports.kept
@@ -97,7 +99,11 @@ class _Leftovers(FileTransformer[File]):
         if not lines:
             return updated_node
         self.file.imports.local.update(lines)
-        made = syntax.statements("\n".join(lines))
+        there = {
+            syntax.code(small) for line in updated_node.body.body if (small := syntax.simple(line))
+        }
+        # A file that was rewritten before has them already.
+        made = [syntax.statement(line) for line in lines if line not in there]
         body = syntax.below_docstring(syntax.body_of(updated_node), made)
         return syntax.with_body(updated_node, body)
 

@@ -13,15 +13,20 @@ REST = "MIGRATION.md#what-migrate-leaves-to-you"
 _Node = TypeVar("_Node", bound=cst.CSTNode)
 
 
+def comment(message: str, link: str = REST) -> str:
+    """The comment with a message and a link."""
+    return f"{MARK} {message}; see {link or REST}"
+
+
 def marked(statement: _Node, message: str, link: str = REST) -> _Node:
     """The statement below a comment with a message and a link; once, however often it is asked."""
     lines = getattr(statement, "leading_lines", None)
     if lines is None:
         return statement
-    comment = f"{MARK} {message}; see {link or REST}"
-    if any(line.comment is not None and line.comment.value == comment for line in lines):
+    text = comment(message, link)
+    if any(line.comment is not None and line.comment.value == text for line in lines):
         return statement
-    added = cst.EmptyLine(comment=cst.Comment(comment))
+    added = cst.EmptyLine(comment=cst.Comment(text))
     return statement.with_changes(leading_lines=[*lines, added])
 
 

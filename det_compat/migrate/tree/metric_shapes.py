@@ -1,9 +1,11 @@
 """What is known of the shape of metrics without running anything."""
 
+from collections.abc import Collection, Iterator
+
 import libcst as cst
 
 from det_compat.analysis.expressions import words
-from det_compat.migrate.tree.syntax import argument, code, find
+from det_compat.migrate.tree.syntax import argument, code, find, names_in
 
 _SCALAR_METHODS = words("mean sum item max min norm prod std var numel size dim")
 _SCALAR_FUNCTIONS = words("float int len round abs error_rate perf_counter time")
@@ -11,7 +13,8 @@ _LOSSES = words(
     "cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss binary_cross_entropy kl_div "
     "binary_cross_entropy_with_logits huber_loss"
 )
-_MANY = words("stack cat concatenate tolist split")
+_TEXTS = ("str", "repr", "format", "join")
+_MANY = words("stack cat concatenate tolist split numpy get_last_lr get_lr bincount diagonal diag")
 
 
 def assigned(method: cst.FunctionDef) -> dict[str, cst.BaseExpression | None]:
@@ -80,8 +83,29 @@ def is_no_number(node: cst.BaseExpression) -> bool:
     """Whether a value is sure to be a text, a dict or None."""
     if isinstance(node, cst.Name):
         return node.value == "None"
+    if isinstance(node, cst.Call):
+        return code(node.func).rpartition(".")[2] in _TEXTS
     texts = (cst.SimpleString, cst.FormattedString, cst.ConcatenatedString)
     return isinstance(node, (cst.Dict, cst.DictComp, *texts))
+
+
+def may_be_none(node: cst.BaseExpression, nones: Collection[str]) -> bool:
+    """Whether a value is a text, a dict or None at times, given the variables that are."""
+    if isinstance(node, cst.IfExp):
+        return any(
+            is_no_number(part) or may_be_none(part, nones) for part in (node.body, node.orelse)
+        )
+    return isinstance(node, cst.Name) and node.value in nones
+
+
+def nones(method: cst.FunctionDef) -> set[str]:
+    """The local variables that are set to a text, a dict or None somewhere."""
+    return {
+        code(target.target)
+        for line in find(method.body, cst.Assign)
+        for target in line.targets
+        if is_no_number(line.value) and isinstance(target.target, cst.Name)
+    }
 
 
 def is_reduced_in_part(node: cst.BaseExpression) -> bool:
@@ -107,3 +131,49 @@ def all_scalar(method: cst.FunctionDef) -> bool:
     elements = [element for found in dicts for element in found.elements]
     is_known = bool(dicts) and len(dicts) == len(values)
     return is_known and all(is_scalar(element.value, known) for element in elements)
+
+
+def odd_kinds(method: cst.FunctionDef) -> frozenset[str]:
+    """What a method is known to return beside single numbers.
+
+    ``many`` stands for a metric, or a result, that is several numbers, ``none`` for a metric that
+    is a text, a dict or None.
+    """
+    known = assigned(method)
+    found: set[str] = set()
+    for value in returned(method):
+        found |= {"many"} if _is_many(value, known) else set()
+    for value in _metrics(method):
+        found |= {"many"} if _is_many(value, known) else set()
+        found |= {"none"} if is_no_number(value) else set()
+    return frozenset(found)
+
+
+def _is_many(value: cst.BaseExpression, known: dict[str, cst.BaseExpression | None]) -> bool:
+    variable = known.get(value.value) if isinstance(value, cst.Name) else None
+    return is_many(value, known) or any(map(is_reduced_in_part, (value, variable or value)))
+
+
+def _metrics(method: cst.FunctionDef) -> Iterator[cst.BaseExpression]:
+    """The metrics in the dicts that a method returns, or puts into a variable that it returns."""
+    names = {name for value in _returns(method) for name in names_in(value)}
+    dicts = [found for value in _returns(method) for found in _dicts(value)]
+    for line in find(method.body, cst.Assign):
+        for target in line.targets:
+            if isinstance(target.target, cst.Name) and target.target.value in names:
+                dicts += _dicts(line.value)
+            elif isinstance(target.target, cst.Subscript) and code(target.target.value) in names:
+                yield line.value
+    for found in dicts:
+        yield from (e.value for e in found.elements if isinstance(e, cst.DictElement))
+
+
+def _returns(method: cst.FunctionDef) -> list[cst.BaseExpression]:
+    return [found.value for found in find(method.body, cst.Return) if found.value is not None]
+
+
+def _dicts(value: cst.BaseExpression) -> list[cst.Dict]:
+    """The dicts that a value is, or takes the metrics of."""
+    if isinstance(value, cst.IfExp):
+        return [*_dicts(value.body), *_dicts(value.orelse)]
+    return [value] if isinstance(value, cst.Dict) else []

@@ -4,6 +4,7 @@ Passes work on a tree in which each such expression is a single name: a placehol
 for a symbol. What no pass has replaced becomes again in the end what it was.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -51,6 +52,13 @@ class Symbols:
         name = f"__det_{len(self._known)}__"
         self._known[name] = symbol
         return cst.Name(name)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def has(self, *paths: str) -> bool:
+        """Whether any placeholder stands for one of these names."""
+        return any(symbol.path in paths for symbol in self._known.values())
 
     def get(self, node: cst.CSTNode | None) -> Symbol | None:
         """What ``node`` stands for, if it is a placeholder."""
@@ -113,25 +121,40 @@ class Symbols:
         return code(self._known[context.value].module)
 
 
-def resolve(source: bytes, facts: Facts) -> tuple[cst.Module, Symbols]:
+def new_name(name: str) -> str:
+    """The name that an attribute of a trial gets whose own means something else."""
+    return f"trial_{name}"
+
+
+def resolve(
+    source: bytes, facts: Facts, renamed: Collection[str] = ()
+) -> tuple[cst.Module, Symbols]:
     """The tree of a file, with placeholders.
+
+    Args:
+        source: the text.
+        facts: what its names stand for.
+        renamed: the attributes of trials that get another name.
 
     Raises:
         CannotRewriteError: LibCST cannot parse the file.
     """
     symbols = Symbols()
-    return parsed(source).visit(_Resolver(facts, symbols)), symbols
+    return parsed(source).visit(_Resolver(facts, symbols, renamed)), symbols
 
 
 class _Resolver(LocatingTransformer):
     METADATA_DEPENDENCIES = (PositionProvider, ExpressionContextProvider)
 
-    def __init__(self, facts: Facts, symbols: Symbols) -> None:
+    def __init__(self, facts: Facts, symbols: Symbols, renamed: Collection[str]) -> None:
         super().__init__()
         self._facts = facts
+        self._renamed = renamed
         self._symbols = symbols
 
     def leave_Attribute(self, original_node: _Named, updated_node: _Named) -> cst.BaseExpression:
+        if isinstance(original_node, cst.Attribute) and isinstance(updated_node, cst.Attribute):
+            updated_node = self._with_new_name(original_node, updated_node)
         context = self.get_metadata(ExpressionContextProvider, original_node, None)
         if context is ExpressionContext.STORE:
             return updated_node
@@ -148,6 +171,13 @@ class _Resolver(LocatingTransformer):
         return cst.Attribute(placeholder, cst.Name(part)) if part else placeholder
 
     leave_Name = leave_Attribute
+
+    def _with_new_name(self, original: cst.Attribute, updated: cst.Attribute) -> cst.Attribute:
+        name = original.attr.value
+        is_of_trial = name in self._renamed and self._facts.stands_for_trial(
+            self.span(original.value)
+        )
+        return updated.with_changes(attr=cst.Name(new_name(name))) if is_of_trial else updated
 
     def _module(self, node: _Named) -> cst.BaseExpression:
         """The LightningModule, where ``node`` was the context."""

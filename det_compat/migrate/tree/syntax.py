@@ -1,5 +1,7 @@
 """Small parts of syntax trees: made from text, told apart, and looked for."""
 
+import dataclasses
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias, TypeVar
 
@@ -172,11 +174,53 @@ def each(tree: _Tree, kind: type[_Node], change: Callable[[_Node], cst.CSTNode])
 
 
 def find(node: cst.CSTNode, kind: type[_Node]) -> Iterator[_Node]:
-    """Every node of a kind below ``node``, itself included, in order."""
+    """Every node of a kind below ``node``, itself included, in order; no whitespace or commas."""
     if isinstance(node, kind):
         yield node
-    for child in node.children:
+    for child in children(node):
         yield from find(child, kind)
+
+
+def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """What a node consists of, in the order of the text, without whitespace and punctuation.
+
+    LibCST's own ``children`` visits all of that as well, which took most of the time of a
+    migration.
+    """
+    kind = type(node)
+    if kind not in _FIELDS:
+        _FIELDS[kind] = _fields(kind)
+    for name in _FIELDS[kind]:
+        value = getattr(node, name)
+        if isinstance(value, cst.CSTNode):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from value
+
+
+_FIELDS: dict[type[cst.CSTNode], tuple[str, ...]] = {}
+_PUNCTUATION = re.compile(
+    "(l|r)(par|brace|bracket)|comma|semicolon|equal|dot|colon|operator|star|header|footer|indent|"
+    "leading_lines|lines_after_decorators|newline|trailing_whitespace|whitespace_.*|comment|"
+    ".*_whitespace|posonly_ind|first_colon|second_colon|relative|asynchronous|bar|separator"
+)
+#: The fields that stand in the text in another order than LibCST lists them in.
+_ORDERS = {
+    cst.Arg: ("keyword", "value"),
+    cst.IfExp: ("body", "test", "orelse"),
+    cst.FunctionDef: ("decorators", "name", "type_parameters", "params", "returns", "body"),
+    cst.ClassDef: ("decorators", "name", "type_parameters", "bases", "keywords", "body"),
+    cst.ExceptHandler: ("type", "name", "body"),
+    cst.MatchCase: ("pattern", "guard", "body"),
+    cst.Parameters: ("posonly_params", "params", "star_arg", "kwonly_params", "star_kwarg"),
+}
+
+
+def _fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
+    """The fields of a kind of nodes that hold nodes, in the order of the text."""
+    names = [each.name for each in dataclasses.fields(kind)]
+    names = [name for name in _ORDERS.get(kind, names) if name in names]
+    return tuple(name for name in names if not _PUNCTUATION.fullmatch(name))
 
 
 def returned_keys(method: cst.FunctionDef) -> set[str]:
@@ -196,7 +240,7 @@ def names_in(node: cst.CSTNode) -> set[str]:
         return {node.value}
     if isinstance(node, (cst.Attribute, cst.Arg)):
         return names_in(node.value)
-    return {name for child in node.children for name in names_in(child)}
+    return {name for child in children(node) for name in names_in(child)}
 
 
 def has_attribute(node: cst.CSTNode, name: str) -> bool:
@@ -208,7 +252,7 @@ def mentions(node: cst.CSTNode, text: str) -> bool:
     """Whether an expression below ``node`` is exactly ``text``, a name or dotted name."""
     if isinstance(node, (cst.Name, cst.Attribute)) and code(node) == text:
         return True
-    return any(mentions(child, text) for child in node.children)
+    return any(mentions(child, text) for child in children(node))
 
 
 def with_node(tree: _Tree, old: cst.CSTNode, new: cst.CSTNode) -> _Tree:

@@ -91,3 +91,52 @@ def test_a_trial_that_is_not_known_stays(tmp_path):
 def test_trials_of_today_stay(tmp_path):
     source = rewritten(tmp_path, OLD, "context")
     assert rewritten(tmp_path, source, "context") == source
+
+
+RUN_TIME_MODE = """\
+        every = self.context.get_hparam("every_batch")
+        return LRScheduler(torch.optim.lr_scheduler.StepLR(optimizer, 2), step_every_batch=every)
+"""
+
+
+def of_run_time_mode() -> str:
+    lines = OLD.splitlines(keepends=True)
+    at = next(i for i, line in enumerate(lines) if "return LRScheduler(" in line)
+    return "".join([*lines[:at], RUN_TIME_MODE, *lines[at + 1 :]])
+
+
+def test_a_step_mode_of_run_time_is_wrapped_where_the_scheduler_is(tmp_path):
+    after = """\
+    self.lr_scheduler = context.wrap_lr_scheduler(
+        self.create_lr_scheduler(self.opt),
+        step_mode=(
+            LRScheduler.StepMode.STEP_EVERY_BATCH if self.context.get_hparam("every_batch")
+            else LRScheduler.StepMode.MANUAL_STEP
+        ),
+    )"""
+    assert after in method(rewritten(tmp_path, of_run_time_mode(), "context"), "__init__")
+
+
+def test_a_step_mode_of_run_time_steps_in_lightning(tmp_path):
+    after = """\
+def on_train_batch_end(self, outputs, batch, batch_idx):
+    if self.hparams.every_batch:
+        self.lr_scheduler.step()"""
+    made = rewritten(tmp_path, of_run_time_mode())
+    assert method(made, "on_train_batch_end") == after
+    assert "MIGRATE" not in made
+
+
+def test_a_step_mode_that_only_the_method_knows_is_left_to_the_reader(tmp_path):
+    source = of_run_time_mode().replace("every = self", "every = optimizer and self")
+    made = rewritten(tmp_path, source, "context")
+    assert "# MIGRATE: its LR scheduler is made in a way that is not known" in made
+
+
+def test_gradients_are_clipped_as_a_config_without_an_entrypoint_says(tmp_path):
+    text = "searcher: {name: single, metric: error, max_steps: 1}\nhyperparameters:\n"
+    (tmp_path / "const.yaml").write_text(f"{text}  clip_grad_l2_norm: 0.5\n")
+    source = OLD.replace('return {"clip": ClipGradsL2Norm(limit)}', "return {}")
+    made = method(rewritten(tmp_path, source, "context"), "train_batch")
+    clip = 'torch.nn.utils.clip_grad_norm_(params, self.context.get_hparam("clip_grad_l2_norm"))'
+    assert clip in "".join(line.strip() for line in made.splitlines())

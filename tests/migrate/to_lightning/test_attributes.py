@@ -30,7 +30,7 @@ def test_hparams_are_there_already(tmp_path):
     made = rewritten(tmp_path, trial(change, ("lr=0.1", 'lr=self.hparams["lr"]')))
     assert 'lr=self.hparams["lr"]' in made
     assert "self.hparams = " not in made
-    assert "def __init__(self, **hparams: Any)" in made
+    assert "def __init__(self, *, global_batch_size: Any, lr: Any)" in made
 
 
 def test_an_alias_beside_another_value(tmp_path):
@@ -122,3 +122,14 @@ def test_a_step_mode_that_is_read_stays(tmp_path):
     made = rewritten(tmp_path, trial(("lr=0.1))\n", SCHEDULE.format(mode))))
     assert "step_mode = LRScheduler.StepMode.STEP_EVERY_EPOCH" in made
     assert "MIGRATE" in made
+
+
+def test_the_device_is_there_already(tmp_path):
+    changes = (
+        ("self.context = context", "self.context = context\n        self.device = context.device"),
+        ("self.model(batch).sum()}", "self.model(batch.to(self.device)).sum()}"),
+    )
+    made = rewritten(tmp_path, trial(*changes))
+    assert "self.model(batch.to(self.device)).sum()" in made
+    assert "trial_device" not in made
+    assert "MIGRATE" not in made

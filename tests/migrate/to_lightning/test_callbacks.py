@@ -99,3 +99,35 @@ def test_callbacks_that_are_no_literal(tmp_path):
         )
     )
     assert "return list(make().values())" in rewritten(tmp_path, source)
+
+
+@pytest.mark.parametrize("line", ['metrics["a"] = 1', 'metrics.update({"a": 1})'])
+def test_metrics_that_a_callback_adds_are_left_to_the_reader(line, tmp_path):
+    source = (
+        "from determined.pytorch import PyTorchCallback\n\n\n"
+        f"class C(PyTorchCallback):\n    def on_validation_end(self, metrics):\n        {line}\n"
+    )
+    made = rewritten(tmp_path, source)
+    assert "    # MIGRATE: what is put into the metrics here is not logged; see " in made
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "def on_trial_startup(self, first_batch_idx, checkpoint_uuid):\n        print(1)\n",
+            "def on_fit_start(self, trainer, pl_module):\n        print(1)\n",
+        ),
+        (
+            "def on_trial_startup(self, first_batch_idx, checkpoint_uuid):\n"
+            "        print(first_batch_idx)\n",
+            "def on_train_start(self, trainer, pl_module):\n"
+            "        first_batch_idx = trainer.fit_loop.total_batch_idx + 1\n"
+            "        print(first_batch_idx)\n",
+        ),
+    ],
+)
+def test_a_start_that_asks_where_it_is_comes_once_lightning_knows(before, after, tmp_path):
+    head = "from determined.pytorch import PyTorchCallback\n\n\nclass C(PyTorchCallback):\n    "
+    made = rewritten(tmp_path, head + before)
+    assert made.endswith(f"class C(pl.Callback):\n    {after}")

@@ -25,12 +25,13 @@ def test_calls_follow(tmp_path):
 
 def test_what_lightning_does_by_itself(tmp_path):
     source = """\
-    from determined.pytorch import samplers
+    from determined.pytorch import PyTorchTrialContext, samplers
 
-    def sampler(base, context):
+    def sampler(base, context: PyTorchTrialContext):
+        ranks = context.distributed
         base = samplers.RepeatBatchSampler(base)
-        base = samplers.DistributedBatchSampler(base, 2, 1)
-        return samplers.SkipBatchSampler(base, 3)
+        base = samplers.DistributedBatchSampler(base, ranks.size, ranks.get_rank())
+        return samplers.SkipBatchSampler(base, context.get_initial_batch())
     """
     made = rewritten(tmp_path, source)
     assert "base = base\n" not in made
@@ -91,3 +92,25 @@ def test_batches_that_stay(tmp_path):
     assert "self.model(move_data_to_device(batch, self.device))" in made
     assert "from pytorch_lightning.utilities import move_data_to_device\n" in made
     assert "MIGRATE" not in made
+
+
+def test_sharding_that_is_not_the_contexts_is_left_to_the_reader(tmp_path):
+    source = (
+        "from determined.pytorch import samplers\n\n\n"
+        "def made(sampler, context: PyTorchTrialContext):\n"
+        "    a = samplers.DistributedSampler(sampler, context.distributed.size, 0)\n"
+        "    return samplers.SkipSampler(a, 2)\n"
+    )
+    made = rewritten(tmp_path, trial() + "\n\n" + source)
+    assert "    a = sampler\n" in made
+    assert "    # MIGRATE: pytorch.samplers.SkipSampler has no counterpart; see " in made
+    assert "    return samplers.SkipSampler(a, 2)\n" in made
+
+
+def test_a_loader_that_is_asked_for_more_than_torchs_is_left_to_the_reader(tmp_path):
+    for given, after in (("", "make())"), ("num_replicas=2, rank=1", "make().get_data_loader(num")):
+        before = f"self.context = context\n        print(make().get_data_loader({given}))\n"
+        changes = ("self.context = context\n", before), ("class T", "make = print\n\n\nclass T")
+        made = rewritten(tmp_path, trial(*changes))
+        assert f"        print({after}" in made
+        assert ("# MIGRATE: a loader of torch's neither" in made) is bool(given)

@@ -25,7 +25,7 @@ from tests.migrate.rewriting import method, rewritten, trial
         ("2 * self.context.get_per_slot_batch_size()", "2 * (self.hparams.global_batch_size // "),
         (
             "not self.context.is_epoch_start()",
-            "not (self.trainer.fit_loop.epoch_loop.batch_idx == 0)",
+            "not (self.trainer.fit_loop.batch_idx == 0)",
         ),
         ("self.context._epoch_len", "self.trainer.num_training_batches"),
         (
@@ -106,7 +106,9 @@ def test_parameters_do_not_hide_what_is_used(tmp_path):
     helper = "def width(n):\n    return n\n\n\nclass Trial"
     model = "torch.nn.Linear(width(context.get_hparam('width')), 1)"
     made = rewritten(tmp_path, trial(("class Trial", helper), ("torch.nn.Linear(2, 1)", model)))
-    assert method(made, "__init__").startswith("def __init__(self, **hparams: Any):")
+    assert method(made, "__init__").startswith(
+        "def __init__(self, *, global_batch_size: Any, **hparams: Any):"
+    )
     assert "torch.nn.Linear(width(self.hparams.width), 1)" in made
 
 
@@ -116,3 +118,46 @@ def test_a_variable_with_what_a_context_knows_is_no_context(tmp_path):
     made = rewritten(tmp_path, trial(("class Trial", helper), change))
     assert "    return 1 / epoch_len\n" in made
     assert "warm(self.trainer.num_training_batches)" in made
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("make(context.get_hparams())", "make(dict(self.hparams))"),
+        ("make(**context.get_hparams())", "make(**self.hparams)"),
+        ('context.get_hparams()["lr"]', 'self.hparams["lr"]'),
+        ('context.get_hparams().get("lr")', 'self.hparams.get("lr")'),
+    ],
+)
+def test_code_elsewhere_gets_the_plain_dict_that_it_got(before, after, tmp_path):
+    changes = ("self.context = context", f"x = {before}"), ("class T", "make = print\n\n\nclass T")
+    assert f"        x = {after}\n" in rewritten(tmp_path, trial(*changes))
+
+
+def test_so_it_does_where_the_trial_keeps_it(tmp_path):
+    before = "self.hparams = context.get_hparams()\n        make(self.hparams)"
+    after = "        make(dict(self.hparams))\n"
+    changes = ("self.context = context", before), ("class T", "make = print\n\n\nclass T")
+    assert after in rewritten(tmp_path, trial(*changes))
+
+
+def test_the_sections_of_the_config_are_no_hyperparameters(tmp_path):
+    before = "self.data = context.get_data_config()\n        make(context.get_hparams())"
+    after = """\
+        self.data = self.hparams.data_config
+        make(self.hyperparameters)
+"""
+    added = """\
+    @property
+    def hyperparameters(self):
+        return {name: value for name, value in self.hparams.items() if name != "data_config"}
+"""
+    changes = ("self.context = context", before), ("class T", "make = print\n\n\nclass T")
+    made = rewritten(tmp_path, trial(*changes))
+    assert after in made
+    assert made.count(added) == 1
+
+
+def test_what_copies_a_mapping_is_given_the_modules_own(tmp_path):
+    changes = ("self.context = context", "x = AttrDict(context.get_hparams())")
+    assert "        x = AttrDict(self.hparams)\n" in rewritten(tmp_path, trial(changes))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from tests.migrate.rewriting import method, rewritten, trial
 
 SCHEDULER = """\
@@ -126,3 +128,67 @@ def test_one_of_two_optimizers_is_one(tmp_path):
     )
     assert "MIGRATE" not in made
     assert "return self.opt" in method(made, "configure_optimizers")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("print(self.context.models[0])", "print(self.model)"),
+        ("for model in self.context.models:", "for model in [self.model]:"),
+        ("print(self.context.optimizers[0].param_groups)", "print(opt.param_groups)"),
+    ],
+)
+def test_what_a_context_lists_are_attributes(before, after, tmp_path):
+    lines = before if before.startswith("print") else f"{before}\n            print(model)"
+    change = ("loss = self.model(batch).sum()", f"{lines}\n        loss = self.model(batch).sum()")
+    made = rewritten(tmp_path, trial(change))
+    assert f"        {after}\n" in made
+    assert "MIGRATE" not in made
+
+
+WARMUP = """\
+class Warmup:
+    def __init__(self, optimizer):
+        self.optimizer_ = optimizer
+
+    def step(self):
+        pass
+
+
+class Trial"""
+
+
+def test_a_scheduler_of_ones_own_is_not_lightnings(tmp_path):
+    before = """\
+lr=0.1))
+        self.warmup = context.wrap_lr_scheduler(
+            Warmup(self.opt), LRScheduler.StepMode.STEP_EVERY_BATCH
+        )
+"""
+    made = rewritten(tmp_path, trial(("class Trial", WARMUP), ("lr=0.1))\n", before)))
+    assert method(made, "configure_optimizers").endswith("    return opt")
+    assert method(made, "on_train_batch_end").endswith("    self.warmup.step()")
+    assert "# MIGRATE: Lightning saves no state of a scheduler that does not derive" in made
+
+
+def test_a_mode_that_a_hyperparameter_chooses_is_a_condition(tmp_path):
+    before = """\
+lr=0.1))
+        mode = (
+            LRScheduler.StepMode.STEP_EVERY_BATCH
+            if context.get_hparam("often")
+            else LRScheduler.StepMode.STEP_EVERY_EPOCH
+        )
+        self.scheduler = context.wrap_lr_scheduler(
+            torch.optim.lr_scheduler.StepLR(self.opt, 2), step_mode=mode
+        )
+"""
+    after = """\
+def on_train_epoch_end(self):
+    if not self.hparams.often:
+        self.scheduler.step()"""
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", before)))
+    assert method(made, "on_train_epoch_end") == after
+    assert "if self.hparams.often:" in method(made, "on_train_batch_end")
+    assert "MIGRATE" not in made
+    assert "determined" not in made

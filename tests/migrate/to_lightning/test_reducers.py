@@ -100,3 +100,17 @@ def test_methods_of_the_trial_reduce(tmp_path):
     made = rewritten(tmp_path, trial(*changes))
     assert "self.all = FunctionMetric(self.reduce)" in made
     assert method(made, "on_validation_start").endswith("    self.all.reset()")
+
+
+def test_a_reducer_under_a_condition_may_not_be_there(tmp_path):
+    before = """\
+lr=0.1))
+        if context.get_hparam("f1"):
+            self.f1 = context.wrap_reducer(Mean(), name="f1")
+"""
+    after = """\
+def on_validation_epoch_end(self):
+    if getattr(self, "f1", None) is not None:
+        self.log("f1", self.f1.compute())"""
+    made = rewritten(tmp_path, MEAN + trial(("lr=0.1))\n", before)))
+    assert method(made, "on_validation_epoch_end") == after

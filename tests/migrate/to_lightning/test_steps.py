@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from tests.migrate.rewriting import method, rewritten, trial
 
 
@@ -27,7 +29,7 @@ def test_steps_in_other_places_are_manual(tmp_path):
     assert "self.automatic_optimization = False" in made
     assert method(made, "training_step") == (
         "def training_step(self, batch, batch_idx):\n"
-        "    batch_idx = self.trainer.fit_loop.epoch_loop.total_batch_idx\n"
+        "    batch_idx = self.trainer.fit_loop.total_batch_idx\n"
         "    opt = self.optimizers()\n"
         "    loss = self.model(batch).sum()\n"
         "    self.manual_backward(loss)\n"
@@ -188,3 +190,23 @@ def test_the_whole_data_set_is_one_batch(tmp_path):
     assert "def validation_step(self, batch, batch_idx):" in made
     wrapped = "torch.utils.data.DataLoader([DataLoader([], batch_size=4)], batch_size=None)"
     assert f"return {wrapped}" in method(made, "val_dataloader")
+
+
+@pytest.mark.parametrize(
+    ("before", "is_automatic"),
+    [
+        ('return {"loss": loss, "lr": self.scheduler.get_last_lr()[0]}', True),
+        ('self.last = batch_idx\n        return {"loss": loss}', True),
+        ('self.last = self.model(batch)\n        return {"loss": loss}', False),
+        ('return {"loss": loss, "w": self.model.weight.sum()}', False),
+    ],
+)
+def test_what_comes_after_a_step_may_not_see_it(before, is_automatic, tmp_path):
+    scheduler = (
+        "lr=0.1))\n",
+        "lr=0.1))\n        self.scheduler = context.wrap_lr_scheduler(\n"
+        "            torch.optim.lr_scheduler.StepLR(self.opt, 2), "
+        "LRScheduler.StepMode.STEP_EVERY_BATCH\n        )\n",
+    )
+    made = rewritten(tmp_path, trial(scheduler, ('return {"loss": loss}', before)))
+    assert ("automatic_optimization" not in made) is is_automatic

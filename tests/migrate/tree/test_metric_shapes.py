@@ -3,7 +3,13 @@ from __future__ import annotations
 import libcst as cst
 import pytest
 
-from det_compat.migrate.tree.metric_shapes import all_scalar, is_many, is_no_number, is_scalar
+from det_compat.migrate.tree.metric_shapes import (
+    all_scalar,
+    is_many,
+    is_no_number,
+    is_scalar,
+    odd_kinds,
+)
 from tests.migrate.rewriting import method, rewritten, trial
 
 
@@ -30,7 +36,7 @@ def test_several(text):
     assert is_many(cst.parse_expression(text), {})
 
 
-@pytest.mark.parametrize("text", ["None", "'text'", "f'{x}'", "{'a': 1}"])
+@pytest.mark.parametrize("text", ["None", "'text'", "f'{x}'", "{'a': 1}", "str(x)", "','.join(x)"])
 def test_no_numbers(text):
     assert is_no_number(cst.parse_expression(text))
 
@@ -58,5 +64,64 @@ def test_metrics_of_the_whole_are_not(tmp_path):
         ("self.model(batch).sum()}", "1.0, 'all': [1.0, 2.0]}"),
     )
     made = method(rewritten(tmp_path, trial(*changes)), "validation_step")
-    assert '    self.log("error", 1.0, batch_size=1)' in made
-    assert "# MIGRATE: Lightning logs numbers, and 'all' is none" in made
+    assert 'self.log_dict({"error": 1.0, ' in made
+    assert '"all_0": 1.0, "all_1": 2.0' in made
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('"lr": [1.0, 2.0]', '"lr_0": 1.0, "lr_1": 2.0'),
+        (
+            '"lr": self.scheduler.get_last_lr()',
+            '**{f"lr_{i}": value for i, value in enumerate(self.scheduler.get_last_lr())}',
+        ),
+    ],
+)
+def test_each_number_of_a_training_metric_has_a_name(before, after, tmp_path):
+    made = rewritten(tmp_path, trial(('{"loss": loss}', f'{{"loss": loss, {before}}}')))
+    assert f"{after}}}" in made or f"{after},\n" in made
+    assert "MIGRATE" not in made
+
+
+def test_metrics_of_a_variable_are_sorted_out_where_they_are_known_to_be_odd(tmp_path):
+    before = "metrics = {'error': 1.0}\n        metrics['all'] = [1.0]\n        return metrics"
+    after = 'self.log_dict(numbers_of(metrics, "mean"), batch_size=1)'
+    made = rewritten(tmp_path, trial(('return {"error": self.model(batch).sum()}', before)))
+    assert method(made, "validation_step").endswith(after)
+    assert made.count("def numbers_of(") == 1
+    assert "MIGRATE" not in made
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("return {'a': x}", set()),
+        ("return {'a': x.mean(0)}", {"many"}),
+        ("return {'a': None, 'b': [x]}", {"many", "none"}),
+        ("return {**m, 'a': 'text'} if x else m", {"none"}),
+        ("m = {'a': x}; n = {'b': 'text'}; return m", set()),
+        ("m = {}; m['a'] = f'{x}'; return m", {"none"}),
+        ("return x.tolist()", {"many"}),
+    ],
+)
+def test_odd_kinds(text, kinds):
+    node = cst.parse_statement(f"def f(x, m):\n    {text}\n")
+    assert isinstance(node, cst.FunctionDef)
+    assert odd_kinds(node) == kinds
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            'return {"loss": loss, "aux": loss if batch_idx else None}',
+            "loss if batch_idx else None",
+        ),
+        ('aux = None\n        return {"loss": loss, "aux": aux}', "aux"),
+    ],
+)
+def test_a_metric_that_is_none_at_times_is_logged_at_others(before, after, tmp_path):
+    made = rewritten(tmp_path, trial(('return {"loss": loss}', before)))
+    assert f'self.log_dict(numbers_of({{"loss": loss, "aux": {after}}}))' in made
+    assert "MIGRATE" not in made

@@ -1,0 +1,135 @@
+"""Attributes that nobody sets any more."""
+
+import ast
+from collections.abc import Iterator
+
+from det_compat.migrate.review.project import Code, Finding, Text, methods, written
+from det_compat.migrate.to_lightning.attributes import RESERVED
+
+#: The bases of which every attribute is known.
+_KNOWN = {
+    "pl.LightningModule": RESERVED,
+    "PyTorchTrial": frozenset({"context"}),
+    "object": frozenset[str](),
+    "ABC": frozenset[str](),
+}
+#: A module has these once its Trainer runs.
+_OF_TRAINER = frozenset({"trainer", "logger"})
+_OPEN = ("__getattr__", "__getattribute__")
+
+
+def not_set(before: Code, after: Code, text: Text) -> Iterator[Finding]:
+    """The attributes of ``self`` that are read in the classes of a file, and that nobody sets."""
+    old = before.files.get(text.path)
+    for name, node in text.classes.items():
+        was = old.classes.get(name) if old is not None else None
+        there = {attribute for attribute, _ in _missing(before, was)} if was is not None else set()
+        for attribute, line in _missing(after, node):
+            if attribute not in there:
+                yield Finding(line, f"nothing sets {attribute}")
+
+
+def too_early(after: Code, text: Text) -> Iterator[Finding]:
+    """What ``__init__`` of a module asks of a Trainer, itself or by a method that it calls."""
+    for node in text.classes.values():
+        ancestors, others = after.ancestors(node)
+        init = methods(node).get("__init__")
+        if init is None or "pl.LightningModule" not in others:
+            continue
+        own = {
+            n: found for ancestor in reversed(ancestors) for n, found in methods(ancestor).items()
+        }
+        for name, line in _own_reads(init):
+            if name in _OF_TRAINER or (name in own and _asks_trainer(name, own, init)):
+                yield Finding(line, f"{name} needs a Trainer, and there is none yet")
+
+
+def _asks_trainer(start: str, own: dict[str, ast.FunctionDef], init: ast.FunctionDef) -> bool:
+    """Whether a method or property that ``__init__`` uses needs a Trainer, by itself or not."""
+    is_property = any(written(each) == "property" for each in own[start].decorator_list)
+    calls = (each.func for each in ast.walk(init) if isinstance(each, ast.Call))
+    called = {func.attr for func in calls if isinstance(func, ast.Attribute)}
+    if not is_property and start not in called:
+        return False
+    found = [start]
+    for name in found:
+        reads = {attribute for attribute, _ in _own_reads(own[name])}
+        if reads & _OF_TRAINER:
+            return True
+        found += [each for each in reads & own.keys() if each not in found]
+    return False
+
+
+def _missing(code: Code, node: ast.ClassDef) -> list[tuple[str, int]]:
+    ancestors, others = code.ancestors(node)
+    names = {base if base in _KNOWN else base.rpartition(".")[2] for base in others}
+    if not names <= _KNOWN.keys() or any(each in methods(a) for a in ancestors for each in _OPEN):
+        return []
+    names |= {base for base in code.bases_of_heirs(node) if base in _KNOWN}
+    known = code.set_names.union(*(_KNOWN[name] for name in names))
+    if any(_sets_by_name(ancestor) for ancestor in ancestors):
+        return []
+    return [found for found in _reads(node) if found[0] not in known]
+
+
+def _reads(node: ast.ClassDef) -> Iterator[tuple[str, int]]:
+    for method in methods(node).values():
+        yield from _own_reads(method)
+
+
+def _own_reads(method: ast.FunctionDef) -> Iterator[tuple[str, int]]:
+    """The attributes of its object that a method reads or sets, each with its line."""
+    given = [*method.args.posonlyargs, *method.args.args]
+    own = given[0].arg if given else None
+    for each in ast.walk(method):
+        if isinstance(each, ast.Attribute) and getattr(each.value, "id", "") == own:
+            yield from () if each.attr.startswith("__") else [(each.attr, each.lineno)]
+
+
+def _sets_by_name(node: ast.ClassDef) -> bool:
+    """Whether a class sets attributes whose names are only known when it runs."""
+    names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    dicts = (each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute))
+    return "setattr" in names or "__dict__" in dicts or "vars" in names
+
+
+def gone(before: Code, after: Code, text: Text) -> Iterator[Finding]:
+    """What other code still reads of a trial under a name that it does not have any more."""
+    missing = before.set_names - after.set_names - RESERVED
+    modules = {alias.asname or alias.name.partition(".")[0] for alias in _aliases(text)}
+    renamed = {name for name in before.set_names if f"trial_{name}" in after.set_names}
+    for node in text.nodes:
+        if isinstance(node, ast.Call) and (name := _asked_by_name(node)) in {*missing, *renamed}:
+            yield Finding(node.lineno, f"a trial has no {name} any more")
+        if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
+            continue
+        owner = _last(node.value)
+        if node.attr in renamed and "trial" in owner.lower() and node.attr not in missing:
+            yield Finding(node.lineno, f"{node.attr} of a trial is trial_{node.attr} now")
+        elif node.attr in missing and not {owner, _first(node)} & {"super", "self", *modules}:
+            yield Finding(node.lineno, f"nothing sets or defines {node.attr} any more")
+
+
+def _asked_by_name(call: ast.Call) -> str:
+    """The attribute that ``getattr(trial, "context")`` and its like ask for; ``""`` for others."""
+    if getattr(call.func, "id", "") not in ("getattr", "hasattr", "setattr") or len(call.args) < 2:
+        return ""
+    name = call.args[1]
+    return str(name.value) if isinstance(name, ast.Constant) else ""
+
+
+def _aliases(text: Text) -> Iterator[ast.alias]:
+    for node in text.nodes:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield from node.names
+
+
+def _first(node: ast.expr) -> str:
+    while isinstance(node, (ast.Attribute, ast.Call)):
+        node = node.value if isinstance(node, ast.Attribute) else node.func
+    return getattr(node, "id", "")
+
+
+def _last(node: ast.expr) -> str:
+    node = node.func if isinstance(node, ast.Call) else node
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")

@@ -1,0 +1,142 @@
+"""The files of a migration, before and after, as the checks read them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is not in order: the statement that it is about, and why."""
+
+    line: int
+    message: str
+
+
+@dataclass(frozen=True)
+class Text:
+    """A file as it was, or as it is now."""
+
+    path: Path
+    source: bytes
+    tree: ast.Module
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """Everything in it, in order of depth."""
+        return [*ast.walk(self.tree)]
+
+    @cached_property
+    def classes(self) -> dict[str, ast.ClassDef]:
+        """Its classes, by name."""
+        return {node.name: node for node in self.nodes if isinstance(node, ast.ClassDef)}
+
+
+@dataclass(frozen=True)
+class Code:
+    """All files that were read together, before or after.
+
+    Attributes:
+        files: each by its path.
+    """
+
+    files: dict[Path, Text] = field(default_factory=dict)
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[ast.ClassDef]]:
+        found: dict[str, list[ast.ClassDef]] = {}
+        for text in self.files.values():
+            for name, node in text.classes.items():
+                found.setdefault(name, []).append(node)
+        return found
+
+    def ancestors(self, node: ast.ClassDef) -> tuple[list[ast.ClassDef], set[str]]:
+        """A class with its bases in these files, and the names of the bases that are not."""
+        found, others = [node], set[str]()
+        for current in found:
+            for base in map(written, current.bases):
+                known = self._by_name.get(base.rpartition(".")[2], [])
+                found += [each for each in known if each not in found]
+                others |= set() if known else {base}
+        return found, others
+
+    def bases_of_heirs(self, node: ast.ClassDef) -> set[str]:
+        """The names of the bases of what derives from a class, as far as they are elsewhere."""
+        found: set[str] = set()
+        for each in (each for same in self._by_name.values() for each in same):
+            ancestors, others = self.ancestors(each)
+            found |= others if node in ancestors else set()
+        return found
+
+    @cached_property
+    def set_names(self) -> set[str]:
+        """Every attribute that is set or defined anywhere, whoever has it."""
+        nodes = [node for text in self.files.values() for node in text.nodes]
+        stored = {
+            node.attr
+            for node in nodes
+            if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
+        }
+        return stored.union(*(members(node) for node in nodes if isinstance(node, ast.ClassDef)))
+
+    @cached_property
+    def read_names(self) -> set[str]:
+        """Every attribute and name that is read anywhere."""
+        nodes = (node for text in self.files.values() for node in text.nodes)
+        return {
+            node.attr if isinstance(node, ast.Attribute) else node.id
+            for node in nodes
+            if isinstance(node, (ast.Attribute, ast.Name)) and isinstance(node.ctx, ast.Load)
+        }
+
+    def lookup(self, path: Path, module: str, level: int = 0) -> Path | None:
+        """The file of these that an import in ``path`` names."""
+        return next((found for found in paths(path, module, level) if found in self.files), None)
+
+
+def paths(path: Path, module: str, level: int = 0) -> Iterator[Path]:
+    """Where the module that an import in ``path`` names may lie: beside the file, and above it."""
+    folders = [*path.parents]
+    for folder in folders[level - 1 : level] if level else folders:
+        base = folder.joinpath(*module.split(".")) if module else folder
+        yield base.with_name(f"{base.name}.py") if module else base / "__init__.py"
+        yield base / "__init__.py"
+
+
+def written(node: ast.AST) -> str:
+    """A name or dotted name as it is written; ``""`` for anything else."""
+    if isinstance(node, ast.Subscript):
+        return written(node.value)
+    if isinstance(node, ast.Attribute):
+        owner = written(node.value)
+        return f"{owner}.{node.attr}" if owner else ""
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def members(node: ast.ClassDef) -> set[str]:
+    """The methods and variables that stand in a class."""
+    found: set[str] = set()
+    for line in node.body:
+        if isinstance(line, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.add(line.name)
+        elif isinstance(line, (ast.Assign, ast.AnnAssign)):
+            found |= {each.id for each in ast.walk(line) if isinstance(each, ast.Name)}
+    return found
+
+
+def methods(node: ast.ClassDef) -> dict[str, ast.FunctionDef]:
+    """The methods of a class, by name."""
+    return {line.name: line for line in node.body if isinstance(line, ast.FunctionDef)}
+
+
+def imports(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.Import | ast.ImportFrom, str, int]]:
+    """Each import with the module that it names, and its dots."""
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from ((node, alias.name, 0) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node, node.module or "", node.level

@@ -1,0 +1,93 @@
+"""The checks of files that were rewritten, and the comments that they leave."""
+
+import ast
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from det_compat.migrate.results import FileResult
+from det_compat.migrate.review import arguments, attributes, hooks, names
+from det_compat.migrate.review.local_imports import left_out
+from det_compat.migrate.review.project import Code, Finding, Text
+from det_compat.migrate.tree.marks import MARK, comment
+
+_Results = Sequence[FileResult]
+
+
+def reviewed(results: _Results, *, is_lightning: bool) -> tuple[list[FileResult], dict[Path, Path]]:
+    """The files with a comment above whatever is not shown to be right.
+
+    Args:
+        results: of all files that were read.
+        is_lightning: whether they were rewritten for Lightning.
+
+    Returns:
+        The files, and those that were not read and still use Determined, each with one that
+        imports it.
+    """
+    before = Code({r.path: text for r in results if (text := _text(r.path, r.before)) is not None})
+    after = Code({r.path: text for r in results if (text := _after(r, before)) is not None})
+    if not any(result.is_changed for result in results):
+        return [*results], left_out(after)
+    made = []
+    for result in results:
+        text = after.files.get(result.path)
+        found: list[Finding] = []
+        if text is not None and not result.problem:
+            found = [*_findings(before, after, text, result, is_lightning)]
+        made.append(_with_comments(result, text, found) if text and found else result)
+    return made, left_out(after)
+
+
+def _findings(
+    before: Code, after: Code, text: Text, result: FileResult, is_lightning: bool
+) -> Iterator[Finding]:
+    if result.is_changed:
+        yield from names.undefined(before.files[text.path], text)
+    yield from names.not_there(before, after, text)
+    if is_lightning:
+        yield from attributes.gone(before, after, text)
+        if result.is_changed:
+            yield from attributes.not_set(before, after, text)
+            yield from attributes.too_early(after, text)
+            yield from hooks.idle(after, text)
+            yield from arguments.refused(after, text, result.trials)
+            yield from arguments.needed_flags(text, result.trials)
+
+
+def _text(path: Path, source: bytes) -> Text | None:
+    try:
+        return Text(path, source, ast.parse(source))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _after(result: FileResult, before: Code) -> Text | None:
+    return _text(result.path, result.after) if result.is_changed else before.files.get(result.path)
+
+
+def _with_comments(result: FileResult, text: Text, found: Sequence[Finding]) -> FileResult:
+    """The file with each finding above the statement that it is in, and once in each."""
+    lines = result.after.decode(errors="replace").splitlines(keepends=True)
+    starts = _starts(text)
+    above: dict[int, dict[str, None]] = {}
+    for each in found:
+        start = max((line for line in starts if line <= each.line), default=1)
+        above.setdefault(start, {})[each.message] = None
+    for start in sorted(above, reverse=True):
+        line = lines[start - 1]
+        if start > 1 and MARK in lines[start - 2]:
+            # Somebody has to look at this statement already.
+            continue
+        indent = line[: len(line) - len(line.lstrip())]
+        lines[start - 1 : start - 1] = [f"{indent}{comment(each)}\n" for each in above[start]]
+    return FileResult(result.path, result.before, "".join(lines).encode(), trials=result.trials)
+
+
+def _starts(text: Text) -> set[int]:
+    """The lines on which a statement begins, with its decorators."""
+    found = set()
+    for node in text.nodes:
+        if isinstance(node, ast.stmt):
+            decorators = getattr(node, "decorator_list", ())
+            found.add(min([node.lineno, *(each.lineno for each in decorators)]))
+    return found

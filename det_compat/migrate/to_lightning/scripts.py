@@ -1,0 +1,261 @@
+"""Scripts that train a trial by ``pytorch.init()`` and ``pytorch.Trainer``: Lightning's Trainer.
+
+``Batch`` and ``Epoch`` become the flags that say the same: where they are arguments of ``fit()``,
+the arguments of ``pl.Trainer``, elsewhere a dict of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+from libcst.helpers import ensure_type
+
+from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.file import Line, Lines
+from det_compat.migrate.tree.marks import above, comments_of, marked
+from det_compat.migrate.tree.symbols import Symbols
+
+_INIT, _TRAINER = "det_compat.pytorch.init", "det_compat.pytorch.Trainer"
+_LENGTHS = {"det_compat.pytorch.Batch": "max_steps", "det_compat.pytorch.Epoch": "max_epochs"}
+_CHECKPOINT = "from pytorch_lightning.callbacks import ModelCheckpoint"
+#: The parameters of Determined's ``fit()``, in order.
+_FIT = (
+    "checkpoint_period",
+    "validation_period",
+    "max_length",
+    "reporting_period",
+    "checkpoint_policy",
+    "latest_checkpoint",
+    "step_zero_validation",
+    "test_mode",
+    "profiling_enabled",
+)
+_STEPS = "max_steps counts the steps of each optimizer, of which there are several"
+_INIT_KNOWN = {"hparams", "exp_conf", "aggregation_frequency", "enable_tensorboard_logging"}
+
+
+def train_with_lightning(tree: cst.Module, file: LightningFile) -> cst.Module:
+    """Rewrite the scripts of a file that train a trial which is rewritten."""
+    if not file.symbols.has(_INIT, _TRAINER, *_LENGTHS):
+        return tree
+    return tree.visit(_Scripts(file))
+
+
+@dataclass(frozen=True)
+class _Init:
+    """What ``pytorch.init()`` was given: expressions as text, ``""`` for none."""
+
+    hparams: str = ""
+    exp_conf: str = ""
+    aggregation: str = ""
+
+
+class _Scripts(LightningTransformer):
+    def __init__(self, file: LightningFile) -> None:
+        super().__init__(file)
+        self._inits: list[_Init | None] = []
+        self._calls: list[cst.Call] = []
+
+    def visit_With(self, node: cst.With) -> None:
+        call = node.items[0].item if len(node.items) == 1 else None
+        is_init = isinstance(call, cst.Call) and self.symbols.path(call.func) == _INIT
+        self._inits.append(_init(call) if is_init and isinstance(call, cst.Call) else None)
+
+    def leave_With(self, original: cst.With, updated: cst.With) -> Lines:
+        init = self._inits.pop()
+        body = ensure_type(updated.body, cst.IndentedBlock).body if init is not None else ()
+        if init is None or any(_has_trainer(line, self.symbols) for line in body):
+            return updated
+        # What is left of the context are the trials that are made with it, which need none now.
+        first, *rest = body
+        return cst.FlattenSentinel([above(first, updated.leading_lines), *rest])
+
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> syntax.Expression:
+        self._calls.pop()
+        length = _LENGTHS.get(self.symbols.path(updated.func) or "")
+        # A period or length among the arguments of fit() is written out there.
+        is_written_out = bool(self._calls) and _is_fit(self._calls[-1])
+        if length and len(updated.args) == 1 and not is_written_out:
+            return syntax.expression(f'{{"{length}": {syntax.code(updated.args[0].value)}}}')
+        init = next((found for found in reversed(self._inits) if found is not None), None)
+        name = syntax.code(updated.func).rpartition(".")[2]
+        given = [arg for arg in updated.args if not self.symbols.is_context(arg.value)]
+        if init is None or name not in self.file.trials or len(given) == len(updated.args):
+            return updated
+        sections = self.file.trials[name].arguments.sections
+        # A trial that is given more than the context is given its hyperparameters, too.
+        more = [f"**{init.hparams}"] if init.hparams and not given else []
+        if init.exp_conf and "experiment_config" in sections:
+            more.append(f"experiment_config={init.exp_conf}")
+        if init.exp_conf and "data_config" in sections:
+            more.append(f'data_config={init.exp_conf}["data"]')
+        listed = ", ".join([*(syntax.code(arg) for arg in syntax.without_commas(given)), *more])
+        return updated.with_changes(
+            args=ensure_type(syntax.expression(f"f({listed})"), cst.Call).args
+        )
+
+    def visit_Call(self, node: cst.Call) -> None:
+        self._calls.append(node)
+
+    def leave_IndentedBlock(
+        self, original: cst.IndentedBlock, updated: cst.IndentedBlock
+    ) -> cst.IndentedBlock:
+        return updated.with_changes(body=self._rewritten(updated.body))
+
+    def leave_Module(self, original: cst.Module, updated: cst.Module) -> cst.Module:
+        return updated.with_changes(body=self._rewritten(updated.body))
+
+    def _rewritten(self, body: Sequence[cst.BaseStatement]) -> list[cst.BaseStatement]:
+        """A block with each ``pytorch.Trainer(...)`` and its ``fit()`` as Lightning's."""
+        lines = [*map(self._chained, body)]
+        for made in [line for line in lines if _is_trainer(line, self.symbols)]:
+            name, created = syntax.target_of(made), syntax.call_of(made)
+            fits = [line for line in lines if _calls(line, f"{name}.fit")]
+            call = syntax.lone_call(fits[0]) if len(fits) == 1 else None
+            texts = self._texts(created, call) if name and created and call else None
+            if texts is not None:
+                new = self._marked(syntax.statement(f"{name} = {texts[0]}"))
+                lines[lines.index(fits[0])] = above(
+                    syntax.statement(f"{name}.{texts[1]}"), comments_of(fits[0])
+                )
+                lines[lines.index(made)] = above(new, getattr(made, "leading_lines", ()))
+        return lines
+
+    def _chained(self, line: cst.BaseStatement) -> cst.BaseStatement:
+        """``pytorch.Trainer(...).fit(...)`` as Lightning's."""
+        call = syntax.lone_call(line)
+        created = call.func.value if call and isinstance(call.func, cst.Attribute) else None
+        if call is None or not isinstance(created, cst.Call) or not _is_fit(call):
+            return line
+        if self.symbols.path(created.func) != _TRAINER:
+            return line
+        texts = self._texts(created, call)
+        if texts is None:
+            return line
+        made = self._marked(syntax.statement(f"{texts[0]}.{texts[1]}"))
+        return above(made, getattr(line, "leading_lines", ()))
+
+    def _marked(self, line: cst.BaseStatement) -> cst.BaseStatement:
+        """The statement that makes a Trainer, with a comment where its length means another one."""
+        needs = self._counts_otherwise and "max_" in syntax.code(line)
+        return marked(line, _STEPS) if needs else line
+
+    @property
+    def _counts_otherwise(self) -> bool:
+        """Whether a trial steps several optimizers, each step of which counts in Lightning."""
+        return any(len(plan.all_optimizers) > 1 for plan in self.file.trials.values())
+
+    def _texts(self, created: cst.Call, call: cst.Call) -> tuple[str, str] | None:
+        """The Trainer and its call of ``fit()``; None if something of it is not known."""
+        trial, given = syntax.argument(created, 0, "trial"), _given(call)
+        init = next((found for found in reversed(self._inits) if found is not None), None)
+        aggregation = init.aggregation if init is not None else ""
+        flags = self._flags(given, aggregation) if given is not None else None
+        if trial is None or given is None or flags is None:
+            return None
+        if aggregation:
+            flags.append(f"accumulate_grad_batches={aggregation}")
+        self.file.imports.new.add("import pytorch_lightning as pl")
+        latest = given.get("latest_checkpoint")
+        path = "" if latest is None or _is(latest, "None") else f", ckpt_path={syntax.code(latest)}"
+        return f"pl.Trainer({', '.join(flags)})", f"fit({syntax.code(trial)}{path})"
+
+    def _flags(self, given: dict[str, cst.BaseExpression], aggregation: str) -> list[str] | None:
+        """The arguments of ``pl.Trainer``; None if one of them is not known."""
+        length = given.get("max_length")
+        if length is None or not _is(given.get("step_zero_validation"), "False", None):
+            return None
+        flags = [self._length(length, aggregation)]
+        for period, of_batches, of_epochs in (
+            (
+                "validation_period",
+                "val_check_interval={0}, check_val_every_n_epoch=None",
+                "check_val_every_n_epoch={0}",
+            ),
+            ("reporting_period", "log_every_n_steps={0}", ""),
+            (
+                "checkpoint_period",
+                "callbacks=[ModelCheckpoint(every_n_train_steps={0}, save_top_k=-1)]",
+                "callbacks=[ModelCheckpoint(every_n_epochs={0}, save_top_k=-1)]",
+            ),
+        ):
+            value = given.get(period)
+            if value is None or _is(value, "None"):
+                continue
+            unit, number = self._unit(value)
+            template = {"max_steps": of_batches, "max_epochs": of_epochs}.get(unit, "")
+            if not template or isinstance(number, (cst.List, cst.Tuple, cst.Set)):
+                return None
+            flags.append(template.format(syntax.code(number)))
+            if period == "checkpoint_period":
+                self.file.imports.new.add(_CHECKPOINT)
+        if _is(given.get("checkpoint_policy"), '"none"', "'none'"):
+            flags.append("enable_checkpointing=False")
+        test_mode = given.get("test_mode")
+        if test_mode is not None and not _is(test_mode, "False"):
+            flags.append(f"fast_dev_run={syntax.code(test_mode)}")
+        return flags
+
+    def _length(self, length: cst.BaseExpression, aggregation: str) -> str:
+        unit, number = self._unit(length)
+        if unit == "max_steps" and aggregation:
+            return f"max_steps={syntax.code(number)} // {aggregation}"
+        # A length of a variable is a dict by now, of the one flag that says it.
+        return f"{unit}={syntax.code(number)}" if unit else f"**{syntax.code(length)}"
+
+    def _unit(self, value: cst.BaseExpression) -> tuple[str, cst.BaseExpression]:
+        """The flag for a length in the unit of ``Batch(2)`` or ``Epoch(2)``, and the number."""
+        path = self.symbols.path(value.func) if isinstance(value, cst.Call) else None
+        unit = _LENGTHS.get(path or "", "")
+        if isinstance(value, cst.Call) and unit and len(value.args) == 1:
+            return unit, value.args[0].value
+        return "", value
+
+
+def _calls(line: cst.BaseStatement, func: str) -> bool:
+    call = syntax.lone_call(line)
+    return call is not None and syntax.code(call.func) == func
+
+
+def _is_fit(node: cst.Call) -> bool:
+    return isinstance(node.func, cst.Attribute) and node.func.attr.value == "fit"
+
+
+def _has_trainer(line: cst.BaseStatement, symbols: Symbols) -> bool:
+    return any(symbols.path(call.func) == _TRAINER for call in syntax.find(line, cst.Call))
+
+
+def _is_trainer(line: cst.BaseStatement, symbols: Symbols) -> bool:
+    call = syntax.call_of(line) if isinstance(line, Line) else None
+    return call is not None and symbols.path(call.func) == _TRAINER
+
+
+def _init(call: cst.Call) -> _Init | None:
+    """What ``init()`` is given; None if something of it has no place in Lightning."""
+    given = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
+    if len(given) < len(call.args) or not given.keys() <= _INIT_KNOWN:
+        return None
+    texts = {
+        name: "" if _is(value, "None") else syntax.code(value) for name, value in given.items()
+    }
+    return _Init(
+        texts.get("hparams", ""), texts.get("exp_conf", ""), texts.get("aggregation_frequency", "")
+    )
+
+
+def _given(call: cst.Call) -> dict[str, cst.BaseExpression] | None:
+    """The arguments of ``fit()`` by name; None if they are not all known."""
+    found: dict[str, cst.BaseExpression] = {}
+    for index, arg in enumerate(call.args):
+        name = arg.keyword.value if arg.keyword else _FIT[index] if index < len(_FIT) else ""
+        if arg.star or name not in _FIT:
+            return None
+        found[name] = arg.value
+    return found
+
+
+def _is(value: cst.BaseExpression | None, *texts: str | None) -> bool:
+    return (None if value is None else syntax.code(value)) in texts

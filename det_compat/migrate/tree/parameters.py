@@ -1,0 +1,241 @@
+"""What the constructor of a LightningModule takes: hyperparameters, and sections of the config.
+
+A name that every config of the class has becomes a parameter, with the value of the first config
+for its default. What only some of them have, or what the code asks for without being sure that it
+is there, comes in by ``**hparams``, so that ``"name" in self.hparams`` says what it said.
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+import libcst as cst
+
+from det_compat.config import ExperimentConfig
+from det_compat.config.hyperparameters import Categorical, Const, Double, Int, Log
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.symbols import Symbols
+
+_SECTIONS = {
+    "get_data_config": "data_config",
+    "get_experiment_config": "experiment_config",
+    "get_trial_seed": "experiment_config",
+}
+_BATCH_SIZES = ("get_per_slot_batch_size", "get_global_batch_size")
+_CONTAINERS: dict[type, str] = {dict: "dict[str, Any]", list: "list[Any]"}
+_PLAIN = (bool, int, float, str)
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True)
+class ConfigUse:
+    """What code asks of the experiment config.
+
+    Attributes:
+        names: the hyperparameters that it is known to need, in order.
+        is_open: whether it may ask for others, or whether they are there.
+        sections: what else of the config is asked for.
+    """
+
+    names: tuple[str, ...] = ()
+    is_open: bool = False
+    sections: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """The parameters of a constructor.
+
+    Attributes:
+        types: the annotation of each hyperparameter that is named, in order.
+        defaults: the values that those have which have one.
+        is_open: whether it takes others.
+        sections: what else of the config it is given.
+    """
+
+    types: dict[str, str] = field(default_factory=dict)
+    defaults: dict[str, Any] = field(default_factory=dict)
+    is_open: bool = False
+    sections: tuple[str, ...] = ()
+
+    @property
+    def named(self) -> dict[str, str]:
+        """The annotation of each parameter by keyword; none where everything comes by ``**``."""
+        if self.is_open and not self.types:
+            return {}
+        # A section is a dict, and no parameter may have one for its default.
+        return {**self.types, **dict.fromkeys(self.sections, "dict[str, Any]")}
+
+
+def distinct(found: Iterable[_Item]) -> tuple[_Item, ...]:
+    """The items, each once, in the order of their first."""
+    return tuple(dict.fromkeys(found))
+
+
+def arguments(
+    own: ConfigUse, around: ConfigUse, configs: Sequence[ExperimentConfig], is_whole: bool
+) -> Arguments:
+    """The parameters of a trial's constructor.
+
+    Args:
+        own: what the class asks of the config.
+        around: what its file does.
+        configs: those of the class.
+        is_whole: whether all of the trial is in one class; otherwise bases get the rest.
+    """
+    names = distinct((*own.names, *around.names))
+    sections = distinct((*own.sections, *around.sections))
+    if not is_whole:
+        return Arguments(is_open=True, sections=sections)
+    asks = own.is_open or around.is_open
+    spaces = [config.hyperparameters.space for config in configs]
+    if not configs or not (names or asks):
+        is_open = asks or any(spaces)
+        return Arguments(dict.fromkeys(names, "Any"), {}, is_open, sections)
+    known = distinct((*names, *(name for space in spaces for name in space)))
+    # Where the code never asks whether a name is there, a default harms no config without it.
+    where = spaces if asks else spaces[:1]
+    named = [name for name in known if all(name in space for space in where)]
+    named = [name for name in named if name.isidentifier() and not keyword.iskeyword(name)]
+    constants = configs[0].hyperparameters.constants()
+    return Arguments(
+        {name: _annotation(_values(name, spaces)) for name in named},
+        {name: constants[name] for name in named if isinstance(constants.get(name), _PLAIN)},
+        len(named) < len(known),
+        sections,
+    )
+
+
+def _values(name: str, spaces: Sequence[dict[str, Any]]) -> Iterator[Any]:
+    """The values of a hyperparameter in all configs; of a range, one of its type."""
+    for item in (space[name] for space in spaces if name in space):
+        if isinstance(item, Const):
+            yield item.value
+        elif isinstance(item, Categorical):
+            yield from item.vals
+        elif isinstance(item, (Int, Double, Log)):
+            yield 0 if isinstance(item, Int) else 0.0
+        else:
+            yield {}
+
+
+def _annotation(values: Iterable[Any]) -> str:
+    types = {type(value) for value in values}
+    if types == {int, float}:
+        return "float"
+    only = types.pop() if len(types) == 1 else object
+    return only.__name__ if only in _PLAIN else _CONTAINERS.get(only, "Any")
+
+
+def config_use(node: cst.CSTNode, symbols: Symbols) -> ConfigUse:
+    """What code below ``node`` asks of the experiment config.
+
+    A method of the context that is kept under another name is found where it is called, a
+    hyperparameter where it is looked up in what ``get_hparams()`` has returned.
+    """
+    names: list[str] = []
+    sections: list[str] = []
+    asks = False
+    for call in syntax.find(node, cst.Call):
+        method, name = symbols.method(call), syntax.argument(call, 0, "name")
+        if method in _BATCH_SIZES:
+            names.append("global_batch_size")
+        elif method in _SECTIONS:
+            sections.append(_SECTIONS[method])
+        elif method == "get_hparam" and isinstance(name, cst.SimpleString):
+            names.append(str(name.evaluated_value))
+        asks = asks or (method == "get_hparam" and not isinstance(name, cst.SimpleString))
+    looked_up = _looked_up(node, symbols)
+    asks = asks or None in looked_up
+    found = (name for name in looked_up if name is not None)
+    return ConfigUse(distinct((*names, *found)), asks, distinct(sections))
+
+
+def _looked_up(node: cst.CSTNode, symbols: Symbols) -> list[str | None]:
+    """The names that are looked up in the dict of hyperparameters; None for any other use."""
+    calls = symbols.calls(node, "get_hparams")
+    if not calls:
+        return []
+    found: list[str | None] = [*_lookups(node, lambda each: any(each is call for call in calls))]
+    for line in syntax.find(node, cst.SimpleStatementLine):
+        target = syntax.target_of(line)
+        if target and symbols.method(getattr(syntax.simple(line), "value", None)) == "get_hparams":
+            # The call is no use, but each use of the name is one.
+            found.remove(None)
+            found += _lookups(_home(node, line, target), partial(_is_read, target=target))
+    return found
+
+
+def _home(node: cst.CSTNode, line: cst.CSTNode, target: str) -> cst.CSTNode:
+    """Where a name is known: the innermost function around a statement, or all of ``node``."""
+    around = [
+        function
+        for function in syntax.find(node, cst.FunctionDef)
+        if any(each is line for each in syntax.find(function, cst.SimpleStatementLine))
+    ]
+    return around[-1] if around and target.isidentifier() else node
+
+
+def _is_read(node: cst.CSTNode, target: str) -> bool:
+    owner, _, name = target.rpartition(".")
+    if isinstance(node, cst.Attribute):
+        return bool(owner) and node.attr.value == name and syntax.code(node.value) == owner
+    return not owner and isinstance(node, cst.Name) and node.value == name
+
+
+def _lookups(node: cst.CSTNode, is_one: Callable[[cst.CSTNode], bool]) -> Iterator[str | None]:
+    """What is looked up in the expressions that ``is_one`` tells, None for each other use."""
+    target = node.target if isinstance(node, cst.AssignTarget) else None
+    if isinstance(target, cst.Subscript) and is_one(target.value):
+        # What the trial puts there is no hyperparameter, and there must be a dict to put it in.
+        yield None
+    elif isinstance(node, cst.Subscript) and is_one(node.value):
+        yield _key(node)
+        yield from (each for part in node.slice for each in _lookups(part, is_one))
+    elif target is not None and is_one(target):
+        return
+    elif is_one(node):
+        yield None
+    else:
+        # The names of attributes and keywords are no variables.
+        skipped = {id(getattr(node, part, None)) for part in ("attr", "keyword")}
+        for child in node.children:
+            if id(child) not in skipped:
+                yield from _lookups(child, is_one)
+
+
+def _key(node: cst.Subscript) -> str | None:
+    index = node.slice[0].slice if len(node.slice) == 1 else None
+    value = index.value if isinstance(index, cst.Index) else None
+    return str(value.evaluated_value) if isinstance(value, cst.SimpleString) else None
+
+
+def plain_dict(hparams: cst.BaseExpression, sections: Collection[str]) -> cst.BaseExpression:
+    """The hyperparameters of a module as Determined gave them, where other code gets hold of them.
+
+    A module has them in a subclass of dict, with the sections of the config beside them.
+    """
+    text = syntax.code(hparams)
+    return syntax.expression(_filtered(text, sections) if sections else f"dict({text})")
+
+
+def _filtered(text: str, sections: Collection[str]) -> str:
+    names = [f'"{name}"' for name in sorted(sections)]
+    condition = f"name != {names[0]}" if len(names) == 1 else f"name not in ({', '.join(names)})"
+    return f"{{name: value for name, value in {text}.items() if {condition}}}"
+
+
+def hyperparameters(sections: Collection[str]) -> cst.FunctionDef:
+    """The property of a module that has its hyperparameters without the sections of the config."""
+    return syntax.method(
+        f"@property\ndef {HYPERPARAMETERS}(self):\n"
+        f"    return {_filtered('self.hparams', sections)}\n"
+    )
+
+
+#: The name of that property.
+HYPERPARAMETERS = "hyperparameters"

@@ -1,0 +1,216 @@
+"""Each check, with the files before and after side by side, and the comments that it leaves."""
+
+from __future__ import annotations
+
+import itertools
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from det_compat.migrate.migration import migrate
+from det_compat.migrate.results import FileResult
+from det_compat.migrate.review.review import reviewed
+
+HEAD = "import pytorch_lightning as pl\n"
+
+
+def comments(folder: Path, before: str, after: str, **others: str) -> list[str]:
+    """What is said of ``a.py``, and of files that stay as they are, each by the line below it."""
+    texts = {"a.py": (before, after), **{f"{n}.py": (text, text) for n, text in others.items()}}
+    results = [
+        FileResult(folder / name, *((HEAD + textwrap.dedent(text)).encode() for text in pair))
+        for name, pair in texts.items()
+    ]
+    made, _ = reviewed(results, is_lightning=True)
+    lines = [line.strip() for file in made for line in file.after.decode().splitlines()]
+    return [
+        f"{line.removeprefix('# MIGRATE: ').partition(';')[0]}: {below}"
+        for line, below in itertools.pairwise(lines)
+        if line.startswith("# MIGRATE: ")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [
+        pytest.param(
+            """
+            def f(mode):
+                return step(mode)
+            """,
+            """
+            def f():
+                return (
+                    step(mode)
+                )
+            """,
+            ["nothing defines mode here: return ("],
+            id="a parameter that has gone",
+        ),
+        pytest.param("x = unknown\n", "y = unknown\n", [], id="it was wrong before"),
+        pytest.param(
+            "x = 1\n", "from tools import *\ny = x\n", [], id="a star may have imported it"
+        ),
+        pytest.param(
+            """
+            class T(PyTorchTrial):
+                def __init__(self, context):
+                    self.context = context
+
+                def train_batch(self, batch):
+                    self.context.backward(batch)
+            """,
+            """
+            class T(pl.LightningModule):
+                def training_step(self, batch, batch_idx):
+                    self.context.backward(batch)
+            """,
+            ["nothing sets context: self.context.backward(batch)"],
+            id="an attribute that nobody sets any more",
+        ),
+        pytest.param(
+            "class T(Unknown):\n    def f(self): return self.context\n",
+            "class T(Unknown):\n    def f(self): return self.context or 1\n",
+            [],
+            id="a base that is not read may set it",
+        ),
+        pytest.param(
+            """
+            class T(PyTorchTrial):
+                def __init__(self, context):
+                    self.batches = len(self.loader())
+                    self.later = self.loader
+            """,
+            """
+            class T(pl.LightningModule):
+                def __init__(self):
+                    self.batches = len(self.loader())
+
+                def loader(self):
+                    return self.size()
+
+                def size(self):
+                    return self.trainer.world_size
+            """,
+            ["loader needs a Trainer, and there is none yet: self.batches = len(self.loader())"],
+            id="a Trainer that is not there yet",
+        ),
+        pytest.param(
+            """
+            class C(PyTorchCallback):
+                def on_checkpoint_write_end(self, folder): ...
+            """,
+            """
+            class C(pl.Callback):
+                def on_checkpoint_write_end(self, folder): ...
+            """,
+            [
+                "Lightning does not call on_checkpoint_write_end: "
+                "def on_checkpoint_write_end(self, folder): ..."
+            ],
+            id="a hook that Lightning does not have",
+        ),
+        pytest.param(
+            """
+            class T(PyTorchTrial):
+                def train_batch(self, batch): ...
+            """,
+            """
+            class T(pl.LightningModule):
+                def train_batch(self, batch): ...
+                def training_step(self, batch, batch_idx): self.train_batch(batch)
+            """,
+            [],
+            id="a method that the module's own hook calls",
+        ),
+    ],
+)
+def test_what_was_right_before_is_looked_at(
+    before: str, after: str, found: list[str], tmp_path: Path
+) -> None:
+    assert comments(tmp_path, before, after) == found
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "other", "found"),
+    [
+        pytest.param(
+            "from determined.pytorch import DataLoader\n",
+            "x = 1\n",
+            "from a import DataLoader\n",
+            ["a.py has no DataLoader any more: from a import DataLoader"],
+            id="an import that another file relied on",
+        ),
+        pytest.param(
+            "class T:\n    def setup(self): ...\n",
+            "class T:\n    def trial_setup(self): ...\n",
+            "def f(my_trial, other):\n    other.setup()\n    my_trial.setup()\n",
+            ["setup of a trial is trial_setup now: my_trial.setup()"],
+            id="a method that has another name now",
+        ),
+        pytest.param(
+            "class T:\n    def __init__(self, c): self.context = c\n",
+            "class T:\n    pass\n",
+            "def f(model):\n    return model.context.distributed\n",
+            [
+                "nothing sets or defines context any more: return model.context.distributed",
+            ],
+            id="an attribute that has gone",
+        ),
+        pytest.param(
+            "class T:\n    def __init__(self, c): self.context = c\n",
+            "class T:\n    pass\n",
+            "def f(model):\n    return getattr(model, 'context', None)\n",
+            ["a trial has no context any more: return getattr(model, 'context', None)"],
+            id="an attribute that is asked for by its name",
+        ),
+    ],
+)
+def test_other_files_are_looked_at(
+    before: str, after: str, other: str, found: list[str], tmp_path: Path
+) -> None:
+    assert comments(tmp_path, before, after, b=other) == found
+
+
+def test_each_config_of_a_class_is_tried(tmp_path: Path) -> None:
+    config = "entrypoint: a:T\nsearcher: {name: single, metric: x, max_length: {batches: 1}}\n"
+    (tmp_path / "const.yaml").write_text(f"{config}hyperparameters: {{a: 1, b: 2}}\n")
+    (tmp_path / "other.yaml").write_text(f"{config}hyperparameters: {{a: 1, c: 2}}\n")
+    after = HEAD + "class T(pl.LightningModule):\n    def __init__(self, *, a, b, d=1): ...\n"
+    result = FileResult(tmp_path / "a.py", b"", after.encode(), trials=("T",))
+    (made,), _ = reviewed([result], is_lightning=True)
+    assert [line.strip().partition(";")[0] for line in made.after.decode().splitlines()[2:-1]] == [
+        "# MIGRATE: other.yaml has c, which __init__ does not take",
+        "# MIGRATE: other.yaml has no b, which __init__ needs",
+    ]
+
+
+def test_a_file_that_only_an_import_leads_to_is_named(tmp_path: Path) -> None:
+    (tmp_path / "model_def.py").write_text("import determined as det\nfrom layers import Block\n")
+    (tmp_path / "layers.py").write_text("from blocks import Block\n")
+    (tmp_path / "blocks.py").write_text("from determined.pytorch import DataLoader as Block\n")
+    one = migrate([str(tmp_path / "model_def.py")], "lightning")
+    assert one.left_out == {tmp_path / "blocks.py": tmp_path / "layers.py"}
+    assert migrate([str(tmp_path)], "lightning").left_out == {}
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("pass", "const.yaml asks for pl.Trainer(accumulate_grad_batches=4)"),
+        (
+            "def __init__(self): self.automatic_optimization = False",
+            "const.yaml asks for gradients of 4 batches a step, and training_step steps after each",
+        ),
+    ],
+)
+def test_what_only_a_trainer_can_be_told_is_said(body: str, found: str, tmp_path: Path) -> None:
+    (tmp_path / "const.yaml").write_text(
+        "entrypoint: a:T\nsearcher: {name: single, metric: x, max_length: {batches: 1}}\n"
+        "optimizations: {aggregation_frequency: 4}\n"
+    )
+    after = f"{HEAD}class T(pl.LightningModule):\n    {body}\n"
+    result = FileResult(tmp_path / "a.py", b"", after.encode(), trials=("T",))
+    (made,), _ = reviewed([result], is_lightning=True)
+    assert made.after.decode().splitlines()[1].startswith(f"# MIGRATE: {found}; see ")

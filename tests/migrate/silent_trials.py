@@ -1,0 +1,145 @@
+"""Trials that used to be wrong in silence once they were migrated; the test reads this as text."""
+
+import torch
+from determined.pytorch import (
+    DataLoader,
+    LRScheduler,
+    MetricReducer,
+    PyTorchCallback,
+    PyTorchTrial,
+)
+
+
+def rows(n=16):
+    g = torch.Generator().manual_seed(1)
+    return [(torch.randn(3, generator=g), torch.tensor(i % 2)) for i in range(n)]
+
+
+class PerClass(MetricReducer):
+    def __init__(self):
+        self.reset()
+
+    def reset(self):
+        self.counts = torch.zeros(2)
+
+    def update(self, y):
+        self.counts += torch.bincount(y, minlength=2)
+
+    def per_slot_reduce(self):
+        return self.counts
+
+    def cross_slot_reduce(self, per_slot_metrics):
+        counts = torch.stack(list(per_slot_metrics)).sum(0)
+        return {"counts": counts, "first": counts[0]}
+
+
+class Frag:
+    def __init__(self, hps):
+        self.hps = hps
+
+    def net(self):
+        return torch.nn.Linear(3, self.hps["classes"])
+
+
+class Net(torch.nn.Module):
+    def __init__(self, **kw):
+        super().__init__()
+        self.kw = kw
+        self.l = torch.nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.l(x)
+
+
+class One(Frag, PyTorchTrial):
+    """Mixin, order of loaders, state in validation, plateau."""
+
+    def __init__(self, context):
+        super().__init__(context.get_hparams())
+        self.context = context
+        self.model = context.wrap_model(self.net())
+        self.opt = context.wrap_optimizer(
+            torch.optim.SGD(self.model.parameters(), lr=context.get_hparam("lr"))
+        )
+        self.sch = context.wrap_lr_scheduler(
+            torch.optim.lr_scheduler.ReduceLROnPlateau(self.opt, patience=0),
+            LRScheduler.StepMode.MANUAL_STEP,
+        )
+        if context.get_hparams().get("per_class", True):
+            self.per_class = context.wrap_reducer(PerClass())
+        self.best = 1e9
+
+    def build_training_data_loader(self):
+        self.data = rows()
+        return DataLoader(self.data, batch_size=self.context.get_per_slot_batch_size())
+
+    def build_validation_data_loader(self):
+        return DataLoader(self.data[:8], batch_size=4)
+
+    def train_batch(self, batch, epoch_idx, batch_idx):
+        x, y = batch
+        loss = torch.nn.functional.cross_entropy(self.model(x), y)
+        self.context.backward(loss)
+        self.context.step_optimizer(self.opt)
+        return {"loss": loss, "lr": [g["lr"] for g in self.opt.param_groups]}
+
+    def evaluate_batch(self, batch):
+        x, y = batch
+        loss = torch.nn.functional.cross_entropy(self.model(x), y)
+        self.best = min(self.best, float(loss))
+        self.sch.step(loss)
+        self.per_class.update(y)
+        metrics = {"val": loss, "best": self.best}
+        metrics["vector"] = [1.0, 2.0]
+        return metrics
+
+
+class Patience(PyTorchCallback):
+    def __init__(self, trial):
+        self.trial = trial
+        self.seen = 0
+
+    def on_validation_end(self, metrics):
+        self.seen += 1
+        self.trial.setup(self.seen)
+
+
+class Two(PyTorchTrial):
+    def __init__(self, context):
+        self.context = context
+        self.hparams = context.get_hparams()
+        self.model = context.wrap_model(Net(**self.hparams))
+        hp = context.get_hparams()
+        self.opt = context.wrap_optimizer(torch.optim.Adam(self.model.parameters(), lr=hp["lr"]))
+        self.dropped = 0
+
+    def setup(self, n):
+        self.dropped = n
+        for g in self.opt.param_groups:
+            g["lr"] = self.hparams["lr"] / (1 + n)
+
+    def build_callbacks(self):
+        return {"p": Patience(self)}
+
+    def build_training_data_loader(self):
+        return DataLoader(rows(), batch_size=self.context.get_per_slot_batch_size())
+
+    def build_validation_data_loader(self):
+        return DataLoader(rows(8), batch_size=4)
+
+    def train_batch(self, batch, epoch_idx, batch_idx):
+        x, y = batch
+        loss = torch.nn.functional.cross_entropy(self.model(x), y)
+        self.context.backward(loss)
+        self.context.step_optimizer(self.opt)
+        return {"loss": loss}
+
+    def evaluate_full_dataset(self, data_loader):
+        losses = []
+        for x, y in data_loader:
+            losses.append(torch.nn.functional.cross_entropy(self.model(x), y))
+        return {
+            "val": torch.stack(losses).mean(),
+            "losses": torch.stack(losses),
+            "dropped": self.dropped,
+        }

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from det_compat.migrate.configs import configs_of, trial_arguments
+
+CONFIG = "searcher: {name: single, metric: x, max_length: {batches: 1}}\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        pytest.param(
+            {"a.yaml": "model_def:T", "const.yaml": "model_def:T", "const-2.yaml": "model_def:T"},
+            ["const.yaml", "const-2.yaml", "a.yaml"],
+            id="const.yaml comes first, and what begins so",
+        ),
+        pytest.param(
+            {"configs/deep.yaml": "model_def:T", "../top.yaml": "src.model_def:T"},
+            ["configs/deep.yaml", "../top.yaml"],
+            id="a folder below, and the one above",
+        ),
+        pytest.param(
+            {"a.yaml": "model_def:Other", "b.yaml": "python3 model_def.py"},
+            ["b.yaml"],
+            id="a script, and no other class",
+        ),
+        pytest.param(
+            {"configs/own.yaml": "own:T", "../model_def.yaml": "model_def:T"},
+            [],
+            id="configs of other files with such a class",
+        ),
+        pytest.param({"a.yaml": "", "b.yaml": "model_def:T"}, ["b.yaml"], id="a name wins"),
+        pytest.param({"a.yaml": ""}, ["a.yaml"], id="none has a name"),
+    ],
+)
+def test_the_configs_of_a_trial(files: dict[str, str], found: list[str], tmp_path: Path) -> None:
+    folder = tmp_path / "src"
+    (folder / "configs").mkdir(parents=True)
+    (folder / "model_def.py").write_text("class T: ...\n")
+    (folder / "configs" / "own.py").write_text("class T: ...\n")
+    (folder / "other.yaml").write_text("services: {}\n")
+    for name, entrypoint in files.items():
+        text = f"entrypoint: {entrypoint}\n" if entrypoint else ""
+        (folder / name).write_text(text + CONFIG)
+    configs = configs_of(folder / "model_def.py", "T")
+    expected = [str((folder / name).resolve()) for name in found]
+    assert [config.file for config in configs] == expected
+
+
+def test_what_is_searched_has_its_first_value(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(
+        f"{CONFIG}hyperparameters:\n"
+        "  a: {type: int, minval: 2, maxval: 5}\n"
+        "  b: {type: log, base: 10, minval: -3, maxval: -1}\n"
+        "  c: {type: categorical, vals: [x, y]}\n"
+        "  d: {e: 1}\n"
+    )
+    hparams, config = trial_arguments({"a": 3}, str(tmp_path / "a.yaml"))
+    assert hparams == {"a": 3, "b": 0.001, "c": "x", "d": {"e": 1}}
+    assert config is not None

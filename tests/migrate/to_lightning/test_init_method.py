@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.migrate.rewriting import rewritten, trial
+
+MIXIN = """\
+class Counting:
+    def __init__(self, start):
+        self.count = start
+
+
+class Trial(Counting, PyTorchTrial)"""
+
+
+def head(made: str, name: str) -> str:
+    """The text of a class up to its second method."""
+    start = made[made.index(f"class {name}") :]
+    return "\n".join([*start.split("\n\n")[0].splitlines()])
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            "super().__init__(3)",
+            """\
+class Trial(Counting, pl.LightningModule):
+    def __init__(self, **hparams: Any):
+        pl.LightningModule.__init__(self)
+        self.save_hyperparameters()
+        self.automatic_optimization = False
+        super().__init__(3)
+""",
+            id="by super",
+        ),
+        pytest.param(
+            "Counting.__init__(self, 3)",
+            """\
+class Trial(Counting, pl.LightningModule):
+    def __init__(self, **hparams: Any):
+        pl.LightningModule.__init__(self)
+        self.save_hyperparameters()
+        self.automatic_optimization = False
+        Counting.__init__(self, 3)
+""",
+            id="by name",
+        ),
+    ],
+)
+def test_a_mixin_in_front_is_initialized_as_it_was(before: str, after: str, tmp_path: Path) -> None:
+    changes = ("class Trial(PyTorchTrial)", MIXIN), ("self.context = context", before)
+    made = rewritten(tmp_path, trial(*changes))
+    assert head(made, "Trial").startswith(after)
+    # The mixin is a plain class for whoever else uses it.
+    assert head(made, "Counting") == MIXIN.partition("\n\n")[0]
+    assert "MIGRATE" not in made
+
+
+def test_a_mixin_that_gets_the_context_gets_the_module(tmp_path: Path) -> None:
+    before = """\
+class Counting:
+    def __init__(self, context):
+        super().__init__(context)
+        self.rate = context.get_hparam("lr")
+
+
+class Trial(Counting, PyTorchTrial)"""
+    after = """\
+class Counting:
+    def __init__(self, context):
+        self.rate = self.hparams.lr"""
+    call = ("self.context = context", "super().__init__(context)")
+    made = rewritten(tmp_path, trial(("class Trial(PyTorchTrial)", before), call))
+    assert head(made, "Counting") == after
+    assert "        super().__init__(self)\n" in made
+
+
+def test_whose_init_an_unknown_mixin_has_is_asked(tmp_path: Path) -> None:
+    before = (
+        ("(PyTorchTrial)", "(Unknown, PyTorchTrial)"),
+        (
+            "self.context = context",
+            "super().__init__(context)",
+        ),
+    )
+    made = rewritten(tmp_path, trial(*before))
+    assert "        # MIGRATE: it is not known which __init__ this calls; see " in made
+    assert "        super().__init__(self)\n" in made
+
+
+def test_a_base_behind_is_not_initialized(tmp_path: Path) -> None:
+    mixin = MIXIN.replace("(Counting, PyTorchTrial)", "(PyTorchTrial, Counting)")
+    changes = (
+        ("class Trial(PyTorchTrial)", mixin),
+        (
+            "self.context = context",
+            "super().__init__(context)",
+        ),
+    )
+    made = rewritten(tmp_path, trial(*changes))
+    assert "        super().__init__()\n        self.save_hyperparameters()\n" in made
+    assert "MIGRATE" not in made

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.migrate.rewriting import rewritten, trial
+
+HEAD = "from determined import pytorch\n"
+
+
+def script(folder: Path, before: str) -> str:
+    """What becomes of a script below a trial."""
+    made = rewritten(folder, f"{HEAD}{trial()}\n\n{textwrap.dedent(before)}")
+    return made[made.index("def main") :]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            """
+            def main(hparams):
+                # here it begins
+                with pytorch.init(hparams=hparams) as context:
+                    model = Trial(context)
+                    trainer = pytorch.Trainer(model, context)
+                    # two epochs
+                    trainer.fit(max_length=pytorch.Epoch(2))
+            """,
+            """
+            def main(hparams):
+                # here it begins
+                model = Trial(**hparams)
+                trainer = pl.Trainer(max_epochs=2)
+                # two epochs
+                trainer.fit(model)
+            """,
+            id="hyperparameters of the context",
+        ),
+        pytest.param(
+            """
+            def main(latest):
+                with pytorch.init() as context:
+                    trainer = pytorch.Trainer(Trial(context), context)
+                    trainer.fit(
+                        pytorch.Batch(50),
+                        validation_period=pytorch.Batch(10),
+                        max_length=pytorch.Batch(100),
+                        reporting_period=pytorch.Batch(5),
+                        latest_checkpoint=latest,
+                    )
+                    print("done")
+            """,
+            """
+            def main(latest):
+                trainer = pl.Trainer(
+                    max_steps=100,
+                    val_check_interval=10,
+                    check_val_every_n_epoch=None,
+                    log_every_n_steps=5,
+                    callbacks=[ModelCheckpoint(every_n_train_steps=50, save_top_k=-1)],
+                )
+                trainer.fit(Trial(), ckpt_path=latest)
+                print("done")
+            """,
+            id="periods and a checkpoint to go on from",
+        ),
+        pytest.param(
+            """
+            def main(length, n):
+                with pytorch.init(aggregation_frequency=n) as context:
+                    trainer = pytorch.Trainer(Trial(context), context)
+                    trainer.fit(max_length=length, validation_period=pytorch.Epoch(3))
+
+
+            main(pytorch.Batch(9), 2)
+            """,
+            """
+            def main(length, n):
+                trainer = pl.Trainer(**length, check_val_every_n_epoch=3, accumulate_grad_batches=n)
+                trainer.fit(Trial())
+
+
+            main({"max_steps": 9}, 2)
+            """,
+            id="a length that is handed around",
+        ),
+        pytest.param(
+            """
+            def main():
+                with pytorch.init() as context:
+                    pytorch.Trainer(Trial(context), context).fit(max_length=pytorch.Batch(1))
+            """,
+            """
+            def main():
+                pl.Trainer(max_steps=1).fit(Trial())
+            """,
+            id="in one statement",
+        ),
+    ],
+)
+def test_a_script_trains_with_lightning(before: str, after: str, tmp_path: Path) -> None:
+    assert script(tmp_path, before) == textwrap.dedent(after).lstrip()
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["", "max_length=pytorch.Batch(2), step_zero_validation=True", "*args", "max_length=1, odd=2"],
+)
+def test_what_lightning_has_no_flag_for_is_left_to_the_reader(given: str, tmp_path: Path) -> None:
+    before = f"""
+    def main(args):
+        with pytorch.init() as context:
+            trainer = pytorch.Trainer(Trial(context), context)
+            trainer.fit({given})
+    """
+    made = script(tmp_path, before)
+    assert "pytorch.Trainer(" in made
+    assert "# MIGRATE: pytorch.Trainer has no counterpart" in made

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.migrate.rewriting import method, rewritten, trial
+
+CONFIG = """\
+entrypoint: model_def:Trial
+searcher: {{name: single, metric: loss, max_length: {{batches: 1}}}}
+hyperparameters: {{{}}}
+"""
+#: The trial asks for one hyperparameter by name and for the size of batches.
+ASKS_FOR_LR = trial(("lr=0.1", 'lr=context.get_hparam("lr")'))
+#: The trial looks whether a hyperparameter is there.
+LOOKS = trial(("lr=0.1", 'lr=context.get_hparams().get("lr", 0.1)'))
+
+
+def signature(folder: Path, source: str, **configs: str) -> str:
+    """The first lines of ``__init__``, given the hyperparameters of the configs by name."""
+    for name, hparams in configs.items():
+        (folder / f"{name}.yaml").write_text(CONFIG.format(hparams))
+    return method(rewritten(folder, source), "__init__").partition("\n    super")[0]
+
+
+@pytest.mark.parametrize(
+    ("source", "const", "distributed", "after"),
+    [
+        pytest.param(
+            ASKS_FOR_LR,
+            "lr: 1, global_batch_size: 4",
+            "lr: 0.5, global_batch_size: 8",
+            "def __init__(self, *, lr: float = 1, global_batch_size: int = 4):",
+            id="the types are those of all configs, the values those of const.yaml",
+        ),
+        pytest.param(
+            ASKS_FOR_LR,
+            "lr: 1, global_batch_size: 4",
+            "lr: 1, global_batch_size: 8, warmup: 5",
+            "def __init__(self, *, lr: int = 1, global_batch_size: int = 4, **hparams: Any):",
+            id="what only another config has is taken",
+        ),
+        pytest.param(
+            ASKS_FOR_LR,
+            "global_batch_size: 4",
+            "global_batch_size: 8, lr: 0.5",
+            "def __init__(self, *, global_batch_size: int = 4, **hparams: Any):",
+            id="what the code needs and const.yaml lacks is taken, and not required",
+        ),
+        pytest.param(
+            LOOKS,
+            "global_batch_size: 4, lr: 0.5",
+            "global_batch_size: 8",
+            "def __init__(self, *, global_batch_size: int = 4, **hparams: Any):",
+            id="a default would be there where the code looks whether it is",
+        ),
+        pytest.param(
+            ASKS_FOR_LR,
+            "global_batch_size: 4, lr: {type: log, minval: -3, maxval: -1, base: 10}",
+            "global_batch_size: {type: categorical, vals: [4, auto]}, lr: 1",
+            "def __init__(self, *, lr: float, global_batch_size: Any = 4):",
+            id="a range has the type of its values",
+        ),
+    ],
+)
+def test_a_module_takes_what_its_configs_have(
+    source: str, const: str, distributed: str, after: str, tmp_path: Path
+) -> None:
+    # The name `const-distributed.yaml` sorts before `const.yaml`, which wins all the same.
+    configs = {"const": const, "const-distributed": distributed}
+    assert signature(tmp_path, source, **configs) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            'hparams = context.get_hparams()\n        self.lr = hparams["lr"]',
+            "def __init__(self, *, global_batch_size: Any, lr: Any):",
+        ),
+        (
+            'self.h = context.get_hparams()\n        self.lr = self.h["lr"]',
+            "def __init__(self, *, global_batch_size: Any, lr: Any):",
+        ),
+        (
+            'hparams = context.get_hparams()\n        self.lr = hparams.get("lr")',
+            "def __init__(self, *, global_batch_size: Any, **hparams: Any):",
+        ),
+        (
+            'hparams = context.get_hparams()\n        hparams["lr"] = 1',
+            "def __init__(self, *, global_batch_size: Any, **hparams: Any):",
+        ),
+    ],
+)
+def test_names_are_read_in_the_dict_of_hyperparameters(
+    before: str, after: str, tmp_path: Path
+) -> None:
+    source = trial(("self.context = context", f"self.context = context\n        {before}"))
+    assert signature(tmp_path, source) == after
+
+
+def test_a_config_without_an_entrypoint_is_of_the_trial_beside_it(tmp_path: Path) -> None:
+    text = CONFIG.format("lr: 0.5, global_batch_size: 4").partition("\n")[2]
+    (tmp_path / "const.yaml").write_text(text)
+    made = signature(tmp_path, ASKS_FOR_LR)
+    assert made == "def __init__(self, *, lr: float = 0.5, global_batch_size: int = 4):"
+
+
+def test_hyperparameters_may_come_as_one_dict(tmp_path: Path) -> None:
+    source = trial(
+        ("__init__(self, context)", "__init__(self, context, hparams)"),
+        ("self.context.get_per_slot_batch_size()", "4"),
+    )
+    after = "def __init__(self, hparams):"
+    assert signature(tmp_path, source, const="lr: 0.5, global_batch_size: 4") == after
+    assert "MIGRATE" not in rewritten(tmp_path, source)

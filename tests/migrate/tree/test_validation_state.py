@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import libcst as cst
+import pytest
+from libcst.helpers import ensure_type
+
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.validation_state import keeps_state, with_gradients
+
+TRIAL = """\
+class Trial:
+    def __init__(self, context):
+        self.model, self.best, self.reducer = {{}}, 0, Reducer()
+        self.split = None
+
+    def build_training_data_loader(self):
+        {train_loader}
+
+    def build_validation_data_loader(self):
+        {val_loader}
+
+    def evaluate_batch(self, batch):
+        {evaluate}
+        return self.judge(batch)
+
+    def judge(self, batch):
+        {judge}
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ({}, False),
+        ({"evaluate": "loss = self.model(batch)"}, False),
+        ({"evaluate": "self.reducer.update(batch)"}, False),
+        ({"evaluate": "self.best = max(self.best, batch)"}, True),
+        ({"judge": "self.best += 1"}, True),
+        ({"judge": "self.seen[batch] = 1"}, True),
+        ({"judge": "self.schedulers[0].step(batch)"}, True),
+        ({"train_loader": "self.files = list()"}, False),
+        ({"train_loader": "self.files = list()", "val_loader": "return self.files"}, True),
+        ({"train_loader": "self.split = cut()", "val_loader": "return self.split"}, True),
+        ({"train_loader": "self.best = 1", "val_loader": "return self.best"}, False),
+        ({"train_loader": "self.names = cut()", "judge": "return self.names"}, True),
+    ],
+)
+def test_what_a_validation_leaves_behind_or_needs(lines: dict[str, str], found: bool) -> None:
+    parts = dict.fromkeys(("train_loader", "val_loader", "evaluate", "judge"), "pass")
+    node = ensure_type(syntax.statement(TRIAL.format(**{**parts, **lines})), cst.ClassDef)
+    assert keeps_state(syntax.methods(node), reset={"reducer"}) is found
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            """
+def on_validation_start(self):
+    with torch.enable_grad():
+        self.train()
+""",
+            """
+def on_validation_start(self):
+    with torch.inference_mode(False), torch.enable_grad():
+        self.train()
+""",
+        ),
+        (
+            """
+def evaluate_batch(self, batch):
+    with torch.no_grad(), torch.enable_grad():
+        self.adapt(batch)
+""",
+            """
+def evaluate_batch(self, batch):
+    # MIGRATE: Lightning validates in inference mode: this needs pl.Trainer(inference_mode=False); \
+see MIGRATION.md#what-migrate-leaves-to-you
+    with torch.no_grad(), torch.inference_mode(False), torch.enable_grad():
+        self.adapt(batch)
+""",
+        ),
+    ],
+)
+def test_gradients_in_a_validation(before: str, after: str) -> None:
+    method = ensure_type(syntax.statement(before.lstrip()), cst.FunctionDef)
+    assert syntax.code(with_gradients(method)) == after.lstrip()
