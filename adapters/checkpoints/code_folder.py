@@ -153,7 +153,7 @@ def _ignored_by(file: Path) -> Callable[[str], bool]:
     itself counts.
     """
     try:
-        lines = file.read_text("utf-8", errors="replace").splitlines()
+        lines = file.read_text("utf-8-sig", errors="replace").splitlines()
     except OSError:
         return lambda path: False
     rules = [rule for rule in map(_rule, lines) if rule is not None]
@@ -180,17 +180,24 @@ def _rule(line: str) -> tuple[re.Pattern[str], bool, bool] | None:
     only_folders, line = line.endswith("/"), line.rstrip("/")
     start = "" if "/" in line else "(?:.*/)?"
     glob = "".join(map(_regular, _TOKEN.findall(line.removeprefix("/"))))
-    return re.compile(start + glob), only_folders, excludes
+    try:
+        return re.compile(start + glob), only_folders, excludes
+    except re.error:
+        return None  # It is a set such as [z-a], which git takes for no name's either.
 
 
-_TOKEN = re.compile(r"\*\*/|\*+|\[[^]]+\]|\\.|.")
-_WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+_TOKEN = re.compile(r"\*{2,}/|\*+|\[!?\]?(?:\\.|[^]\\])*\]|\\.|.")
+_WILD = {"*": "[^/]*", "?": "[^/]"}
 
 
 def _regular(token: str) -> str:
     """The regular expression of a part of a glob."""
     if token in _WILD:
         return _WILD[token]
+    if token.startswith("**"):
+        return "(?:.*/)?" if token.endswith("/") else ".*"
     if len(token) > 2:
-        return f"[^{token[2:]}" if token.startswith("[!") else token
+        # In a set of Python, these are operators.
+        members = re.sub(r"[\[&|~]|--", r"\\\g<0>", token[1:-1])
+        return f"[^{members[1:]}]" if members.startswith("!") else f"[{members}]"
     return re.escape(token.removeprefix("\\") or token)

@@ -9,6 +9,7 @@ from typing import Any
 from det_compat.config.document import Problems, from_mapping
 from det_compat.config.storage import CheckpointStorage, parse_storage
 from det_compat.core.checkpoint import CheckpointContext, CompleteCheckpoint
+from det_compat.core.storage.local import is_unfinished
 from det_compat.fit.errors import FitError
 from det_compat.fit.run_folder import RunFolder
 from det_compat.script.task import Task
@@ -23,13 +24,20 @@ class RunCheckpoints(CheckpointContext):
         base_path: a directory, or a URL of fsspec.
         names: a file that gets the UUID of every checkpoint that is begun.
         storage_options: arguments of the fsspec filesystem.
+        are_all_own: whether no other run has its checkpoints here, whatever ``names`` has.
     """
 
     def __init__(
-        self, base_path: str, names: Path, storage_options: dict[str, Any] | None = None
+        self,
+        base_path: str,
+        names: Path,
+        storage_options: dict[str, Any] | None = None,
+        *,
+        are_all_own: bool = False,
     ) -> None:
         super().__init__(base_path, storage_options)
         self._names = names
+        self._are_all_own = are_all_own
 
     @contextlib.contextmanager
     def store_path(self, metadata: dict[str, Any]) -> Iterator[tuple[Path, str]]:
@@ -39,27 +47,32 @@ class RunCheckpoints(CheckpointContext):
                 file.write(f"{uuid}\n")
             yield path, uuid
 
-    def delete_unfinished(self, *, are_all_own: bool) -> None:
+    def delete_unfinished(self) -> None:
         """Remove what interrupted processes of this run have left of checkpoints.
 
-        What cannot be removed stays, with a warning: it is told apart from checkpoints.
-
-        Args:
-            are_all_own: whether no other run has its checkpoints here.
+        What cannot be removed stays, with a warning: it is told apart from checkpoints. So does a
+        directory that has lost its ``metadata.json``, and may have all else.
         """
         begun = self._begun()
         for name in self.unfinished():
-            if are_all_own or name in begun:
+            directory = Path(self.location(name))
+            if directory.is_dir() and not is_unfinished(directory):
+                logger.warning(f"{directory} has no metadata.json: it is left as it is")
+            elif self._are_all_own or name in begun:
                 try:
                     self.delete(name)
                 except OSError as error:
                     logger.warning(f"cannot remove the unfinished {self.location(name)}: {error}")
 
     def _begun(self) -> list[str]:
-        return self._names.read_text("utf-8").split() if self._names.exists() else []
+        if not self._names.exists():
+            return []
+        return self._names.read_text("utf-8", errors="replace").split()
 
     def latest_of_run(self) -> CompleteCheckpoint | None:
         """The run's own complete checkpoint after most batches; None without any."""
+        if self._are_all_own:
+            return self.latest()
         complete = [found for name in self._begun() if (found := self.complete(name)) is not None]
         return max(complete, key=CompleteCheckpoint.age, default=None)
 
@@ -72,7 +85,9 @@ def checkpoints_of(storage: CheckpointStorage, folder: RunFolder) -> RunCheckpoi
     """
     base_path = storage.url or str(folder.checkpoints)
     try:
-        return RunCheckpoints(base_path, folder.checkpoint_names, storage.options)
+        return RunCheckpoints(
+            base_path, folder.checkpoint_names, storage.options, are_all_own=storage.url is None
+        )
     except (ImportError, ValueError) as error:
         raise FitError(f"checkpoint_storage cannot be used: {error}") from error
 

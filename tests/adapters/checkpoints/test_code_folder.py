@@ -105,6 +105,14 @@ def test_detignore_is_read_as_gitignore_is(origin: Path) -> None:
         assert copied(origin) == sorted(kept), chosen
 
 
+def test_any_line_of_detignore_can_be_read(origin: Path) -> None:
+    make(origin, "a.py", "]b.py", "&.py", "c/d.py")
+    (origin / ".detignore").write_text(
+        "\ufeff[!\\]a-d&].py\n[]&&x].py\n[z-a]*\n[\n***/d.py\n[[a--b]\n\\\n"
+    )
+    assert copied(origin) == ["]b.py", "a.py"]
+
+
 def test_secrets_stay_out_and_are_named_once(
     origin: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -57,6 +57,7 @@ def test_the_function_of_onecyclelr_becomes_its_name(tmp_path: Path) -> None:
         np.array([None], dtype=object),
         np.zeros(2, dtype=[("x", "f4")]),
         np.array(["2020-01-01"], dtype="M8[D]"),
+        np.ndarray((10**12,), "S0", b""),
     ],
     ids=["objects", "fields", "dates"],
 )
