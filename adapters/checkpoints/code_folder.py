@@ -26,8 +26,11 @@ _SUFFIXES = (".py", ".ipynb", ".yaml", ".yml", ".json", ".toml", ".txt")
 _CODE = (".py", ".ipynb")
 # Folders that tools fill: environments, caches, builds and logs.
 _TOOLS = ("__pycache__", "node_modules", "site-packages", "lightning_logs", "mlruns", "wandb")
-# A folder with one of these is an environment, a run, a search, or a checkpoint.
-_MARKS = ("pyvenv.cfg", "conda-meta", RECORD, "search.json", "state_dict.pth", "load_data.json")
+# A folder with one of these is an environment, a run, a search, or a checkpoint, whole or not.
+_MARKS = (
+    *("pyvenv.cfg", "conda-meta", RECORD, "search.json", "state_dict.pth", "load_data.json"),
+    *("determined/state_dict.pth", "pedl/state_dict.pth", "metadata.json.partial"),
+)
 
 logger = logging.getLogger("determined.pytorch")
 
@@ -125,7 +128,9 @@ class CodeFolder:
             status = file.stat()
             key = (file, status.st_size, status.st_mtime_ns)
             if key not in self._secret:
-                text = file.read_text("utf-8", errors="replace").replace('\\"', '"')
+                # Without its null bytes, UTF-16 reads as UTF-8 does.
+                content = file.read_bytes().replace(b"\0", b"")
+                text = content.decode("utf-8", errors="ignore").replace('\\"', '"')
                 self._secret[key] = holds_secrets(text, is_code=is_code)
             return self._secret[key]
         except OSError:
