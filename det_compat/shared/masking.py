@@ -166,6 +166,8 @@ def _values(assigned: re.Pattern[str], text: str) -> list[str]:
 
 def _is_token(name: str, value: Any) -> bool:
     """Whether a value under a name such as ``wandb_key`` can be nothing but a secret."""
+    if isinstance(value, Mapping):  # a constant of a config: {type: const, val: ...}
+        value = value.get("val")
     is_key = isinstance(value, str) and name.lower().endswith("key")
     return is_key and _TOKEN.fullmatch(value) is not None
 
