@@ -26,8 +26,11 @@ _SUFFIXES = (".py", ".ipynb", ".yaml", ".yml", ".json", ".toml", ".txt")
 _CODE = (".py", ".ipynb")
 # Folders that tools fill: environments, caches, builds and logs.
 _TOOLS = ("__pycache__", "node_modules", "site-packages", "lightning_logs", "mlruns", "wandb")
-# A folder with one of these is an environment, a run, a search, or a checkpoint.
-_MARKS = ("pyvenv.cfg", "conda-meta", RECORD, "search.json", "state_dict.pth", "load_data.json")
+# A folder with one of these is an environment, a run, a search, or a checkpoint, whole or not.
+_MARKS = (
+    *("pyvenv.cfg", "conda-meta", RECORD, "search.json", "state_dict.pth", "load_data.json"),
+    *("determined/state_dict.pth", "pedl/state_dict.pth", "metadata.json.partial"),
+)
 
 logger = logging.getLogger("determined.pytorch")
 
@@ -125,7 +128,9 @@ class CodeFolder:
             status = file.stat()
             key = (file, status.st_size, status.st_mtime_ns)
             if key not in self._secret:
-                text = file.read_text("utf-8", errors="replace").replace('\\"', '"')
+                # Without its null bytes, UTF-16 reads as UTF-8 does.
+                content = file.read_bytes().replace(b"\0", b"")
+                text = content.decode("utf-8", errors="ignore").replace('\\"', '"')
                 self._secret[key] = holds_secrets(text, is_code=is_code)
             return self._secret[key]
         except OSError:
@@ -153,7 +158,7 @@ def _ignored_by(file: Path) -> Callable[[str], bool]:
     itself counts.
     """
     try:
-        lines = file.read_text("utf-8", errors="replace").splitlines()
+        lines = file.read_text("utf-8-sig", errors="replace").splitlines()
     except OSError:
         return lambda path: False
     rules = [rule for rule in map(_rule, lines) if rule is not None]
@@ -180,17 +185,24 @@ def _rule(line: str) -> tuple[re.Pattern[str], bool, bool] | None:
     only_folders, line = line.endswith("/"), line.rstrip("/")
     start = "" if "/" in line else "(?:.*/)?"
     glob = "".join(map(_regular, _TOKEN.findall(line.removeprefix("/"))))
-    return re.compile(start + glob), only_folders, excludes
+    try:
+        return re.compile(start + glob), only_folders, excludes
+    except re.error:
+        return None  # It is a set such as [z-a], which git takes for no name's either.
 
 
-_TOKEN = re.compile(r"\*\*/|\*+|\[[^]]+\]|\\.|.")
-_WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+_TOKEN = re.compile(r"\*{2,}/|\*+|\[!?\]?(?:\\.|[^]\\])*\]|\\.|.")
+_WILD = {"*": "[^/]*", "?": "[^/]"}
 
 
 def _regular(token: str) -> str:
     """The regular expression of a part of a glob."""
     if token in _WILD:
         return _WILD[token]
+    if token.startswith("**"):
+        return "(?:.*/)?" if token.endswith("/") else ".*"
     if len(token) > 2:
-        return f"[^{token[2:]}" if token.startswith("[!") else token
+        # In a set of Python, these are operators.
+        members = re.sub(r"[\[&|~]|--", r"\\\g<0>", token[1:-1])
+        return f"[^{members[1:]}]" if members.startswith("!") else f"[{members}]"
     return re.escape(token.removeprefix("\\") or token)

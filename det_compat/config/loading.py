@@ -147,6 +147,7 @@ class _Builder:
         self._keys: dict[KeyPath, Location] = {}
         self._values: dict[KeyPath, Location] = {}
         self._open: list[int] = []
+        self._made = 0
         self._problems: list[Problem] = []
 
     def document(self, node: yaml.Node) -> Document:
@@ -163,7 +164,8 @@ class _Builder:
 
     def _value(self, node: yaml.Node, path: KeyPath) -> Any:
         self._values.setdefault(path, _location(node))
-        if len(self._values) > _MOST_VALUES:
+        self._made += 1
+        if self._made > _MOST_VALUES:
             found = "aliases that stand for too much"
             raise ConfigError([Problem("", found, "a config of ordinary size", self._file)])
         if isinstance(node, yaml.ScalarNode):

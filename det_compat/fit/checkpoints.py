@@ -8,6 +8,7 @@ from typing import Any
 
 from det_compat.config.document import Problems, from_mapping
 from det_compat.config.storage import CheckpointStorage, parse_storage
+from det_compat.core.storage.local import is_unfinished
 from det_compat.core.store import CheckpointStore, CompleteCheckpoint
 from det_compat.fit.errors import FitError
 from det_compat.fit.run_folder import RunFolder
@@ -24,13 +25,20 @@ class RunCheckpoints(CheckpointStore):
         base_path: a directory, or a URL of fsspec.
         run: the run's folder, which keeps the UUID of every checkpoint that is begun.
         storage_options: arguments of the fsspec filesystem.
+        are_all_own: whether no other run has its checkpoints here, whatever ``names`` has.
     """
 
     def __init__(
-        self, base_path: str, run: RunPaths, storage_options: dict[str, Any] | None = None
+        self,
+        base_path: str,
+        run: RunPaths,
+        storage_options: dict[str, Any] | None = None,
+        *,
+        are_all_own: bool = False,
     ) -> None:
         super().__init__(base_path, storage_options)
         self._run = run
+        self._are_all_own = are_all_own
 
     @contextlib.contextmanager
     def store_path(self, metadata: dict[str, Any]) -> Iterator[tuple[Path, str]]:
@@ -38,18 +46,19 @@ class RunCheckpoints(CheckpointStore):
             self._run.begin_checkpoint(uuid)
             yield path, uuid
 
-    def delete_unfinished(self, *, are_all_own: bool) -> None:
+    def delete_unfinished(self) -> None:
         """Remove what interrupted processes of this run have left of checkpoints.
 
-        What cannot be removed stays, with a warning: it is told apart from checkpoints.
-
-        Args:
-            are_all_own: whether no other run has its checkpoints here.
+        What cannot be removed stays, with a warning: it is told apart from checkpoints. So does a
+        directory that has lost its ``metadata.json``, and may have all else.
         """
         begun = self._run.begun_checkpoints()
         for name in self.unfinished():
+            directory = Path(self.location(name))
+            if directory.is_dir() and not is_unfinished(directory):
+                logger.warning(f"{directory} has no metadata.json: it is left as it is")
             # Scripts may have other things here, too, under names of their own.
-            if name in begun or (are_all_own and self._storage.is_unfinished(name)):
+            elif name in begun or (self._are_all_own and self._storage.is_unfinished(name)):
                 try:
                     self.delete(name)
                 except OSError as error:
@@ -58,7 +67,9 @@ class RunCheckpoints(CheckpointStore):
     def latest_of_run(self) -> CompleteCheckpoint | None:
         """The run's own complete checkpoint after most batches; None without any."""
         # Of equal ones, the last that was begun is the latest.
-        names = reversed(self._run.begun_checkpoints())
+        names = [*reversed(self._run.begun_checkpoints())]
+        if self._are_all_own:  # The list of those that were begun may have been lost.
+            names += [found.uuid for found in self.list() if found.uuid not in names]
         complete = [found for name in names if (found := self.complete(name)) is not None]
         return max(complete, key=CompleteCheckpoint.age, default=None)
 
@@ -74,7 +85,8 @@ def checkpoints_of(storage: CheckpointStorage, folder: RunFolder) -> RunCheckpoi
         # A script has its checkpoints where it likes.
         base_path, options = chosen, {}
     try:
-        return RunCheckpoints(base_path, folder, options)
+        is_own_place = storage.url is None and not chosen
+        return RunCheckpoints(base_path, folder, options, are_all_own=is_own_place)
     except (ImportError, ValueError) as error:
         raise FitError(f"checkpoint_storage cannot be used: {error}") from error
 

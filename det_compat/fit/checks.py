@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from det_compat.config.experiment import ExperimentConfig, parse_document
 from det_compat.config.loading import load
@@ -12,6 +13,10 @@ from det_compat.fit.environment import ATTEMPT, is_chief, launched
 from det_compat.fit.errors import FitError
 from det_compat.fit.request import Request
 from det_compat.shared.extras import how_to_install
+from det_compat.shared.masking import MASK
+from det_compat.shared.nested import map_nested
+
+_TAKEN = {"checkpoint_storage", "entrypoint", "environment", "hyperparameters"}
 
 
 def check_installed(modules: Sequence[str]) -> None:
@@ -44,11 +49,25 @@ def check_config(request: Request) -> ExperimentConfig:
 
 
 def check_runnable(config: ExperimentConfig) -> None:
-    """Raise FitError if ``config`` asks for what cannot be done here, or says not what to run."""
+    """Raise FitError if ``config`` asks for what cannot be done here, or says not what to run.
+
+    So does a copy of a config that has masks in place of what the run would take.
+    """
     name = config.file or "the config"
     if config.refused:
         reasons = "\n".join(f"  {key}: {why}" for key, why in config.refused.items())
         raise FitError(f"{name} asks for what cannot be done here:\n{reasons}")
+    masked: list[str] = []
+
+    def note(value: Any, where: str) -> None:
+        if isinstance(value, str) and MASK in value:
+            masked.append(where)
+
+    map_nested({key: config.given[key] for key in _TAKEN & config.given.keys()}, note)
+    if masked:
+        raise FitError(
+            f"{name} is a copy without secrets: {', '.join(masked)} has {MASK}; put the value there"
+        )
     if config.entrypoint is None or not (config.entrypoint.trial or config.entrypoint.argv):
         raise FitError(
             f"{name} has no entrypoint: write `entrypoint: module:TrialClass`, or a command"

@@ -31,9 +31,15 @@ class RunFolder(RunPaths):
         """
         file = self.path / RECORD
         try:
-            return int(json.loads(file.read_text("utf-8"))["seed"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise FitError(f"cannot read the seed of the run in {file}: {error!r}") from error
+            seed = json.loads(file.read_text("utf-8"))["seed"]
+            if not isinstance(seed, int) or not 0 <= seed < 2**32:
+                raise ValueError(f"the seed {seed!r}")
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise FitError(
+                f"cannot read the seed of the run in {file}: {error!r}; set "
+                "reproducibility.experiment_seed in the config, or start another run"
+            ) from error
+        return seed
 
     def begin(self, config: Mapping[str, Any], *, seed: int) -> None:
         """Take the directory for a run of ``config``, of which a copy without secrets is kept.

@@ -108,10 +108,12 @@ def begin_in(
         raise FitError(f"nothing to resume: {folder.path} holds no run of det-compat fit")
     found: tuple[str | None, int] = (None, 0)
     if goes_on:
-        checkpoints = _checkpoints(folder, config)
-        is_own_place = config.checkpoint_storage.url is None and folder.chosen_storage() is None
-        checkpoints.delete_unfinished(are_all_own=is_own_place)
-        found = _latest(checkpoints)
+        try:
+            checkpoints = _checkpoints(folder, config)
+            checkpoints.delete_unfinished()
+            found = _latest(checkpoints)
+        except OSError as error:
+            raise FitError(f"cannot read the checkpoints of {folder.path}: {error}") from error
         if found[0] is None:
             print(f"{folder.path} has no complete checkpoint: the run starts from the beginning")
     elif not folder.holds_run:

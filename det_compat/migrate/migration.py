@@ -39,20 +39,22 @@ def migrate(paths: Sequence[str], to: str) -> Migration:
     """
     listing = list_files(paths)
     for path, reason in listing.problems:
-        raise OSError(f"{path}: {reason}")
+        if str(path) in {str(Path(given)) for given in paths}:
+            raise OSError(f"{path}: {reason}")
     read_ones = (file for file in listing.files if file[0].suffix in (".py", ".ipynb"))
     found = {path: read(path, root) for path, root in read_ones}
     sources = {path: source for path, source in found.items() if path.suffix == ".py"}
-    texts = {path: path.read_bytes() for path in sources}
+    texts = {path: path.read_bytes() for path in sources if not sources[path].unreadable}
     results = {path: FileResult(path, text, text) for path, text in texts.items()}
     analyses = _Analyses(sources, texts)
     for step in TARGETS[to]:
         results = _step(step, analyses, results)
+    # The analysis may have found more that cannot be read.
+    unreadable = [(path, s.unreadable[0].reason) for path, s in sources.items() if s.unreadable]
+    failed = {path: FileResult(path, b"", b"", why) for path, why in unreadable + listing.problems}
+    migrated = {path: r for path, r in results.items() if r.problem or path not in failed}
     exported = _imported_names(sources.values())
-    files = [
-        _with_unreadable(sources[path], _tidied(result, exported))
-        for path, result in results.items()
-    ]
+    files = [_tidied(result, exported) for result in (failed | migrated).values()]
     files, left_out = reviewed(files, is_lightning=to == "lightning")
     notebooks = [path for path in found if path not in sources and is_relevant(found[path])]
     return Migration(files, notebooks, left_out)
@@ -82,12 +84,6 @@ def _tidied(result: FileResult, exported: set[str]) -> FileResult:
     return result
 
 
-def _with_unreadable(source: Source, result: FileResult) -> FileResult:
-    if result.problem or not source.unreadable:
-        return result
-    return FileResult(source.path, result.before, result.before, source.unreadable[0].reason)
-
-
 class _Analyses:
     """The analysis that each step needs: a new one only where a step has changed something.
 
@@ -95,7 +91,7 @@ class _Analyses:
     """
 
     def __init__(self, sources: dict[Path, Source], texts: dict[Path, bytes]) -> None:
-        self._sources = sources
+        self._sources = {path: sources[path] for path in texts}
         self._texts = texts
         self._analysis: Analysis | None = None
 

@@ -45,8 +45,11 @@ class RunPaths:
 
     def begun_checkpoints(self) -> list[str]:
         """The UUIDs of all checkpoints that were begun, in that order."""
-        names = self.checkpoint_names
-        return names.read_text("utf-8").split() if names.exists() else []
+        if not self.checkpoint_names.exists():
+            return []
+        names = self.checkpoint_names.read_text("utf-8", errors="replace").split()
+        # A damaged list may hold anything.
+        return [name for name in names if name.isprintable()]
 
     def note_storage(self, chosen: str | None) -> None:
         """Note the path or URL at which a script has its checkpoints; None for the config's."""

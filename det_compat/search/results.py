@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from det_compat.search.records import Report, SearchFolder, Status, TrialRecord
+from det_compat.shared.masking import without_secrets
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,8 @@ class TrialResult:
         return self.status in (Status.ERROR, Status.INVALID_HP)
 
     def as_dict(self) -> dict[str, Any]:
-        """The result in plain JSON types, without the validations."""
-        fields = dict(vars(self))
+        """The result in plain JSON types, without the validations and without secrets."""
+        fields = {**vars(self), "hparams": without_secrets(self.hparams)}
         del fields["reports"]
         return {"trial": fields.pop("index"), **fields, "status": self.status.value}
 

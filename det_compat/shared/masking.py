@@ -11,19 +11,23 @@ from typing import Any
 
 MASK = "********"
 
-# A name with one of these words is a secret's ...
-_WORDS = {
-    *("apikey", "contrasena", "contraseña", "passcode", "passphrase", "passwd", "password", "pwd"),
-    *("secret", "secrets"),
-}
+# A name with one of these in it is a secret's, as PGPASSWORD is ...
+_PARTS = ("apikey", "contrasena", "contraseña", "passcode", "passphrase", "passwd", "password")
+# ... as is one with one of these words, and with what follows as one word ...
+_WORDS = {"pwd", "secret", "secrets"}
 # ... as is one that ends with one of these ...
-_LAST_WORDS = {"auth", "authorization", "bearer", "credential", "credentials", "token"}
-# ... or with `pass` or `key` after one of these, or `string` after `connection`.
+_LAST_WORDS = {
+    *("auth", "authorization", "bearer", "cookie", "cookies", "cred", "credential", "credentials"),
+    *("creds", "jwt", "token"),
+}
+# ... or with one of `_KEYS` after one of these, or `string` after `connection`.
 _BEFORE_KEY = {
     *("access", "account", "api", "auth", "client", "consumer", "database", "db", "deploy"),
     *("encryption", "key", "master", "priv", "private", "secret", "service", "shared", "sign"),
     *("signing", "ssh", "storage", "subscription"),
 }
+_KEYS = ("key", "keys", "pass")
+_WORDS |= {start + end for start in _BEFORE_KEY for end in _KEYS}
 # These words say that a name is about a secret, and does not hold it.
 _ABOUT = {
     *("dim", "enabled", "env", "file", "id", "length", "max", "min", "name", "path", "policy"),
@@ -51,6 +55,7 @@ _LOOKS = re.compile(
         | SG\.[\w-]{22}\.[\w-]{43}                              # SendGrid
         | eyJ[\w-]{10,}\.eyJ[\w-]{10,}(?:\.[\w-]+)?             # JSON Web Tokens
     )
+    | (?<=hooks\.slack\.com/services/)[\w/]{20,} | (?<=/api/webhooks/)\d+/[\w-]{20,}
     | (?<=AccountKey=)[A-Za-z0-9+/=]{40,}                       # Azure
     | (?<=[Bb]earer[ ])[\w.~+/=-]{8,} | (?<=[Bb]asic[ ])[\w+/=]{8,}
     | -----BEGIN[ ](?:[A-Z0-9]+[ ])*PRIVATE[ ]KEY(?:[ ]BLOCK)?-----
@@ -58,13 +63,18 @@ _LOOKS = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_PASSWORD_IN_URL = re.compile(r"(?<=://)([^/\s:@]*):[^/\s@]+@")
+# A key of another service, such as a wandb_key: a name that ends so, and what is no word.
+_TOKEN = re.compile(r"(?=\D*\d)(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9+/=]{20,}")
+_PASSWORD_IN_URL = re.compile(r"(?<=://)([^/\s:@'\"]*):[^/\s'\"]+@")
 _IN_QUERY = re.compile(r"([?&])([\w.-]+)=([^&#\s'\"]+)")
-_OPTION = re.compile(r"(?<![\w-])(--?[A-Za-z][\w.-]*|[A-Za-z_]\w*(?==))(=|\s+)([^\s;&|'\"]+)")
+_OPTION = re.compile(
+    r"(?<![\w-])(--?[A-Za-z][\w.-]*|[A-Za-z_]\w*(?==))(=|\s+)"
+    r"(\"[^\"\n]*\"|'[^'\n]*'|[^\s;&|'\"]+)"
+)
 # A text in quotes that is given a name, as Python, JSON, TOML and YAML write it.
 _QUOTED = re.compile(
-    r"(?<![\w-])(?P<name>[\w-]+)['\"]?\s*(?::[ \t]*\w+[ \t]*)?[:=]\s*"
-    r"(?P<quote>['\"])(?P<value>[^'\"\n]+)(?P=quote)"
+    r"(?<![\w-])(?P<name>[\w-]+)(?:['\"]\]?\s*[:=,]|\s*(?::[^:=\n]{0,60})?[:=])"
+    r"[\s(]*(?:default\s*=\s*)?[bBrRuU]{0,2}(?P<quote>['\"]{3}|['\"])(?P<value>[^'\"\n]+)(?P=quote)"
 )
 # What YAML and settings files write without quotes.
 _UNQUOTED = re.compile(
@@ -86,14 +96,15 @@ def is_secret_name(name: str) -> bool:
     words = [word.lower() for word in _WORD.findall(name)]
     if not words or words[-1] in _ABOUT:
         return False
-    before, last = words[-2:-1], words[-1]
-    if last == "token":
+    if words[-1] == "token":
         return not _TOKENS_OF_TEXT & set(words)
+    before, last = words[-2:-1], words[-1]
     return (
         last in _LAST_WORDS
         or not _WORDS.isdisjoint(words)
+        or any(part in word for part in _PARTS for word in words)
         or (last == "string" and before == ["connection"])
-        or any(end in ("key", "pass") and start in _BEFORE_KEY for start, end in pairwise(words))
+        or any(end in _KEYS and start in _BEFORE_KEY for start, end in pairwise(words))
     )
 
 
@@ -146,7 +157,19 @@ def holds_secrets(text: str, *, is_code: bool = False) -> bool:
 
 def _values(assigned: re.Pattern[str], text: str) -> list[str]:
     """What is assigned to the names of secrets in a text."""
-    return [match["value"] for match in assigned.finditer(text) if is_secret_name(match["name"])]
+    return [
+        match["value"]
+        for match in assigned.finditer(text)
+        if is_secret_name(match["name"]) or _is_token(match["name"], match["value"])
+    ]
+
+
+def _is_token(name: str, value: Any) -> bool:
+    """Whether a value under a name such as ``wandb_key`` can be nothing but a secret."""
+    if isinstance(value, Mapping):  # a constant of a config: {type: const, val: ...}
+        value = value.get("val")
+    is_key = isinstance(value, str) and name.lower().endswith("key")
+    return is_key and _TOKEN.fullmatch(value) is not None
 
 
 def _is_given(value: str) -> bool:
@@ -205,7 +228,7 @@ def _masked_entry(key: Any, value: Any, in_pod: bool) -> Any:
         return _masked_variables(value)
     if name.lower() == "env" and in_pod and isinstance(value, list):
         return [_masked_pod_variable(variable) for variable in value]
-    if is_secret_name(name) and not _is_no_secret(name, value):
+    if _is_token(name, value) or (is_secret_name(name) and not _is_no_secret(name, value)):
         return MASK
     return _masked(value, in_pod or name.lower() == "pod_spec")
 

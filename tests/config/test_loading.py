@@ -109,6 +109,13 @@ def test_aliases_that_multiply_are_stopped(loaded) -> None:
         loaded("\n".join(lines))
 
 
+def test_merges_that_multiply_are_stopped(loaded) -> None:
+    lines = ["a0: &a0 {x: 1}"]
+    lines += [f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 9)}]}}" for i in range(1, 9)]
+    with pytest.raises(ConfigError, match="aliases that stand for too much"):
+        loaded("\n".join(lines))
+
+
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none.yaml", "a\0b"):
         with pytest.raises(ConfigError, match="cannot be read"):

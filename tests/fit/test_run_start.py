@@ -10,7 +10,7 @@ import pytest
 from det_compat.fit.checkpoints import checkpoints_of
 from det_compat.fit.errors import FitError
 from det_compat.fit.request import Request
-from det_compat.fit.run_folder import RunFolder
+from det_compat.fit.run_folder import RECORD, RunFolder
 from det_compat.fit.run_start import begin_in, run_to_validate
 from tests.config.samples import parsed
 
@@ -65,3 +65,45 @@ def test_leftovers_of_interrupted_checkpoints_are_removed(config: Any, tmp_path:
     assert not path.exists()
     # In a storage that runs share, it may be another run's that is writing it right now.
     assert other.exists() == (config.checkpoint_storage.url is not None)
+
+
+@pytest.mark.parametrize("lost", ["gone", "garbage"])
+def test_a_run_goes_on_without_its_list_of_checkpoints(lost: str, tmp_path: Path) -> None:
+    folder, config = RunFolder(tmp_path / "r"), config_of(None)
+    begin_in(folder, config, resume=False)
+    with checkpoints_of(config.checkpoint_storage, folder).store_path({"steps_completed": 3}):
+        pass
+    folder.checkpoint_names.unlink()
+    if lost == "garbage":
+        folder.checkpoint_names.write_bytes(b"\xff\0")
+    assert begin_in(folder, config, resume=True).steps_completed == 3
+
+
+def test_a_checkpoint_that_has_lost_its_metadata_is_not_deleted(
+    config: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = RunFolder(tmp_path / "r")
+    begin_in(folder, config, resume=False)
+    checkpoints = checkpoints_of(config.checkpoint_storage, folder)
+    with checkpoints.store_path({"steps_completed": 3}) as (path, _):
+        (path / "state_dict.pth").write_text("whole")
+    (path / "metadata.json").unlink()
+    assert begin_in(folder, config, resume=True).latest_checkpoint is None
+    assert (path / "state_dict.pth").exists() and str(path) in caplog.text
+
+
+def test_what_cannot_be_read_in_a_run_directory_is_one_error(tmp_path: Path) -> None:
+    folder, config = RunFolder(tmp_path / "r"), config_of(None)
+    begin_in(folder, config, resume=False)
+    folder.checkpoints.write_text("no directory")
+    with pytest.raises(FitError, match="cannot read the checkpoints"):
+        begin_in(folder, config, resume=True)
+
+
+@pytest.mark.parametrize("record", ["", "[", '{"seed": 1e999}', '{"seed": -1}', "[" * 100_000])
+def test_a_damaged_record_is_one_error(record: str, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "r")
+    folder.path.mkdir()
+    (folder.path / RECORD).write_text(record)
+    with pytest.raises(FitError, match=f"cannot read the seed .*{RECORD}"):
+        folder.seed()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,16 @@ def test_a_deep_file_never_ends_the_command(to: str, code: str, tmp_path: Path) 
     assert found["a.py"].problem
     assert found["a.py"].traceback == ""
     assert found["b.py"].problem == ""
+
+
+def test_a_file_that_cannot_be_read_never_ends_the_command(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("import determined as det\ndet.InvalidHP\n")
+    (tmp_path / "gone.py").symlink_to(tmp_path / "nowhere.py")
+    with (tmp_path / "huge.py").open("wb") as huge:
+        huge.truncate(10**12)
+    os.mkfifo(tmp_path / "pipe.py")
+    found = {f.path.name: f for f in migration.migrate([str(tmp_path)], "det_compat").files}
+    assert {name for name, file in found.items() if file.problem} == {*found} - {"a.py"}
+    assert found["a.py"].is_changed and len(found) == 4
+    with pytest.raises(OSError, match=r"gone\.py"):
+        migration.migrate([str(tmp_path / "gone.py")], "det_compat")

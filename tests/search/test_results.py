@@ -69,6 +69,15 @@ def test_files(folder: SearchFolder) -> None:
     assert lines[1].startswith("0,0,0.0,0,0.5,4,16,completed,")
 
 
+def test_results_are_without_secrets(tmp_path: Path) -> None:
+    folder = SearchFolder(tmp_path)
+    folder.trial(0).begin(0, 0, {"api_key": "hush", "net": {"url": "https://me:hush@host"}})
+    write_results(tmp_path, read_results(folder, smaller_is_better=True))
+    for name in ("results.json", "results.csv"):
+        assert "hush" not in (tmp_path / name).read_text()
+    assert folder.trial(0).about()["hparams"]["api_key"] == "hush"
+
+
 def test_values_by_name() -> None:
     hparams = {"a": {"b": {"c": 1}, "d.e": 2}, "f": None}
     names = ["a.b", "a.b.c", "a.d.e", "f", "g", "a.x.y"]

@@ -47,6 +47,13 @@ def test_values_of_secret_keys_are_masked_at_any_depth(key):
         "encryption_key",
         "account_key",
         "authorization",
+        "PGPASSWORD",
+        "PRIVATEKEY",
+        "accesskey",
+        "passwords",
+        "api_keys",
+        "gcp_creds",
+        "jwt",
     ],
 )
 def test_names_of_secrets(name: str) -> None:
@@ -104,10 +111,22 @@ def test_numbers_are_secrets_unless_they_may_be_of_tokens() -> None:
         ("hf_" + "aB" * 17, MASK),
         ("-----BEGIN RSA PRIVATE KEY-----\nab\n-----END RSA PRIVATE KEY-----", MASK),
         ("--mask-token [MASK] a=b c: d", "--mask-token [MASK] a=b c: d"),
+        ("t.py --password 'a b' --hf-token \"c\" x", f"t.py --password {MASK} --hf-token {MASK} x"),
+        ("https://me:p@ss,w@host/x, a@b", f"https://me:{MASK}@host/x, a@b"),
+        (
+            "at https://hooks.slack.com/services/T0/B0/" + "x" * 20,
+            f"at https://hooks.slack.com/services/{MASK}",
+        ),
     ],
 )
 def test_secrets_within_texts(value, masked) -> None:
     assert without_secrets({"args": value}) == {"args": masked}
+
+
+def test_keys_of_other_services_are_told_by_their_looks() -> None:
+    config = {"wandb_key": "0123456789abcdef" * 2, "sort_key": "validation_accuracy_top_5_percent"}
+    assert without_secrets(config) == {**config, "wandb_key": MASK}
+    assert holds_secrets('wandb.login(key="' + config["wandb_key"] + '")', is_code=True)
 
 
 def test_the_whole_of_registry_auth_is_masked():
@@ -180,6 +199,13 @@ def test_settings_that_hold_secrets(text: str, holds: bool) -> None:
         ('API_KEY = "abcd1234"', True),
         ('login(token="hf_' + "aB" * 17 + '")', True),
         ('def f(token: str = "abcd1234"): ...', True),
+        ('os.environ["WANDB_API_KEY"] = "abcd1234"', True),
+        ('os.getenv("HF_TOKEN", "abcd1234")', True),
+        ('p.add_argument("--api-key", default="abcd1234")', True),
+        ('API_KEY = (\n    b"abcd1234"\n)', True),
+        ('TOKEN = """abcd1234"""', True),
+        ('def f(api_key: str | None = "abcd1234"): ...', True),
+        ('print(token, "abcd1234")', False),
         ('password = os.environ["PASSWORD_1"]', False),
         ("self.token = config.token", False),
         ('pad_token = "<pad>"\ntokenizer = "bert-base-2"', False),

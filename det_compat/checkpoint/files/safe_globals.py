@@ -36,7 +36,8 @@ class _DType:
 
     def __init__(self, code: Any, *_: Any) -> None:
         self.dtype = np.dtype(str(code))
-        if self.dtype.kind not in _KINDS or self.dtype.subdtype:
+        # Values without a size cost the file nothing, and memory once NumPy copies them.
+        if self.dtype.kind not in _KINDS or self.dtype.subdtype or not self.dtype.itemsize:
             raise pickle.UnpicklingError(f"it has NumPy values of dtype {self.dtype}")
 
     def __setstate__(self, state: Any) -> None:

@@ -10,8 +10,9 @@ import struct
 import tarfile
 import warnings
 import zipfile
-from collections.abc import Iterable
-from typing import Any, BinaryIO
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import IO, Any, BinaryIO
 
 import torch
 
@@ -75,7 +76,7 @@ def load_torch_file(
             given = {"trust": trust, "map_location": map_location, **torch_load_kwargs}
             return load_torch_file(path, file=opened, **given)
     trust |= torch_load_kwargs.pop("weights_only", True) is False
-    if torch_load_kwargs.get("mmap") and not zipfile.is_zipfile(file):
+    if torch_load_kwargs.get("mmap") and not _is_zip(file):
         del torch_load_kwargs["mmap"]  # Files of the older form cannot be mapped.
     if not trust:
         _refuse_other_archives(path, file)
@@ -127,7 +128,7 @@ def _refuse_other_archives(path: _Path, file: BinaryIO) -> None:
 
 def _refuse_large_entries(path: _Path, file: BinaryIO) -> None:
     with contextlib.suppress(zipfile.BadZipFile, ValueError, NotImplementedError):
-        check_archive(path, zipfile.ZipFile(file), file.seek(0, os.SEEK_END))
+        check_archive(path, _archive(file), file.seek(0, os.SEEK_END))
 
 
 def _refuse_changed_entries(path: _Path, file: BinaryIO) -> None:
@@ -136,10 +137,10 @@ def _refuse_changed_entries(path: _Path, file: BinaryIO) -> None:
     Where all differ, torch was told to write none.
     """
     try:
-        with zipfile.ZipFile(file) as archive:
+        with _archive(file) as archive:
             entries = [info for info in archive.infolist() if info.file_size]
             changed = [info.filename for info in entries if not _is_intact(archive, info)]
-    except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError):
+    except (zipfile.BadZipFile, ValueError, NotImplementedError):
         return  # It is of the older form, or garbage, which is told below.
     if changed and len(changed) < len(entries):
         raise CorruptCheckpointError(
@@ -149,12 +150,45 @@ def _refuse_changed_entries(path: _Path, file: BinaryIO) -> None:
 
 def _is_intact(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bool:
     try:
-        with archive.open(info) as entry:
+        with _entry(archive, info) as entry:
             while entry.read(2**20):
                 pass
     except zipfile.BadZipFile:
         return False
     return True
+
+
+def _is_zip(file: BinaryIO) -> bool:
+    """Whether torch takes a file for an archive: by its start, whatever is at its end."""
+    file.seek(0)
+    return file.read(4) == b"PK\x03\x04"
+
+
+def _archive(file: BinaryIO) -> zipfile.ZipFile:
+    """The archive that torch reads a file as.
+
+    Raises:
+        zipfile.BadZipFile: it is none.
+    """
+    if not _is_zip(file):
+        raise zipfile.BadZipFile("torch reads it as the older form")
+    return zipfile.ZipFile(file)
+
+
+@contextlib.contextmanager
+def _entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[IO[bytes]]:
+    """An entry of an archive.
+
+    Raises:
+        zipfile.BadZipFile: it cannot be read.
+    """
+    if info.flag_bits & 1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise zipfile.BadZipFile(f"{info.filename} is encrypted, or packed as torch cannot read")
+    try:
+        with archive.open(info) as file:
+            yield file
+    except (zlib.error, EOFError, NotImplementedError) as error:
+        raise zipfile.BadZipFile(f"{info.filename}: {error}") from error
 
 
 def _is_tar(file: BinaryIO) -> bool:
@@ -168,7 +202,7 @@ def _is_tar(file: BinaryIO) -> bool:
 
 def _zip_names(file: BinaryIO) -> list[str]:
     try:
-        with zipfile.ZipFile(file) as archive:
+        with _archive(file) as archive:
             return archive.namelist()
     except (zipfile.BadZipFile, ValueError, NotImplementedError):
         return []
@@ -237,11 +271,16 @@ def pickles(file: BinaryIO) -> Iterable[BinaryIO]:
     if not names:
         file.seek(0)
         return itertools.repeat(file, _LEGACY_PICKLES)
-    with zipfile.ZipFile(file) as archive:
+    with _archive(file) as archive:
         try:
-            return [io.BytesIO(archive.read(name)) for name in names]
-        except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
+            return [_content(archive, archive.getinfo(name)) for name in names]
+        except zipfile.BadZipFile as error:
             raise ValueError(str(error)) from error
+
+
+def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> BinaryIO:
+    with _entry(archive, info) as entry:
+        return io.BytesIO(entry.read())
 
 
 def _is_allowed(item: Global) -> bool:

@@ -9,6 +9,7 @@ from det_compat.search.errors import SearchError
 from det_compat.search.records import SearchFolder, Status
 from det_compat.search.searchers.creation_order import CreationOrder
 from det_compat.search.searchers.plan import SearchPlan
+from det_compat.shared.masking import without_secrets
 
 
 class Suggestions(Searcher):
@@ -55,7 +56,7 @@ class Suggestions(Searcher):
 
     def _suggested(self, trial_id: str, index: int, bracket: int, hparams: dict[str, Any]) -> Any:
         self._running[trial_id] = index, bracket
-        return {"hparams": hparams, "trial": {"index": index, "bracket": bracket}}
+        return {"hparams": without_secrets(hparams), "trial": {"index": index, "bracket": bracket}}
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False

@@ -17,6 +17,8 @@ def run_trial(config: dict[str, Any], task: TrialTask | None = None) -> None:
     assert task is not None
     index, bracket = config["trial"]["index"], config["trial"]["bracket"]
     record, metric = task.folder.trial(index), task.plan.searcher.metric
+    # What Tune keeps of them, and shows, is without secrets.
+    hparams = record.about()["hparams"]
     log_to(record.folder / "log.txt")
     earlier = _report_again(record, metric)
     if record.status is not Status.UNFINISHED:
@@ -24,7 +26,7 @@ def run_trial(config: dict[str, Any], task: TrialTask | None = None) -> None:
         return
     record.forget_error()
     start = None if earlier is None else earlier.checkpoint
-    attempt = Attempt(task, index, bracket, config["hparams"], start)
+    attempt = Attempt(task, index, bracket, hparams, start)
     tell = functools.partial(_tell_tune, metric=metric)
     try:
         if task.plan.processes == 1:

@@ -55,6 +55,10 @@ def test_sources_are_copied_and_what_tools_and_runs_write_is_not(origin: Path) -
         f"other/{checkpoint}/metadata.json",
         f"other/{uuid.uuid4()}/code/model_def.py",
         "downloaded/state_dict.pth",
+        "of_pedl/pedl/state_dict.pth",
+        "of_pedl/code/model_def.py",
+        "begun/metadata.json.partial",
+        "begun/code/model_def.py",
         "downloaded/code/model_def.py",
         "runs/x/001/det_compat_run.json",
         "runs/x/001/config.yaml",
@@ -105,6 +109,14 @@ def test_detignore_is_read_as_gitignore_is(origin: Path) -> None:
         assert copied(origin) == sorted(kept), chosen
 
 
+def test_any_line_of_detignore_can_be_read(origin: Path) -> None:
+    make(origin, "a.py", "]b.py", "&.py", "c/d.py")
+    (origin / ".detignore").write_text(
+        "\ufeff[!\\]a-d&].py\n[]&&x].py\n[z-a]*\n[\n***/d.py\n[[a--b]\n\\\n"
+    )
+    assert copied(origin) == ["]b.py", "a.py"]
+
+
 def test_secrets_stay_out_and_are_named_once(
     origin: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -113,6 +125,7 @@ def test_secrets_stay_out_and_are_named_once(
     make(origin, "settings.toml", text='api_key = "hush"')
     make(origin, "login.py", text='KEY = "AKIAABCDEFGHIJKLMNOP"')
     make(origin, "notes.ipynb", text='{"source": ["hf_token = \\"abcd1234\\""]}')
+    (origin / "cfg.yaml").write_text("password: hush", "utf-16")
     make(origin, "model_def.py")
     folder = CodeFolder(origin, origin / "storage")
     with caplog.at_level(logging.WARNING, "determined.pytorch"):
@@ -120,7 +133,14 @@ def test_secrets_stay_out_and_are_named_once(
             folder.copy_to(origin.parent / name)
     assert [path.name for path in (origin.parent / "second").iterdir()] == ["model_def.py"]
     (record,) = caplog.records
-    for name in ("token.txt", "service.json", "settings.toml", "login.py", "notes.ipynb"):
+    for name in (
+        "token.txt",
+        "service.json",
+        "settings.toml",
+        "login.py",
+        "notes.ipynb",
+        "cfg.yaml",
+    ):
         assert f"{name} (it looks like a secret)" in record.message
 
 

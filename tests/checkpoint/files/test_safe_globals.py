@@ -57,8 +57,9 @@ def test_the_function_of_onecyclelr_becomes_its_name(tmp_path: Path) -> None:
         np.array([None], dtype=object),
         np.zeros(2, dtype=[("x", "f4")]),
         np.array(["2020-01-01"], dtype="M8[D]"),
+        np.ndarray((10**12,), "S0", b""),
     ],
-    ids=["objects", "fields", "dates"],
+    ids=["objects", "fields", "dates", "nothing"],
 )
 def test_other_arrays_are_refused(tmp_path: Path, value: Any) -> None:
     with pytest.raises(UnsafeCheckpointError, match="NumPy values of dtype"):

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from det_compat.checkpoint.files.torch_file import load_torch_file, unsafe_globals
+from det_compat.checkpoint.show import describe
 from det_compat.errors import (
     CorruptCheckpointError,
     InvalidCheckpointException,
@@ -195,6 +196,37 @@ def test_tensors_of_a_gpu_are_read_without_one(tmp_path: Path) -> None:
             )
     for name in ("legacy", "zip"):
         assert load_torch_file(tmp_path / name)["x"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("kind", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA, 99])
+def test_archives_that_cannot_be_unpacked(kind: int, tmp_path: Path) -> None:
+    """They are damaged, packed in a way of another program's, or, here as 99, encrypted."""
+    file = save(state(), tmp_path / "x")
+    with zipfile.ZipFile(file) as source:
+        entries = {name: source.read(name) for name in source.namelist()}
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED if kind == 99 else kind) as target:
+        for name, content in entries.items():
+            target.writestr(name, content)
+    changed = bytearray(file.read_bytes())
+    if kind == 99:
+        for signature, flags in ((b"PK\1\2", 8), (b"PK\3\4", 6)):
+            changed[changed.index(signature) + flags] |= 1
+    else:
+        start = changed.index(b"data.pkl") + 40
+        changed[start : start + 20] = bytes(20)
+    file.write_bytes(changed)
+    for read in (load_torch_file, describe):
+        with pytest.raises(CorruptCheckpointError, match=str(file)):
+            read(file)
+
+
+def test_an_archive_behind_a_file_of_the_older_form_is_not_read(tmp_path: Path) -> None:
+    file = save(state(3.0), tmp_path / "x", legacy=True)
+    other = save(Evil(tmp_path / "executed"), tmp_path / "y")
+    file.write_bytes(file.read_bytes() + other.read_bytes())
+    loaded = load_torch_file(file, mmap=True)
+    assert loaded["models_state_dict"][0]["weight"].item() == 3
+    assert unsafe_globals(io.BytesIO(file.read_bytes())) == []
 
 
 def test_an_attribute_of_anything_is_refused(tmp_path: Path) -> None:

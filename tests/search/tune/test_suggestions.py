@@ -75,3 +75,9 @@ def test_records_of_another_search(about: dict[str, int], tmp_path: Path) -> Non
     file.write_text(json.dumps({**json.loads(file.read_text()), **about}))
     with pytest.raises(SearchError, match="0000: trial 0 is missing"):
         Suggestions(plan(), folder)
+
+
+def test_tune_gets_no_secrets(tmp_path: Path) -> None:
+    folder = SearchFolder(tmp_path)
+    folder.trial(0).begin(0, 0, {"lr": 1, "api_key": "hush"})
+    assert "hush" not in str(Suggestions(plan(), folder).suggest("x"))

@@ -41,7 +41,7 @@ def start(tmp_path: Path, trainer: Any = train_one, **hparams: Any) -> SearchFol
     folder = SearchFolder(tmp_path)
     folder.trial(0).begin(0, 0, hparams)
     task = TrialTask(plan_search(config, 0), config.raw, folder, tmp_path, trainer)
-    run_trial({"trial": {"index": 0, "bracket": 0}, "hparams": hparams}, task)
+    run_trial({"trial": {"index": 0, "bracket": 0}, "hparams": {"x": "masked"}}, task)
     return folder
 
 
