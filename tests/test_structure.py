@@ -16,7 +16,9 @@ DEEPEST = 3
 #: Each package may import those above it, function-level imports included, and none below.
 LAYERS = (
     ("shared",),
-    ("script", "config", "catalog"),
+    ("catalog", "common"),
+    ("alias", "util"),
+    ("script", "config"),
     ("core", "analysis"),
     ("checkpoint", "check"),
     ("pytorch", "fit"),

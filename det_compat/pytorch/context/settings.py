@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from det_compat.errors import InternalException, InvalidExperimentException
+from det_compat.errors import InvalidExperimentException, NotThereYetError
 from det_compat.pytorch.context.amp import grad_scaler
 
 logger = logging.getLogger("determined.pytorch")
@@ -155,10 +155,10 @@ class TrialSettings:
         """The seed of the trial.
 
         Raises:
-            InternalException: the run has none.
+            NotThereYetError: the run has none.
         """
         if self._trial_seed is None:
-            raise InternalException(
+            raise NotThereYetError(
                 "this run has no trial seed: set reproducibility.experiment_seed in exp_conf"
             )
         return self._trial_seed
@@ -202,17 +202,17 @@ class TrialProgress:
         """The index of the current batch since the start of training.
 
         Raises:
-            InternalException: training has not started.
+            NotThereYetError: training has not started.
         """
         if self._current_batch_idx is None:
-            raise InternalException("training has not started, so there is no current batch")
+            raise NotThereYetError("training has not started, so there is no current batch")
         return self._current_batch_idx
 
     def _epoch_length(self) -> int:
         if self._epoch_len is None and self._count_epoch is not None:
             self._epoch_len = self._count_epoch()
         if self._epoch_len is None:
-            raise InternalException("the training data loader is not built yet")
+            raise NotThereYetError("the training data loader is not built yet")
         return self._epoch_len
 
     def get_stop_requested(self) -> bool:
