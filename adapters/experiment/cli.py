@@ -117,9 +117,9 @@ def _parser(request: Request, experiment: ExperimentConfig | None) -> LightningA
 
 
 def _defaults(experiment: ExperimentConfig) -> dict[str, Any]:
-    assert experiment.entrypoint is not None
+    entrypoint = experiment.entrypoint
     return {
-        "model.trial_cls": experiment.entrypoint.trial,
+        "model.trial_cls": None if entrypoint is None else entrypoint.trial,
         "model.hparams": _Hyperparameters(experiment.hyperparameters.constants()),
         "model.aggregation_frequency": experiment.optimizations.aggregation_frequency,
         "seed_everything": False if experiment.seed is None else experiment.seed,
@@ -324,8 +324,8 @@ def with_changes(
         ConfigError: it would not be valid.
     """
     given = dict(config.given)
-    entrypoint = config.entrypoint
-    if trial_cls is not None and entrypoint is not None and trial_cls != entrypoint.trial:
+    own = None if config.entrypoint is None else config.entrypoint.trial
+    if trial_cls is not None and trial_cls != own:
         given["entrypoint"] = trial_cls
         given.pop("entrypoints", None)
     if hparams is not None and hparams != config.hyperparameters.constants():

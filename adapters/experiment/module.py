@@ -19,10 +19,12 @@ from det_compat.adapters.experiment.trainer import (
     take_over_schedule,
 )
 from det_compat.adapters.generations.adapted import NO_FUNCTIONS, LoaderFunctions
+from det_compat.adapters.generations.entry import trial_of
 from det_compat.adapters.generations.generation import check_trial_class
 from det_compat.adapters.lightning import determined_pace, run_module, sources
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.alias import alias_determined
+from det_compat.config.entrypoint import Entrypoint, EntrypointKind
 from det_compat.config.experiment import ExperimentConfig
 from det_compat.config.hyperparameters import batch_size
 from det_compat.config.lengths import Length
@@ -209,21 +211,36 @@ def imported_trial(config: ExperimentConfig, model_dir: Path) -> tuple[type, Loa
     Raises:
         FitError: there is no such module or class.
     """
-    entrypoint = config.entrypoint
-    if entrypoint is None or entrypoint.trial is None:
+    entrypoint = config.entrypoint or Entrypoint(EntrypointKind.TRIAL)
+    if entrypoint.is_command:
         raise FitError("the config's entrypoint is no trial class, module:TrialClass")
     alias_determined()
     model_dir = model_dir.resolve()
     if str(model_dir) not in sys.path:
         sys.path.insert(0, str(model_dir))
     with _working_in(model_dir):
-        trial_cls = _imported(entrypoint.trial, model_dir)
-        functions = _functions(entrypoint.functions, model_dir)
+        found = NO_FUNCTIONS
+        if entrypoint.trial is None:
+            trial_cls, found = _from_package(model_dir)
+        else:
+            trial_cls = _imported(entrypoint.trial, model_dir)
+        named = _functions(entrypoint.functions, model_dir)
+        functions = LoaderFunctions(
+            *(own or other for own, other in zip(named, found, strict=True))
+        )
     try:
         check_trial_class(trial_cls)
     except TypeError as error:
-        raise FitError(f"entrypoint {entrypoint.trial}: {error}") from error
+        where = entrypoint.trial or model_dir / "__init__.py"
+        raise FitError(f"entrypoint {where}: {error}") from error
     return trial_cls, functions
+
+
+def _from_package(model_dir: Path) -> tuple[type, LoaderFunctions]:
+    try:
+        return trial_of(model_dir)
+    except LookupError as error:
+        raise FitError(str(error)) from error
 
 
 @contextlib.contextmanager

@@ -63,8 +63,7 @@ def run(request: Request) -> int:
     if request.config is None:
         return _run_cli(request, None)
     config = check_config(request)
-    assert config.entrypoint is not None
-    if config.entrypoint.trial is None:
+    if config.entrypoint is not None and config.entrypoint.is_command:
         return run_script(request, config)
     if wants_supervisor(request, config):
         return run_supervised(request, config)

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from det_compat.config.experiment import ExperimentConfig, parse_document
 from det_compat.config.loading import load
@@ -12,6 +13,7 @@ from det_compat.fit.environment import ATTEMPT, is_chief, launched
 from det_compat.fit.errors import FitError
 from det_compat.fit.request import Request
 from det_compat.shared.extras import how_to_install
+from det_compat.shared.importing import has_entry
 
 
 def check_installed(modules: Sequence[str]) -> None:
@@ -37,23 +39,28 @@ def check_config(request: Request) -> ExperimentConfig:
         # Determined's default of 5 is for machines that fail, and not for code that does.
         config = replace(config, max_restarts=0)
     _check_search(request, config)
-    check_runnable(config)
+    check_runnable(config, request.model_dir)
     if is_chief() and ATTEMPT not in os.environ and not request.only_shows:
         _announce(config)
     return config
 
 
-def check_runnable(config: ExperimentConfig) -> None:
-    """Raise FitError if ``config`` asks for what cannot be done here, or says not what to run."""
+def check_runnable(config: ExperimentConfig, model_dir: Path) -> None:
+    """Raise FitError if ``config`` asks for what cannot be done here, or says not what to run.
+
+    Without an entrypoint the ``__init__.py`` of ``model_dir`` says it, as in PEDL.
+    """
     name = config.file or "the config"
     if config.refused:
         reasons = "\n".join(f"  {key}: {why}" for key, why in config.refused.items())
         raise FitError(f"{name} asks for what cannot be done here:\n{reasons}")
-    if config.entrypoint is None or not (config.entrypoint.trial or config.entrypoint.argv):
+    entrypoint = config.entrypoint
+    if (entrypoint is None or entrypoint.is_in_package) and not has_entry(model_dir):
         raise FitError(
-            f"{name} has no entrypoint: write `entrypoint: module:TrialClass`, or a command"
+            f"{name} has no entrypoint: write `entrypoint: module:TrialClass`, or a command; or "
+            f"import the trial class in {model_dir / '__init__.py'}, as PEDL had it"
         )
-    if config.entrypoint.launcher in ("deepspeed", "autodeepspeed"):
+    if entrypoint is not None and entrypoint.launcher in ("deepspeed", "autodeepspeed"):
         raise FitError("entrypoint: DeepSpeed trials are not supported; use torch_distributed")
 
 

@@ -188,7 +188,7 @@ def test_every_refusal_says_what_to_do_and_where_to_read_on(tmp_path: Path) -> N
     code = """
 from determined import core, keras
 from determined.pytorch.deepspeed import DeepSpeedTrial
-from determined_common import check
+from determined_common import api
 from model_hub.huggingface import BaseTransformerTrial
 with core.init() as it: ...
 """
