@@ -33,8 +33,10 @@ from det_compat.config.shims import with_seed
 from det_compat.fit.checkpoints import RunCheckpoints, checkpoints_of
 from det_compat.fit.errors import FitError
 from det_compat.fit.run_start import RunStart
+from det_compat.fit.task import task_of
 from det_compat.pytorch.schedule import Due, Schedule
 from det_compat.pytorch.train_unit import Batch
+from det_compat.script.task import current_task, tell
 from det_compat.search.searchers.validations import RungsToo
 from det_compat.shared.importing import NoSuchName, imported
 
@@ -141,12 +143,22 @@ class ExperimentRun(sources.Source):
         given = self._trial.arguments
         given.exp_conf = self._exp_conf(trainer, start.seed)
         given.seed = start.seed
+        self._tell(trainer.world_size, given.exp_conf)
         given.checkpoints = checkpoints_of(self.experiment.checkpoint_storage, start.folder)
         given.tensorboard = start.folder.tensorboard
         run = self._trial.provide(trainer, built)
         if run is not built:
             self._set_up_precision(trainer, run)
         return run
+
+    def _tell(self, slots: int, exp_conf: dict[str, Any]) -> None:
+        """Let this process know how the run begins, which only rank 0 knew until now."""
+        if (known := current_task()) is not None:
+            trial_id = known.trial_id
+            found = task_of(
+                self.experiment, self.start, trial_id=trial_id, slots=slots, exp_conf=exp_conf
+            )
+            tell(found)
 
     def _exp_conf(self, trainer: pl.Trainer, seed: int) -> dict[str, Any]:
         config = with_seed(self.experiment.raw, seed)

@@ -4,14 +4,15 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
-from det_compat.config import experiment, shims
+from det_compat.config import experiment
 from det_compat.config.entrypoint import PYTHON, Entrypoint
 from det_compat.fit import run_start, supervisor
 from det_compat.fit.environment import device_variables
 from det_compat.fit.errors import FitError
 from det_compat.fit.request import Request
-from det_compat.script.task import Task
+from det_compat.fit.task import task_of
 
 _TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 _LAUNCHERS = ("torch_distributed", "horovod", "autohorovod")
@@ -39,7 +40,7 @@ def run_script(request: Request, config: experiment.ExperimentConfig) -> int:
 
     def command(attempt: int) -> supervisor.Command:
         start = run_start.begin_in(folder, config, resume=request.resume, is_restart=attempt > 1)
-        task = script_task(config, start)
+        task = replace(task_of(config, start), attempt=attempt)
         return supervisor.Command(argv, {**device_variables(config), **task.variables()})
 
     if "det_compat" not in argv:
@@ -59,19 +60,6 @@ def run_script(request: Request, config: experiment.ExperimentConfig) -> int:
         ) from error
     print(f"resume it by: {request.resuming(folder.path)}")
     return status
-
-
-def script_task(config: experiment.ExperimentConfig, start: run_start.RunStart) -> Task:
-    """What the script of ``config`` is told when it begins with ``start``."""
-    return Task(
-        config=shims.with_seed(config.raw, start.seed),
-        hparams=config.hyperparameters.constants(),
-        trial_seed=start.seed,
-        slots=max(config.slots_per_trial, 1),
-        run_dir=str(start.folder.path),
-        latest_checkpoint=start.latest_checkpoint,
-        steps_completed=start.steps_completed,
-    )
 
 
 def script_command(entrypoint: Entrypoint, slots: int) -> list[str]:

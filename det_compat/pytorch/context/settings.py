@@ -6,6 +6,7 @@ from typing import Any
 
 from det_compat.errors import InvalidExperimentException, NotThereYetError
 from det_compat.pytorch.context.amp import grad_scaler
+from det_compat.script.task import current_task
 
 logger = logging.getLogger("determined.pytorch")
 
@@ -173,8 +174,9 @@ class TrialSettings:
         return 0
 
     def get_trial_id(self) -> int:
-        """Return 0: only a Determined cluster numbers trials."""
-        return 0
+        """The number of the trial in the search that det_compat runs, from 1; 0 without one."""
+        task = current_task()
+        return 0 if task is None else task.trial_id
 
 
 class TrialProgress:
