@@ -6,9 +6,10 @@ to do instead.
 """
 
 import abc
+import enum
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Union
 
 from det_compat.catalog.names import refusal_text
 from det_compat.catalog.releases import Kind, Released, released
@@ -110,10 +111,22 @@ class _Value:
     def __hash__(self) -> int:
         return id(self)
 
+    def __eq__(self, other: object) -> bool:
+        # `Optional[it]` compares it with what typing has.
+        if isinstance(other, (str, bytes, int, float, enum.Enum)):
+            self._refuse()
+        return self is other
+
+    def __or__(self, other: Any) -> Any:
+        return Union[self, other]  # noqa: UP007 (The other form would call this method.)
+
+    def __ror__(self, other: Any) -> Any:
+        return Union[other, self]  # noqa: UP007 (The other form would call this method.)
+
     def _refuse(self, *args: Any, **kwargs: Any) -> Any:
         raise NotSupportedError(refusal_text(self._name))
 
     __call__ = __bool__ = __iter__ = __len__ = __getitem__ = __contains__ = _refuse
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = _refuse
     __str__ = __format__ = __fspath__ = __int__ = __float__ = __index__ = __enter__ = _refuse
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _refuse

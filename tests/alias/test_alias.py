@@ -249,6 +249,12 @@ assert same_client is client and DEFAULT_BATCHES_PER_STEP == 100
 assert issubclass(errors.NotFoundException, errors.APIException)
 assert not isinstance(3, Determined) and not issubclass(int, Determined)
 
+import typing
+from determined import workload
+Responses = typing.Union[typing.Optional[workload.Response], typing.List[workload.Stream]]
+assert workload.Stream | None == typing.Optional[workload.Stream]
+assert workload.Stream != 3.0j and workload.Stream == workload.Stream
+
 def evaluate(checkpoint: client.Checkpoint, order=client.OrderBy.DESCENDING) -> "Determined": ...
 
 class MyTrial(hf.BaseTransformerTrial):
