@@ -1,10 +1,15 @@
 """A module of Determined's: its names are looked up in det_compat, then among what there was."""
 
 import importlib
+import sys
 from types import ModuleType
 from typing import Any
 
 from det_compat.catalog.names import MODULES, SINGLE_NAMES, refusal_text
+
+_REPLACED = "__det_compat_replaced__"
+# With the dot, the names of `determined` do not begin those of `determined_common`.
+_BELOW = {f"{name}.": home for name, home in MODULES.items()}
 
 
 class DeterminedModule(ModuleType):
@@ -23,8 +28,42 @@ class DeterminedModule(ModuleType):
         if not name.startswith("__"):
             if name in names_of(self.__name__):
                 return getattr(imported_target(self.__name__), name)
+            if (target := self._counterpart(name)) is not None:
+                return getattr(target, name)
             return self._left_over(full_name, name)
         raise AttributeError(refusal_text(full_name), name=name, obj=self)
+
+    def _counterpart(self, name: str) -> ModuleType | None:
+        """The module of det_compat that is this one's alone, if it has a global of that name."""
+        home, package = MODULES.get(self.__name__), self.__name__.partition(".")[0]
+        if name.startswith("__") or home is None:
+            return None
+        if (
+            sum(home == other and key.startswith(f"{package}.") for key, other in _BELOW.items())
+            > 1
+        ):
+            return None
+        target = sys.modules.get(home)
+        found = vars(target).get(name) if target else None
+        is_own = isinstance(found, ModuleType) and found.__name__.startswith("det_compat")
+        return target if found is not None and not is_own else None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Who replaces a function of a module, in a test for example, means all that call it.
+        target = None if isinstance(value, DeterminedModule) else self._counterpart(name)
+        if target is None:
+            super().__setattr__(name, value)
+            return
+        self.__dict__.setdefault(_REPLACED, {}).setdefault(name, getattr(target, name))
+        setattr(target, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        replaced = self.__dict__.get(_REPLACED, {})
+        target = self._counterpart(name)
+        if target is None or name not in replaced:
+            super().__delattr__(name)
+        else:
+            setattr(target, name, replaced.pop(name))
 
     def _left_over(self, full_name: str, name: str) -> Any:
         """What stands for a name that det_compat does not have, and a release of Determined had."""

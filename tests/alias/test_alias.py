@@ -383,3 +383,30 @@ def test_other_packages_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "model_hub.py").write_text("value = 2")
     code = "import determined_extras, model_hub; print(determined_extras.value, model_hub.value)"
     assert python("-c", ALIASED + code, cwd=tmp_path).stdout == "1 2\n"
+
+
+PATCHES = """
+from unittest import mock
+import determined.util, determined.common.util as common
+import det_compat.common.util as ours, det_compat.util.downloads
+
+original = ours.sizeof_fmt
+with mock.patch("determined.common.util.time") as replaced:
+    assert ours.time is replaced is common.time
+assert ours.time.__name__ == "time"
+with mock.patch("determined.common.util.sizeof_fmt", lambda value: "patched"):
+    assert common.sizeof_fmt(1) == ours.sizeof_fmt(1) == "patched"
+assert common.sizeof_fmt is ours.sizeof_fmt is original
+common.sizeof_fmt = abs
+assert ours.sizeof_fmt is abs
+del common.sizeof_fmt
+assert ours.sizeof_fmt is original
+with mock.patch("determined.get_cluster_info", lambda: 3):
+    assert determined.get_cluster_info() == 3
+assert determined.get_cluster_info() is None
+"""
+
+
+def test_what_a_test_replaces_in_a_module_is_replaced_for_its_callers(tmp_path: Path) -> None:
+    done = python("-c", ALIASED + PATCHES, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr

@@ -1,4 +1,8 @@
-"""Run Determined's own tests under both: ``python -m tests.determined [--only PART]``."""
+"""Run Determined's own tests under both: ``python -m tests.determined [--only PART]``.
+
+It takes the path of a checkout of Determined's repository at 0.38.1 from ``DETERMINED_SOURCE``;
+none of its files is a part of this project.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,9 @@ from tests.determined.running import PARTS, run, workplace
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.determined", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.determined", description=(__doc__ or "").splitlines()[0]
+    )
     parser.add_argument("--only", choices=PARTS, action="append", help="a part; more than once")
     parser.add_argument("--logs", type=Path, help="a folder for what pytest prints")
     args = parser.parse_args()

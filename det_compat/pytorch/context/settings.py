@@ -143,12 +143,15 @@ class TrialSettings:
         hparams = self.get_hparams()
         if name not in hparams:
             raise ValueError(
-                f"there is no hyperparameter {name!r}; the hparams have {sorted(map(str, hparams))}"
+                f"Could not find name '{name}' in experiment hyperparameters. Please check your "
+                "experiment configuration 'hyperparameters' section, which has "
+                f"{sorted(map(str, hparams))}"
             )
         if name == "global_batch_size":
             logger.warning(
-                "Use context.get_per_slot_batch_size() and context.get_global_batch_size() in "
-                "place of the hyperparameter global_batch_size."
+                "Please use `context.get_per_slot_batch_size()` and "
+                "`context.get_global_batch_size()` instead of accessing `global_batch_size` "
+                "directly."
             )
         return hparams[name]
 

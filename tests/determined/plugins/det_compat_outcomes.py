@@ -12,6 +12,13 @@ if os.environ.get("DET_COMPAT_ALIASES") == "1":
     det_compat.alias_determined()
 
 
+def pytest_collection(session: Any) -> None:
+    if os.environ.get("DET_COMPAT_ALIASES") == "1":
+        from det_compat_controller import install
+
+        install()
+
+
 def _note(test: str, outcome: str, why: str) -> None:
     with open(os.environ["DET_COMPAT_OUTCOMES"], "a", encoding="utf-8") as file:
         file.write(json.dumps([test, outcome, why]) + "\n")
