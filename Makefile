@@ -9,7 +9,7 @@ PYTEST_ARGS ?= -n 2 --dist loadgroup --no-loadscope-reorder
 # which share compiled modules even where the user's environment has turned that off.
 test: export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test attack bench lint types format clean
+.PHONY: setup demo test attack determined bench lint types format clean
 
 setup: $(STAMP)
 
@@ -27,6 +27,11 @@ test: setup
 # Half an hour of kills, full disks, damaged checkpoints and configs; ATTACK_ARGS='--seed N' repeats one.
 attack: setup
 	env OMP_NUM_THREADS=1 $(BIN)/python -m tests.attacks $(ATTACK_ARGS)
+
+# Determined's own tests, under the real one and under det_compat, from a checkout of its repository:
+# make determined DETERMINED_SOURCE=~/determined DETERMINED_ARGS='--only core'
+determined: setup
+	env OMP_NUM_THREADS=1 DETERMINED_SOURCE='$(DETERMINED_SOURCE)' $(BIN)/python -m tests.determined $(DETERMINED_ARGS)
 
 # About 15 minutes on an otherwise idle machine; the tables also go into docs/performance.md.
 bench: setup

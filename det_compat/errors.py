@@ -23,6 +23,22 @@ class InvalidHP(Exception):
 
 
 class InternalException(Exception):
+    """Something is wrong that a trial has no part in; det_compat raises NotThereYetError only.
+
+    The text is that of Determined 0.38.1.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = (
+            f"Internal error: {message}. Please reach out to the Determined AI team for help."
+        )
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class NotThereYetError(InternalException):
     """The trial asked for something at a time when, or in a run where, it is not there."""
 
     def __init__(self, message: str) -> None:
@@ -41,14 +57,14 @@ class InvalidDataTypeException(InvalidExperimentException):
     """The trial returned data of a type that it may not return."""
 
     def __init__(self, typ: type, message: str) -> None:
-        super().__init__(f"Invalid data type {typ.__name__}: {message}")
+        super().__init__(f"Invalid data type ({typ.__name__}): {message}.")
 
 
 class InvalidConfigurationException(InvalidExperimentException):
     """The experiment configuration cannot be used."""
 
     def __init__(self, config: Mapping[str, Any], message: str) -> None:
-        super().__init__(f"Invalid configuration {config}: {message}")
+        super().__init__(f"Invalid configuration ({config}): {message}.")
 
 
 class InvalidModelException(InvalidExperimentException):
@@ -104,17 +120,48 @@ class UnsafeCheckpointError(InvalidCheckpointException):
         )
 
 
+class NotSupportedError(RuntimeError):
+    """Code used what det_compat does not have of Determined; it says what to do instead."""
+
+
 class StopLoadingImplementation(Exception):
     """Ends the import of a script once the trial class in it is known."""
 
 
-class CheckpointNotFound(Exception):
-    """There is no such checkpoint in its storage."""
-
-
-class CheckFailedError(Exception):
-    """A value in a configuration is not what it has to be."""
+# The rest of Determined 0.38.1's: nothing here raises them, and code may raise and catch them.
 
 
 class WorkerError(Exception):
-    """A worker process has failed, and it is not known why."""
+    """A process of a trial failed, and nobody knows why."""
+
+
+class WorkerFinishedGracefully(Exception):
+    """A process of a trial has ended in good order."""
+
+
+class SkipWorkloadException(Exception):
+    """A trial asks to leave out a part of its work."""
+
+
+class EnterpriseOnlyError(Exception):
+    """A cluster lacks what its enterprise edition has."""
+
+
+class CheckpointNotFound(Exception):
+    """There is no such checkpoint in a storage."""
+
+
+class CheckpointStateException(Exception):
+    """A checkpoint is in a state in which this cannot be done with it."""
+
+
+class NoDirectStorageAccess(Exception):
+    """A checkpoint storage cannot be reached from here."""
+
+
+class ProxiedDownloadFailed(Exception):
+    """A checkpoint could not be fetched by way of the master."""
+
+
+class MultipleDownloadsFailed(Exception):
+    """A checkpoint could not be fetched in any way."""

@@ -1,65 +1,177 @@
 """What ``det.get_cluster_info()`` returned on a Determined cluster.
 
-There is one where ``det-compat fit`` has started the script. Otherwise the classes are there for
-annotations and for code that builds one in its own tests.
+There is one in every process of a run that ``det-compat fit``, ``validate`` or ``search`` has
+started. The classes take what those of Determined 0.38.1 take, for code that builds one itself.
 """
 
-from dataclasses import dataclass, field
-from typing import Any
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TypeVar
 
-from det_compat.script.task import current_task
+from det_compat.script.task import Task, current_task
 
 __all__ = ["ClusterInfo", "RendezvousInfo", "ResourcesInfo", "TrialInfo", "get_cluster_info"]
 
+# Where a container of a cluster had them; nothing here writes there.
+_FOLDER = "/run/determined/info"
 
-@dataclass
-class TrialInfo:
+_Part = TypeVar("_Part", bound="_Saved")
+
+
+class _Saved:
+    """What a cluster handed from process to process, as a JSON file."""
+
+    _left_out: Iterable[str] = ()
+
+    def _to_file(self, path: str) -> None:
+        values = {
+            name.lstrip("_"): value
+            for name, value in vars(self).items()
+            if name not in self._left_out
+        }
+        Path(path).write_text(json.dumps(values), "utf-8")
+
+    @classmethod
+    def _from_file(cls: type[_Part], path: str) -> _Part | None:
+        file = Path(path)
+        return cls(**json.loads(file.read_text("utf-8"))) if file.exists() else None
+
+
+class TrialInfo(_Saved):
     """The trial of a task, by the ids that the cluster gave it."""
 
-    trial_id: int
-    experiment_id: int
-    trial_seed: int
-    hparams: dict[str, Any]
-    _config: dict[str, Any] = field(default_factory=dict, repr=False)
-    _steps_completed: int = 0
-    _debug: bool = False
+    def __init__(
+        self,
+        trial_id: int,
+        experiment_id: int,
+        trial_seed: int,
+        hparams: dict[str, Any],
+        config: dict[str, Any],
+        steps_completed: int,
+        trial_run_id: int,
+        debug: bool,
+        inter_node_network_interface: str | None,
+    ) -> None:
+        self.trial_id = trial_id
+        self.experiment_id = experiment_id
+        self.trial_seed = trial_seed
+        self.hparams = hparams
+        self._config = config
+        self._steps_completed = steps_completed
+        self._trial_run_id = trial_run_id
+        self._debug = debug
+        self._inter_node_network_interface = inter_node_network_interface
+
+    @classmethod
+    def _from_env(cls) -> "TrialInfo":
+        """The trial that ``DET_...`` environment variables tell of."""
+        config = json.loads(os.environ["DET_EXPERIMENT_CONFIG"])
+        return cls(
+            trial_id=int(os.environ["DET_TRIAL_ID"]),
+            experiment_id=int(os.environ["DET_EXPERIMENT_ID"]),
+            trial_seed=int(os.environ["DET_TRIAL_SEED"]),
+            hparams=json.loads(os.environ["DET_HPARAMS"]),
+            config=config,
+            steps_completed=int(os.environ["DET_STEPS_COMPLETED"]),
+            trial_run_id=int(os.environ["DET_TRIAL_RUN_ID"]),
+            debug=config.get("debug", False),
+            inter_node_network_interface=os.environ.get("DET_INTER_NODE_NETWORK_INTERFACE"),
+        )
 
 
-@dataclass
-class RendezvousInfo:
+class RendezvousInfo(_Saved):
     """The containers of a task, ordered by rank."""
 
-    container_addrs: list[str]
-    container_rank: int
-    container_slot_counts: list[int]
+    def __init__(
+        self, container_addrs: list[str], container_rank: int, container_slot_counts: list[int]
+    ) -> None:
+        self.container_addrs = container_addrs
+        self.container_rank = container_rank
+        self.container_slot_counts = container_slot_counts
 
 
-@dataclass
-class ResourcesInfo:
+class ResourcesInfo(_Saved):
     """The GPUs of a container."""
 
-    gpu_uuids: list[str]
+    def __init__(self, gpu_uuids: list[str]) -> None:
+        self._gpu_uuids = gpu_uuids
+
+    @property
+    def gpu_uuids(self) -> list[str]:
+        """The UUIDs of the GPUs."""
+        return self._gpu_uuids
+
+    @classmethod
+    def _by_inspection(cls) -> "ResourcesInfo":
+        from det_compat.gpu import get_gpu_uuids
+
+        return cls(get_gpu_uuids())
 
 
-@dataclass
-class ClusterInfo:
+class ClusterInfo(_Saved):
     """The task that a container of a Determined cluster ran."""
 
-    master_url: str
-    cluster_id: str
-    agent_id: str
-    slot_ids: list[int]
-    task_id: str
-    allocation_id: str
-    session_token: str
-    task_type: str
-    master_cert_name: str | None = None
-    master_cert_file: str | None = None
-    latest_checkpoint: str | None = None
-    trial_info: TrialInfo | None = None
-    rendezvous_info: RendezvousInfo | None = None
-    resources_info: ResourcesInfo | None = None
-    user_data: dict[str, Any] = field(default_factory=dict)
+    _left_out = ("_trial_info", "_rendezvous_info", "_resources_info")
+
+    def __init__(
+        self,
+        master_url: str,
+        cluster_id: str,
+        agent_id: str,
+        slot_ids: list[int],
+        task_id: str,
+        allocation_id: str,
+        session_token: str,
+        task_type: str,
+        master_cert_name: str | None = None,
+        master_cert_file: str | None = None,
+        latest_checkpoint: str | None = None,
+        trial_info: TrialInfo | None = None,
+        rendezvous_info: RendezvousInfo | None = None,
+        resources_info: ResourcesInfo | None = None,
+    ) -> None:
+        self.master_url = master_url
+        self.cluster_id = cluster_id
+        self.agent_id = agent_id
+        self.slot_ids = slot_ids
+        self.task_id = task_id
+        self.allocation_id = allocation_id
+        self.session_token = session_token
+        self.task_type = task_type
+        self.master_cert_name = master_cert_name
+        self.master_cert_file = master_cert_file
+        self._latest_checkpoint = latest_checkpoint
+        self._trial_info = trial_info
+        self._rendezvous_info = rendezvous_info
+        self._resources_info = resources_info
+
+    @classmethod
+    def _from_file(cls, path: str = f"{_FOLDER}/cluster.json") -> "ClusterInfo | None":
+        file, folder = Path(path), Path(path).parent
+        if not file.exists():
+            return None
+        return cls(
+            trial_info=TrialInfo._from_file(str(folder / "trial.json")),
+            rendezvous_info=RendezvousInfo._from_file(str(folder / "rendezvous.json")),
+            resources_info=ResourcesInfo._from_file(str(folder / "resources.json")),
+            **json.loads(file.read_text("utf-8")),
+        )
+
+    @property
+    def _is_trial(self) -> bool:
+        return self.task_type == "TRIAL"
+
+    @property
+    def latest_checkpoint(self) -> str | None:
+        """The UUID of the checkpoint to go on from; None for none, and for tasks of other types."""
+        return self._latest_checkpoint if self._is_trial else None
+
+    @property
+    def user_data(self) -> dict[str, Any]:
+        """The ``data`` of the experiment config; empty for tasks of other types."""
+        return self.trial._config.get("data", {}) if self._is_trial else {}
 
     @property
     def trial(self) -> TrialInfo:
@@ -68,60 +180,81 @@ class ClusterInfo:
         Raises:
             RuntimeError: the task is no trial.
         """
-        if self.trial_info is None:
-            raise RuntimeError(f"a task of type {self.task_type!r} without trial_info has no trial")
-        return self.trial_info
+        if not self._is_trial or self._trial_info is None:
+            raise RuntimeError(
+                f'you cannot use the .trial property when .task_type ("{self.task_type}") != '
+                '"TRIAL"'
+            )
+        return self._trial_info
 
     @property
     def container_addrs(self) -> list[str]:
         """Addresses of the task's containers, ordered by rank."""
-        return self.rendezvous_info.container_addrs if self.rendezvous_info else ["127.0.0.1"]
-
-    @property
-    def container_rank(self) -> int:
-        """Rank of this container."""
-        return self.rendezvous_info.container_rank if self.rendezvous_info else 0
+        return self._rendezvous_info.container_addrs if self._rendezvous_info else ["127.0.0.1"]
 
     @property
     def container_slot_counts(self) -> list[int]:
         """Number of slots in each container, ordered by rank."""
-        if self.rendezvous_info is None:
+        if self._rendezvous_info is None:
             return [len(self.slot_ids)]
-        return self.rendezvous_info.container_slot_counts
+        return self._rendezvous_info.container_slot_counts
+
+    @property
+    def container_rank(self) -> int:
+        """Rank of this container."""
+        return self._rendezvous_info.container_rank if self._rendezvous_info else 0
 
     @property
     def gpu_uuids(self) -> list[str]:
         """The GPUs of this container."""
-        return self.resources_info.gpu_uuids if self.resources_info else []
+        if self._resources_info is None:
+            self._resources_info = ResourcesInfo._by_inspection()
+        return self._resources_info.gpu_uuids
+
+
+_known: tuple[Task, ClusterInfo] | None = None
 
 
 def get_cluster_info() -> ClusterInfo | None:
-    """The task that ``det-compat fit`` has started, None elsewhere, as off a cluster.
+    """The task that this process is a part of; None where det_compat has started no run.
 
-    There is no master: its URL, the token and the cluster's ids are empty or 0.
+    It is the same object each time. A machine takes the place of a container: its rank is that of
+    the machine. There is no master: its URL, the token and the ids of its own are empty.
     """
+    global _known
     task = current_task()
     if task is None:
         return None
-    trial = TrialInfo(
-        trial_id=0,
-        experiment_id=0,
-        trial_seed=task.trial_seed,
-        hparams=task.hparams,
-        _config=task.config,
-        _steps_completed=task.steps_completed,
-        _debug=bool(task.config.get("debug")),
-    )
+    if _known is None or _known[0] != task:
+        _known = task, _info_of(task)
+    return _known[1]
+
+
+def _info_of(task: Task) -> ClusterInfo:
+    machine, machines = task.machine(), task.machines()
+    slots = task.slots_here()
+    # The addresses of further machines are known to their launcher alone.
+    addresses = [os.environ.get("MASTER_ADDR", "127.0.0.1"), *[""] * (machines - 1)]
     return ClusterInfo(
         master_url="",
         cluster_id="",
         agent_id="",
-        slot_ids=list(range(task.slots)),
+        slot_ids=list(range(slots)),
         task_id="",
         allocation_id="",
         session_token="",
         task_type="TRIAL",
         latest_checkpoint=task.latest_checkpoint,
-        trial_info=trial,
-        user_data=task.config.get("data") or {},
+        trial_info=TrialInfo(
+            trial_id=task.trial_id,
+            experiment_id=0,
+            trial_seed=task.trial_seed,
+            hparams=task.hparams,
+            config=task.config,
+            steps_completed=task.steps_completed,
+            trial_run_id=task.attempt,
+            debug=bool(task.config.get("debug")),
+            inter_node_network_interface=None,
+        ),
+        rendezvous_info=RendezvousInfo(addresses, machine, [slots] * machines),
     )

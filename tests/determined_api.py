@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from determined import pytorch
+from determined.pytorch import experimental as experimental  # It is a name of pytorch only then.
 from determined.pytorch import samplers
 
 #: What det_compat leaves out; MIGRATION.md says why.

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import pickle
 import subprocess
 import sys
@@ -33,13 +34,29 @@ def test_invalid_experiments_are_caught_by_except_exception() -> None:
     assert issubclass(errors.InvalidExperimentException, Exception)
 
 
-def test_messages_hold_what_was_given() -> None:
-    assert "float" in str(errors.InvalidDataTypeException(float, "return a dict"))
-    assert "return a dict" in str(errors.InvalidDataTypeException(float, "return a dict"))
-    assert "{'a': 1}: no b" in str(errors.InvalidConfigurationException({"a": 1}, "no b"))
+def test_messages_are_determineds() -> None:
+    real = pytest.importorskip("determined").errors
+    for name, arguments in ARGUMENTS.items():
+        assert str(getattr(errors, name)(*arguments)) == str(getattr(real, name)(*arguments)), name
     internal = errors.InternalException("no rank")
-    assert "no rank" in str(internal)
-    assert str(internal) == internal.message
+    assert str(internal) == internal.message == real.InternalException("no rank").message
+
+
+def test_every_name_is_there_with_its_base() -> None:
+    real = pytest.importorskip("determined").errors
+    for name, cls in inspect.getmembers(real, inspect.isclass):
+        if cls.__module__ != real.__name__:
+            continue
+        ours = getattr(errors, name)
+        assert issubclass(ours, Exception)
+        if cls.__bases__ == (Exception,):
+            assert ours.__bases__ == (Exception,), name
+
+
+def test_what_is_not_there_yet_is_said_plainly() -> None:
+    error = errors.NotThereYetError("training has not started")
+    assert str(error) == error.message == "training has not started"
+    assert isinstance(error, errors.InternalException)
 
 
 def test_invalid_hp_keeps_its_message() -> None:

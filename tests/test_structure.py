@@ -16,7 +16,8 @@ DEEPEST = 3
 #: Each package may import those above it, function-level imports included, and none below.
 LAYERS = (
     ("shared",),
-    ("catalog",),
+    ("catalog", "common"),
+    ("alias", "util"),
     ("script",),
     ("config",),
     ("core", "analysis", "launch"),

@@ -7,13 +7,13 @@ warning a run says so.
 import functools
 import logging
 import os
-import re
 import shutil
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from det_compat.fit.run_folder import RECORD
+from det_compat.shared.detignore import ignored_by
 from det_compat.shared.masking import holds_secrets, is_secret_name
 
 MOST_FILES = 2_000
@@ -46,7 +46,7 @@ class CodeFolder:
     def __init__(self, origin: Path, storage: Path) -> None:
         self._origin = origin
         self._storage = storage.resolve()
-        self._is_ignored = _ignored_by(origin / ".detignore")
+        self._is_ignored = ignored_by(origin / ".detignore")
         self._secret: dict[tuple[Path, int, int], bool] = {}
         self._has_warned = False
 
@@ -149,60 +149,3 @@ def _is_uuid(name: str) -> bool:
         return str(uuid.UUID(name)) == name
     except ValueError:
         return False
-
-
-def _ignored_by(file: Path) -> Callable[[str], bool]:
-    """Whether a ``.detignore``, which is written as a ``.gitignore``, excludes a relative path.
-
-    Paths of folders end with a slash. As of Determined 0.38.1, only the file in the directory
-    itself counts.
-    """
-    try:
-        lines = file.read_text("utf-8-sig", errors="replace").splitlines()
-    except OSError:
-        return lambda path: False
-    rules = [rule for rule in map(_rule, lines) if rule is not None]
-
-    def is_ignored(path: str) -> bool:
-        is_folder, name = path.endswith("/"), path.rstrip("/")
-        verdicts = [
-            excludes
-            for pattern, only_folders, excludes in rules
-            if is_folder >= only_folders and pattern.fullmatch(name)
-        ]
-        return bool(verdicts) and verdicts[-1]
-
-    return is_ignored
-
-
-def _rule(line: str) -> tuple[re.Pattern[str], bool, bool] | None:
-    """A line's pattern, whether it is for folders only, and whether it excludes; None for none."""
-    line = line.rstrip()
-    excludes = not line.startswith("!")
-    line = line.removeprefix("!")
-    if not line.strip("/") or line.startswith("#"):
-        return None
-    only_folders, line = line.endswith("/"), line.rstrip("/")
-    start = "" if "/" in line else "(?:.*/)?"
-    glob = "".join(map(_regular, _TOKEN.findall(line.removeprefix("/"))))
-    try:
-        return re.compile(start + glob), only_folders, excludes
-    except re.error:
-        return None  # It is a set such as [z-a], which git takes for no name's either.
-
-
-_TOKEN = re.compile(r"\*{2,}/|\*+|\[!?\]?(?:\\.|[^]\\])*\]|\\.|.")
-_WILD = {"*": "[^/]*", "?": "[^/]"}
-
-
-def _regular(token: str) -> str:
-    """The regular expression of a part of a glob."""
-    if token in _WILD:
-        return _WILD[token]
-    if token.startswith("**"):
-        return "(?:.*/)?" if token.endswith("/") else ".*"
-    if len(token) > 2:
-        # In a set of Python, these are operators.
-        members = re.sub(r"[\[&|~]|--", r"\\\g<0>", token[1:-1])
-        return f"[^{members[1:]}]" if members.startswith("!") else f"[{members}]"
-    return re.escape(token.removeprefix("\\") or token)

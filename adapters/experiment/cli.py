@@ -35,6 +35,7 @@ from det_compat.adapters.experiment.trainer import (
     profiler_of,
     trainer_flags,
 )
+from det_compat.adapters.generations.adapted import LoaderFunctions
 from det_compat.adapters.jsonargparse_types import plain, to_write
 from det_compat.adapters.lightning.package import (
     MODULE,
@@ -52,7 +53,9 @@ from det_compat.fit.checkpoints import checkpoints_of
 from det_compat.fit.environment import is_chief
 from det_compat.fit.errors import FitError
 from det_compat.fit.request import ABOUT, OWN, USAGE, Request
-from det_compat.fit.run_start import begin, run_to_validate
+from det_compat.fit.run_start import RunStart, begin, run_to_validate
+from det_compat.fit.task import task_of
+from det_compat.script.task import told
 from det_compat.shared.masking import without_secrets
 
 if TYPE_CHECKING:
@@ -127,9 +130,9 @@ def _parser(request: Request, experiment: ExperimentConfig | None) -> LightningA
 
 
 def _defaults(experiment: ExperimentConfig) -> dict[str, Any]:
-    assert experiment.entrypoint is not None
+    entrypoint = experiment.entrypoint
     return {
-        "model.trial_cls": experiment.entrypoint.trial,
+        "model.trial_cls": None if entrypoint is None else entrypoint.trial,
         "model.hparams": _Hyperparameters(experiment.hyperparameters.constants()),
         "model.aggregation_frequency": experiment.optimizations.aggregation_frequency,
         "seed_everything": False if experiment.seed is None else experiment.seed,
@@ -225,22 +228,40 @@ def _run_experiment(request: Request, experiment: ExperimentConfig) -> None:
     experiment = with_changes(experiment, **changes, seed=seed)
     check_devices(experiment, options.trainer.devices, request.again())
     _set_up_logging(experiment)
-    trial_cls, functions = imported_trial(experiment, request.model_dir)
     fits, start = request.command == "fit", None
     if not fits:
         start = run_to_validate(request, experiment)
     elif is_chief():
         start = begin(request, experiment)
-        shown = without_secrets(yaml.safe_load(parser.dump(options, skip_none=False)))
-        file = start.folder.path / "lightning.yaml"
-        file.write_text(yaml.safe_dump(to_write(shown), sort_keys=False), "utf-8")
-    run = ExperimentRun(experiment, trial_cls, request.model_dir, start, functions)
-    found = parser.instantiate_classes(options)
-    flags, folder = found.trainer, None if start is None else start.folder
+    with told(task_of(experiment, start)):
+        trial_cls, functions = _imported(request, experiment, start)
+        run = ExperimentRun(experiment, trial_cls, request.model_dir, start, functions)
+        if fits and start is not None:
+            shown = without_secrets(yaml.safe_load(parser.dump(options, skip_none=False)))
+            file = start.folder.path / "lightning.yaml"
+            file.write_text(yaml.safe_dump(to_write(shown), sort_keys=False), "utf-8")
+        _run(request, run, parser.instantiate_classes(options), start)
+
+
+def _imported(
+    request: Request, experiment: ExperimentConfig, start: RunStart | None
+) -> tuple[type, LoaderFunctions]:
+    """The trial, which may ask how the run begins; a new run begins only if there is one."""
+    try:
+        return imported_trial(experiment, request.model_dir)
+    except BaseException:
+        if start is not None and not start.resumes:
+            start.folder.give_up()
+        raise
+
+
+def _run(request: Request, run: ExperimentRun, found: Namespace, start: RunStart | None) -> None:
+    fits, flags = request.command == "fit", found.trainer
+    folder = None if start is None else start.folder
     if flags.logger is None or flags.logger is True:
         flags.logger = default_logger(folder) if fits else False
     if flags.profiler is None:
-        flags.profiler = profiler_of(experiment.profiling, folder)
+        flags.profiler = profiler_of(run.experiment.profiling, folder)
     trainer, arguments = _trainer(flags), _method_arguments(found)
     if fits:
         _fit(trainer, run, None if folder is None else request.resuming(folder.path), arguments)
@@ -336,8 +357,8 @@ def with_changes(
         ConfigError: it would not be valid.
     """
     given = dict(config.given)
-    entrypoint = config.entrypoint
-    if trial_cls is not None and entrypoint is not None and trial_cls != entrypoint.trial:
+    own = None if config.entrypoint is None else config.entrypoint.trial
+    if trial_cls is not None and trial_cls != own:
         given["entrypoint"] = trial_cls
         given.pop("entrypoints", None)
     if hparams is not None and hparams != config.hyperparameters.constants():

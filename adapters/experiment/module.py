@@ -18,11 +18,13 @@ from det_compat.adapters.experiment.trainer import (
     take_over_schedule,
 )
 from det_compat.adapters.generations.adapted import NO_FUNCTIONS, LoaderFunctions
+from det_compat.adapters.generations.entry import trial_of
 from det_compat.adapters.generations.generation import check_trial_class
 from det_compat.adapters.lightning import determined_pace, run_module, sources
 from det_compat.adapters.lightning.package import pl
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.alias import alias_determined
+from det_compat.config.entrypoint import Entrypoint, EntrypointKind
 from det_compat.config.experiment import ExperimentConfig
 from det_compat.config.hyperparameters import batch_size
 from det_compat.config.lengths import Length
@@ -31,8 +33,10 @@ from det_compat.config.shims import with_seed
 from det_compat.fit.checkpoints import RunCheckpoints, checkpoints_of
 from det_compat.fit.errors import FitError
 from det_compat.fit.run_start import RunStart
+from det_compat.fit.task import task_of
 from det_compat.pytorch.schedule import Due, Schedule
 from det_compat.pytorch.train_unit import Batch
+from det_compat.script.task import current_task, tell
 from det_compat.search.searchers.validations import RungsToo
 from det_compat.shared.importing import NoSuchName, imported
 
@@ -139,12 +143,22 @@ class ExperimentRun(sources.Source):
         given = self._trial.arguments
         given.exp_conf = self._exp_conf(trainer, start.seed)
         given.seed = start.seed
+        self._tell(trainer.world_size, given.exp_conf)
         given.checkpoints = checkpoints_of(self.experiment.checkpoint_storage, start.folder)
         given.tensorboard = start.folder.tensorboard
         run = self._trial.provide(trainer, built)
         if run is not built:
             self._set_up_precision(trainer, run)
         return run
+
+    def _tell(self, slots: int, exp_conf: dict[str, Any]) -> None:
+        """Let this process know how the run begins, which only rank 0 knew until now."""
+        if (known := current_task()) is not None:
+            trial_id = known.trial_id
+            found = task_of(
+                self.experiment, self.start, trial_id=trial_id, slots=slots, exp_conf=exp_conf
+            )
+            tell(found)
 
     def _exp_conf(self, trainer: pl.Trainer, seed: int) -> dict[str, Any]:
         config = with_seed(self.experiment.raw, seed)
@@ -209,21 +223,36 @@ def imported_trial(config: ExperimentConfig, model_dir: Path) -> tuple[type, Loa
     Raises:
         FitError: there is no such module or class.
     """
-    entrypoint = config.entrypoint
-    if entrypoint is None or entrypoint.trial is None:
+    entrypoint = config.entrypoint or Entrypoint(EntrypointKind.TRIAL)
+    if entrypoint.is_command:
         raise FitError("the config's entrypoint is no trial class, module:TrialClass")
     alias_determined()
     model_dir = model_dir.resolve()
     if str(model_dir) not in sys.path:
         sys.path.insert(0, str(model_dir))
     with _working_in(model_dir):
-        trial_cls = _imported(entrypoint.trial, model_dir)
-        functions = _functions(entrypoint.functions, model_dir)
+        found = NO_FUNCTIONS
+        if entrypoint.trial is None:
+            trial_cls, found = _from_package(model_dir)
+        else:
+            trial_cls = _imported(entrypoint.trial, model_dir)
+        named = _functions(entrypoint.functions, model_dir)
+        functions = LoaderFunctions(
+            *(own or other for own, other in zip(named, found, strict=True))
+        )
     try:
         check_trial_class(trial_cls)
     except TypeError as error:
-        raise FitError(f"entrypoint {entrypoint.trial}: {error}") from error
+        where = entrypoint.trial or model_dir / "__init__.py"
+        raise FitError(f"entrypoint {where}: {error}") from error
     return trial_cls, functions
+
+
+def _from_package(model_dir: Path) -> tuple[type, LoaderFunctions]:
+    try:
+        return trial_of(model_dir)
+    except LookupError as error:
+        raise FitError(str(error)) from error
 
 
 @contextlib.contextmanager

@@ -11,11 +11,14 @@ from det_compat.adapters.experiment.module import ExperimentRun, imported_trial
 from det_compat.adapters.experiment.report import ExperimentReport
 from det_compat.adapters.experiment.trainer import default_logger, trainer_flags
 from det_compat.adapters.lightning.strategy import new_trainer, process_flags
-from det_compat.config.experiment import parse_config
+from det_compat.config.experiment import ExperimentConfig, parse_config
 from det_compat.config.lengths import Length
 from det_compat.core.distributed import DistributedContext, DummyDistributedContext
 from det_compat.core.reports.search_line import as_number
 from det_compat.fit import environment, run_folder, run_start
+from det_compat.fit.task import task_of
+from det_compat.script.task import told
+from det_compat.search.records import trial_number
 from det_compat.search.tune.attempt import ReportFunction
 
 
@@ -48,6 +51,18 @@ def train_one(
         start = run_start.begin_in(run_folder.RunFolder(run_dir), experiment, resume=False)
         # What an earlier process of the trial has written is the trial's own.
         start = replace(start, latest_checkpoint=resume_from, resumes=resume_from is not None)
+    with told(task_of(experiment, start, trial_id=trial_number(run_dir))):
+        _train(experiment, start, report, ranks, model_dir, validate_at)
+
+
+def _train(
+    experiment: ExperimentConfig,
+    start: run_start.RunStart | None,
+    report: ReportFunction,
+    ranks: DistributedContext,
+    model_dir: Path,
+    validate_at: Sequence[Length],
+) -> None:
     trial_cls, functions = imported_trial(experiment, model_dir)
     run = ExperimentRun(experiment, trial_cls, model_dir, start, functions, validate_at)
 

@@ -6,7 +6,9 @@ from typing import Any
 
 from det_compat.adapters.generations.adapted import AdaptedTrial, LoaderFunctions
 from det_compat.adapters.generations.trial_class import ClassFacts, defines, full_name
+from det_compat.alias.placeholders import refusal_of
 from det_compat.catalog import generations as rules
+from det_compat.errors import NotSupportedError
 from det_compat.pytorch.context.steering import Steering
 
 logger = logging.getLogger("determined.pytorch")
@@ -17,7 +19,10 @@ def generation_of(trial_cls: Any) -> rules.Generation:
 
     Raises:
         TypeError: it is no class, methods of its generation are missing, or it mixes generations.
+        NotSupportedError: it derives from a class of Determined's that det_compat does not have.
     """
+    if isinstance(trial_cls, type) and (refusal := refusal_of(trial_cls)) is not None:
+        raise NotSupportedError(f"{full_name(trial_cls)} cannot be run: {refusal}")
     if not isinstance(trial_cls, type):
         raise TypeError(
             f"expected a PyTorchTrial class, got {trial_cls!r}: pass the class itself, not an "

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, cast
 import torch
 
 from det_compat.adapters.generations.adapted import AdaptedTrial, with_hparams
+from det_compat.adapters.generations.entry import function_beside
 from det_compat.adapters.generations.trial_class import ClassFacts, concrete, full_name, own_init
 from det_compat.catalog.generations import init_parameter
 from det_compat.errors import InvalidExperimentException
@@ -109,13 +110,15 @@ class GoingOn(PyTorchCallback):
 def find_function(
     name: str, trial_cls: type, given: Callable[..., Any] | None, exp_conf: dict[str, Any]
 ) -> Callable[..., Any] | None:
-    """Function ``name`` of a trial: as given, as the config's entrypoints or its module has it.
+    """Function ``name`` of a trial: as given, as the config's entrypoints, its module, or the
+    ``__init__.py`` beside that has it.
 
     Raises:
         InvalidExperimentException: an entrypoint cannot be imported.
         TypeError: what was found is not callable.
     """
     found = given or _entrypoint(exp_conf, _ENTRYPOINTS[name]) or _in_module(name, trial_cls)
+    found = found or function_beside(name, trial_cls)
     if found is not None and not callable(found):
         raise TypeError(
             f"PEDL's {name} must be a function, got {type(found).__name__} {found!r} for "

@@ -233,6 +233,11 @@ class DeterminedPace(pace.Pace):
         self._checkpoint(module, stopping=True)
         return f'latest_checkpoint="{self.keeper.latest}"'
 
+    def asked_to_exit(self, module: RunModule, *, saves: bool) -> None:
+        if saves:
+            self._checkpoint(module, stopping=True)
+        self.keeper.finish()
+
     def has_failed(self, module: RunModule, error: BaseException) -> None:
         if isinstance(error, InvalidHP) and self._plan is not None and not module.run.is_saved:
             self._write_checkpoint(module)

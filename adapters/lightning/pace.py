@@ -69,6 +69,10 @@ class Pace:
         """Write a checkpoint of a run that SIGTERM ends; returns the code that goes on with it."""
         raise NotImplementedError
 
+    def asked_to_exit(self, module: RunModule, *, saves: bool) -> None:
+        """User code ends the fit here, with a checkpoint of what was trained or without."""
+        raise NotImplementedError
+
     def has_failed(self, module: RunModule, error: BaseException) -> None:
         """An exception has ended the run, which is built."""
 
@@ -132,3 +136,7 @@ class LightningPace(Pace):
         path = strategy.preemption_path(module.trainer, module.run.state.batches_trained)
         module.trainer.save_checkpoint(path)
         return f'trainer.fit(module, ckpt_path="{path}")'
+
+    def asked_to_exit(self, module: RunModule, *, saves: bool) -> None:
+        if saves:
+            self.save_before_the_end(module)

@@ -15,18 +15,20 @@ from det_compat.adapters.checkpoints.resume import Resume
 from det_compat.adapters.data.batch_stream import BatchStream
 from det_compat.adapters.data.loaders import ValidationBatches, WholeDataset
 from det_compat.adapters.generations.adapted import user_trial
-from det_compat.adapters.lightning import door, epoch_loop, host_memory, preemption, strategy
+from det_compat.adapters.lightning import (
+    door,
+    epoch_loop,
+    exit_request,
+    host_memory,
+    preemption,
+    strategy,
+)
 from det_compat.adapters.lightning.pace import Pace
 from det_compat.adapters.lightning.package import pl
 from det_compat.adapters.lightning.publish import MetricsPublisher
 from det_compat.adapters.lightning.sources import Source
 from det_compat.adapters.run.trial_run import TrialRun, TrialState
-from det_compat.checkpoint.reader import (
-    WRONG_TYPE,
-    check_lightning_content,
-    check_optimizer,
-    putting_back,
-)
+from det_compat.checkpoint import reader
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.lr_scheduler import stepping_of
 from det_compat.shared.plain_types import from_plain
@@ -35,6 +37,7 @@ from det_compat.shared.plain_types import from_plain
 _OF_LIGHTNING = {"optimizer_states", "lr_schedulers"}
 
 
+@exit_request.ends_on_request
 class RunModule(door.PlainAttributes, pl.LightningModule):
     """Runs a trial on Lightning's loops.
 
@@ -345,7 +348,7 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         for key in _OF_LIGHTNING & checkpoint.keys():
-            with putting_back("the checkpoint", key):
+            with reader.putting_back("the checkpoint", key):
                 checkpoint[key] = from_plain(checkpoint[key])
         try:
             stage = self.trainer.state.fn
@@ -354,7 +357,7 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
         if not (state := checkpoint.get("determined")):
             return
         path = self.started_from()
-        check_lightning_content(path, state)
+        reader.check_lightning_content(path, state)
         if stage == pl.trainer.states.TrainerFn.FITTING:
             self._check_optimizers(path, checkpoint.get("optimizer_states"))
             self._resume = Resume(self.run, {**state, "loops": checkpoint.get("loops")}, path)
@@ -363,17 +366,17 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
         self._show_again(state.get("continuation") or {})
 
     def _show_again(self, continuation: dict[str, Any]) -> None:
-        with putting_back(self.started_from(), "metrics shown"):
+        with reader.putting_back(self.started_from(), "metrics shown"):
             self.publisher.load_state_dict(continuation.get("published") or {})
 
     def _check_optimizers(self, path: object, states: Any) -> None:
         """Raise InvalidCheckpointException for what Lightning could not put back."""
-        with putting_back(path, "optimizer_states", WRONG_TYPE):
+        with reader.putting_back(path, "optimizer_states", reader.WRONG_TYPE):
             pairs = [*zip(self.context.optimizers, states or (), strict=False)]
         for index, (optimizer, state) in enumerate(pairs):
             own = getattr(type(optimizer), "load_state_dict", None)
             if own is torch.optim.Optimizer.load_state_dict:
-                check_optimizer(path, f"optimizer_states[{index}]", state)
+                reader.check_optimizer(path, f"optimizer_states[{index}]", state)
 
 
 class EndRunOnException(pl.Callback):

@@ -37,12 +37,40 @@ REFUSED = verdicts(_TABLES)
 #: The subcommands of ``det``.
 COMMANDS = verdicts(_TABLES["commands"])
 
-_UNKNOWN = refused("if your code needs it, replace it as described", "names-that-are-not-there")
+_PRIVATE = refused(
+    "it is private to Determined: leave it out, or write its few lines into your code",
+    "private-names",
+)
+_LEFT_OUT = refused(
+    "it is a part of Determined's own that trials have no use for: leave it out",
+    "names-that-are-not-there",
+)
+_NEVER = refused(
+    "no release of Determined from 0.12 to 0.38.1 had it there: look at its spelling",
+    "names-that-are-not-there",
+)
 
 
 def refusal(name: str) -> Support:
-    """What to do without ``name``: the word of REFUSED on it, or on the nearest of its parents."""
-    parent = name
-    while parent and parent not in REFUSED:
-        parent = parent.rpartition(".")[0]
-    return REFUSED.get(parent, _UNKNOWN)
+    """What to do without ``name``: the word of REFUSED on it, or on the nearest of its parents.
+
+    An import of another module's name is that name.
+    """
+    from det_compat.catalog.releases import released
+
+    found = released(name)
+    for start in (name, found.origin if found else ""):
+        parent = start
+        while parent and parent not in REFUSED:
+            parent = parent.rpartition(".")[0]
+        if parent:
+            return REFUSED[parent]
+    if found is None:
+        return _NEVER
+    return _PRIVATE if name.rpartition(".")[2].startswith("_") else _LEFT_OUT
+
+
+def refusal_text(name: str) -> str:
+    """What is said to code that asks for ``name``."""
+    found = refusal(name)
+    return f"det_compat has no {name}: {found.note}. See {found.link}."

@@ -4,7 +4,8 @@ from collections.abc import Collection
 
 from det_compat.catalog.members import ARGUMENTS, MEMBERS, OTHERS
 from det_compat.catalog.names import EXPORTS, MODULES, PACKAGES, SINGLE_NAMES, refusal
-from det_compat.catalog.status import SAME, Status, Support, refused
+from det_compat.catalog.releases import Kind, released
+from det_compat.catalog.status import SAME, Status, Support, different, refused
 
 
 def is_determined(name: str) -> bool:
@@ -48,12 +49,22 @@ def of_name(name: str) -> Support:
         return SAME
     where = home(name)
     if where is None:
-        return refusal(name)
+        return _of_what_was_there(name)
     module, _, attribute = where.rpartition(".")
     if attribute in EXPORTS.get(module, {}):
         return EXPORTS[module][attribute]
     owner = _owner(where)
     return of_member(owner, where[len(owner) + 1 :]) if owner else SAME
+
+
+def _of_what_was_there(name: str) -> Support:
+    """The support of a name that det_compat has nowhere: constants and exceptions are kept."""
+    found = released(name)
+    if found is not None and found.kind is Kind.CONSTANT:
+        return SAME
+    if found is not None and found.kind is Kind.ERROR:
+        return different("there to be caught; nothing here raises it", "exceptions")
+    return refusal(name)
 
 
 def _owner(where: str) -> str | None:

@@ -8,11 +8,17 @@ from det_compat.analysis.inference import Inference
 from det_compat.analysis.scopes import Name, Scope
 from det_compat.analysis.source import Position, Source, Unreadable, printable, read, read_text
 from det_compat.analysis.tree import is_script, list_files
-from det_compat.catalog.status import Status, Support
+from det_compat.catalog.status import Status, Support, different
 from det_compat.catalog.support import home
 from det_compat.check import configs, scripts
 from det_compat.check.references import References, position_of
 from det_compat.check.report import Finding, Report, Trial
+
+_HOOK = "startup-hook.sh"
+_HOOK_SUPPORT = different(
+    "a cluster ran it before each trial: `det-compat fit --startup-hook` does, or run it once",
+    "the-tasks-environment",
+)
 
 
 def check(paths: Sequence[str]) -> Report:
@@ -28,6 +34,9 @@ def check(paths: Sequence[str]) -> Report:
     )
     code_files = []
     for path, root in listing.files:
+        if path.name == _HOOK:
+            report.files += 1
+            report.findings.append(Finding(Position(printable(path)), _HOOK, _HOOK_SUPPORT))
         if configs.is_yaml(path):
             report.files += configs.check(path, report) or _check_script(path, report)
         elif is_script(path):

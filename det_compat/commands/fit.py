@@ -57,14 +57,16 @@ def run(request: Request) -> int:
     """
     from det_compat.fit.checks import check_config, check_installed
     from det_compat.fit.script import run_script
+    from det_compat.fit.startup_hook import run_first
     from det_compat.fit.supervisor import run_supervised, wants_supervisor
 
     check_installed(_NEEDED)
+    if request.startup_hook and not request.only_shows:
+        run_first(request)
     if request.config is None:
         return _run_cli(request, None)
     config = check_config(request)
-    assert config.entrypoint is not None
-    if config.entrypoint.trial is None:
+    if config.entrypoint is not None and config.entrypoint.is_command:
         return run_script(request, config)
     if wants_supervisor(request, config):
         return run_supervised(request, config)

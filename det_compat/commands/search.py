@@ -88,9 +88,13 @@ def _run(search: Search, args: argparse.Namespace) -> int:
 
 
 def _announce(search: Search) -> None:
+    from det_compat.config import parse_config
+    from det_compat.fit.checks import notes_on_place
+
     plan = search.plan
     metric = f"{plan.searcher.metric} ({plan.mode}imum)"
-    for note in plan.searcher.notes:
+    config, model_dir = parse_config(search.task.config), search.task.model_dir
+    for note in (*plan.searcher.notes, *notes_on_place(config, model_dir)):
         print(note)
     print(f"{plan.max_trials} trials, by {metric}, in {search.folder.path}")
     for number, bracket in enumerate(plan.brackets):

@@ -47,6 +47,16 @@ class Entrypoint:
     launcher_args: tuple[str, ...] = ()
     functions: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def is_in_package(self) -> bool:
+        """Whether the trial is what the directory's ``__init__.py`` brings, as PEDL had it."""
+        return self.trial is None and not self.argv
+
+    @property
+    def is_command(self) -> bool:
+        """Whether a command is started, and no trial class."""
+        return self.trial is None and bool(self.argv)
+
 
 def parse_entrypoint(config: Mapping[str, Any], problems: Problems) -> Entrypoint | None:
     """The ``entrypoint`` of a config, or PEDL's ``entrypoints``; None if there is neither."""

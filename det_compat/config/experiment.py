@@ -163,7 +163,7 @@ def _check_records(
     periods: Periods,
     problems: Problems,
 ) -> None:
-    if entrypoint is None or entrypoint.trial is None:
+    if entrypoint is None or entrypoint.is_command:
         # A script knows by itself what a record is.
         return
     if {"global_batch_size", "batch_size"} & hyperparameters.space.keys():

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from det_compat.fit.errors import FitError
 
-USAGE = """det-compat {command} CONFIG.yaml [MODEL_DIR] [--run_dir DIR] [--resume] [OPTIONS...]
+USAGE = """det-compat {command} CONFIG.yaml [MODEL_DIR] [--run_dir DIR] [--resume] [--startup-hook]
+                      [OPTIONS...]
        det-compat {command} --model.trial_cls MODULE:CLASS [OPTIONS...]"""
 
 ABOUT = {
@@ -23,6 +24,7 @@ OWN = """CONFIG.yaml: an experiment config of PEDL or Determined 0.12 to 0.38.
 MODEL_DIR: where its entrypoint is imported from; by default the config's folder.
 --run_dir DIR: where results go; by default runs/NAME/NNN, the next number.
 --resume: go on from the latest checkpoint of the run directory, by default the latest of that name.
+--startup-hook: first source startup-hook.sh of MODEL_DIR, as a cluster did before each trial.
 All else goes to Lightning, relative paths from here: --trainer.devices 2 --trainer.strategy ddp
 --model.hparams.lr 0.1 --config lightning.yaml --print_config. See also `det-compat config explain`.
 """
@@ -40,11 +42,21 @@ class Request:
     run_dir: Path | None
     resume: bool
     options: tuple[str, ...]
+    startup_hook: bool = False
 
     @property
     def only_shows(self) -> bool:
         """Whether nothing is to be run."""
         return any(option.partition("=")[0] in _SILENT for option in self.options)
+
+    def words(self) -> list[str]:
+        """This command's words, from its name on, without the startup hook."""
+        words = [self.command]
+        if self.config is not None:
+            words += [self.config, str(self.model_dir)]
+        if self.run_dir is not None:
+            words += ["--run_dir", str(self.run_dir)]
+        return [*words, *(["--resume"] if self.resume else []), *self.options]
 
     def again(self, *own: str) -> str:
         """This command, with options of its own."""
@@ -78,7 +90,9 @@ def parse_request(command: str, argv: Sequence[str]) -> Request:
             f"MODEL_DIR {paths[1]!r} is no directory: the entrypoint is imported from it"
         )
     run_dir = Path(own.run_dir) if own.run_dir else None
-    return Request(command, config, model_dir, run_dir, own.resume, tuple(options))
+    return Request(
+        command, config, model_dir, run_dir, own.resume, tuple(options), own.startup_hook
+    )
 
 
 class _Parser(argparse.ArgumentParser):
@@ -90,4 +104,5 @@ def _own_options(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser = _Parser(add_help=False, allow_abbrev=False)
     parser.add_argument("--run_dir", "--run-dir", metavar="DIR")
     parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--startup-hook", "--startup_hook", action="store_true")
     return parser.parse_known_args(list(argv))

@@ -1,5 +1,6 @@
 """The directory of a run: its config, logs and, unless the config says otherwise, checkpoints."""
 
+import contextlib
 import json
 import re
 from collections.abc import Mapping
@@ -58,6 +59,15 @@ class RunFolder(RunPaths):
             write_durably(self.path / RECORD, json.dumps({"seed": seed}), temporary=temporary)
         except OSError as error:
             raise FitError(f"cannot write the run directory {self.path}: {error}") from error
+
+    def give_up(self) -> None:
+        """Leave nothing of a run that has not begun, nor folders that are empty without it."""
+        with contextlib.suppress(OSError):
+            for name in (RECORD, "config.yaml"):
+                (self.path / name).unlink(missing_ok=True)
+            self.path.rmdir()
+            if self.path.parent.parent.name == "runs":
+                self.path.parent.rmdir()
 
 
 def new_run_folder(name: str) -> RunFolder:

@@ -5,15 +5,16 @@ import shlex
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
-from det_compat.config import experiment, shims
+from det_compat.config import experiment
 from det_compat.config.entrypoint import Entrypoint
 from det_compat.fit import run_start, supervisor
 from det_compat.fit.environment import device_variables
 from det_compat.fit.errors import FitError
 from det_compat.fit.request import Request
+from det_compat.fit.task import task_of
 from det_compat.script.command import under_det_compat
-from det_compat.script.task import Task
 
 _TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 _LAUNCHERS = ("torch_distributed", "horovod", "autohorovod")
@@ -41,7 +42,7 @@ def run_script(request: Request, config: experiment.ExperimentConfig) -> int:
 
     def command(attempt: int) -> supervisor.Command:
         start = run_start.begin_in(folder, config, resume=request.resume, is_restart=attempt > 1)
-        task = script_task(config, start)
+        task = replace(task_of(config, start), attempt=attempt)
         folder.preempted.unlink(missing_ok=True)
         return supervisor.Command(argv, {**device_variables(config), **task.variables()})
 
@@ -65,19 +66,6 @@ def run_script(request: Request, config: experiment.ExperimentConfig) -> int:
         status = PREEMPTED
     print(f"resume it by: {request.resuming(folder.path)}")
     return status
-
-
-def script_task(config: experiment.ExperimentConfig, start: run_start.RunStart) -> Task:
-    """What the script of ``config`` is told when it begins with ``start``."""
-    return Task(
-        config=shims.with_seed(config.raw, start.seed),
-        hparams=config.hyperparameters.constants(),
-        trial_seed=start.seed,
-        slots=max(config.slots_per_trial, 1),
-        run_dir=str(start.folder.path),
-        latest_checkpoint=start.latest_checkpoint,
-        steps_completed=start.steps_completed,
-    )
 
 
 def script_command(entrypoint: Entrypoint, slots: int) -> list[str]:

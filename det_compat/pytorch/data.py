@@ -207,7 +207,7 @@ def _moved(data: Any, device: torch.device, warned: set[type[Any]]) -> Any:
         return data.to(device)
     if type(data) not in warned:
         warned.add(type(data))
-        logger.warning(f"a batch holds {type(data).__name__}, which cannot be moved to {device}")
+        logger.warning(f"Was not able to move data item of type '{type(data).__name__}' to device.")
     return data
 
 

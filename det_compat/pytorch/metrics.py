@@ -181,14 +181,14 @@ def reduce_validation_metrics(
     ranks = [(metrics, count) for metrics, count in gathered if count]
     weights = [count for _, count in ranks]
     return {
-        name: _reduce_values(reducers[name], [metrics[name] for metrics, _ in ranks], weights)
+        name: reduce_values(reducers[name], [metrics[name] for metrics, _ in ranks], weights)
         for name in (ranks[0][0] if ranks else ())
     }
 
 
 def _reduce(name: str, reducer: Reducer, values: list[Any]) -> Any:
     try:
-        return _reduce_values(reducer, np.stack(values, axis=0), None)
+        return reduce_values(reducer, np.stack(values, axis=0), None)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"the validation metric {name!r} cannot be reduced by {reducer}: {error}. Return "
@@ -196,7 +196,8 @@ def _reduce(name: str, reducer: Reducer, values: list[Any]) -> Any:
         ) from error
 
 
-def _reduce_values(reducer: Reducer, values: Any, weights: list[int] | None) -> Any:
+def reduce_values(reducer: Reducer, values: Any, weights: list[int] | None) -> Any:
+    """``values`` reduced to a scalar; averages are weighted, where there are weights."""
     if reducer is Reducer.AVG:
         return np.average(values, weights=weights)
     functions: dict[Reducer, Any] = {Reducer.SUM: np.sum, Reducer.MAX: np.max, Reducer.MIN: np.min}

@@ -1,19 +1,27 @@
-"""What a script that ``det-compat fit`` or ``search`` starts is told, as on a cluster.
+"""What a process of a run that ``det-compat fit`` or ``search`` starts is told, as on a cluster.
 
 It goes through the environment, since the config may hold secrets, which no file gets.
 """
 
+import contextlib
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 VARIABLE = "DET_COMPAT_TASK"
 
+# The variables of a container that say who it is to a master: there is none.
+_OF_MASTER = (
+    *("DET_MASTER", "DET_CLUSTER_ID", "DET_AGENT_ID", "DET_TASK_ID", "DET_ALLOCATION_ID"),
+    *("DET_SESSION_TOKEN", "DET_RESOURCES_ID", "DET_CONTAINER_ID"),
+)
+
 
 @dataclass(frozen=True)
 class Task:
-    """A trial whose script runs.
+    """A trial that runs.
 
     Attributes:
         config: the experiment config, as on a cluster.
@@ -25,6 +33,8 @@ class Task:
         steps_completed: batches that were trained until then.
         search: port of this machine at which a search takes the reports of the trial.
         validate_at: lengths at which the search wants it to validate, as in a config.
+        trial_id: the number of the trial in its search, from 1; 0 without a search.
+        attempt: how often the trial has been started, this time included.
     """
 
     config: dict[str, Any] = field(repr=False)
@@ -36,13 +46,73 @@ class Task:
     steps_completed: int = 0
     search: int | None = None
     validate_at: list[dict[str, int]] = field(default_factory=list)
+    trial_id: int = 0
+    attempt: int = 1
 
     def variables(self) -> dict[str, str]:
-        """The environment variables that tell a process of it."""
-        return {VARIABLE: json.dumps(asdict(self))}
+        """The environment variables that tell a process of it.
+
+        Those that begin with DET_ are those of a container of Determined 0.38.1.
+        """
+        told = {
+            VARIABLE: json.dumps(asdict(self)),
+            **dict.fromkeys(_OF_MASTER, ""),
+            "DET_TASK_TYPE": "TRIAL",
+            "DET_SLOT_IDS": json.dumps(list(range(self.slots_here()))),
+            "DET_EXPERIMENT_ID": "0",
+            "DET_EXPERIMENT_CONFIG": json.dumps(self.config),
+            "DET_HPARAMS": json.dumps(self.hparams),
+            "DET_TRIAL_ID": str(self.trial_id),
+            "DET_TRIAL_SEED": str(self.trial_seed),
+            "DET_TRIAL_RUN_ID": str(self.attempt),
+            "DET_STEPS_COMPLETED": str(self.steps_completed),
+        }
+        if self.latest_checkpoint is not None:
+            told["DET_LATEST_CHECKPOINT"] = self.latest_checkpoint
+        return told
+
+    def machines(self) -> int:
+        """The number of machines that train, as torchrun or SLURM tells it."""
+        if "GROUP_WORLD_SIZE" in os.environ:
+            return int(os.environ["GROUP_WORLD_SIZE"])
+        return int(os.environ.get("SLURM_NNODES", "1")) if "SLURM_PROCID" in os.environ else 1
+
+    def machine(self) -> int:
+        """The rank of this machine."""
+        for name in ("GROUP_RANK", "NODE_RANK", "SLURM_NODEID"):
+            if name in os.environ:
+                return int(os.environ[name])
+        return 0
+
+    def slots_here(self) -> int:
+        """The number of processes that train on this machine."""
+        return int(os.environ.get("LOCAL_WORLD_SIZE", max(self.slots // self.machines(), 1)))
 
 
 def current_task() -> Task | None:
     """The task of this process; None if det_compat has not started it."""
     text = os.environ.get(VARIABLE)
     return Task(**json.loads(text)) if text else None
+
+
+@contextlib.contextmanager
+def told(task: Task) -> Iterator[None]:
+    """Tell this process and those that it starts of ``task``, inside the block.
+
+    Within it ``tell`` may say more of the same task.
+    """
+    before = {name: os.environ.get(name) for name in (*task.variables(), "DET_LATEST_CHECKPOINT")}
+    tell(task)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+def tell(task: Task) -> None:
+    """Tell this process of ``task``, in place of what it knew before."""
+    os.environ.pop("DET_LATEST_CHECKPOINT", None)
+    os.environ.update(task.variables())

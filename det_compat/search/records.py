@@ -55,6 +55,12 @@ class Report:
         )
 
 
+def trial_number(folder: Path) -> int:
+    """The number of the trial in a folder, from 1; 0 where no search has begun it."""
+    record = TrialRecord(folder)
+    return record.about()["index"] + 1 if record.is_begun else 0
+
+
 class TrialRecord:
     """The folder of one trial.
 
@@ -72,6 +78,11 @@ class TrialRecord:
         """Note what the trial is."""
         self.folder.mkdir(parents=True, exist_ok=True)
         _write(self.folder / "trial.json", {"index": index, "bracket": bracket, "hparams": hparams})
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether it is noted what the trial is."""
+        return (self.folder / "trial.json").exists()
 
     def about(self) -> dict[str, Any]:
         """What ``begin`` noted.

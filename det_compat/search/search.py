@@ -97,17 +97,17 @@ def prepare(
     """A search, checked and ready to run; see ``run``."""
     _check_extra()
     experiment = _read(config)
+    if model_dir is None:
+        model_dir = Path(experiment.file).parent if experiment.file else Path.cwd()
     if train_one == TRAINER:
-        _check_runnable(experiment)
-        if experiment.entrypoint is not None and experiment.entrypoint.trial is None:
+        _check_runnable(experiment, Path(model_dir))
+        if experiment.entrypoint is not None and experiment.entrypoint.is_command:
             train_one = SCRIPT_TRAINER
     folder = SearchFolder(run_dir if run_dir is not None else _default_folder(experiment.name))
     seed = folder.about()["seed"] if resume and folder.exists else run_start.new_seed()
     plan = plan_search(experiment, seed)
     about = {"seed": plan.seed, "config": _digest(experiment), "file": experiment.file}
     _check_folder(folder, about, resume=resume)
-    if model_dir is None:
-        model_dir = Path(experiment.file).parent if experiment.file else Path.cwd()
     task = TrialTask(plan, experiment.raw, folder, Path(model_dir).resolve(), train_one)
     return Search(task, about, is_resumed=resume)
 
@@ -160,9 +160,9 @@ def _read(config: ConfigSource) -> ExperimentConfig:
     return parse_config(config) if isinstance(config, Mapping) else read_config(Path(config))
 
 
-def _check_runnable(experiment: ExperimentConfig) -> None:
+def _check_runnable(experiment: ExperimentConfig, model_dir: Path) -> None:
     try:
-        checks.check_runnable(experiment)
+        checks.check_runnable(experiment, model_dir)
         if experiment.checkpoint_storage.url is not None:
             # This import brings torch, which only such a storage needs here.
             from det_compat.fit.checkpoints import checkpoints_of

@@ -4,6 +4,7 @@ import importlib
 import importlib.util
 import pkgutil
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -65,6 +66,38 @@ def class_in_file(text: str) -> tuple[Path, str]:
     return Path(file), name
 
 
+def has_entry(folder: Path) -> bool:
+    """Whether a folder has an ``__init__.py`` that says something."""
+    file = folder / "__init__.py"
+    return file.is_file() and bool(file.read_text("utf-8", errors="replace").strip())
+
+
+def load_package(folder: Path) -> ModuleType:
+    """The package in a folder, whose modules may import each other with its name or without.
+
+    It has the name of its folder. The folder goes to the front of ``sys.path``, as where a trial
+    starts in it, and the folder above to the end.
+
+    Raises:
+        ImportError: it cannot be loaded.
+    """
+    folder = folder.resolve()
+    file, name = folder / "__init__.py", folder.name.replace(".", "_")
+    known = sys.modules.get(name)
+    if known is not None and getattr(known, "__file__", None) == str(file):
+        return known
+    if known is not None:
+        name = f"{name}_entry"
+    for place, path in ((0, folder), (len(sys.path), folder.parent)):
+        if str(path) not in sys.path:
+            sys.path.insert(place, str(path))
+    spec = importlib.util.spec_from_file_location(
+        name, file, submodule_search_locations=[str(folder)]
+    )
+    assert spec is not None
+    return _executed(spec)
+
+
 def load_file(path: Path) -> ModuleType:
     """The module in a file, imported under the name that it has in its package.
 
@@ -84,12 +117,28 @@ def load_file(path: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is no Python file")
     for package in range(1, len(names)):
-        importlib.import_module(".".join(names[:package]))
+        _import_package(".".join(names[:package]), root.joinpath(*names[:package]))
+    return _executed(spec)
+
+
+def _import_package(name: str, folder: Path) -> None:
+    """Import a package; one of PEDL's imports its own modules as if they were at the top."""
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (folder / f"{error.name}.py").is_file():
+            raise
+        sys.path.insert(0, str(folder))
+        importlib.import_module(name)
+
+
+def _executed(spec: ModuleSpec) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+    assert spec.loader is not None
+    sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
     except BaseException:
-        del sys.modules[name]
+        del sys.modules[spec.name]
         raise
     return module

@@ -34,11 +34,20 @@ assert {"Constant", "Experiment", "frameworks"} <= set(dir(pedl))
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("from pedl import Double", "Experiment.create() trains one trial, and searches no hyper"),
-        ("import pedl.frameworks.keras", "det_compat has no pedl.frameworks.keras: Keras and Tens"),
-        ("from pedl.frameworks.keras.data import KerasDataAdapter", "only PyTorchTrial is"),
+        (
+            "from pedl import Double; Double()",
+            "Experiment.create() trains one trial, and searches no hyper",
+        ),
+        (
+            "from pedl.frameworks.keras import KerasTrial; KerasTrial()",
+            "KerasTrial: Keras and Tens",
+        ),
+        ("from pedl.frameworks.keras.data import Adapter; Adapter(1)", "only PyTorchTrial is"),
         ("import pedl; pedl.nope", "det_compat has no pedl.nope"),
-        ("from pedl.frameworks.pytorch.util import nope", "pedl.frameworks.pytorch.util.nope"),
+        (
+            "import pedl.frameworks.pytorch.util as util; util.nope",
+            "pedl.frameworks.pytorch.util.nope",
+        ),
     ],
 )
 def test_what_is_not_there_is_refused_with_a_reason(

@@ -166,7 +166,7 @@ def test_what_cannot_be_run_is_named(
 def test_an_error_in_a_package_on_the_way_is_not_taken_for_a_missing_one(tmp_path: Path) -> None:
     (tmp_path / "pkg").mkdir()
     (tmp_path / "pkg" / "train.py").write_text("")
-    for line in ("import not_installed", "open('absent')", "import determined.keras"):
+    for line in ("import not_installed", "open('absent')", "import determined.nope"):
         (tmp_path / "pkg" / "__init__.py").write_text(line)
         done = det_compat_run("-m", "pkg.train", cwd=tmp_path)
         assert done.returncode == 1

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from det_compat.common.check import CheckFailedError
 from det_compat.core.storage.local import METADATA, UNFINISHED, LocalStorage, is_unfinished
 from det_compat.core.storage.manager import Paths, Selector, StorageManager
-from det_compat.errors import CheckFailedError, CheckpointNotFound, UnfinishedCheckpointError
+from det_compat.errors import CheckpointNotFound, UnfinishedCheckpointError
 from det_compat.shared.durable_files import sync, sync_tree
 
 logger = logging.getLogger("determined.common.storage.shared")

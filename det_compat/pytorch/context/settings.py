@@ -4,8 +4,9 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from det_compat.errors import InternalException, InvalidExperimentException
+from det_compat.errors import InvalidExperimentException, NotThereYetError
 from det_compat.pytorch.context.amp import grad_scaler
+from det_compat.script.task import current_task
 
 logger = logging.getLogger("determined.pytorch")
 
@@ -142,12 +143,15 @@ class TrialSettings:
         hparams = self.get_hparams()
         if name not in hparams:
             raise ValueError(
-                f"there is no hyperparameter {name!r}; the hparams have {sorted(map(str, hparams))}"
+                f"Could not find name '{name}' in experiment hyperparameters. Please check your "
+                "experiment configuration 'hyperparameters' section, which has "
+                f"{sorted(map(str, hparams))}"
             )
         if name == "global_batch_size":
             logger.warning(
-                "Use context.get_per_slot_batch_size() and context.get_global_batch_size() in "
-                "place of the hyperparameter global_batch_size."
+                "Please use `context.get_per_slot_batch_size()` and "
+                "`context.get_global_batch_size()` instead of accessing `global_batch_size` "
+                "directly."
             )
         return hparams[name]
 
@@ -155,10 +159,10 @@ class TrialSettings:
         """The seed of the trial.
 
         Raises:
-            InternalException: the run has none.
+            NotThereYetError: the run has none.
         """
         if self._trial_seed is None:
-            raise InternalException(
+            raise NotThereYetError(
                 "this run has no trial seed: set reproducibility.experiment_seed in exp_conf"
             )
         return self._trial_seed
@@ -173,8 +177,9 @@ class TrialSettings:
         return 0
 
     def get_trial_id(self) -> int:
-        """Return 0: only a Determined cluster numbers trials."""
-        return 0
+        """The number of the trial in the search that det_compat runs, from 1; 0 without one."""
+        task = current_task()
+        return 0 if task is None else task.trial_id
 
 
 class TrialProgress:
@@ -202,17 +207,17 @@ class TrialProgress:
         """The index of the current batch since the start of training.
 
         Raises:
-            InternalException: training has not started.
+            NotThereYetError: training has not started.
         """
         if self._current_batch_idx is None:
-            raise InternalException("training has not started, so there is no current batch")
+            raise NotThereYetError("training has not started, so there is no current batch")
         return self._current_batch_idx
 
     def _epoch_length(self) -> int:
         if self._epoch_len is None and self._count_epoch is not None:
             self._epoch_len = self._count_epoch()
         if self._epoch_len is None:
-            raise InternalException("the training data loader is not built yet")
+            raise NotThereYetError("the training data loader is not built yet")
         return self._epoch_len
 
     def get_stop_requested(self) -> bool:

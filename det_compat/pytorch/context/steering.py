@@ -29,7 +29,7 @@ class Steering:
             makes them.
         steps_on_this_batch: tells whether optimizers step on the current batch; they do not where
             gradients only accumulate.
-        epoch_length: tells the number of batches in an epoch, and raises InternalException where
+        epoch_length: tells the number of batches in an epoch, and raises NotThereYetError where
             the training data loader is not built yet.
     """
 

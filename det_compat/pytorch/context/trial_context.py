@@ -8,7 +8,7 @@ from torch import nn
 
 from det_compat import core
 from det_compat.errors import InvalidExperimentException
-from det_compat.pytorch.context import amp, ddp, settings, tensorboard, transitional
+from det_compat.pytorch.context import amp, ddp, debugging, settings, tensorboard, transitional
 from det_compat.pytorch.data import to_device
 from det_compat.pytorch.lr_scheduler import LRScheduler
 from det_compat.pytorch.reducer import ReducerContext
@@ -86,6 +86,18 @@ class PyTorchTrialContext(
         self._scaler_is_adopted = False
         self._apex_opt_level: str | None = None
         self._to_device_warned_types: set[type] = set()
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "PyTorchTrialContext":
+        """A context to build a trial with and to call by hand, as in Determined 0.13 to 0.20.
+
+        Args:
+            config: an experiment config; hyperparameters that it searches get random values.
+
+        Raises:
+            ValueError: a hyperparameter is of no known type.
+        """
+        return cls(**debugging.arguments(config))
 
     def _choose_device(self, num_gpus: int) -> torch.device:
         if num_gpus < 1:

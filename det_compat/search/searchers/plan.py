@@ -117,7 +117,7 @@ def plan_search(config: ExperimentConfig, seed: int) -> SearchPlan:
         raise SearchError("the config names no searcher.metric to compare trials by")
     is_grid = searcher.name == "grid"
     points = tuple(reversed(grid(config.hyperparameters))) if is_grid else None
-    is_script = config.entrypoint is not None and config.entrypoint.trial is None
+    is_script = config.entrypoint is not None and config.entrypoint.is_command
     found = brackets(searcher, len(points or ()), is_script=is_script)
     length = searcher.max_length
     if length is not None and length.unit is Unit.CUSTOM and searcher.time_metric is None:

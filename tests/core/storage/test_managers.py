@@ -9,13 +9,10 @@ from typing import Any
 
 import pytest
 
+from det_compat.common.check import CheckFailedError
 from det_compat.core import storage
 from det_compat.core.storage.directories import copytree
-from det_compat.errors import (
-    CheckFailedError,
-    CheckpointNotFound,
-    UnfinishedCheckpointError,
-)
+from det_compat.errors import CheckpointNotFound, UnfinishedCheckpointError
 
 FILES = {"root.txt": "root", "sub/": None, "sub/a.txt": "a", "sub/b.txt": "b", "empty/": None}
 Make = Callable[[], storage.StorageManager]

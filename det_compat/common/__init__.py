@@ -3,6 +3,8 @@
 import logging
 import sys
 
+__all__ = ["set_logger"]
+
 
 def set_logger(debug_enabled: bool) -> None:
     """Log to standard output in Determined's format, at level DEBUG or INFO.

@@ -24,7 +24,7 @@ def reference() -> Any:
 @pytest.fixture
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     seconds: list[float] = []
-    monkeypatch.setattr("det_compat.util.time.sleep", seconds.append)
+    monkeypatch.setattr("det_compat.util.downloads.time.sleep", seconds.append)
     return seconds
 
 

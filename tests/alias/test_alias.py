@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from det_compat.catalog.names import MODULES, REFUSED
+from det_compat.catalog.names import MODULES
 from tests.fresh_python import python
 
 ALIASED = "import det_compat; det_compat.alias_determined()\n"
@@ -165,81 +165,172 @@ for name in NAMES:
 print(json.dumps(answers))
 """
 
-UNKNOWN = ["determined.Nope", "determined.nope.deeper", "determined.pytorch.Nope", "determined.gpu"]
+# No release had these.
+UNKNOWN = ["determined.Nope", "determined.nope.deeper", "determined.pytorch.Nope"]
 UNKNOWN += ["determined.util.Nope", "determined.pytorch.samplers.Nope", "determined.core.Nope"]
-UNKNOWN += ["determined.to_lightning", "determined.pytorch._nope", "determined.keras.callbacks"]
-
-
-# Modules that are there, and names that they lack.
-PARTLY_REFUSED = [
-    "determined.core.Nothing",
-    "determined.launch.horovod",
-    "determined.common.api",
-    "determined.horovod.torch",
-]
-# What is below a module that is refused cannot be asked for by itself.
-WHOLLY_REFUSED = [
-    name
-    for name in REFUSED
-    if name not in MODULES and "." in name and name.rpartition(".")[0] not in REFUSED
-]
+UNKNOWN += ["determined.to_lightning", "determined.pytorch._nope", "determined.horovod.torch"]
 
 
 @pytest.fixture(scope="module")
 def answers(hidden_by: Path | None, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    names = [*WHOLLY_REFUSED, *PARTLY_REFUSED, *UNKNOWN]
-    code = ALIASED + f"NAMES = {names!r}\n" + PROBES
+    code = ALIASED + f"NAMES = {UNKNOWN!r}\n" + PROBES
     done = python("-c", code, cwd=tmp_path_factory.mktemp("cwd"), hidden_by=hidden_by)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("name", WHOLLY_REFUSED)
-def test_what_is_refused_says_what_to_do_and_where_to_read(answers: Any, name: str) -> None:
-    support = REFUSED[name]
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_what_no_release_had_raises_as_it_did_there(answers: Any, name: str) -> None:
     imported, from_imported, attribute, probed = answers[name]
-    expected = f"det_compat has no {name}: {support.note}. See {support.link}."
-    assert imported == ["ImportError", expected]
-    assert from_imported == ["ImportError", expected]
-    assert attribute == ["AttributeError", expected]
-    assert probed == ["ImportError", ""]
+    # The import system says so itself of what is below a module that is no package.
+    assert imported[0] == "ModuleNotFoundError"
+    assert from_imported[0] in ("ImportError", "ModuleNotFoundError")
+    assert attribute[0] in ("AttributeError", "ModuleNotFoundError")
+    assert attribute[1].startswith("det_compat has no determined.")
+    assert "MIGRATION.md#" in attribute[1]
+    assert probed[0] in ("ImportError", "ModuleNotFoundError")
 
 
-@pytest.mark.parametrize("name", [*PARTLY_REFUSED, *UNKNOWN])
-def test_nothing_else_resolves_to_a_stub(answers: Any, name: str) -> None:
-    for kind, text in answers[name][:3]:
-        assert kind in ("ImportError", "AttributeError")
-        assert text.startswith("det_compat has no determined.")
-        assert "MIGRATION.md#" in text
+IMPORTS_OF_EVERY_RELEASE = """
+import importlib, json
+from det_compat.catalog import names as catalog
+from det_compat.catalog import releases
 
-
-@pytest.mark.parametrize(
-    ("name", "advice"),
-    [
-        ("determined.horovod.torch", "under torchrun a plain `pytorch.init()` distributes"),
-        ("determined.launch.horovod", "det-compat run -m determined.launch.torch_distributed"),
-        ("determined.keras.callbacks", "only PyTorchTrial is"),
-        ("determined.experimental", "local files"),
-    ],
-)
-def test_the_advice_fits(answers: Any, name: str, advice: str) -> None:
-    assert advice in answers[name][1][1]
-
-
-REFUSES_COMMON = """
-for source in ("import determined_common", "from determined_common import check"):
+failed, used, asked = [], [], []
+names = [name for name in catalog.REFUSED if "." in name and releases.released(name)]
+for module in releases._table()["modules"]:
+    if module.partition(".")[0] == "pedl":
+        continue
+    importlib.import_module(module)
+    names.extend(f"{module}.{name}" for name in releases.names_of(module))
+for name in names:
+    parent, _, last = name.rpartition(".")
+    scope = {}
     try:
-        exec(source)
+        exec(f"from {parent} import {last} as it", scope)
     except ImportError as error:
-        text = str(error)
-    assert text.startswith("det_compat has no determined_common: ") and "assert a == b" in text
-    assert text.endswith("See MIGRATION.md#determined_common.")
-    del text
+        failed.append([name, str(error)])
+        continue
+    found = releases.released(name)
+    it = scope["it"]
+    if getattr(type(it), "__module__", "").startswith("det_compat.alias.placeholders"):
+        kinds = ("CLASS", "ENUM", "VALUE", "FUNCTION")
+        asked.append([name, found.kind.name in kinds])
+        try:
+            it()
+        except RuntimeError as error:
+            if not str(error).startswith("det_compat has no ") or "MIGRATION.md#" not in str(error):
+                used.append([name, str(error)])
+        else:
+            used.append([name, "nothing raised"])
+print(json.dumps([len(names), failed, used, len(asked)]))
 """
 
 
-def test_a_package_that_is_refused_whole(hidden_by: Path | None, tmp_path: Path) -> None:
-    done = python("-c", ALIASED + REFUSES_COMMON, cwd=tmp_path, hidden_by=hidden_by)
+def test_every_name_of_every_release_is_imported_and_refuses_when_it_is_used(
+    hidden_by: Path | None, tmp_path: Path
+) -> None:
+    done = python("-c", ALIASED + IMPORTS_OF_EVERY_RELEASE, cwd=tmp_path, hidden_by=hidden_by)
+    assert done.returncode == 0, done.stderr
+    count, failed, used, asked = json.loads(done.stdout)
+    assert failed == [] and used == []
+    assert count > 2500 and asked > 500
+
+
+USES = """
+import determined
+from determined.experimental import Determined, client, test_one_batch
+import determined.experimental.client as same_client
+from determined.common.api import bindings, errors
+from determined.constants import DEFAULT_BATCHES_PER_STEP
+import model_hub.huggingface as hf
+
+assert same_client is client and DEFAULT_BATCHES_PER_STEP == 100
+assert issubclass(errors.NotFoundException, errors.APIException)
+assert not isinstance(3, Determined) and not issubclass(int, Determined)
+
+import typing
+from determined import workload
+Responses = typing.Union[typing.Optional[workload.Response], typing.List[workload.Stream]]
+assert workload.Stream | None == typing.Optional[workload.Stream]
+assert workload.Stream != 3.0j and workload.Stream == workload.Stream
+
+def evaluate(checkpoint: client.Checkpoint, order=client.OrderBy.DESCENDING) -> "Determined": ...
+
+class MyTrial(hf.BaseTransformerTrial):
+    batch = 3
+
+assert MyTrial.batch == 3
+
+def says(use):
+    try:
+        use()
+    except (RuntimeError, AttributeError) as error:
+        return f"{type(error).__name__}: {error}"
+
+uses = {
+    "call": lambda: Determined("http://localhost"),
+    "attribute": lambda: Determined.create_experiment,
+    "function": lambda: client.login(),
+    "member": lambda: client.OrderBy.DESCENDING == 1,
+    "text": lambda: f"{client.OrderBy.DESCENDING}",
+    "subclass": lambda: MyTrial(None),
+    "binding": lambda: bindings.v1Trial(),
+    "experiment": lambda: test_one_batch(),
+}
+for name, use in uses.items():
+    print(name, says(use))
+
+try:
+    try:
+        raise ValueError("the original")
+    except (errors.APIException, determined.errors.CheckpointNotFound, errors.ForbiddenException):
+        pass
+except ValueError as error:
+    print("original", error)
+"""
+
+
+def test_a_name_that_is_refused_can_be_carried_around_until_it_is_used(tmp_path: Path) -> None:
+    done = python("-W", "error", "-c", ALIASED + USES, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    said = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    assert said.pop("original") == "the original"
+    for name, text in said.items():
+        kind = "AttributeError" if name == "attribute" else "NotSupportedError"
+        assert text.startswith(f"{kind}: det_compat has no "), (name, text)
+    assert "local files" in said["call"] and "determined.experimental.Determined" in said["call"]
+    assert "write out what the trial inherits" in said["subclass"]
+    assert "test_mode=True" in said["experiment"]
+
+
+LIKE_A_REAL_PACKAGE = """
+import importlib.metadata, importlib.resources, importlib.util, inspect, os, pkgutil, sys
+import determined, determined.errors, determined.util
+import det_compat.errors
+
+assert os.path.isfile(determined.__file__) and os.path.isdir(determined.__path__[0])
+assert determined.__spec__.origin == determined.__file__ and determined.__spec__.has_location
+assert not hasattr(determined.errors, "__path__")
+assert inspect.getsource(determined.errors) == inspect.getsource(det_compat.errors)
+assert inspect.getsourcefile(determined.errors) == det_compat.errors.__file__
+assert "class InvalidHP" in inspect.getsource(determined.InvalidHP)
+assert importlib.util.find_spec("determined.errors").loader.get_source("determined.errors")
+assert pkgutil.get_data("determined", "py.typed") is not None
+assert importlib.resources.files("determined").joinpath("py.typed").is_file()
+found = {module.name: module.ispkg for module in pkgutil.iter_modules(determined.__path__)}
+assert found["pytorch"] and not found["errors"] and "adapters" not in found
+own = {module.name for module in pkgutil.iter_modules(det_compat.__path__)}
+assert "adapters" in own and "keras" not in own
+assert importlib.metadata.version("determined") == "0.38.1" == determined.__version__
+assert importlib.metadata.version("torch") and "torch" not in sys.modules
+below = pkgutil.iter_modules(determined.core.__path__, "determined.core.")
+assert "determined.core._distributed" in {module.name for module in below}
+"""
+
+
+def test_modules_tell_of_themselves_as_real_ones_do(hidden_by: Path | None, tmp_path: Path) -> None:
+    done = python("-c", ALIASED + LIKE_A_REAL_PACKAGE, cwd=tmp_path, hidden_by=hidden_by)
     assert done.returncode == 0, done.stderr
 
 
@@ -292,3 +383,30 @@ def test_other_packages_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "model_hub.py").write_text("value = 2")
     code = "import determined_extras, model_hub; print(determined_extras.value, model_hub.value)"
     assert python("-c", ALIASED + code, cwd=tmp_path).stdout == "1 2\n"
+
+
+PATCHES = """
+from unittest import mock
+import determined.util, determined.common.util as common
+import det_compat.common.util as ours, det_compat.util.downloads
+
+original = ours.sizeof_fmt
+with mock.patch("determined.common.util.time") as replaced:
+    assert ours.time is replaced is common.time
+assert ours.time.__name__ == "time"
+with mock.patch("determined.common.util.sizeof_fmt", lambda value: "patched"):
+    assert common.sizeof_fmt(1) == ours.sizeof_fmt(1) == "patched"
+assert common.sizeof_fmt is ours.sizeof_fmt is original
+common.sizeof_fmt = abs
+assert ours.sizeof_fmt is abs
+del common.sizeof_fmt
+assert ours.sizeof_fmt is original
+with mock.patch("determined.get_cluster_info", lambda: 3):
+    assert determined.get_cluster_info() == 3
+assert determined.get_cluster_info() is None
+"""
+
+
+def test_what_a_test_replaces_in_a_module_is_replaced_for_its_callers(tmp_path: Path) -> None:
+    done = python("-c", ALIASED + PATCHES, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
