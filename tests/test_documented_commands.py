@@ -35,7 +35,7 @@ NOT_RUN = {
     "run",
 }
 
-IDENTICAL = r"identical: \d+ batches, every tensor bit for bit"
+VERIFIED = r"verified: \d+ batches, every tensor bit for bit"
 FITTED = r"run directory +│ \S*/runs/(mine|digits)/\d\d\d"
 #: What a command prints; the statuses of those that do not end with 0.
 PRINTS = {
@@ -54,7 +54,7 @@ PRINTS = {
     "det-compat migrate . --to context": r"0 MIGRATE comments",
     "det-compat migrate model_def.py --to lightning": r"\+class MyTrial\(pl\.LightningModule\)",
     "det-compat migrate model_def.py --to lightning --write": r"1 trials rewritten",
-    "det-compat migrate model_def.py --to lightning --config const.yaml --verify": IDENTICAL,
+    "det-compat migrate model_def.py --to lightning --config const.yaml --verify": VERIFIED,
     "python main.py fit --config const.lightning.yaml": r"`max_epochs=2` reached",
     "python main.py fit --config const.lightning.yaml --ckpt_path migrated.ckpt "
     "--trainer.max_epochs 4": r"Restored all states(.|\n)*`max_epochs=4` reached",

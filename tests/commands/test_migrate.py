@@ -131,3 +131,26 @@ def test_without_the_extra(repository, capsys, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert main(["migrate", str(repository), "--to", "lightning"]) == 2
     assert how_to_install("migrate") in capsys.readouterr().err
+
+
+def test_what_is_imported_and_not_named_is_left(repository, capsys):
+    (repository / "layers.py").write_text("from determined.pytorch import DataLoader\n")
+    model = repository / "model_def.py"
+    model.write_text(f"from layers import DataLoader\n{trial()}")
+    assert main(["migrate", str(model), "--to", "lightning"]) == 1
+    errors = capsys.readouterr().err.splitlines()
+    assert errors[0] == (
+        f"{repository / 'layers.py'}: not read: model_def.py imports it, and it uses Determined; "
+        "name it, or the folder"
+    )
+    assert "left to you: 0 MIGRATE comments, 1 files, 0 notebooks" in errors[1]
+
+
+def test_the_last_line_says_what_was_not_verified(repository, capsys):
+    assert main(["migrate", str(repository), "--to", "lightning"]) == 0
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "not verified; this trains before and after, and compares: "
+        f"det-compat migrate {repository} --to lightning --verify"
+    )
+    assert main(["migrate", str(repository), "--to", "det_compat"]) == 0
+    assert "not verified" not in capsys.readouterr().err

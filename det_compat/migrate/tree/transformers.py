@@ -23,7 +23,8 @@ def parsed(source: bytes) -> MetadataWrapper:
         CannotRewriteError: LibCST cannot parse the file, which Python can.
     """
     try:
-        return MetadataWrapper(cst.parse_module(source))
+        # Nobody else has the tree that is parsed here, so it need not be copied first.
+        return MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)
     except cst.ParserSyntaxError as error:
         raise CannotRewriteError(f"LibCST cannot parse it: {error.message}") from error
 

@@ -193,6 +193,7 @@ def test_a_file_that_only_an_import_leads_to_is_named(tmp_path: Path) -> None:
     one = migrate([str(tmp_path / "model_def.py")], "lightning")
     assert one.left_out == {tmp_path / "blocks.py": tmp_path / "layers.py"}
     assert migrate([str(tmp_path)], "lightning").left_out == {}
+    assert migrate([str(tmp_path / "model_def.py")], "context").left_out == {}
 
 
 @pytest.mark.parametrize(
