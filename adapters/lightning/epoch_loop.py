@@ -14,7 +14,6 @@ from typing import Any
 import pytorch_lightning as pl
 from pytorch_lightning.profilers import PassThroughProfiler
 from pytorch_lightning.strategies import Strategy
-from pytorch_lightning.utilities.exceptions import SIGTERMException
 
 from det_compat.adapters.data.batch_stream import BatchStream
 from det_compat.adapters.lightning import door
@@ -177,7 +176,7 @@ class ShortLoop:
         """
         self._run("validation_step", batch, batch_idx, None)
         if self._trainer.received_sigterm and not self._progress.is_last_batch:
-            raise SIGTERMException
+            door.end_for_sigterm()
 
     def _run(self, step: str, batch: Any, batch_idx: int, outputs: dict[str, Any] | None) -> None:
         trainer, told, progress = self._trainer, self._listeners, self._progress
