@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from determined import pytorch as determined_pytorch
 
+import det_compat.pytorch.experimental  # noqa: F401 - it is a name of pytorch only then
 from det_compat import pytorch
 from tests.determined_api import REFUSED, all_names, resolve
 

@@ -57,6 +57,8 @@ class BatchStream:
     ) -> None:
         #: Whether the epoch has had all its batches before the run was resumed.
         self.epoch_is_over = False
+        #: How many batches this object has given.
+        self.handed_out = 0
         self._loader, self._order = with_known_order(loader)
         self._length = length
         self._skipped = skipped
@@ -110,6 +112,7 @@ class BatchStream:
         except StopIteration:
             batch = self._first_of_next_round()
         self._delivered += 1
+        self.handed_out += 1
         if self._order is not None:
             self._order.delivered()
         return batch

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
+from det_compat.adapters.data.batch_stream import BatchStream
 from det_compat.adapters.lightning.known import is_known, needed, refusal
 from det_compat.adapters.lightning.package import MODULE, pl
 
@@ -115,6 +116,16 @@ def next_batch(data_fetcher: Any) -> tuple[Any, bool]:
         data_fetcher.fetched += 1
         data_fetcher.done = data_fetcher.fetched >= data_fetcher.length
     return batch, data_fetcher.done
+
+
+def has_had_sigterm(trainer: pl.Trainer) -> bool:
+    """Whether Lightning's handler has had SIGTERM before the run's own came in its place."""
+    return bool(getattr(trainer, "received_sigterm", False))
+
+
+def end_for_sigterm() -> None:
+    """Raise what the loops of a Lightning that is known raise at SIGTERM."""
+    raise pl.utilities.exceptions.SIGTERMException
 
 
 def leave_to_trial(trainer: pl.Trainer) -> None:
@@ -217,19 +228,26 @@ def comm_hook(trainer: pl.Trainer) -> tuple[Any, Any] | None:
 # Steps, validations and limits
 
 
-def step_counter(trainer: pl.Trainer) -> Callable[[], None]:
+def step_counter(trainer: pl.Trainer, stream: BatchStream | None) -> Callable[[], None]:
     """A function that lets ``trainer.global_step`` count a batch: checkpoints and loggers go by it.
 
     Lightning counts steps of optimizers that are its own, and the trial steps others. In a
     Lightning that is not known, the function raises InvalidExperimentException where the count has
-    another effect.
+    another effect, or where Lightning has not taken one batch of ``stream`` for each that was
+    trained: it would leave some out, train some twice, or draw random numbers for them too early.
     """
     with needed("the count of steps"):
         progress = trainer.fit_loop.epoch_loop.manual_optimization.optim_step_progress
         begin, end = progress.increment_ready, progress.increment_completed
+    assert stream is not None
     looks = not is_known()
+    trained = 0
 
     def count() -> None:
+        nonlocal trained
+        trained += 1
+        if looks and stream.handed_out != trained:
+            raise refusal(f"it took {stream.handed_out} batches for {trained} to train on")
         before = trainer.global_step if looks else 0
         begin()
         end()
@@ -242,9 +260,7 @@ def step_counter(trainer: pl.Trainer) -> Callable[[], None]:
 def end_quietly() -> NoReturn:
     """Leave the loops of a Trainer, from within a hook; its ``fit`` tears down and returns."""
     # It is what Lightning's own tuners raise; nothing public makes `fit` return at once.
-    from pytorch_lightning.utilities.exceptions import _TunerExitException
-
-    raise _TunerExitException
+    raise pl.utilities.exceptions._TunerExitException
 
 
 def validate_now(trainer: pl.Trainer) -> None:

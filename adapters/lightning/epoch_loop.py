@@ -173,7 +173,7 @@ class ShortLoop:
         """
         self._run("validation_step", batch, batch_idx, None)
         if self._trainer.received_sigterm and not self._progress.is_last_batch:
-            raise pl.utilities.exceptions.SIGTERMException
+            door.end_for_sigterm()
 
     def _run(self, step: str, batch: Any, batch_idx: int, outputs: dict[str, Any] | None) -> None:
         trainer, told, progress = self._trainer, self._listeners, self._progress

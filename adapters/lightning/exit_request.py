@@ -6,9 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytorch_lightning.trainer.states import TrainerFn
-
 from det_compat.adapters.lightning import door
+from det_compat.adapters.lightning.package import pl
 from det_compat.pytorch.private.boundaries import ShouldExit
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def _ending(hook: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return hook(self, *args, **kwargs)
         except ShouldExit as request:
-            if self.trainer.state.fn != TrainerFn.FITTING:
+            if self.trainer.state.fn != pl.trainer.states.TrainerFn.FITTING:
                 raise
             self.run.is_stopping = True
             self.pace.asked_to_exit(self, saves=not request.skip_exit_checkpoint)

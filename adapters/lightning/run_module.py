@@ -229,11 +229,11 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
         run, resume, self._resume = self.run, self._resume, None
         self._nothing_due_before = 0
         door.leave_lengths_open(self.trainer)
-        self._count_step = door.step_counter(self.trainer)
+        self._count_step = door.step_counter(self.trainer, run.stream)
         self.pace.training_starts(self, resume)
         ranks = self.context.distributed
         self._termination = preemption.TerminationSignal(
-            ranks, self._sigterm_did, has_come=self.trainer.received_sigterm
+            ranks, self._sigterm_did, has_come=door.has_had_sigterm(self.trainer)
         )
         run.callbacks.call("on_training_start")
         if resume is not None:
@@ -295,6 +295,8 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
         """Do nothing: the next training period puts the models into train mode."""
 
     def on_validation_start(self) -> None:
+        if not self.run.validation.has_begun:  # Lightning has called no hook for it.
+            self.on_validation_model_eval()
         epoch_loop.shorten_validation(self.trainer, RunModule)
         door.leave_lengths_open(self.trainer)
         self.run.validation.start()

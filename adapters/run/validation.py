@@ -26,6 +26,8 @@ class Validation:
         self._run = run
         self.by_batch = evaluates_batches(run.trial)
         self.data: ValidationBatches | WholeDataset | None = None
+        #: Whether models and reducers are ready for a validation that has not started.
+        self.has_begun = False
         self._metrics = MetricsWindow(
             "evaluate_batch" if self.by_batch else "evaluate_full_dataset"
         )
@@ -38,6 +40,7 @@ class Validation:
     def begin(self) -> None:
         """Prepare models and reducers for a validation."""
         run = self._run
+        self.has_begun = True
         run.set_status("validating")
         run.training.in_period = False
         run.context.reset_reducers()
@@ -47,6 +50,7 @@ class Validation:
     def start(self) -> None:
         """Tell the callbacks that a validation starts."""
         run = self._run
+        self.has_begun = False
         run.callbacks.call("on_validation_start")
         if self.by_batch:
             self._passes_batch_idx = takes_parameter(run.trial.evaluate_batch, "batch_idx", 2)

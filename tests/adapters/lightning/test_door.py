@@ -200,6 +200,43 @@ CHANGED: dict[str, tuple[Change, set[str]]] = {
         into_property("trainer/trainer.py", "val_check_batch", "    @property\n    def max_steps"),
         set(),
     ),
+    "batches are fetched ahead": (
+        replaced(
+            "loops/fetchers.py",
+            (
+                "        if self.length is not None:\n            # ignore",
+                "        if False:\n            # ignore",
+            ),
+        ),
+        FITS,
+    ),
+    "a batch is left out": (
+        replaced(
+            EPOCH_LOOP,
+            (
+                "            dataloader_iter = None\n",
+                "            dataloader_iter = None\n            next(data_fetcher)\n",
+            ),
+        ),
+        FITS,
+    ),
+    "a batch is trained twice": (
+        replaced(
+            EPOCH_LOOP,
+            (
+                "batch_output = self.manual_optimization.run(kwargs)",
+                "self.manual_optimization.run(dict(kwargs))\n"
+                "                    batch_output = self.manual_optimization.run(kwargs)",
+            ),
+        ),
+        FITS,
+    ),
+    "no hook puts models into eval mode": (
+        replaced("loops/evaluation_loop.py", ("        self._on_evaluation_model_eval()\n", "")),
+        set(),
+    ),
+    "SIGTERMException is renamed": (renamed("SIGTERMException", "TerminationException"), set()),
+    "received_sigterm is renamed": (renamed("received_sigterm", "got_sigterm"), set()),
     "inference_mode is a property": (READ_ONLY_INFERENCE_MODE, {"validates"}),
     "num_sanity_val_steps is renamed": (
         renamed("num_sanity_val_steps", "sanity_steps"),
