@@ -2,14 +2,21 @@
 
 import importlib
 import sys
+from collections import Counter
 from types import ModuleType
 from typing import Any
 
 from det_compat.catalog.names import MODULES, SINGLE_NAMES, refusal_text
 
 _REPLACED = "__det_compat_replaced__"
-# With the dot, the names of `determined` do not begin those of `determined_common`.
-_BELOW = {f"{name}.": home for name, home in MODULES.items()}
+
+
+def _package(module: str) -> str:
+    return module.partition(".")[0]
+
+
+# How many modules of a package have their names from one module of det_compat.
+_USES = Counter((_package(name), home) for name, home in MODULES.items())
 
 
 class DeterminedModule(ModuleType):
@@ -35,13 +42,8 @@ class DeterminedModule(ModuleType):
 
     def _counterpart(self, name: str) -> ModuleType | None:
         """The module of det_compat that is this one's alone, if it has a global of that name."""
-        home, package = MODULES.get(self.__name__), self.__name__.partition(".")[0]
-        if name.startswith("__") or home is None:
-            return None
-        if (
-            sum(home == other and key.startswith(f"{package}.") for key, other in _BELOW.items())
-            > 1
-        ):
+        home = MODULES.get(self.__name__)
+        if name.startswith("__") or home is None or _USES[_package(self.__name__), home] > 1:
             return None
         target = sys.modules.get(home)
         found = vars(target).get(name) if target else None

@@ -216,7 +216,8 @@ def dataset_reproducibility_message(method: str, loader: Any) -> str:
     return (
         f"{method}() returned {type(loader).__name__}, which is no det_compat.pytorch.DataLoader, "
         "so its batches cannot be repeated, sharded and resumed from outside. Return "
-        "pytorch.DataLoader, which takes the arguments of torch.utils.data.DataLoader, or call "
-        "context.experimental.disable_dataset_reproducibility_checks() in the trial's __init__ "
+        "pytorch.DataLoader, which takes the arguments of torch.utils.data.DataLoader; or you "
+        "can disable this check by calling "
+        "context.experimental.disable_dataset_reproducibility_checks() in the trial's __init__, "
         "and see to it there (pytorch.samplers has the parts)."
     )

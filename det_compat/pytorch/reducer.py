@@ -110,22 +110,27 @@ class WrappedReducer:
         """
         if self.name is None and not isinstance(reduced, dict):
             raise AssertionError(
-                f"{self} returned {type(reduced).__name__}: return a dict of metrics, or give "
+                f"{self._who} was wrapped with name=None but it did not return a dict: it returned "
+                f"{type(reduced).__name__}. Return a dict of metrics, or give "
                 "wrap_reducer() a name for the one metric"
             )
         if self.name is not None and isinstance(reduced, dict):
             raise AssertionError(
-                f"{self} returned a dict of metrics: return one metric that is no dict, or give "
-                "wrap_reducer() no name"
+                f"{self._who} was wrapped with name set but it returned a dict anyway: return one "
+                "metric, or give wrap_reducer() no name"
             )
         return dict(reduced) if self.name is None else {self.name: reduced}
 
     def __str__(self) -> str:
         named = "without a name" if self.name is None else f"named {self.name!r}"
+        return f"{self._who}, wrapped {named},"
+
+    @property
+    def _who(self) -> str:
         if isinstance(self.reducer, FunctionReducer):
             fn = self.reducer.fn
-            return f"reducer function {getattr(fn, '__name__', repr(fn))}, wrapped {named},"
-        return f"reducer of type {type(self.reducer).__name__}, wrapped {named},"
+            return f"reducer function {getattr(fn, '__name__', repr(fn))}"
+        return f"reducer of type {type(self.reducer).__name__}"
 
 
 _R = TypeVar("_R", bound=MetricReducer)

@@ -89,6 +89,7 @@ def run(harness: Path, paths: tuple[str, ...], *, aliases: bool, log: Path) -> d
         ),
         "DET_COMPAT_OUTCOMES": str(outcomes),
         "DET_COMPAT_ALIASES": "1" if aliases else "0",
+        "DET_COMPAT_CONTROLLER": "1" if paths == PARTS["pytorch"] else "0",
     }
     with open(log, "w", encoding="utf-8") as file:
         try:

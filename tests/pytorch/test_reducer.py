@@ -191,7 +191,7 @@ def test_refuses_a_class_in_place_of_a_reducer() -> None:
 @pytest.mark.parametrize(
     ("reducer", "name", "message"),
     [
-        (lambda values: {"a": 1}, "a", r"named 'a'.*returned a dict"),
+        (lambda values: {"a": 1}, "a", r"with name set but it returned a dict anyway"),
         (sum, None, r"function sum.*returned int.*give wrap_reducer\(\) a name"),
         (functools.partial(sum), None, r"partial.*returned int"),
         (Mean(), None, r"type Mean.*returned float"),

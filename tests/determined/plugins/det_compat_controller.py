@@ -11,11 +11,16 @@ from typing import Any
 
 import torch
 
+from det_compat import core
+from det_compat.fit import checkpoints
 from det_compat.pytorch.data import DataLoader
 from det_compat.pytorch.engine import FitArguments, engine
 from det_compat.pytorch.private.boundaries import TrialState
 from det_compat.pytorch.schedule import Due, Schedule
 from det_compat.shared.random_state import set_seed
+
+# Where a run's checkpoints lie, without a run folder.
+_STORE: Any = checkpoints.RunCheckpoints.__base__
 
 
 class DistributedBackend:
@@ -71,6 +76,20 @@ class Controller:
         self.state.batches_trained = self.context.current_train_batch() + 1
 
 
+def _core_context(
+    *, distributed: Any = None, checkpoint_storage: Any = None, tensorboard_path: Any = None
+) -> Any:
+    """What a trial's context is made of, where the tests ask for the Core API's."""
+    made = getattr(core, "TrialCore", core.Context)(
+        checkpoint=_STORE(None if checkpoint_storage is None else str(checkpoint_storage)),
+        distributed=distributed,
+        tensorboard_path=tensorboard_path,
+    )
+    made.preempt.start = lambda: made.preempt
+    made._tensorboard_manager = None
+    return made
+
+
 def _set_average(context: Any, averages: bool) -> None:
     context.average_aggregated_gradients = averages
 
@@ -83,5 +102,6 @@ def install() -> None:
     context = pytorch.PyTorchTrialContext
     context._set_default_gradient_compression = lambda self, compresses: None
     context._set_default_average_aggregated_gradients = _set_average
+    determined.core._dummy_init = _core_context
     determined._DistributedBackend = DistributedBackend  # type: ignore[attr-defined]
     pytorch._PyTorchTrialController = Controller  # type: ignore[attr-defined]

@@ -13,7 +13,8 @@ if os.environ.get("DET_COMPAT_ALIASES") == "1":
 
 
 def pytest_collection(session: Any) -> None:
-    if os.environ.get("DET_COMPAT_ALIASES") == "1":
+    names = ("DET_COMPAT_ALIASES", "DET_COMPAT_CONTROLLER")
+    if all(os.environ.get(name) == "1" for name in names):
         from det_compat_controller import install
 
         install()
