@@ -5,8 +5,17 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from det_compat.launch.horovodrun import (
+    create_hostlist_arg,
+    create_performance_args,
+    create_run_command,
+)
+
 if TYPE_CHECKING:
     import torch
+
+
+__all__ = ["create_hostlist_arg", "create_performance_args", "create_run_command", "hvd"]
 
 
 class Horovod:

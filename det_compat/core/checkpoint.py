@@ -46,9 +46,25 @@ class CheckpointContext:
     Args:
         dist: the ranks.
         storage_manager: where checkpoints are.
+        session: a cluster's, to which checkpoints were reported; there is none, and a warning
+            says so, as for those of the further arguments that told it more.
+        task_id, allocation_id, tbd_sync_mode, tensorboard_manager, storage_backend_id: have no
+            effect.
     """
 
-    def __init__(self, dist: DistributedContext, storage_manager: StorageManager) -> None:
+    def __init__(
+        self,
+        dist: DistributedContext,
+        storage_manager: StorageManager,
+        session: Any = None,
+        task_id: str = "",
+        allocation_id: str | None = None,
+        tbd_sync_mode: Any = None,
+        tensorboard_manager: Any = None,
+        storage_backend_id: int | None = None,
+    ) -> None:
+        if session is not None:
+            logger.warning("checkpoints are reported to no cluster: the session has no effect")
         self._dist = dist
         self._storage_manager = storage_manager
         self._previous: str | None = None

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import enum
+import logging
 import os
 import signal
 import threading
+import time
 from types import FrameType
 from typing import Any
 
 from det_compat.core.distributed import DistributedContext
+
+logger = logging.getLogger("determined.core")
 
 
 class PreemptMode(enum.Enum):
@@ -29,6 +33,8 @@ class PreemptContext:
     """Whether the task is to shut down, as in Determined 0.38.1.
 
     Args:
+        session: asks a master, by ``get`` and ``post``; None without one.
+        allocation_id: what the master calls the task.
         dist: the ranks.
         preempt_mode: who may ask.
 
@@ -38,9 +44,15 @@ class PreemptContext:
 
     def __init__(
         self,
+        session: Any,
+        allocation_id: str,
         dist: DistributedContext,
         preempt_mode: PreemptMode = PreemptMode.WorkersAskChief,
     ) -> None:
+        self._session = session
+        self._path = f"/api/v1/allocations/{allocation_id}/signals"
+        self._ack_sent = False
+        self._watcher: _Watcher | None = None
         self._dist = dist
         self._preempt_mode = PreemptMode(preempt_mode)
         self._started = False
@@ -56,10 +68,16 @@ class PreemptContext:
         if self._started:
             raise RuntimeError("you cannot call PreemptContext.start() multiple times")
         self._started = True
+        asks = self._dist.get_rank() == 0 or self._preempt_mode is PreemptMode.WorkersAskMaster
+        if self._session is not None and asks:
+            self._watcher = _Watcher(self._session, f"{self._path}/preemption")
+            self._watcher.start()
         return self
 
     def close(self) -> None:
         """End."""
+        if self._watcher is not None:
+            self._watcher.is_to_end = True
 
     def __enter__(self) -> PreemptContext:
         return self.start()
@@ -92,22 +110,69 @@ class PreemptContext:
         if asks_chief:
             answer = self._dist.broadcast(answer) is True
         self.has_preempted = self.has_preempted or answer
-        if answer and auto_ack:
+        decides = is_chief or not asks_chief
+        if answer and auto_ack and decides and not self._ack_sent:
+            self._ack_sent = True
             self.acknowledge_preemption_signal()
         return answer
 
     def acknowledge_preemption_signal(self) -> None:
-        """Say that the task ends, and is not done; there is no scheduler to tell."""
+        """Say that the task ends, and is not done."""
+        if self._session is not None:
+            self._session.post(f"{self._path}/ack_preemption")
 
     def _is_preempted(self) -> bool:
-        return False
+        return self._watcher is not None and self._watcher.should_preempt()
+
+
+class _Watcher(threading.Thread):
+    """Asks a master whether a task is to stop, until it is."""
+
+    _LONG = 60  # seconds that the master may think about it
+    _REST = 10.0  # seconds after it could not be reached
+
+    def __init__(self, session: Any, path: str) -> None:
+        super().__init__(daemon=True, name="det_compat preemption")
+        self._session = session
+        self._path = path
+        self._is_known = threading.Event()
+        self._should_preempt: bool | None = None
+        self.is_to_end = False
+
+    def run(self) -> None:
+        seconds = 0
+        while not self._should_preempt and not self.is_to_end:
+            try:
+                answer = self._session.get(
+                    self._path, params={"timeout_seconds": str(seconds)}, timeout=seconds + 10
+                )
+                self._should_preempt = answer.json()["preempt"] is True
+            except Exception as error:
+                logger.warning(f"cannot ask whether to stop, and try again: {error}")
+                self._should_preempt = bool(self._should_preempt)
+                self._is_known.set()
+                time.sleep(self._REST)
+            self._is_known.set()
+            seconds = self._LONG
+
+    def should_preempt(self) -> bool:
+        """What the master said last; the first answer is waited for."""
+        self._is_known.wait()
+        return bool(self._should_preempt)
 
 
 class DummyPreemptContext(PreemptContext):
     """A context that never preempts."""
 
+    def __init__(
+        self,
+        dist: DistributedContext,
+        preempt_mode: PreemptMode = PreemptMode.WorkersAskChief,
+    ) -> None:
+        super().__init__(None, "", dist, preempt_mode)
 
-class SignalPreemptContext(PreemptContext):
+
+class SignalPreemptContext(DummyPreemptContext):
     """A context that SIGTERM preempts, between ``start()`` and ``close()``.
 
     The first signal makes ``should_preempt()`` True; a second one ends the process, as it would

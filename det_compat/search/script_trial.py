@@ -43,11 +43,11 @@ def train_one(
     """
     experiment = parse_config(config)
     assert experiment.entrypoint is not None
-    # A trial that was killed goes on from its last checkpoint, reported or not.
-    start = run_start.begin_in(
-        run_folder.RunFolder(run_dir), experiment, resume=False, is_restart=resume_from is None
-    )
-    record = TrialRecord(start.folder.path)
+    folder = run_folder.RunFolder(run_dir)
+    record = TrialRecord(folder.path)
+    # A trial that was killed before it reported a checkpoint goes on from one that it has saved.
+    is_restart = not any(one.checkpoint for one in record.reports())
+    start = run_start.begin_in(folder, experiment, resume=False, is_restart=is_restart)
     if resume_from is not None:
         reports = record.reports()
         batches = next((one.batches for one in reports if one.checkpoint == resume_from), 0)

@@ -32,7 +32,6 @@ def supported_names() -> list[str]:
 NOT_ALIASED = {"determined_cli", "determined_deploy", "model_hub"}
 NOT_THERE = [
     *(name for name in REFUSED if name not in MODULES and name not in NOT_ALIASED),
-    "determined.EnvContext",
     "determined.ExperimentConfig",
     "determined._core",
     "determined.cli",

@@ -140,7 +140,9 @@ def test_a_verdict_says_why_and_where(names: list[str]) -> None:
 
 
 def test_what_works_is_there(names: list[str]) -> None:
-    works = [name for name in names if of_name(name).status in GOOD]
+    # In determined.tensorboard, a function hides the module of its name.
+    hidden = "determined.tensorboard.build."
+    works = [n for n in names if of_name(n).status in GOOD and not n.startswith(hidden)]
     # packages of Determined that are there as such, and empty
     homes = {name: home(name) or "" for name in works if home(name) != name}
     assert len(homes) > 150

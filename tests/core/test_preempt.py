@@ -8,7 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from det_compat.core import DummyDistributedContext, DummyPreemptContext, PreemptMode
+from det_compat.core import (
+    DummyDistributedContext,
+    DummyPreemptContext,
+    PreemptContext,
+    PreemptMode,
+)
 from det_compat.core.preempt import SignalPreemptContext
 from tests.core.threads import on_ranks
 
@@ -98,3 +103,38 @@ def test_who_may_ask(kind: type[DummyPreemptContext]) -> None:
     assert context.start().should_preempt() is False
     with pytest.raises(RuntimeError, match="multiple times"):
         context.start()
+
+
+class Session:
+    """A session with a master, which says whether to stop."""
+
+    def __init__(self) -> None:
+        self.preempts = threading.Event()
+        self.asked: list[str] = []
+        self.posted: list[str] = []
+
+    def get(self, path: str, params: dict[str, str], timeout: float) -> Session:
+        if params["timeout_seconds"] != "0":
+            self.preempts.wait(20)
+        self.asked.append(path)
+        return self
+
+    def json(self) -> dict[str, bool]:
+        return {"preempt": self.preempts.is_set()}
+
+    def post(self, path: str) -> None:
+        self.posted.append(path)
+
+
+def test_a_master_is_asked_where_there_is_a_session() -> None:
+    session = Session()
+    with PreemptContext(session, "7", DummyDistributedContext()) as context:
+        assert context.should_preempt() is False
+        session.preempts.set()
+        watcher = context._watcher
+        assert watcher is not None
+        watcher.join(20)
+        assert context.should_preempt(auto_ack=False) is True and session.posted == []
+        assert [context.should_preempt(), context.should_preempt()] == [True, True]
+    assert session.posted == ["/api/v1/allocations/7/signals/ack_preemption"]
+    assert set(session.asked) == {"/api/v1/allocations/7/signals/preemption"}

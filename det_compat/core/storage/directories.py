@@ -48,7 +48,7 @@ class SharedFSStorageManager(StorageManager):
         """
         cls._check(config)
         return cls(
-            _full_storage_path(config["host_path"], config.get("storage_path"), container_path)
+            full_storage_path(config["host_path"], config.get("storage_path"), container_path)
         )
 
     @classmethod
@@ -205,7 +205,7 @@ def copytree(
     return dst
 
 
-def _full_storage_path(
+def full_storage_path(
     host_path: str, storage_path: str | None = None, container_path: str | None = None
 ) -> str:
     """The directory of a ``shared_fs``: ``storage_path`` in ``host_path``, or in its stand-in.
@@ -226,7 +226,7 @@ def _full_storage_path(
     return os.path.join(root, os.path.relpath(path, host_path))
 
 
-def _shortcut_to_config(shortcut: str, on_cluster: bool = True) -> dict[str, Any]:
+def shortcut_to_config(shortcut: str, on_cluster: bool = True) -> dict[str, Any]:
     """The ``checkpoint_storage`` that a path or URL stands for.
 
     Raises:

@@ -12,6 +12,8 @@ from typing import Any
 
 from det_compat.core.storage.local import UNFINISHED
 
+__all__ = ["Paths", "Selector", "StorageManager", "normalize_prefix"]
+
 Paths = set[str]
 #: Told a path below the checkpoint, with a "/" at the end of directories; whether it is wanted.
 Selector = Callable[[str], bool]
