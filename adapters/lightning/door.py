@@ -208,7 +208,7 @@ def ddp_kwargs(trainer: pl.Trainer) -> dict[str, Any]:
     strategy = trainer.strategy
     if not isinstance(strategy, pl.strategies.DDPStrategy):
         return {}
-    with needed("what pl.strategies.DDPStrategy keeps for DistributedDataParallel"):
+    with needed("what DDPStrategy keeps for DistributedDataParallel"):
         return dict(strategy._ddp_kwargs)
 
 
@@ -217,7 +217,7 @@ def comm_hook(trainer: pl.Trainer) -> tuple[Any, Any] | None:
     strategy = trainer.strategy
     if not isinstance(strategy, pl.strategies.DDPStrategy):
         return None
-    with needed("the communication hook that pl.strategies.DDPStrategy keeps"):
+    with needed("the communication hook that DDPStrategy keeps"):
         hook, wrapper = strategy._ddp_comm_hook, strategy._ddp_comm_wrapper
         state = strategy._ddp_comm_state
     if hook is None:

@@ -60,7 +60,8 @@ def refusal(found: str, advice: str = "") -> InvalidExperimentException:
     """The error for a Lightning that would not train what Determined did."""
     return InvalidExperimentException(
         f"det_compat cannot run a trial on Lightning {VERSION}: {found}; "
-        f"{advice}install {PACKAGE}=={[*_KNOWN][-1]}, or a det_compat made for this one"
+        f"{advice}install {PACKAGE.replace('_', '-')}=={[*_KNOWN][-1]}, or a det_compat made for "
+        "this one"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,9 @@ class DiskFileSystem(LocalFileSystem):
         time.sleep(self.delay)
         if self.fails_at and self.fails_at in rpath:
             raise NotAnOSError(f"503 for {rpath}")
-        super().put_file(lpath, rpath, **kwargs)
+        # As in an object store, nobody sees a part of an object.
+        super().put_file(lpath, f"{rpath}.part", **kwargs)
+        os.replace(f"{rpath}.part", rpath)
         if self.truncates and self.truncates in rpath:
             Path(rpath).write_bytes(b"")
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from det_compat.errors import CheckFailedError
+from det_compat.common.check import CheckFailedError
 from det_compat.launch import horovodrun
 
 OPTIMIZATIONS = {

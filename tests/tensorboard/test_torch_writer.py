@@ -25,7 +25,8 @@ def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
 
     found = EventAccumulator(str(folder)).Reload()
     tags = found.Tags()["scalars"]
-    return {tag: [(event.step, event.value) for event in found.Scalars(tag)] for tag in tags}
+    # Files of one second are read in any order.
+    return {tag: sorted((event.step, event.value) for event in found.Scalars(tag)) for tag in tags}
 
 
 def test_it_writes_into_the_directory_of_the_run(torch_writer: Any, tmp_path: Path) -> None:

@@ -219,7 +219,7 @@ def test_a_named_reducer_that_returns_a_dict() -> None:
         def finish(self) -> None:
             self.context.wrap_reducer(lambda values: {"x": 1}, name="auc")
 
-    with pytest.raises(AssertionError, match=r"'auc'.*returned a dict"):
+    with pytest.raises(AssertionError, match=r"wrapped with name set.*returned a dict"):
         fitted(Breaks)
 
 
