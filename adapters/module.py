@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from det_compat.adapters import jsonargparse_types, to_lightning
+from det_compat.adapters import jsonargparse_types
 from det_compat.adapters.checkpoints.checkpoint_io import DeterminedCheckpointIO
 from det_compat.adapters.generations.adapted import LoaderFunctions
 from det_compat.adapters.generations.generation import check_trial_class
@@ -153,7 +153,7 @@ def module_class(
 
 def _reduce_class(cls: type) -> str | tuple[Any, ...]:
     made_from = vars(cls).get("_made_from")
-    return (to_lightning, made_from) if made_from else cls.__qualname__
+    return (module_class, made_from) if made_from else cls.__qualname__
 
 
 copyreg.pickle(_TrialModuleType, _reduce_class)

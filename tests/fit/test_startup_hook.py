@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from det_compat.fit import startup_hook
 from det_compat.fit.errors import FitError
 from det_compat.fit.request import parse_request
+from tests.preloaded import python
 
 CONFIG = """
 name: hook
@@ -33,8 +33,7 @@ def project(tmp_path: Path) -> Path:
 
 def fit(project: Path, *options: str) -> subprocess.CompletedProcess[str]:
     words = ["fit", "code/const.yaml", "--run_dir", "run", *options]
-    command = [sys.executable, "-m", "det_compat", *words]
-    return subprocess.run(command, cwd=project.parent, capture_output=True, text=True, check=False)
+    return python("-m", "det_compat", *words, cwd=project.parent)
 
 
 def test_what_it_exports_is_for_the_run_and_it_runs_once_in_its_folder(project: Path) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.preloaded import python
 
 MODEL = """
 import json, os
@@ -68,8 +68,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def notes(project: Path, *words: str) -> list[Any]:
-    command = [sys.executable, "-m", "det_compat", *words]
-    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    done = python("-m", "det_compat", *words, cwd=project)
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stdout.splitlines() if line.startswith("NOTE ")]
     return [json.loads(line.removeprefix("NOTE ")) for line in lines]
@@ -88,7 +87,6 @@ def test_a_trial_class_is_told_from_its_import_on(project: Path) -> None:
 
 def test_a_trial_that_cannot_be_imported_leaves_no_run(project: Path) -> None:
     words = ["fit", "const.yaml", "--run_dir", "never", "--model.trial_cls", "model_def:Nobody"]
-    command = [sys.executable, "-m", "det_compat", *words]
-    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    done = python("-m", "det_compat", *words, cwd=project)
     assert done.returncode == 2 and "model_def has no Nobody" in done.stderr
     assert not (project / "never").exists()

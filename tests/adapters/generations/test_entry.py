@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 
 from det_compat.adapters.generations.entry import function_beside, trial_of
 from det_compat.shared.importing import has_entry, load_file
+from tests.preloaded import python
 
 MODEL = """
 class Base:
@@ -133,10 +133,10 @@ def test_fit_runs_a_directory_from_its_config(entry: str, tmp_path: Path) -> Non
     files = {"__init__.py": entry, "model_def.py": PEDL_MODEL, "data.py": PEDL_DATA}
     for name, text in {**files, "const.yaml": PEDL_CONFIG}.items():
         (project / name).write_text(text)
-    command = [sys.executable, "-m", "det_compat", "fit", "project/const.yaml", "--run_dir", "out"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    words = ("-m", "det_compat", "fit", "project/const.yaml", "--run_dir", "out")
+    done = python(*words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert len(list((tmp_path / "out" / "checkpoints").iterdir())) == 1
     (project / "__init__.py").write_text("")
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = python(*words, cwd=tmp_path)
     assert done.returncode == 2 and "project/__init__.py, as PEDL had it" in done.stderr
