@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from det_compat.checkpoint.files.limits import check_extent
+from det_compat.checkpoint.files.tuples import check_tuples
 from det_compat.errors import (
     CorruptCheckpointError,
     InvalidCheckpointException,
@@ -98,7 +99,9 @@ def read_pickle(path: Path, *, trust: bool = False) -> Any:
     data = path.read_bytes()
     try:
         asked = globals_in_pickle(io.BytesIO(data))
-    except UNREADABLE as error:
+        if not trust:
+            check_tuples(io.BytesIO(data))
+    except (*UNREADABLE, IndexError) as error:
         raise _corrupt(path, error) from error
     if asked and not trust:
         raise UnsafeCheckpointError(path, map(str, asked))

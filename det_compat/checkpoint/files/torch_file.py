@@ -19,6 +19,7 @@ import torch
 from det_compat.checkpoint.files.limits import check_archive, check_extent
 from det_compat.checkpoint.files.pickles import UNREADABLE, Global, globals_in_pickle
 from det_compat.checkpoint.files.safe_globals import allowed, without_substitutes
+from det_compat.checkpoint.files.tuples import DeepTupleError, check_tuples
 from det_compat.errors import (
     CorruptCheckpointError,
     InvalidCheckpointException,
@@ -81,6 +82,7 @@ def load_torch_file(
     if not trust:
         _refuse_other_archives(path, file)
         _refuse_large_entries(path, file)
+        _refuse_deep_tuples(path, file)
     _refuse_changed_entries(path, file)
     try:
         return _load(path, file, map_location, trust, torch_load_kwargs)
@@ -129,6 +131,16 @@ def _refuse_other_archives(path: _Path, file: BinaryIO) -> None:
 def _refuse_large_entries(path: _Path, file: BinaryIO) -> None:
     with contextlib.suppress(zipfile.BadZipFile, ValueError, NotImplementedError):
         check_archive(path, _archive(file), file.seek(0, os.SEEK_END))
+
+
+def _refuse_deep_tuples(path: _Path, file: BinaryIO) -> None:
+    try:
+        for one in pickles(file):
+            check_tuples(one)
+    except DeepTupleError as error:
+        raise CorruptCheckpointError(f"{path} is corrupt: {error}") from error
+    except (*UNREADABLE, IndexError):
+        return  # It is no file of torch.save, which is told below.
 
 
 def _refuse_changed_entries(path: _Path, file: BinaryIO) -> None:
