@@ -46,9 +46,11 @@ class DeterminedModule(ModuleType):
         if name.startswith("__") or home is None or _USES[_package(self.__name__), home] > 1:
             return None
         target = sys.modules.get(home)
-        found = vars(target).get(name) if target else None
+        if target is None or name not in vars(target):
+            return None
+        found = vars(target)[name]
         is_own = isinstance(found, ModuleType) and found.__name__.startswith("det_compat")
-        return target if found is not None and not is_own else None
+        return None if is_own else target
 
     def __setattr__(self, name: str, value: Any) -> None:
         # Who replaces a function of a module, in a test for example, means all that call it.
