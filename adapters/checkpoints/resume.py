@@ -13,13 +13,14 @@ from det_compat.adapters.checkpoints.run_state import restore_run
 from det_compat.adapters.data.loaders import UNSIZED
 from det_compat.adapters.lightning.loop_progress import ended_epoch, go_on_after
 from det_compat.adapters.lightning.package import pl
-from det_compat.adapters.run.trial_run import TrialRun, TrialState
+from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.checkpoint.reader import (
     check_content,
     putting_back,
     read_checkpoint,
     trusts_checkpoints,
 )
+from det_compat.pytorch.private.boundaries import TrialState
 
 logger = logging.getLogger("det_compat")
 

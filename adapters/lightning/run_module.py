@@ -27,10 +27,11 @@ from det_compat.adapters.lightning.pace import Pace
 from det_compat.adapters.lightning.package import pl
 from det_compat.adapters.lightning.publish import MetricsPublisher
 from det_compat.adapters.lightning.sources import Source
-from det_compat.adapters.run.trial_run import TrialRun, TrialState
+from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.checkpoint import reader
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.lr_scheduler import stepping_of
+from det_compat.pytorch.private.boundaries import TrialState
 from det_compat.shared.plain_types import from_plain
 
 # What Lightning saves of optimizers and schedulers may hold numbers of NumPy.

@@ -3,7 +3,6 @@
 Nothing here loops. Lightning's loops call it, through ``adapters/lightning/run_module.py``.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 from det_compat.adapters.data import loaders
@@ -16,19 +15,8 @@ from det_compat.errors import InvalidExperimentException
 from det_compat.pytorch.context.steering import Steering
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.overrides import is_user_code
+from det_compat.pytorch.private.boundaries import TrialState
 from det_compat.shared.random_state import RandomState, random_state, set_random_state
-
-
-@dataclass
-class TrialState:
-    """Counters of a run, named as in Determined's ``trial_state.pkl``; all but ids in batches."""
-
-    trial_id: int = 0
-    last_ckpt: int = 0
-    step_id: int = 0
-    last_val: int = 0
-    batches_trained: int = 0
-    epochs_trained: int = 0
 
 
 class TrialRun:

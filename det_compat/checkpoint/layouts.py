@@ -13,7 +13,7 @@ from typing import Any
 
 from det_compat.errors import InvalidCheckpointException
 
-#: Fields of ``adapters.trial_state.TrialState``, which are those of ``trial_state.pkl``.
+#: Fields of ``pytorch.private.boundaries.TrialState``, which are those of ``trial_state.pkl``.
 COUNTERS = ("trial_id", "last_ckpt", "step_id", "last_val", "batches_trained", "epochs_trained")
 
 

@@ -45,7 +45,7 @@ class TrainBoundary:
 
 @dataclass
 class TrialState:
-    """Counters of a run, in batches but for ids and epochs."""
+    """Counters of a run, named as in Determined's ``trial_state.pkl``; all but ids in batches."""
 
     trial_id: int = 0
     last_ckpt: int = 0
