@@ -24,6 +24,7 @@ MOST_ENTRIES = 20_000
 
 _SUFFIXES = (".py", ".ipynb", ".yaml", ".yml", ".json", ".toml", ".txt")
 _CODE = (".py", ".ipynb")
+_EVENTS = "events.out.tfevents."  # what TensorBoard's files begin with
 # Folders that tools fill: environments, caches, builds and logs.
 _TOOLS = ("__pycache__", "node_modules", "site-packages", "lightning_logs", "mlruns", "wandb")
 # A folder with one of these is an environment, a run, a search, or a checkpoint, whole or not.
@@ -88,6 +89,9 @@ class CodeFolder:
             if seen > MOST_ENTRIES:
                 left_out.append(f"all beyond {MOST_ENTRIES:,} files that were looked at")
                 return
+            if _is_log(files):
+                folders.clear()
+                continue
             for file in sorted(path / name for name in files):
                 if not self._is_source(file):
                     continue
@@ -141,6 +145,13 @@ class CodeFolder:
 def code_folder(origin: Path, storage: Path) -> CodeFolder:
     """The code folder of the run of this process, which remembers what it has read."""
     return CodeFolder(origin, storage)
+
+
+def _is_log(files: list[str]) -> bool:
+    """Whether TensorBoard's events lie among these files, and no code does."""
+    return any(name.startswith(_EVENTS) for name in files) and not any(
+        name.endswith(_CODE) for name in files
+    )
 
 
 def _is_uuid(name: str) -> bool:

@@ -48,6 +48,9 @@ def test_sources_are_copied_and_what_tools_and_runs_write_is_not(origin: Path) -
         "__pycache__/a.py",
         "node_modules/a.json",
         "lightning_logs/version_0/hparams.yaml",
+        "runs/20241018/events.out.tfevents.1729000000.host.7.0",
+        "runs/20241018/hparams.yaml",
+        "runs/20241018/a/hparams.yaml",
         "wandb/a.yaml",
         "storage/a.py",
         # The storages of other runs, complete, begun and of the old layout:
@@ -68,6 +71,11 @@ def test_sources_are_copied_and_what_tools_and_runs_write_is_not(origin: Path) -
         "data.bin",
     )
     assert copied(origin) == sorted(sources)
+
+
+def test_code_beside_events_of_tensorboard_is_copied(origin: Path) -> None:
+    make(origin, "events.out.tfevents.1729000000.host.7.0", "train.py", "const.yaml")
+    assert copied(origin) == ["const.yaml", "train.py"]
 
 
 def test_checkpoints_do_not_grow_from_run_to_run(origin: Path) -> None:
