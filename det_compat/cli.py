@@ -5,11 +5,11 @@ import sys
 from collections.abc import Sequence
 
 from det_compat import __version__
-from det_compat.commands import check, checkpoint, config, fit, migrate, search, verify
+from det_compat.commands import check, checkpoint, config, fit, migrate, runs, search, verify
 from det_compat.script import run
 from det_compat.shared.own_process import claim_process
 
-_COMMANDS = (run, fit, check, migrate, verify, checkpoint, config, search)
+_COMMANDS = (run, fit, check, migrate, verify, checkpoint, config, search, runs)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

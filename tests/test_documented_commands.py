@@ -17,7 +17,7 @@ from tests.markdown import ROOT, blocks, prose, read, shell_commands
 
 EXAMPLES = [f"examples/{name}/README.md" for name in ("determined-0.12", "digits", "pedl")]
 EXAMPLES.append("examples/pedl-trial/README.md")
-DOCUMENTS = ["README.md", "MIGRATION.md", *EXAMPLES]
+DOCUMENTS = ["README.md", "docs/runs.md", "MIGRATION.md", *EXAMPLES]
 
 NOT_RUN = {
     "make demo": "installs the project; its command is that of examples/digits",
@@ -45,6 +45,14 @@ PRINTS = {
     "det-compat fit const.yaml --resume": FITTED,
     "det-compat fit const.yaml --ckpt_path DIR": r"latest checkpoint +│ \S+/DIR",
     "det-compat search adaptive.yaml": r"results\.json, results\.csv, results\.png",
+    "det-compat runs": r"runs/mine/001 +│ done(.|\n)*search_mine +│ done",
+    "det-compat runs --state failed --state killed --since 7d": "no runs like that",
+    "det-compat runs --where 'lr>0.001' --sort best": r"runs/mine/001 +│ done",
+    "det-compat runs --name 'mine*' --trials --json": r'"path": "search_mine/trials/0000"',
+    "det-compat runs show mine/001": r"go on with it by +│ det-compat fit const.yaml",
+    "det-compat runs compare mine/001 mine/002": r"best error +│ 0\.\d+ +│ 0\.",
+    "det-compat runs checkpoints mine/001 --best 3": r"checkpoints/\S+ +│ \d+ +│ 0\.",
+    "det-compat runs logs mine/001": r"run directory +│ \S*/runs/mine/001",
     "det-compat checkpoint show DIR": r"safe to load: yes",
     "det-compat check .": r"0 are refused, 0 are unknown; 0 places could not be read",
     "det-compat check src/": r"1 file, .* 0 are unknown; 0 places could not be read",
@@ -112,7 +120,7 @@ def test_commands_of_the_readme_and_the_guide(project: Project) -> None:
     main = python_block("MIGRATION.md", "LightningCLI(MyTrial)")
     project.write({**FILES, "cli.py": cli, "main.py": main})
     done: set[str] = set()
-    problems = run_all("README.md", project, done)
+    problems = run_all("README.md", project, done) + run_all("docs/runs.md", project, done)
     project.restore()
     problems += run_all("MIGRATION.md", project, done)
     weights = python_block("MIGRATION.md", "load_state_dict")

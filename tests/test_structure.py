@@ -24,7 +24,7 @@ LAYERS = (
     ("checkpoint", "check"),
     ("pytorch", "fit"),
     ("pedl", "tensorboard", "transformers", "search"),
-    ("adapters",),
+    ("adapters", "runs"),
     ("migrate",),
     ("commands",),
 )

@@ -54,7 +54,9 @@ from det_compat.fit.environment import is_chief
 from det_compat.fit.errors import FitError
 from det_compat.fit.request import ABOUT, OWN, USAGE, Request
 from det_compat.fit.run_start import RunStart, begin, run_to_validate
+from det_compat.fit.run_state import state_noted
 from det_compat.fit.task import task_of
+from det_compat.script.run_log import run_logged
 from det_compat.script.task import told
 from det_compat.shared.masking import without_secrets
 
@@ -233,7 +235,7 @@ def _run_experiment(request: Request, experiment: ExperimentConfig) -> None:
         start = run_to_validate(request, experiment)
     elif is_chief():
         start = begin(request, experiment)
-    with told(task_of(experiment, start)):
+    with told(task_of(experiment, start)), _noted(request, start if fits else None):
         trial_cls, functions = _imported(request, experiment, start)
         run = ExperimentRun(experiment, trial_cls, request.model_dir, start, functions)
         if fits and start is not None:
@@ -241,6 +243,17 @@ def _run_experiment(request: Request, experiment: ExperimentConfig) -> None:
             file = start.folder.path / "lightning.yaml"
             file.write_text(yaml.safe_dump(to_write(shown), sort_keys=False), "utf-8")
         _run(request, run, parser.instantiate_classes(options), start)
+
+
+@contextlib.contextmanager
+def _noted(request: Request, start: RunStart | None) -> Iterator[None]:
+    """Keep in the run's folder how the run ends and what it prints; without a start, nothing."""
+    if start is None:
+        yield
+        return
+    path = start.folder.path
+    with state_noted(path, request.resuming(path)), run_logged(path):
+        yield
 
 
 def _imported(

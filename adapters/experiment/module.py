@@ -32,6 +32,7 @@ from det_compat.config.periods import ResolvedPeriods
 from det_compat.config.shims import with_seed
 from det_compat.fit.checkpoints import RunCheckpoints, checkpoints_of
 from det_compat.fit.errors import FitError
+from det_compat.fit.reports import RunReports
 from det_compat.fit.run_start import RunStart
 from det_compat.fit.task import task_of
 from det_compat.pytorch.schedule import Due, Schedule
@@ -149,6 +150,9 @@ class ExperimentRun(sources.Source):
         run = self._trial.provide(trainer, built)
         if run is not built:
             self._set_up_precision(trainer, run)
+        if trainer.training and run.is_chief:
+            path = run.steering.core.train.get_tensorboard_path()
+            run.steering.core.train = RunReports(start.folder.path, path)
         return run
 
     def _tell(self, slots: int, exp_conf: dict[str, Any]) -> None:

@@ -77,7 +77,7 @@ def _run(search: Search, args: argparse.Namespace) -> int:
 
     before = signal.signal(signal.SIGTERM, interrupt)
     try:
-        search.run(args.address)
+        search.run(args.address, resuming=_resuming(search, args))
     except KeyboardInterrupt:
         # This is a second one, or one before the trials began: Tune takes the first.
         print(f"interrupted; go on with\n  {_resuming(search, args)}")

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from det_compat.fit.errors import FitError
+from det_compat.fit.run_state import FILES
+from det_compat.script.run_log import LOG
 from det_compat.script.run_paths import RunPaths
 from det_compat.shared.durable_files import write_durably
 from det_compat.shared.masking import without_secrets
@@ -56,18 +58,26 @@ class RunFolder(RunPaths):
             (self.path / "config.yaml").write_text(text, "utf-8")
             # The record comes last and whole: a run is there once it is.
             temporary = self.path / f".{RECORD}"
-            write_durably(self.path / RECORD, json.dumps({"seed": seed}), temporary=temporary)
+            record = json.dumps({"seed": seed, **described(config)}, default=str)
+            write_durably(self.path / RECORD, record, temporary=temporary)
         except OSError as error:
             raise FitError(f"cannot write the run directory {self.path}: {error}") from error
 
     def give_up(self) -> None:
         """Leave nothing of a run that has not begun, nor folders that are empty without it."""
         with contextlib.suppress(OSError):
-            for name in (RECORD, "config.yaml"):
+            for name in (RECORD, "config.yaml", LOG, *FILES):
                 (self.path / name).unlink(missing_ok=True)
             self.path.rmdir()
             if self.path.parent.parent.name == "runs":
                 self.path.parent.rmdir()
+
+
+def described(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What lists of runs show of a config, so that they need not read it."""
+    shown = ("name", "description", "labels", "searcher", "hyperparameters", "checkpoint_storage")
+    found: dict[str, Any] = without_secrets({k: config[k] for k in shown if k in config})
+    return found
 
 
 def new_run_folder(name: str) -> RunFolder:

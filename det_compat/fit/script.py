@@ -1,5 +1,6 @@
 """Runs whose entrypoint is a command, in which ``determined`` is found in det_compat."""
 
+import contextlib
 import os
 import shlex
 import signal
@@ -9,7 +10,7 @@ from dataclasses import replace
 
 from det_compat.config import experiment
 from det_compat.config.entrypoint import Entrypoint
-from det_compat.fit import run_start, supervisor
+from det_compat.fit import run_start, run_state, supervisor
 from det_compat.fit.environment import device_variables
 from det_compat.fit.errors import FitError
 from det_compat.fit.request import Request
@@ -53,17 +54,20 @@ def run_script(request: Request, config: experiment.ExperimentConfig) -> int:
         )
     print(f"running {shlex.join(config.entrypoint.argv)} in {model_dir}")
     print(f"run directory: {folder.path}", flush=True)
+    with contextlib.suppress(OSError):  # which begin_in() tells
+        folder.path.mkdir(parents=True, exist_ok=True)
     try:
-        status = supervisor.supervise(
-            command, restarts=config.max_restarts, folder=request.model_dir.resolve()
-        )
+        with run_state.state_noted(folder.path, request.resuming(folder.path)) as noted:
+            noted.status = status = supervisor.supervise(
+                command, restarts=config.max_restarts, folder=request.model_dir.resolve()
+            )
+            if status == 0 and folder.preempted.exists():
+                print("the script was preempted, and ended before its end")
+                noted.status = status = PREEMPTED
     except FileNotFoundError as error:
         raise FitError(
             f"entrypoint: cannot run {argv[0]!r}: {os.strerror(error.errno or 0)}"
         ) from error
-    if status == 0 and folder.preempted.exists():
-        print("the script was preempted, and ended before its end")
-        status = PREEMPTED
     print(f"resume it by: {request.resuming(folder.path)}")
     return status
 

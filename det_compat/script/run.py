@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import builtins
+import contextlib
 import importlib.util
 import json
 import os
@@ -11,12 +12,15 @@ import pkgutil
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, SourceFileLoader, SourcelessFileLoader
+from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import det_compat
 from det_compat.alias import alias_determined
 from det_compat.catalog.names import MODULES
+from det_compat.script.run_log import run_logged
+from det_compat.script.task import current_task
 
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -59,8 +63,10 @@ def split(argv: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def _command(args: argparse.Namespace) -> int:
-    name = args.module or args.script
-    return run(name, args.script_args, is_module=args.module is not None)
+    task, name = current_task(), args.module or args.script
+    logged = run_logged(Path(task.run_dir)) if task and task.run_dir else contextlib.nullcontext()
+    with logged:
+        return run(name, args.script_args, is_module=args.module is not None)
 
 
 def run(name: str, argv: Sequence[str], *, is_module: bool = False) -> int:

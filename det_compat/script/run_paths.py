@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+#: What a run has reported, one JSON object a line.
+METRICS = "metrics.jsonl"
+
 
 class RunPaths:
     """A run's folder; ``path`` is absolute, since trials may change the working directory."""

@@ -14,8 +14,11 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from det_compat.fit.run_state import FILES
 from det_compat.search.errors import SearchError
 
+#: What a search notes when it begins.
+SEARCH = "search.json"
 _DIED = "the trial's process died: it may have run out of memory, or not see the search's folder"
 
 
@@ -173,7 +176,7 @@ class SearchFolder:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(os.path.abspath(path))
-        self._about = self.path / "search.json"
+        self._about = self.path / SEARCH
         self._lock = self.path / ".lock"
 
     def begin(self, about: dict[str, Any]) -> None:
@@ -184,8 +187,8 @@ class SearchFolder:
     @property
     def is_free(self) -> bool:
         """Whether nothing is here, or only a search that has no trials yet."""
-        own = (self._about, self._lock)
-        return not self.path.exists() or all(file in own for file in self.path.iterdir())
+        own = (self._about.name, self._lock.name, *FILES)
+        return not self.path.exists() or all(file.name in own for file in self.path.iterdir())
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from det_compat.config.experiment import ExperimentConfig, parse_config, read_config
 from det_compat.fit import checks, run_folder, run_start
 from det_compat.fit.errors import FitError
+from det_compat.fit.run_state import state_noted
 from det_compat.search.errors import SearchError
 from det_compat.search.records import SearchFolder
 from det_compat.search.results import TrialResult, read_results, write_results
@@ -55,8 +56,12 @@ class Search:
         """Where everything is kept."""
         return self.task.folder
 
-    def run(self, address: str | None = None) -> ResultGrid:
+    def run(self, address: str | None = None, *, resuming: str = "") -> ResultGrid:
         """Run it, and write its results, whatever ends it.
+
+        Args:
+            address: of a Ray cluster.
+            resuming: the command that goes on with the search.
 
         Raises:
             SearchError: it cannot be run, or another one runs in the folder.
@@ -68,7 +73,8 @@ class Search:
             if not self.is_resumed:
                 self.folder.begin(self.about)
             try:
-                return run_search(self.task, address=address)
+                with state_noted(self.folder.path, resuming):
+                    return run_search(self.task, address=address)
             finally:
                 if self.folder.trials():
                     self.write_results()
@@ -106,7 +112,10 @@ def prepare(
     folder = SearchFolder(run_dir if run_dir is not None else _default_folder(experiment.name))
     seed = folder.about()["seed"] if resume and folder.exists else run_start.new_seed()
     plan = plan_search(experiment, seed)
-    about = {"seed": plan.seed, "config": _digest(experiment), "file": experiment.file}
+    about = {
+        **run_folder.described(experiment.raw),
+        **{"seed": plan.seed, "config": _digest(experiment), "file": experiment.file},
+    }
     _check_folder(folder, about, resume=resume)
     task = TrialTask(plan, experiment.raw, folder, Path(model_dir).resolve(), train_one)
     return Search(task, about, is_resumed=resume)

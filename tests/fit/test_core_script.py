@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from det_compat.fit.run_state import State, read_state
+from det_compat.runs.summary import summary_of
 from tests.fresh_python import environment
 from tests.preloaded import executable
 
@@ -82,6 +84,11 @@ def test_a_script_that_dies_is_restarted_from_its_last_checkpoint(project: Path)
     ]
     # The best is the latest one.
     assert checkpoints(project) == [4]
+    run = summary_of(project / "runs/script/001")
+    assert run is not None
+    assert (run.state.state, run.batches, run.best) == (State.DONE, 4, (0.25, 4))
+    log = (run.path / "log.txt").read_text().splitlines()
+    assert [line for line in log if line.startswith("epoch")] == [f"epoch {n}" for n in range(1, 5)]
 
 
 def test_sigterm_preempts_it_and_resume_goes_on(project: Path) -> None:
@@ -93,6 +100,7 @@ def test_sigterm_preempts_it_and_resume_goes_on(project: Path) -> None:
     out, _ = process.communicate(timeout=120)
     assert process.returncode == 128 + signal.SIGTERM, out
     assert "preempted" in out and "resume it by" in out
+    assert read_state(project / "runs/script/001").state is State.STOPPED
     assert checkpoints(project) == [1, 2]
     process = fit(project, "--resume")
     out, _ = process.communicate(timeout=120)

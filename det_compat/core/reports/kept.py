@@ -15,12 +15,11 @@ from typing import Any
 from det_compat.core.reports.event_files import EventFiles
 from det_compat.core.reports.search_line import SearchLine, as_number
 from det_compat.core.train import EarlyExitReason, TrainContext
+from det_compat.script.run_paths import METRICS
 from det_compat.shared.durable_files import write_durably
 
 logger = logging.getLogger("determined.core")
 
-#: What was reported, one JSON object a line.
-METRICS = "metrics.jsonl"
 #: What ``set_metadata`` was given.
 RUN_METADATA = "run_metadata.json"
 
@@ -104,7 +103,7 @@ class KeptTrainContext(TrainContext):
         metrics: dict[str, Any],
         batch_metrics: list[dict[str, Any]] | None,
     ) -> None:
-        numbers = {str(name): _plain(value) for name, value in metrics.items()}
+        numbers = {str(name): plain_value(value) for name, value in metrics.items()}
         line: dict[str, Any] = {
             "group": group,
             "steps_completed": steps_completed,
@@ -127,7 +126,7 @@ class KeptTrainContext(TrainContext):
     def _append(self, line: dict[str, Any]) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         with (self._folder / METRICS).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line, default=_plain) + "\n")
+            file.write(json.dumps(line, default=plain_value) + "\n")
 
     def close(self) -> None:
         self._events.close()
@@ -266,7 +265,7 @@ def _reportable(metrics: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """``value`` in types that JSON has, as far as there are any."""
     if callable(getattr(value, "numel", None)):  # a tensor
         value = value.detach().cpu().numpy()

@@ -14,6 +14,8 @@ from jsonargparse import Namespace
 
 from det_compat.adapters.experiment.cli import make_paths_absolute
 from det_compat.cli import main
+from det_compat.fit.run_state import State
+from det_compat.runs.summary import summary_of
 from tests.fit.projects import EPOCH, QUIET, project, recorded
 from tests.fresh_python import environment
 from tests.preloaded import executable, python
@@ -35,6 +37,14 @@ def test_fit_says_what_it_does(tmp_path: Path, capsys: pytest.CaptureFixture[str
     run = tmp_path / "runs/tiny/001"
     assert {path.name for path in run.iterdir()} >= {"config.yaml", "lightning.yaml", "tensorboard"}
     assert any("tfevents" in file.name for file in (run / "tensorboard").iterdir())
+    assert "best validation_loss" in (run / "log.txt").read_text()
+    about = summary_of(run)
+    assert about is not None
+    assert (about.state.state, about.batches, about.length) == (State.DONE, 20, "2 epochs")
+    assert [one.batches for one in about.validations] == [20]
+    assert about.best is not None
+    assert about.checkpoints[0].value == about.best[0]
+    assert about.state.resume.endswith(f"--run_dir {run} --resume {' '.join(QUIET)}")
     assert os.getcwd() == str(tmp_path)
 
 

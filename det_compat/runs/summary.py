@@ -1,0 +1,257 @@
+"""What is known of a run or a search, from the small files in its folder."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from det_compat.fit.run_folder import RECORD
+from det_compat.fit.run_state import RunState, read_state
+from det_compat.script.run_paths import METRICS, RunPaths
+from det_compat.search.records import SEARCH, SearchFolder
+
+_VALIDATION = '"validation"'
+# What every validation reports besides the trial's own metrics.
+_COUNTS = ("batches", "epochs")
+
+
+@dataclass(frozen=True)
+class Validation:
+    """The metrics of one validation, and the batches that had been trained."""
+
+    batches: int
+    metrics: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A complete checkpoint in the folder of a run.
+
+    Attributes:
+        path: its directory.
+        batches: the batches that had been trained; None if its metadata do not tell.
+        value: the searcher's metric in the validation after as many batches; None without one.
+    """
+
+    path: Path
+    batches: int | None
+    value: float | None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A run, or a trial of a search, or a search.
+
+    Attributes:
+        path: its folder.
+        kind: "run" or "search".
+        state: whether it goes on, or how it ended.
+        record: what it noted when it began; empty if that cannot be read.
+    """
+
+    path: Path
+    kind: str
+    state: RunState
+    record: dict[str, Any] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """The name in the config."""
+        return str(self.record.get("name") or self.path.parent.name)
+
+    @property
+    def metric(self) -> str | None:
+        """The searcher's metric."""
+        name = self._searcher.get("metric")
+        return None if name is None else str(name)
+
+    @property
+    def smaller_is_better(self) -> bool:
+        """Which values of it are the best."""
+        return bool(self._searcher.get("smaller_is_better", True))
+
+    @property
+    def _searcher(self) -> dict[str, Any]:
+        found = self.record.get("searcher")
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def hparams(self) -> dict[str, Any]:
+        """The hyperparameters, by dotted name; ranges of a search as the config has them."""
+        found = self.record.get("hyperparameters")
+        return dict(_flat(found)) if isinstance(found, dict) else {}
+
+    @property
+    def length(self) -> str:
+        """How long it is to train, as the config says."""
+        length = self._searcher.get("max_length")
+        if isinstance(length, dict) and len(length) == 1:
+            return " ".join(str(part) for pair in length.items() for part in reversed(pair))
+        return "" if length is None else str(length)
+
+    @cached_property
+    def validations(self) -> list[Validation]:
+        """The validations so far; of equal numbers of batches, the last."""
+        if self.kind == "search":
+            return []
+        found = {one.batches: one for one in _validations(self.path / METRICS)}
+        return [found[batches] for batches in sorted(found)]
+
+    @cached_property
+    def trials(self) -> list[Summary]:
+        """The trials of a search that have begun."""
+        if self.kind != "search":
+            return []
+        folders = (record.folder for record in SearchFolder(self.path).trials())
+        return [summary_of(folder) or _unread(folder) for folder in folders]
+
+    @property
+    def batches(self) -> int:
+        """The batches trained, as far as something was reported; of a search, in all trials."""
+        if self.kind == "search":
+            return sum(trial.batches for trial in self.trials)
+        return max((step for step in _steps(self.path / METRICS)), default=0)
+
+    @cached_property
+    def best(self) -> tuple[float, int] | None:
+        """The best value of the searcher's metric, and the batches it was reached with."""
+        if self.kind == "search":
+            found = [trial.best for trial in self.trials if trial.best is not None]
+        else:
+            values = ((self.value_of(one), one.batches) for one in self.validations)
+            found = [(value, batches) for value, batches in values if value is not None]
+        sign = 1 if self.smaller_is_better else -1
+        return min(found, key=lambda pair: sign * pair[0], default=None)
+
+    def value_of(self, validation: Validation) -> float | None:
+        """The searcher's metric in a validation; None if it is no number."""
+        return _number(validation.metrics.get(self.metric or ""))
+
+    @cached_property
+    def checkpoints(self) -> list[Checkpoint]:
+        """Its complete checkpoints, the best first; those in a storage elsewhere are not listed."""
+        if self.kind == "search":
+            found = [one for trial in self.trials for one in trial.checkpoints]
+        else:
+            found = [*self._own_checkpoints()]
+        sign = 1 if self.smaller_is_better else -1
+
+        def order(one: Checkpoint) -> tuple[bool, float, int]:
+            return one.value is None, sign * (one.value or 0), -(one.batches or 0)
+
+        return sorted(found, key=order)
+
+    def _own_checkpoints(self) -> Iterator[Checkpoint]:
+        values = {one.batches: self.value_of(one) for one in self.validations}
+        for file in RunPaths(self.path).checkpoints.glob("*/metadata.json"):
+            batches = _read(file).get("steps_completed")
+            known = batches if isinstance(batches, int) else None
+            yield Checkpoint(file.parent, known, None if known is None else values.get(known))
+
+    @property
+    def elsewhere(self) -> str:
+        """What is to be said of checkpoints that are not in the folder; empty if they are."""
+        storage = self.record.get("checkpoint_storage")
+        if not isinstance(storage, dict) or storage.get("type") in (None, "determined"):
+            return ""
+        kept = {name: value for name, value in storage.items() if value is not None}
+        return f"; its checkpoints may be in the config's checkpoint_storage: {kept}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it in types of JSON."""
+        best, state = self.best, self.state
+        checkpoint = self.checkpoints[0].path if self.checkpoints else None
+        return {
+            "path": str(self.path),
+            "kind": self.kind,
+            "name": self.name,
+            "state": state.state.value,
+            "started": state.started,
+            "ended": state.ended,
+            "host": state.host,
+            "process": state.process,
+            "reason": state.reason,
+            "resume": state.resume,
+            "length": self.length,
+            "batches": self.batches,
+            "metric": self.metric,
+            "smaller_is_better": self.smaller_is_better,
+            "best": None if best is None else best[0],
+            "best_batches": None if best is None else best[1],
+            "best_checkpoint": None if checkpoint is None else str(checkpoint),
+            "hparams": self.hparams,
+            "trials": len(self.trials),
+        }
+
+
+def summary_of(folder: Path) -> Summary | None:
+    """What lies in ``folder``; None if that is no run and no search."""
+    for name, kind in ((SEARCH, "search"), (RECORD, "run")):
+        file = folder / name
+        if file.is_file():
+            return Summary(folder, kind, read_state(folder), _read(file))
+    return None
+
+
+def _unread(folder: Path) -> Summary:
+    return Summary(folder, "run", read_state(folder), {})
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text("utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+
+
+def _reports(lines: list[str]) -> Iterator[dict[str, Any]]:
+    for line in lines:
+        try:
+            report = json.loads(line)
+        except (ValueError, RecursionError):
+            continue  # A killed process has cut it off.
+        if isinstance(report, dict) and isinstance(report.get("steps_completed"), int):
+            yield report
+
+
+def _validations(file: Path) -> Iterator[Validation]:
+    # Most lines are of training, and need not be parsed.
+    for report in _reports([line for line in _lines(file) if _VALIDATION in line]):
+        metrics = report.get("metrics")
+        if report.get("group") == "validation" and isinstance(metrics, dict):
+            own = {name: value for name, value in metrics.items() if name not in _COUNTS}
+            yield Validation(report["steps_completed"], own)
+
+
+def _steps(file: Path) -> Iterator[int]:
+    # The last lines are of the last batches: none before them tells of more.
+    for report in _reports(_lines(file)[-3:]):
+        yield report["steps_completed"]
+
+
+def _number(value: Any) -> float | None:
+    is_number = isinstance(value, (int, float)) and math.isfinite(value)
+    return float(value) if is_number else None
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, dict) and value.get("type") == "const":
+            yield f"{prefix}{name}", value.get("val")
+        elif isinstance(value, dict) and value and "type" not in value:
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
