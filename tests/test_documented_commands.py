@@ -48,7 +48,7 @@ PRINTS = {
     "det-compat runs": r"runs/mine/001 +│ done(.|\n)*search_mine +│ done",
     "det-compat runs --state failed --state killed --since 7d": "no runs like that",
     "det-compat runs --where 'lr>0.001' --sort best": r"runs/mine/001 +│ done",
-    "det-compat runs --name 'mine*' --trials --json": r'"path": "search_mine/trials/0000"',
+    "det-compat runs --name 'mine*' --trials --json": r'"path": "\S+/search_mine/trials/0000"',
     "det-compat runs show mine/001": r"go on with it by +│ det-compat fit const.yaml",
     "det-compat runs compare mine/001 mine/002": r"best error +│ 0\.\d+ +│ 0\.",
     "det-compat runs checkpoints mine/001 --best 3": r"checkpoints/\S+ +│ \d+ +│ 0\.",

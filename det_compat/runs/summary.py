@@ -48,7 +48,7 @@ class Summary:
     """A run, or a trial of a search, or a search.
 
     Attributes:
-        path: its folder.
+        path: its folder, absolute.
         kind: "run" or "search".
         state: whether it goes on, or how it ended.
         record: what it noted when it began; empty if that cannot be read.
@@ -194,7 +194,7 @@ def summary_of(folder: Path) -> Summary | None:
     for name, kind in ((SEARCH, "search"), (RECORD, "run")):
         file = folder / name
         if file.is_file():
-            return Summary(folder, kind, read_state(folder), _read(file))
+            return Summary(folder.absolute(), kind, read_state(folder), _read(file))
     return None
 
 
