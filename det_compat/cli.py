@@ -1,8 +1,11 @@
 """The ``det-compat`` command; each subcommand is a module with an ``add_parser``."""
 
 import argparse
+import difflib
+import re
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from det_compat import __version__
 from det_compat.commands import check, checkpoint, config, fit, migrate, runs, search, verify
@@ -24,8 +27,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says which word may have been meant; Python 3.14 does that by itself."""
+
+    def error(self, message: str) -> NoReturn:
+        found = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message)
+        if found is not None:
+            known = [word.strip("'") for word in found[2].split(", ")]
+            for near in difflib.get_close_matches(found[1], known, n=1):
+                message += f"; did you mean {near}?"
+        super().error(message)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="det-compat",
         description="Run Determined AI's PyTorchTrial code on PyTorch Lightning.",
     )

@@ -44,6 +44,18 @@ def test_a_wrong_command_line_exits_with_2(
     assert "usage: det-compat" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("argv", "meant"), [(["serach"], "search"), (["checkpoint", "exprot"], "export"), (["x"], "")]
+)
+def test_what_may_have_been_meant(
+    argv: list[str], meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(argv)
+    said = capsys.readouterr().err
+    assert said.endswith(f"did you mean {meant}?\n") if meant else "did you mean" not in said
+
+
 @pytest.mark.parametrize("argv", [["--help"], ["run", "--help"], ["--version"]])
 def test_it_starts_without_torch(argv: list[str], tmp_path: Path) -> None:
     code = f"""

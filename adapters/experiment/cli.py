@@ -52,7 +52,7 @@ from det_compat.fit import hyperparameters
 from det_compat.fit.checkpoints import checkpoints_of
 from det_compat.fit.environment import is_chief
 from det_compat.fit.errors import FitError
-from det_compat.fit.request import ABOUT, OWN, USAGE, Request
+from det_compat.fit.request import ABOUT, HELP_ALL, OWN, USAGE, Request
 from det_compat.fit.run_start import RunStart, begin, run_to_validate
 from det_compat.fit.run_state import state_noted
 from det_compat.fit.task import task_of
@@ -169,6 +169,7 @@ def _parsed(
         SystemExit: options are wrong, or they were to be shown.
     """
     words, typed = hyperparameters.take_out(request.options)
+    words = ["--help" if word == HELP_ALL else word for word in words]
     parsed = [word for word in words if word.partition("=")[0] != _PRINT]
     options = parser.parse_args(parsed)
     given = options.model.hparams

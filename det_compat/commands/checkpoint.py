@@ -70,7 +70,8 @@ def add_parser(commands: _Commands) -> None:
         "the checkpoint is for the module that to_lightning() makes of the trial",
     )
     convert.add_argument(
-        "--hparams", help="for --for: hyperparameters that the checkpoint lacks, a JSON object"
+        "--hparams",
+        help="for --for: hyperparameters that the checkpoint lacks, a mapping in YAML or its file",
     )
     convert.set_defaults(action=_convert)
 

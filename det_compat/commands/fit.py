@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from det_compat.fit.request import ABOUT, Request, parse_request
+from det_compat.fit.request import ABOUT, Request, parse_request, short_help
 
 if TYPE_CHECKING:
     from det_compat.config.experiment import ExperimentConfig
@@ -55,6 +55,9 @@ def run(request: Request) -> int:
         ConfigError: the experiment config is not valid.
         FitError: there is something else for the user to mend.
     """
+    if request.asks_for_help:
+        print(short_help(request.command))
+        return 0
     from det_compat.fit.checks import check_config, check_installed
     from det_compat.fit.script import run_script
     from det_compat.fit.startup_hook import run_first

@@ -55,7 +55,7 @@ def add_parser(commands: _Commands) -> None:
         "without this no code of yours is run",
     )
     parser.add_argument("--batches", type=int, default=100, help="for --verify (100)")
-    parser.add_argument("--hparams", help="for --verify: a JSON object")
+    parser.add_argument("--hparams", help="for --verify: a mapping in YAML")
     parser.set_defaults(command=_command)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +32,9 @@ def add_parser(commands: _Commands) -> None:
     parser.add_argument("old", metavar="OLD.py:Trial", help="the original")
     parser.add_argument("new", metavar="NEW.py:Module", help="the migrated module")
     parser.add_argument("--batches", type=int, default=100, help="how long to train (100)")
-    parser.add_argument("--hparams", help="the hyperparameters, a JSON object")
+    parser.add_argument(
+        "--hparams", help="the hyperparameters: a mapping in YAML, or a file with one"
+    )
     parser.add_argument(
         "--config",
         metavar="CONFIG.yaml",
@@ -63,17 +64,16 @@ def _command(args: argparse.Namespace) -> int:
 
 
 def parsed_hparams(text: str | None) -> dict[str, Any] | None:
-    """The hyperparameters in a JSON object.
+    """The hyperparameters in a mapping in YAML, or in a file of that name.
 
     Raises:
-        ValueError: it is none.
+        ValueError: they are none.
     """
-    if text is None:
-        return None
+    from det_compat.config.document import ConfigError
+    from det_compat.fit.errors import FitError
+    from det_compat.fit.hyperparameters import mapping_of
+
     try:
-        found = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"--hparams is no JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise ValueError(f"--hparams must be a JSON object, got {text}")
-    return found
+        return None if text is None else mapping_of(text, "--hparams")
+    except (ConfigError, FitError) as error:
+        raise ValueError(str(error)) from error

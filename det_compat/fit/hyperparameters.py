@@ -36,13 +36,20 @@ def take_out(options: Sequence[str]) -> tuple[list[str], list[Typed]]:
             if text.startswith("--"):
                 raise FitError(f"{option} has no value: write {option}=VALUE")
         path = tuple(option.removeprefix(OPTION).split(".")[1:])
-        typed.append((path, value_of(text, option) if path else _all(text)))
+        typed.append((path, value_of(text, option) if path else mapping_of(text, option)))
     return rest, typed
 
 
-def _all(text: str) -> dict[str, Any]:
-    found = value_of(text, OPTION) if text.startswith("{") else load(text).value
-    assert isinstance(found, dict)
+def mapping_of(text: str, option: str) -> dict[str, Any]:
+    """The hyperparameters that ``option`` was given: a mapping in YAML, or a file with one.
+
+    Raises:
+        ConfigError: it is no YAML, or there is no such file.
+        FitError: it is no mapping.
+    """
+    found = value_of(text, option) if text.startswith(("{", "[", '"', "'")) else load(text).value
+    if not isinstance(found, dict):
+        raise FitError(f"{option} must be a mapping, such as '{{lr: 0.1}}', got {text}")
     return found
 
 

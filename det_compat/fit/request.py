@@ -3,6 +3,7 @@
 import argparse
 import itertools
 import shlex
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +30,28 @@ All else goes to Lightning, relative paths from here: --trainer.devices 2 --trai
 --model.hparams.lr 0.1 --config lightning.yaml --print_config. See also `det-compat config explain`.
 """
 
-_SILENT = ("-h", "--help", "--print_config", "--print_shtab")
+#: What people give of Lightning's options, each with what it says.
+USUAL = {
+    "--model.hparams.NAME VALUE": "a hyperparameter, over the config's",
+    "--trainer.max_epochs N": "how long to train, in place of the config's length",
+    "--trainer.devices N": "processes that train; by default the config's slots",
+    "--trainer.accelerator cpu": "or gpu, and others; by default what is there",
+    "--trainer.strategy ddp": "how several devices work together",
+    "--trainer.num_nodes N": "machines",
+    "--trainer.precision 16-mixed": "or bf16-mixed, and others",
+    "--trainer.limit_train_batches N": "of an epoch: an int, or a share such as 0.1",
+    "--trainer.logger CLASS": "such as CSVLogger; by default TensorBoardLogger",
+    "--trainer.callbacks+ CLASS": "a callback of Lightning's or your own",
+    "--trainer.enable_progress_bar false": "print no bar",
+    "--seed_everything N": "the seed of the run",
+    "--ckpt_path DIR": "a checkpoint to begin with",
+    "--config FILE": "options in YAML",
+    "--print_config": "print all options, and run nothing",
+}
+
+#: The option for the help of all options.
+HELP_ALL = "--help-all"
+_SILENT = ("-h", "--help", HELP_ALL, "--print_config", "--print_shtab")
 
 
 @dataclass(frozen=True)
@@ -48,6 +70,11 @@ class Request:
     def only_shows(self) -> bool:
         """Whether nothing is to be run."""
         return any(option.partition("=")[0] in _SILENT for option in self.options)
+
+    @property
+    def asks_for_help(self) -> bool:
+        """Whether the short help is asked for; ``--help-all`` is Lightning's."""
+        return any(option in ("-h", "--help") for option in self.options)
 
     def words(self) -> list[str]:
         """This command's words, from its name on, without the startup hook."""
@@ -92,6 +119,15 @@ def parse_request(command: str, argv: Sequence[str]) -> Request:
     run_dir = Path(own.run_dir) if own.run_dir else None
     return Request(
         command, config, model_dir, run_dir, own.resume, tuple(options), own.startup_hook
+    )
+
+
+def short_help(command: str) -> str:
+    """What ``--help`` prints: what is this command's own, and what is used most of Lightning's."""
+    usual = "\n".join(f"  {option:<38}{about}" for option, about in USUAL.items())
+    return (
+        f"usage: {USAGE.format(command=command)}\n\n{textwrap.fill(ABOUT[command], 100)}\n\n{OWN}\n"
+        f"What is used most:\n{usual}\n\n`det-compat {command} --help-all` has all options."
     )
 
 

@@ -64,6 +64,16 @@ def test_what_is_not_there(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("words", [["fit", "--help"], ["validate", "const.yaml", "-h"]])
+def test_the_short_help_needs_no_lightning(words: list[str], tmp_path: Path) -> None:
+    code = f"import sys; from det_compat.cli import main; main({words!r})"
+    code += "; print('torch' in sys.modules)"
+    shown = python("-c", code, cwd=tmp_path).stdout
+    assert shown.startswith(f"usage: det-compat {words[0]} CONFIG.yaml")
+    assert "--trainer.devices N" in shown
+    assert shown.endswith("--help-all` has all options.\nFalse\n")
+
+
 def test_scripts_take_no_options_of_lightning(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,6 +14,7 @@ from jsonargparse import Namespace
 
 from det_compat.adapters.experiment.cli import make_paths_absolute
 from det_compat.cli import main
+from det_compat.fit.request import USUAL
 from det_compat.fit.run_state import State
 from det_compat.runs.summary import summary_of
 from tests.fit.projects import EPOCH, QUIET, project, recorded
@@ -54,6 +55,15 @@ def test_options_on_top(tmp_path: Path) -> None:
     assert recorded(tmp_path)["validation"] == [4]
     saved = yaml.safe_load((tmp_path / "r/lightning.yaml").read_text())
     assert saved["model"]["hparams"] == {"global_batch_size": 10, "lr": 0.1}
+
+
+def test_the_short_help_names_options_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exited:
+        main(["fit", "--help-all"])
+    assert exited.value.code == 0
+    shown = capsys.readouterr().out
+    known = {option.partition(" ")[0].removesuffix(".NAME").removesuffix("+") for option in USUAL}
+    assert {option for option in known if f"{option} " not in shown} == set()
 
 
 def test_print_config_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -98,7 +98,7 @@ def test_not_identical(verdicts, name, message):
     [
         (["x.py", "y.py:M"], "expected FILE.py:Class, got 'x.py'"),
         (["x.py:T", "y.py:M"], "there is no file x.py"),
-        ([f"{__file__}:T", f"{__file__}:T", "--hparams", "[1]"], "must be a JSON object"),
+        ([f"{__file__}:T", f"{__file__}:T", "--hparams", "[1]"], "must be a mapping"),
         ([f"{__file__}:T", f"{__file__}:T", "--batches", "0"], "it must be 1 or more"),
         ([f"{__file__}:T", f"{__file__}:T", "--config", "x.yaml"], "x.yaml"),
     ],
