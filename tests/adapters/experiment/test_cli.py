@@ -12,7 +12,7 @@ import pytest
 import yaml
 from jsonargparse import Namespace
 
-from det_compat.adapters.experiment.cli import make_paths_absolute
+from det_compat.adapters.experiment.options import make_paths_absolute
 from det_compat.cli import main
 from det_compat.fit.request import USUAL
 from det_compat.fit.run_state import State
