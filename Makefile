@@ -9,7 +9,7 @@ PYTEST_ARGS ?= -n 2 --dist loadgroup --no-loadscope-reorder
 # which share compiled modules even where the user's environment has turned that off.
 test: export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test attack determined bench lint types format clean
+.PHONY: setup demo test attack determined bench docs lint types format clean
 
 setup: $(STAMP)
 
@@ -37,6 +37,11 @@ determined: setup
 bench: setup
 	$(BIN)/python -m benchmarks --page docs/performance.md $(BENCH_ARGS)
 
+# The documentation as a site, in site/; a link that leads nowhere fails it.
+docs: setup
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	env NO_MKDOCS_2_WARNING=1 PYTHONDONTWRITEBYTECODE=1 $(BIN)/mkdocs build --quiet
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -49,5 +54,5 @@ format: setup
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist site *.egg-info .mypy_cache .pytest_cache .ruff_cache
 	find adapters det_compat examples tests -name __pycache__ -prune -exec rm -rf {} +

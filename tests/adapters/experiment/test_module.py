@@ -12,8 +12,8 @@ import pytest
 import pytorch_lightning as pl
 import torch
 
-from det_compat.adapters.experiment.options import with_changes
 from det_compat.adapters.experiment.module import ExperimentRun, imported_trial
+from det_compat.adapters.experiment.options import with_changes
 from det_compat.adapters.experiment.report import ExperimentReport
 from det_compat.adapters.experiment.trainer import trainer_flags
 from det_compat.checkpoint.reader import read_checkpoint
