@@ -9,7 +9,7 @@ import importlib.abc
 import json
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import zip_longest
 from pathlib import Path
@@ -49,16 +49,19 @@ class _NotThere(importlib.abc.MetaPathFinder):
 
 
 class _Replayed:
-    """The original's batches, beside those of the module's own loader."""
+    """The original's batches, beside those of the loader that the module makes, when asked."""
 
-    def __init__(self, own: Any, recording: Recording) -> None:
-        self._own = own
+    def __init__(self, make: Callable[[], Any], recording: Recording) -> None:
+        self._make = make
+        self._own: Any = None
         self._recording = recording
         self._given = 0
         self.difference = ""
         self._iterator: Iterator[Any] | None = None
 
     def __len__(self) -> int:
+        # Lightning asks for the length where it would have had the loader made.
+        self._own = self._own or [self._make()]
         return self._recording.epoch_length
 
     def __iter__(self) -> Iterator[Any]:
@@ -75,7 +78,7 @@ class _Replayed:
             return
         if self._iterator is None:
             set_random_state(self._recording.at_iter)
-            self._iterator = iter(self._own)
+            self._iterator = iter(self._own[0])
         set_random_state(self._recording.at_next[self._given])
         batch = next(self._iterator, None)
         where = difference(self._recording.batches[self._given], batch)
@@ -177,22 +180,14 @@ def compare(
     comparison = _Comparison(recording)
     batches = len(recording.weights) - 1
     runner = trainer(comparison, batches, logs)
-    replayed: list[_Replayed] = []
-    own = module.train_dataloader
-
-    def train_dataloader() -> _Replayed:
-        replayed.append(_Replayed(own(), recording))
-        return replayed[-1]
-
-    # mypy refuses what is done here: the method of the object is replaced. A subclass would be
-    # another class to super().
-    module.train_dataloader = train_dataloader  # type: ignore[method-assign]
+    # The module keeps its own loader, since its code may ask for that, too.
+    replayed = _Replayed(module.train_dataloader, recording)
     try:
-        runner.fit(module)
+        runner.fit(module, train_dataloaders=replayed)
     except Diverged as found:
         return str(found)
-    if replayed and replayed[-1].difference:
-        return replayed[-1].difference
+    if replayed.difference:
+        return replayed.difference
     return _metrics_difference(recording.metrics, comparison.metrics)
 
 
