@@ -31,7 +31,7 @@ from det_compat.adapters.verify.recording import (
 )
 from det_compat.adapters.verify.verdict import PAIR, RECORDING, VERDICT, Verdict
 from det_compat.shared.importing import load_file
-from det_compat.shared.random_state import set_random_state, set_seed
+from det_compat.shared.random_state import RandomState, random_state, set_random_state, set_seed
 
 _FORBIDDEN = ("determined", "pedl", "det_compat")
 
@@ -92,6 +92,8 @@ class _Comparison(pl.Callback):
         self._recording = recording
         self._models: list[nn.Module] = []
         self._batch = 0
+        self._before: RandomState = {}
+        self._drawn: RandomState | None = None
         self.metrics: list[dict[str, float]] = []
 
     def on_train_batch_start(self, trainer: pl.Trainer, pl_module: Any, *_: Any) -> None:
@@ -100,6 +102,31 @@ class _Comparison(pl.Callback):
             self._models = [_model_at(pl_module, path, state) for path, state in originals]
             self._compare(0, "before the first batch")
         set_random_state(self._recording.at_batch[self._batch])
+
+    def on_validation_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        # Determined asked the loader for its iterator, which draws a number, after this hook of
+        # callbacks, and Lightning before. That matters only where they draw random numbers, too.
+        self._before, recorded = random_state(), self._recorded_validation(trainer)
+        if recorded:
+            set_random_state(recorded[0])
+
+    def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        self._drawn = None
+        if recorded := self._recorded_validation(trainer):
+            if difference(recorded[0], random_state()) is None:
+                set_random_state(self._before)
+            elif len(recorded) > 1:
+                self._drawn = recorded[1]
+
+    def on_validation_batch_start(self, *_: Any) -> None:
+        if self._drawn is not None:
+            set_random_state(self._drawn)
+            self._drawn = None
+
+    def _recorded_validation(self, trainer: pl.Trainer) -> list[RandomState]:
+        """The random states of the validation that is next; none if there is no such one."""
+        number, recorded = len(self.metrics), self._recording.at_validation
+        return [] if trainer.sanity_checking or number >= len(recorded) else recorded[number]
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, *_: Any) -> None:
         self._batch += 1

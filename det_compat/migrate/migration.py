@@ -10,6 +10,7 @@ import libcst as cst
 from det_compat.analysis.relevant import is_relevant
 from det_compat.analysis.source import Source, parsed, read
 from det_compat.analysis.tree import list_files
+from det_compat.migrate.package import PACKAGES, in_package
 from det_compat.migrate.results import FileResult, Migration
 from det_compat.migrate.review.review import reviewed
 from det_compat.migrate.target import Problems, Target
@@ -32,10 +33,11 @@ TARGETS: dict[str, tuple[type[Target], ...]] = {
 }
 
 
-def migrate(paths: Sequence[str], to: str) -> Migration:
+def migrate(paths: Sequence[str], to: str, package: str = PACKAGES[0]) -> Migration:
     """Rewrite the files below ``paths`` for a target, one of TARGETS; nothing is written.
 
-    Trials of older generations go to Lightning through the context API.
+    Trials of older generations go to Lightning through the context API. ``package`` is the one
+    that the code has Lightning from, one of PACKAGES.
     """
     listing = list_files(paths)
     for path, reason in listing.problems:
@@ -56,6 +58,7 @@ def migrate(paths: Sequence[str], to: str) -> Migration:
     exported = _imported_names(sources.values())
     files = [_tidied(result, exported) for result in (failed | migrated).values()]
     files, left_out = reviewed(files, is_lightning=to == "lightning")
+    files = [in_package(file, package) for file in files]
     notebooks = [path for path in found if path not in sources and is_relevant(found[path])]
     # Trials of the context API still use Determined, and so may whatever they import.
     return Migration(files, notebooks, {} if to == "context" else left_out)

@@ -9,8 +9,12 @@ from dataclasses import dataclass, field
 import libcst as cst
 from libcst.helpers import ensure_type
 
+from det_compat.migrate.to_lightning.optimization.stepping import (
+    backward_and_step,
+    clipping,
+    with_optimizers,
+)
 from det_compat.migrate.to_lightning.plan import TOTAL_BATCH, LightningFile, TrialPlan
-from det_compat.migrate.to_lightning.stepping import backward_and_step, clipping, with_optimizers
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import FileTransformer, Line, Lines
 from det_compat.migrate.tree.marks import above, comments_of, marked
@@ -72,7 +76,12 @@ def numbers_of(metrics: str, reduction: str, odd: Collection[str]) -> str:
 
 
 def training_step(
-    method: cst.FunctionDef, plan: TrialPlan, file: LightningFile, are_moved: bool
+    method: cst.FunctionDef,
+    plan: TrialPlan,
+    file: LightningFile,
+    *,
+    are_moved: bool,
+    is_known: bool = True,
 ) -> list[cst.BaseStatement]:
     """The methods that take the place of a trial's train_batch.
 
@@ -81,19 +90,22 @@ def training_step(
         plan: of the trial.
         file: that it is in.
         are_moved: whether ``configure_optimizers`` makes the optimizers.
+        is_known: whether the shape of its metrics is known.
     """
     if plan.is_automatic:
-        return _automatic(method, file.symbols)
+        return _automatic(method, file.symbols, is_known=is_known)
     calls = file.symbols.calls(method, "backward")
     losses = {syntax.code(call.args[0].value) for call in calls if call.args}
     loss = losses.pop() if len(losses) == 1 else ""
     loss = loss if loss.isidentifier() else ""
-    logged = Logged(syntax.self_name(method), loss=loss, reduction="")
+    logged = Logged(syntax.self_name(method), loss=loss, reduction="", is_known=is_known)
     method = with_optimizers(logged.in_method(method), plan, file, are_moved)
     return [_training(method)]
 
 
-def _automatic(method: cst.FunctionDef, symbols: Symbols) -> list[cst.BaseStatement]:
+def _automatic(
+    method: cst.FunctionDef, symbols: Symbols, *, is_known: bool
+) -> list[cst.BaseStatement]:
     found = backward_and_step(method, symbols)
     assert found is not None
     index, backward, step = found
@@ -110,7 +122,8 @@ def _automatic(method: cst.FunctionDef, symbols: Symbols) -> list[cst.BaseStatem
     after[:1] = [above(line, comments) for line in after[:1]]
     method = syntax.with_body(method, [*body[:index], *made_before, *after])
     own = syntax.self_name(method)
-    method = Logged(own, loss=loss, reduction="").in_method(method, last=f"return {loss}")
+    logged = Logged(own, loss=loss, reduction="", is_known=is_known)
+    method = logged.in_method(method, last=f"return {loss}")
     made: list[cst.BaseStatement] = [_training(method, "torch.Tensor")]
     clip = syntax.argument(step, 1, "clip_grads")
     if clip is not None and syntax.code(clip) != "None":
@@ -147,7 +160,12 @@ def _training(method: cst.FunctionDef, returns: str = "None") -> cst.FunctionDef
 
 
 def validation_step(
-    method: cst.FunctionDef, plan: TrialPlan, reducer: cst.FunctionDef | None, symbols: Symbols
+    method: cst.FunctionDef,
+    plan: TrialPlan,
+    reducer: cst.FunctionDef | None,
+    symbols: Symbols,
+    *,
+    is_known: bool = True,
 ) -> cst.FunctionDef:
     """The validation_step of a trial's evaluate_batch or evaluate_full_dataset.
 
@@ -156,6 +174,7 @@ def validation_step(
         plan: of the trial.
         reducer: its evaluation_reducer.
         symbols: of the file.
+        is_known: whether the shape of its metrics is known.
     """
     fx = reduction(reducer, symbols)
     options = BATCH_SIZE if fx in (None, "mean") else f', reduce_fx="{fx}"{BATCH_SIZE}'
@@ -164,7 +183,8 @@ def validation_step(
     if any(new in validated for new in renamed.values()):
         renamed = {}
     by = "" if plan.evaluates_whole else fx or "mean"
-    logged = Logged(syntax.self_name(method), options=options, renamed=renamed, reduction=by)
+    own = syntax.self_name(method)
+    logged = Logged(own, options=options, renamed=renamed, reduction=by, is_known=is_known)
     method = logged.in_method(method)
     index = _parameter(method, "batch")
     if index != "batch_idx":
@@ -246,6 +266,7 @@ class Logged:
         renamed: metrics that are logged under another name.
         reduction: what the metrics of a batch that are several numbers are reduced by, as their
             batches are; ``""`` if they are not reduced, and each number is logged under its index.
+        is_known: whether the shape of metrics that are made elsewhere is known.
     """
 
     own: str
@@ -253,6 +274,7 @@ class Logged:
     loss: str = ""
     renamed: dict[str, str] = field(default_factory=dict)
     reduction: str = "mean"
+    is_known: bool = True
     _known: dict[str, cst.BaseExpression | None] = field(default_factory=dict, init=False)
     _left_out: list[str] = field(default_factory=list, init=False)
     _odd: frozenset[str] = field(default=frozenset(), init=False)
@@ -295,7 +317,8 @@ class Logged:
         if not isinstance(metrics, cst.Dict):
             if "none" in self._odd:
                 self._left_out.append("a text, a dict or None among these")
-            found = numbers_of(syntax.code(metrics), self.reduction, self._odd)
+            odd = self._odd if self.is_known else {*self._odd, "unknown"}
+            found = numbers_of(syntax.code(metrics), self.reduction, odd)
             return f"{self.own}.log_dict({found}{self.options})"
         named = [made for found in metrics.elements for made in self._elements(found)]
         if not named:

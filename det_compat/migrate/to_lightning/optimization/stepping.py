@@ -6,7 +6,8 @@ import libcst as cst
 from libcst import matchers as m
 from libcst.helpers import ensure_type
 
-from det_compat.migrate.to_lightning.plan import ClassFacts, LightningFile, TrialPlan
+from det_compat.migrate.to_lightning.class_facts import ClassFacts
+from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import FileTransformer, Line, Lines
 from det_compat.migrate.tree.symbols import Symbols
@@ -20,7 +21,7 @@ def is_automatic(node: cst.ClassDef, symbols: Symbols, facts: ClassFacts) -> boo
         return False
     if any(_uses(node, symbols, name) != 1 for name in ("wrap_optimizer", *_ONCE)):
         return False
-    if not all(scheduler.interval and scheduler.is_torchs for scheduler in facts.schedulers):
+    if not all(s.interval and s.is_torchs and not s.may_lack for s in facts.schedulers):
         return False
     attributes = [*facts.optimizers, *(scheduler.attribute for scheduler in facts.schedulers)]
     if any(name.startswith("*") for name in attributes):
