@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 import libcst as cst
 from libcst.helpers import ensure_type
 
-from det_compat.migrate.to_lightning.optimization.stepping import (
+from det_compat.migrate.to_lightning.optimization.automatic import (
     backward_and_step,
-    clipping,
-    with_optimizers,
+    without_zeroing,
 )
+from det_compat.migrate.to_lightning.optimization.stepping import clipping, with_optimizers
 from det_compat.migrate.to_lightning.plan import TOTAL_BATCH, LightningFile, TrialPlan
+from det_compat.migrate.to_lightning.reductions import reduction
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.file import FileTransformer, Line, Lines
+from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.marks import above, comments_of, marked
 from det_compat.migrate.tree.metric_shapes import (
     assigned,
@@ -29,8 +30,6 @@ from det_compat.migrate.tree.metric_shapes import (
 )
 from det_compat.migrate.tree.symbols import Symbols
 
-_REDUCERS = {"AVG": "mean", "SUM": "sum", "MAX": "max", "MIN": "min"}
-_REDUCER = "det_compat.pytorch.Reducer."
 #: Each batch counts the same, as in Determined, whatever its size.
 BATCH_SIZE = ", batch_size=1"
 #: The lines that log each of ``metrics`` with the reduction that evaluation_reducer names.
@@ -93,6 +92,11 @@ def training_step(
         is_known: whether the shape of its metrics is known.
     """
     if plan.is_automatic:
+        attribute = f"{syntax.self_name(method)}.{plan.own.optimizers[0]}"
+        optimizer = f"{syntax.self_name(method)}.optimizers()"
+        method = without_zeroing(method, attribute)
+        groups = f"{attribute}.param_groups"
+        method = syntax.replaced(method, groups, f"{optimizer}.param_groups")
         return _automatic(method, file.symbols, is_known=is_known)
     calls = file.symbols.calls(method, "backward")
     losses = {syntax.code(call.args[0].value) for call in calls if call.args}
@@ -218,41 +222,6 @@ def _as_step(method: cst.FunctionDef, name: str, returns: str) -> cst.FunctionDe
         whitespace_before_params=cst.SimpleWhitespace(""),
         returns=syntax.annotation(returns) if method.returns is not None else None,
     )
-
-
-def reduction(reducer: cst.FunctionDef | None, symbols: Symbols) -> str | None:
-    """The one reduction that evaluation_reducer returns; None if it decides at run time."""
-    if reducer is None:
-        return "mean"
-    body = syntax.body_of(reducer)[syntax.has_docstring(syntax.body_of(reducer)) :]
-    small = syntax.simple(body[-1]) if len(body) == 1 else None
-    value = small.value if isinstance(small, cst.Return) else None
-    elements = value.elements if isinstance(value, cst.Dict) else ()
-    found = {_reduction_of(part.value, symbols) for part in elements}
-    found = found or {_reduction_of(value, symbols)}
-    return found.pop() if len(found) == 1 else None
-
-
-def _reduction_of(node: cst.BaseExpression | None, symbols: Symbols) -> str | None:
-    path = symbols.path(node)
-    return _REDUCERS.get(path.removeprefix(_REDUCER)) if path else None
-
-
-class ReducerNames(FileTransformer[LightningFile]):
-    """Determined's reducers by the names that Lightning has for them."""
-
-    def leave_Name(self, original: cst.Name, updated: cst.Name) -> cst.BaseExpression:
-        path = self.symbols.path(original) or ""
-        name = _REDUCERS.get(path.removeprefix(_REDUCER)) if path.startswith(_REDUCER) else None
-        return cst.SimpleString(f'"{name}"') if name else updated
-
-    def leave_Subscript(
-        self, original: cst.Subscript, updated: cst.Subscript
-    ) -> cst.BaseExpression:
-        if self.symbols.path(original.value) != _REDUCER.rstrip("."):
-            return updated
-        # `Reducer[name]` looks up a member by its name.
-        return updated.with_changes(value=syntax.expression(repr(_REDUCERS).replace("'", '"')))
 
 
 @dataclass

@@ -21,9 +21,9 @@ from det_compat.migrate.to_lightning.attributes import taken_names
 from det_compat.migrate.to_lightning.class_facts import ClassFacts, facts_of
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.modes import makes_evaluating
+from det_compat.migrate.to_lightning.optimization.automatic import is_automatic
 from det_compat.migrate.to_lightning.optimization.optimizers import keep_wrapped, name_wrapped
 from det_compat.migrate.to_lightning.optimization.schedulers import keep_modes
-from det_compat.migrate.to_lightning.optimization.stepping import is_automatic
 from det_compat.migrate.to_lightning.passes import rewritten
 from det_compat.migrate.to_lightning.plan import (
     LightningFile,

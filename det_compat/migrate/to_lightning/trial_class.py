@@ -28,14 +28,13 @@ from det_compat.migrate.to_lightning.optimization.optimizers import (
 from det_compat.migrate.to_lightning.optimization.stepping import with_optimizers, zeroes_gradients
 from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan
 from det_compat.migrate.to_lightning.reducers import reducer_hooks
+from det_compat.migrate.to_lightning.reductions import ReducerNames, reduction
 from det_compat.migrate.to_lightning.steps import (
     BATCH_SIZE,
     BY_NAME,
     BY_NAME_IF_NUMBER,
     NUMBERS_OF,
-    ReducerNames,
     numbers_of,
-    reduction,
     training_step,
     validation_step,
 )
@@ -128,7 +127,7 @@ class _Rewriting:
             text = size if plan.is_whole else 'self.hparams.get("world_size", 1)'
             hooks.append(syntax.method(SIZE_CHECK.format(text)))
         body = [*body[:at], *made, *body[at:], *hooks]
-        node = syntax.with_body(self.node, _spaced(body))
+        node = syntax.with_body(self.node, syntax.spaced(body))
         return self._checked(node)
 
     def _stored(self) -> set[str]:
@@ -381,19 +380,3 @@ def _updates_at_start(node: cst.ClassDef) -> bool:
     names = ("on_validation_start", "on_validation_epoch_start", "on_validation_step_start")
     own = syntax.methods(node)
     return any(name in own and syntax.has_attribute(own[name], "update") for name in names)
-
-
-def _spaced(body: list[cst.BaseStatement]) -> list[cst.BaseStatement]:
-    """The statements of a class, each method below a blank line, but for the first."""
-    spaced: list[cst.BaseStatement] = []
-    for index, line in enumerate(body):
-        if isinstance(line, cst.FunctionDef):
-            leading = [*line.leading_lines]
-            if index and not (leading and leading[0].comment is None):
-                leading.insert(0, cst.EmptyLine(indent=False))
-            elif not index:
-                while leading and leading[0].comment is None:
-                    leading.pop(0)
-            line = line.with_changes(leading_lines=leading)
-        spaced.append(line)
-    return spaced

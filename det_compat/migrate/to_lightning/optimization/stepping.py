@@ -1,118 +1,11 @@
-"""Steps of optimizers: whether they are Lightning's, and if not, the lines that they stand for."""
-
-import itertools
+"""Steps of optimizers: the lines that they stand for."""
 
 import libcst as cst
-from libcst import matchers as m
 from libcst.helpers import ensure_type
 
-from det_compat.migrate.to_lightning.class_facts import ClassFacts
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import FileTransformer, Line, Lines
-from det_compat.migrate.tree.symbols import Symbols
-
-
-def is_automatic(node: cst.ClassDef, symbols: Symbols, facts: ClassFacts) -> bool:
-    """Whether one optimizer is stepped right after one backward, in straight-line code."""
-    own = syntax.methods(node)
-    method = own.get("train_batch")
-    if method is None or len(facts.optimizers) != 1:
-        return False
-    if any(_uses(node, symbols, name) != 1 for name in ("wrap_optimizer", *_ONCE)):
-        return False
-    if not all(s.interval and s.is_torchs and not s.may_lack for s in facts.schedulers):
-        return False
-    attributes = [*facts.optimizers, *(scheduler.attribute for scheduler in facts.schedulers)]
-    if any(name.startswith("*") for name in attributes):
-        return False
-    attribute = f"{syntax.self_name(method)}.{facts.optimizers[0]}"
-    if _is_used_elsewhere(own, attribute):
-        return False
-    return _is_simple(own, symbols, facts)
-
-
-_ONCE = ("backward", "step_optimizer")
-
-
-def backward_and_step(
-    method: cst.FunctionDef, symbols: Symbols
-) -> tuple[int, cst.Call, cst.Call] | None:
-    """The calls of backward and, in the next statement, of a step; the index of the first."""
-    calls = [syntax.lone_call(line) for line in syntax.body_of(method)]
-    for index, (backward, step) in enumerate(itertools.pairwise(calls)):
-        is_pair = (symbols.method(backward), symbols.method(step)) == _ONCE
-        if is_pair and backward is not None and step is not None:
-            return index, backward, step
-    return None
-
-
-def _uses(node: cst.CSTNode, symbols: Symbols, member: str) -> int:
-    found = (symbols.member(attribute) for attribute in syntax.find(node, cst.Attribute))
-    return sum(pair is not None and pair[1] == member for pair in found)
-
-
-def _is_used_elsewhere(own: dict[str, cst.FunctionDef], attribute: str) -> bool:
-    others = (m for name, m in own.items() if name not in ("__init__", "train_batch"))
-    if any(syntax.mentions(method, attribute) for method in others):
-        return True
-    used = map(syntax.code, syntax.find(own["train_batch"], cst.Attribute))
-    return [*used].count(attribute) != 1
-
-
-def _is_simple(own: dict[str, cst.FunctionDef], symbols: Symbols, facts: ClassFacts) -> bool:
-    method = own["train_batch"]
-    attribute = f"{syntax.self_name(method)}.{facts.optimizers[0]}"
-    found = backward_and_step(method, symbols)
-    if found is None:
-        return False
-    index, backward, step = found
-    optimizer, clip = syntax.argument(step, 0, "optimizer"), syntax.argument(step, 1, "clip_grads")
-    if len(backward.args) != 1:
-        return False
-    loss = backward.args[0].value
-    if not isinstance(loss, cst.Name) and "loss" in syntax.names_in(method.body):
-        return False
-    if optimizer is None or syntax.code(optimizer) != attribute:
-        return False
-    if syntax.argument(step, 3, "scaler") or not zeroes_gradients(step):
-        return False
-    if clip is not None and syntax.names_in(clip) & syntax.local_names(method):
-        return False
-    return _ends_plainly(own, index, symbols, facts)
-
-
-def _ends_plainly(
-    own: dict[str, cst.FunctionDef], index: int, symbols: Symbols, facts: ClassFacts
-) -> bool:
-    method = own["train_batch"]
-    after = syntax.body_of(method)[index + 2 :]
-    returns = [found for line in after for found in syntax.find(line, cst.Return)]
-    if len(returns) != 1 or not after or not isinstance(syntax.simple(after[-1]), cst.Return):
-        return False
-    # Lightning steps after the method returns, which what comes after the step must not see.
-    me = syntax.self_name(method)
-    known = {f"{me}.{name}" for name, other in own.items() if _is_function(other)}
-    # Schedulers are stepped after the method has returned, in both.
-    known |= {f"{me}.{scheduler.attribute}.get_last_lr" for scheduler in facts.schedulers}
-    return not any(
-        _uses_self(line, me, known) or any(map(symbols.is_context, syntax.find(line, cst.Name)))
-        for line in after
-    )
-
-
-def _is_function(method: cst.FunctionDef) -> bool:
-    """Whether a method depends on nothing but what else it is given."""
-    is_plain = not method.decorators and bool(method.params.params)
-    return is_plain and syntax.self_name(method) not in syntax.names_in(method.body)
-
-
-def _uses_self(line: cst.BaseStatement, own_name: str, known: set[str]) -> bool:
-    every = sum(name.value == own_name for name in syntax.find(line, cst.Name))
-    targets = [each.target for each in syntax.find(line, cst.AssignTarget)]
-    stored = sum(m.matches(each, m.Attribute(value=m.Name(own_name))) for each in targets)
-    called = sum(syntax.code(call.func) in known for call in syntax.find(line, cst.Call))
-    return every > called + stored
 
 
 def zeroes_gradients(step: cst.Call) -> bool:

@@ -135,7 +135,10 @@ def test_one_of_two_optimizers_is_one(tmp_path):
     [
         ("print(self.context.models[0])", "print(self.model)"),
         ("for model in self.context.models:", "for model in [self.model]:"),
-        ("print(self.context.optimizers[0].param_groups)", "print(opt.param_groups)"),
+        (
+            "print(self.context.optimizers[0].param_groups)",
+            "print(self.optimizers().param_groups)",
+        ),
     ],
 )
 def test_what_a_context_lists_are_attributes(before, after, tmp_path):
