@@ -35,6 +35,7 @@ _CALLED = {
     "get_trial_seed": '{0}.hparams.experiment_config["reproducibility"]["experiment_seed"]',
     # Lightning itself skips the batches that a resumed run has trained on, so it starts at none.
     "get_initial_batch": "0",
+    "env.first_step": "1",
     "get_stop_requested": "{0}.trainer.should_stop",
     "_should_communicate_and_update": (
         f"(({TOTAL_BATCH} + 1) % {{0}}.trainer.accumulate_grad_batches == 0)"
