@@ -29,6 +29,8 @@ from det_compat.migrate.tree.validation_state import (
 )
 
 _CASTS = ("cast", "typing.cast")
+#: What a context is asked for that depends on the number of processes.
+SIZES = frozenset(("distributed.get_size", "distributed.size", "get_per_slot_batch_size"))
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,7 @@ class ClassFacts:
         stays: whether it asks for batches that are not moved to the device.
         uses: the attributes of its object that each method reads.
         stores: those that its methods set.
+        sizes: the methods that ask for what depends on the number of processes.
         keeps_state: whether a validation that nobody wants would change what comes after it.
         needs_loader: whether a validation needs what making the training loader has left.
         logged: metric names that its train_batch is known to return.
@@ -111,6 +114,7 @@ class ClassFacts:
     stays: bool
     uses: dict[str, frozenset[str]]
     stores: frozenset[str]
+    sizes: frozenset[str]
     keeps_state: bool
     needs_loader: bool
     logged: frozenset[str]
@@ -148,6 +152,7 @@ def facts_of(
         ),
         stays=bool(symbols.calls(node, "experimental.disable_auto_to_device")),
         uses={name: frozenset(attributes_read(method)) for name, method in own.items()},
+        sizes=frozenset(name for name, method in own.items() if asks_sizes(method, symbols)),
         stores=frozenset(name for method in own.values() for name in attributes_changed(method)),
         keeps_state=keeps_state(own, {r.attribute.removeprefix("*") for r in reducers}),
         needs_loader=needs_training_loader(own),
@@ -160,6 +165,12 @@ def _parameters(method: cst.FunctionDef) -> list[str]:
     named = [*params.posonly_params, *params.params, *params.kwonly_params]
     extra = [f"**{params.star_kwarg.name.value}"] if params.star_kwarg else []
     return [*(p.name.value for p in named), *extra]
+
+
+def asks_sizes(node: cst.CSTNode, symbols: Symbols) -> bool:
+    """Whether code asks how many processes there are, or for what depends on that."""
+    members = map(symbols.member, syntax.find(node, cst.Attribute))
+    return any(member is not None and member[1] in SIZES for member in members)
 
 
 def variables_of(own: Mapping[str, cst.FunctionDef]) -> dict[str, cst.BaseExpression | None]:

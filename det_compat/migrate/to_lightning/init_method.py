@@ -1,10 +1,11 @@
 """``__init__`` of a LightningModule: hyperparameters are its arguments."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 import libcst as cst
 from libcst import matchers as m
 
+from det_compat.migrate.to_lightning.class_facts import SIZES
 from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.line_length import INDENT, LINE
@@ -53,13 +54,6 @@ def with_arguments(
     body = _body(init, plan, file.symbols)
     init = syntax.with_body(init.with_changes(params=params), body)
     return _spread(init) if _is_long(init) else init
-
-
-def asks_sizes(nodes: Iterable[cst.CSTNode], symbols: Symbols) -> bool:
-    """Whether code asks how many processes there are, or for what depends on that."""
-    attributes = (each for node in nodes for each in syntax.find(node, cst.Attribute))
-    members = map(symbols.member, attributes)
-    return any(member is not None and member[1] in SIZES for member in members)
 
 
 _WORLD_SIZE = cst.Name("world_size")
@@ -188,8 +182,6 @@ def _is_of_other_base(call: cst.Call, plan: TrialPlan) -> bool:
     return is_super and plan.other_bases in (OtherBases.INITIALIZED, OtherBases.UNKNOWN)
 
 
-#: What depends on the number of processes.
-SIZES = frozenset(("distributed.get_size", "distributed.size", "get_per_slot_batch_size"))
 #: What a context is asked for that is not known, or another one, before there is a Trainer.
 LATE = SIZES | {"device", "get_tensorboard_writer"}
 

@@ -4,8 +4,9 @@ from typing import TypeVar
 
 import libcst as cst
 
+from det_compat.migrate.to_lightning.class_facts import SIZES
 from det_compat.migrate.to_lightning.data.loaders import NAMES
-from det_compat.migrate.to_lightning.init_method import LATE, SIZES
+from det_compat.migrate.to_lightning.init_method import LATE
 from det_compat.migrate.to_lightning.plan import (
     TOTAL_BATCH,
     LightningFile,

@@ -7,11 +7,10 @@ import libcst as cst
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.callbacks import configure_callbacks
-from det_compat.migrate.to_lightning.class_facts import wrappings
+from det_compat.migrate.to_lightning.class_facts import asks_sizes, wrappings
 from det_compat.migrate.to_lightning.data.loaders import transfer_hooks
 from det_compat.migrate.to_lightning.init_method import (
     SIZE_CHECK,
-    asks_sizes,
     late_values,
     mixin_init,
     with_arguments,
@@ -99,14 +98,17 @@ class _Rewriting:
         moved: list[cst.BaseStatement] = []
         late: list[cst.BaseStatement] = []
         # __init__ calls these methods, so they may need what it makes.
-        names = self.file.early.get(plan.own.name, frozenset()) - {"__init__"}
+        names = self._early(plan) - {"__init__"}
         early = [method for name, method in self.own.items() if name in names]
         if init is not None and not plan.is_mixin:
             init = syntax.with_body(init, syntax.body_of(init))
             gone, late = late_values(init, self.own, early, self._stored(), self.file.symbols)
             init = _without(init, gone)
         asking = [*early, *([init] if init is not None else [])]
-        asks_size = not plan.is_mixin and asks_sizes(asking, self.file.symbols)
+        asks_size = not plan.is_mixin and (
+            any(asks_sizes(each, self.file.symbols) for each in asking)
+            or any(p.is_mixin and p.own.sizes & self._early(p) for p in plan.ancestors)
+        )
         if init is not None and plan.is_whole:
             moved = moved_lines(init, early, self.file.symbols)
             self._are_optimizers_moved = bool(moved)
@@ -129,6 +131,9 @@ class _Rewriting:
         body = [*body[:at], *made, *body[at:], *hooks]
         node = syntax.with_body(self.node, syntax.spaced(body))
         return self._checked(node)
+
+    def _early(self, plan: TrialPlan) -> frozenset[str]:
+        return self.file.early.get(plan.own.name, frozenset())
 
     def _stored(self) -> set[str]:
         """The attributes that other trial classes set."""
@@ -188,7 +193,7 @@ class _Rewriting:
 
     def _after_training_loader(self, line: cst.FunctionDef) -> cst.FunctionDef:
         """A method that makes the loader of validations, where these may come without training."""
-        if line.name.value in self.file.early.get(self.plan.own.name, ()):
+        if line.name.value in self._early(self.plan):
             return line
         made = syntax.statements(_TRAINING_LOADER.format(syntax.self_name(line)))
         return syntax.with_body(line, syntax.below_docstring(syntax.body_of(line), made))

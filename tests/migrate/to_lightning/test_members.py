@@ -75,6 +75,20 @@ class Heir(Trial):
     assert "MIGRATE" not in made
 
 
+def test_a_mixin_that_divides_before_there_is_a_trainer(tmp_path):
+    mixin = """class Sized:
+    def size(self):
+        return self.context.get_per_slot_batch_size()
+
+
+class Trial(Sized, PyTorchTrial)"""
+    change = ("self.context = context\n", "self.context = context\n        print(self.size())\n")
+    made = rewritten(tmp_path, trial(("class Trial(PyTorchTrial)", mixin), change))
+    sized, _, module = made.partition("class Trial")
+    assert 'self.hparams.get("world_size", 1)' in method(sized, "size")
+    assert "raise ValueError" in method(module, "setup")
+
+
 def test_what_is_wrapped_is_listed(tmp_path):
     heir = """
 
