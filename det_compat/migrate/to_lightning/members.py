@@ -167,6 +167,8 @@ class _Members(LightningTransformer):
         called = self.symbols.called(original_node.value)
         if updated_node.value is None or called is None:
             return updated_node
+        if isinstance(updated_node, cst.Assign) and called[1] == "get_hparam":
+            return updated_node.with_changes(value=self._parameter(updated_node.value))
         is_kept = isinstance(updated_node, cst.Assign) and not self._asks
         is_kept = is_kept or (original_node in self._copied and not self._sections)
         if called[1] == "get_hparams" and not is_kept and not getattr(updated_node, "star", ""):
@@ -175,6 +177,16 @@ class _Members(LightningTransformer):
 
     leave_Assign = leave_Arg
     leave_Return = leave_Arg
+
+    def _parameter(self, value: cst.BaseExpression) -> cst.BaseExpression:
+        """A hyperparameter by the name of the parameter that it is, where ``__init__`` keeps it."""
+        name = syntax.code(value).rpartition(".")[2]
+        if [function.name.value for function in self.functions] != ["__init__"]:
+            return value
+        init = self.functions[0]
+        targets = (syntax.code(target.target) for target in syntax.find(init, cst.AssignTarget))
+        is_one = name in (param.name.value for param in init.params.kwonly_params)
+        return cst.Name(name) if is_one and name not in targets else value
 
     def _text(self, member: str, table: dict[str, str]) -> str | None:
         is_early = self._is_early

@@ -97,7 +97,7 @@ def training_step(
         method = without_zeroing(method, attribute)
         groups = f"{attribute}.param_groups"
         method = syntax.replaced(method, groups, f"{optimizer}.param_groups")
-        return _automatic(method, file.symbols, is_known=is_known)
+        return _automatic(method, file, is_known=is_known)
     calls = file.symbols.calls(method, "backward")
     losses = {syntax.code(call.args[0].value) for call in calls if call.args}
     loss = losses.pop() if len(losses) == 1 else ""
@@ -108,9 +108,9 @@ def training_step(
 
 
 def _automatic(
-    method: cst.FunctionDef, symbols: Symbols, *, is_known: bool
+    method: cst.FunctionDef, file: LightningFile, *, is_known: bool
 ) -> list[cst.BaseStatement]:
-    found = backward_and_step(method, symbols)
+    found = backward_and_step(method, file.symbols)
     assert found is not None
     index, backward, step = found
     body = [*syntax.body_of(method)]
@@ -131,7 +131,7 @@ def _automatic(
     made: list[cst.BaseStatement] = [_training(method, "torch.Tensor")]
     clip = syntax.argument(step, 1, "clip_grads")
     if clip is not None and syntax.code(clip) != "None":
-        made.append(_clipping_hook(clip, own))
+        made.append(_clipping_hook(clip, own, file.functions))
     return made
 
 
@@ -144,8 +144,10 @@ def _with_loss(line: cst.BaseStatement, text: str) -> cst.BaseStatement:
     return line
 
 
-def _clipping_hook(clip: cst.BaseExpression, own: str) -> cst.BaseStatement:
-    lines = "\n    ".join(clipping(clip, "optimizer"))
+def _clipping_hook(
+    clip: cst.BaseExpression, own: str, functions: Collection[str]
+) -> cst.BaseStatement:
+    lines = "\n    ".join(clipping(clip, "optimizer", functions))
     return syntax.method(
         f"def configure_gradient_clipping(\n    {own}, optimizer, gradient_clip_val=None, "
         f"gradient_clip_algorithm=None\n):\n    {lines}\n"

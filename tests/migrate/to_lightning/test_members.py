@@ -218,3 +218,9 @@ def test_the_sections_of_the_config_are_no_hyperparameters(tmp_path):
 def test_what_copies_a_mapping_is_given_the_modules_own(tmp_path):
     changes = ("self.context = context", "x = AttrDict(context.get_hparams())")
     assert "        x = AttrDict(self.hparams)\n" in rewritten(tmp_path, trial(changes))
+
+
+def test_a_hyperparameter_that_init_keeps(tmp_path):
+    kept = "self.context = context\n        self.lr = context.get_hparam('lr')\n"
+    made = rewritten(tmp_path, trial(("self.context = context\n", kept)))
+    assert "        self.lr = lr\n" in made

@@ -1,5 +1,6 @@
 """Wrapped models, optimizers and schedulers: ``configure_optimizers``."""
 
+import re
 from collections.abc import Sequence
 
 import libcst as cst
@@ -146,6 +147,13 @@ def _described(scheduler: WrappedScheduler, names: dict[str, str]) -> str:
     return f'{{"scheduler": {name}, "interval": "{scheduler.interval}"{frequency}}}'
 
 
+def _speaks_of_wrapping(line: cst.EmptyLine) -> bool:
+    return line.comment is not None and _WRAPPING.match(line.comment.value) is not None
+
+
+_WRAPPING = re.compile(r"#+\s*wrap(ping|s)?\b", re.IGNORECASE)
+
+
 def unwrap(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Take the wrappers off: Lightning wraps what it needs to."""
     return tree.visit(_Unwrapping(file))
@@ -176,8 +184,13 @@ class _Unwrapping(FileTransformer[LightningFile]):
         small = syntax.simple(updated)
         is_bare = isinstance(small, cst.Expr) and isinstance(small.value, (cst.Name, cst.Attribute))
         was_call = syntax.call_of(original) is not None
-        is_left = syntax.is_idle(updated) or (is_bare and was_call)
-        return cst.RemoveFromParent() if is_left else updated
+        if syntax.is_idle(updated) or (is_bare and was_call):
+            return cst.RemoveFromParent()
+        if not self.symbols.calls(original, *_WRAPPERS):
+            return updated
+        # Nothing is wrapped here any more.
+        lines = [line for line in updated.leading_lines if not _speaks_of_wrapping(line)]
+        return updated.with_changes(leading_lines=lines)
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> syntax.Expression:
         member = self.symbols.method(updated)

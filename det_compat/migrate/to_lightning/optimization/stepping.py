@@ -1,5 +1,7 @@
 """Steps of optimizers: the lines that they stand for."""
 
+from collections.abc import Collection
+
 import libcst as cst
 from libcst.helpers import ensure_type
 
@@ -14,8 +16,10 @@ def zeroes_gradients(step: cst.Call) -> bool:
     return zero is None or syntax.code(zero) == "True"
 
 
-def clipping(clip: cst.BaseExpression | None, optimizer: str) -> list[str]:
-    """The lines that clip gradients as ``clip_grads`` did."""
+def clipping(
+    clip: cst.BaseExpression | None, optimizer: str, functions: Collection[str]
+) -> list[str]:
+    """The lines that clip gradients as ``clip_grads`` did, given the names of functions."""
     if clip is None or syntax.code(clip) == "None":
         return []
     lines = [f'params = [p for group in {optimizer}.param_groups for p in group["params"]]']
@@ -23,7 +27,7 @@ def clipping(clip: cst.BaseExpression | None, optimizer: str) -> list[str]:
         lines.append(
             syntax.code(syntax.replaced(clip.body, clip.params.params[0].name.value, "params"))
         )
-    elif isinstance(clip, cst.Attribute):
+    elif isinstance(clip, cst.Attribute) or syntax.code(clip) in functions:
         lines.append(f"{syntax.code(clip)}(params)")
     else:
         lines.append(f"clip_grads = {syntax.code(clip)}")
@@ -31,14 +35,14 @@ def clipping(clip: cst.BaseExpression | None, optimizer: str) -> list[str]:
     return lines
 
 
-def _written_out(call: cst.Call) -> list[cst.BaseStatement] | None:
+def _written_out(call: cst.Call, functions: Collection[str]) -> list[cst.BaseStatement] | None:
     """What ``step_optimizer`` does, step by step; None if it is called in an unknown way."""
     optimizer, scaler = syntax.argument(call, 0, "optimizer"), syntax.argument(call, 3, "scaler")
     zero = syntax.argument(call, 2, "auto_zero_grads")
     if optimizer is None or any(given.star for given in call.args):
         return None
     name = syntax.code(optimizer)
-    lines = clipping(syntax.argument(call, 1, "clip_grads"), name)
+    lines = clipping(syntax.argument(call, 1, "clip_grads"), name, functions)
     lines.append(f"{name}.step()" if scaler is None else f"{syntax.code(scaler)}.step({name})")
     if zeroes_gradients(call):
         lines.append(f"{name}.zero_grad()")
@@ -59,7 +63,7 @@ class _Stepping(FileTransformer[LightningFile]):
         call = syntax.lone_call(updated)
         if call is None or self.symbols.method(call) != "step_optimizer":
             return updated
-        lines = _written_out(call)
+        lines = _written_out(call, self.file.functions)
         if lines is None:
             return updated
         first, last = lines[0], lines[-1]

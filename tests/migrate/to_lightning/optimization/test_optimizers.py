@@ -195,3 +195,12 @@ def on_train_epoch_end(self):
     assert "if self.hparams.often:" in method(made, "on_train_batch_end")
     assert "MIGRATE" not in made
     assert "determined" not in made
+
+
+def test_comments_on_wrapping_go(tmp_path):
+    line = "        self.model = context.wrap_model"
+    made = rewritten(
+        tmp_path, trial((line, f"        # Wrap the model.\n        # It is small.\n{line}"))
+    )
+    assert "Wrap" not in made
+    assert "        # It is small.\n        self.model = torch.nn.Linear(2, 1)" in made
