@@ -1,10 +1,13 @@
 """How the metrics of batches are reduced: Determined's Reducer, by Lightning's names."""
 
+from collections.abc import Sequence
+
 import libcst as cst
 
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import FileTransformer
+from det_compat.migrate.tree.marks import marked
 from det_compat.migrate.tree.symbols import Symbols
 
 _REDUCERS = {"AVG": "mean", "SUM": "sum", "MAX": "max", "MIN": "min"}
@@ -44,3 +47,47 @@ class ReducerNames(FileTransformer[LightningFile]):
             return updated
         # `Reducer[name]` looks up a member by its name.
         return updated.with_changes(value=syntax.expression(repr(_REDUCERS).replace("'", '"')))
+
+
+def reported_late(
+    method: cst.FunctionDef, shared: Sequence[str], *, can: bool
+) -> tuple[cst.FunctionDef, dict[str, str]]:
+    """A method without the metrics that its class changes in place, and these by their names.
+
+    Determined reported what they were after the last batch. Where that cannot be said otherwise,
+    the method has a comment: its metrics are reduced, or it is no evaluation.
+
+    Args:
+        method: of a batch.
+        shared: the attributes that hold them.
+        can: whether the class can report them in a hook.
+    """
+    late: dict[str, str] = {}
+    values = {f"{syntax.self_name(method)}.{name}" for name in shared}
+
+    def taken(found: cst.Return) -> cst.Return:
+        if not isinstance(found.value, cst.Dict):
+            return found
+        kept = []
+        for each in found.value.elements:
+            key = each.key if isinstance(each, cst.DictElement) else None
+            if isinstance(key, cst.SimpleString) and syntax.code(each.value) in values:
+                late[syntax.code(key)] = syntax.code(each.value)
+            else:
+                kept.append(each)
+        return found.with_changes(value=found.value.with_changes(elements=kept))
+
+    without = syntax.each(method, cst.Return, taken)
+    is_all = {*late.values()} == values and syntax.self_name(method) == "self"
+    if can and is_all and method.name.value == "evaluate_batch":
+        return without, late
+    message = f"Determined reported what {', '.join(shared)} was after the last batch"
+    return marked(method, f"{message}, since it is changed in place"), {}
+
+
+def late_hook(metrics: dict[str, str]) -> cst.FunctionDef:
+    """The hook that reports metrics after the last batch."""
+    lines = "".join(f"    self.log({name}, {value})\n" for name, value in metrics.items())
+    return syntax.method(
+        f"def on_validation_epoch_end(self):\n    super().on_validation_epoch_end()\n{lines}"
+    )

@@ -8,7 +8,7 @@ from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.callbacks import configure_callbacks
 from det_compat.migrate.to_lightning.class_facts import asks_sizes, wrappings
-from det_compat.migrate.to_lightning.data.loaders import transfer_hooks
+from det_compat.migrate.to_lightning.data.loaders import after_training_loader, transfer_hooks
 from det_compat.migrate.to_lightning.init_method import (
     SIZE_CHECK,
     late_values,
@@ -27,7 +27,12 @@ from det_compat.migrate.to_lightning.optimization.optimizers import (
 from det_compat.migrate.to_lightning.optimization.stepping import with_optimizers, zeroes_gradients
 from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan
 from det_compat.migrate.to_lightning.reducers import reducer_hooks
-from det_compat.migrate.to_lightning.reductions import ReducerNames, reduction
+from det_compat.migrate.to_lightning.reductions import (
+    ReducerNames,
+    late_hook,
+    reduction,
+    reported_late,
+)
 from det_compat.migrate.to_lightning.steps import (
     BATCH_SIZE,
     BY_NAME,
@@ -87,6 +92,7 @@ class _Rewriting:
     others: Sequence[cst.ClassDef]
     functions: Mapping[str, cst.FunctionDef]
     _are_optimizers_moved: bool = field(default=False, init=False)
+    _late_metrics: dict[str, str] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.own = syntax.methods(self.node)
@@ -171,8 +177,9 @@ class _Rewriting:
         if name == "build_validation_data_loader" and plan.own.needs_loader:
             line = self._after_training_loader(line)
         if name in _BATCH_METHODS and (shared := changed_in_place(line, self.own)):
-            message = f"Determined reported what {', '.join(shared)} was after the last batch"
-            line = marked(line, f"{message}, since it is changed in place")
+            reduces = "evaluation_reducer" in plan.all_methods or bool(plan.own.reducers)
+            line, late = reported_late(line, shared, can=not reduces)
+            self._late_metrics.update(late)
         if name == "get_batch_length" and not self._is_called(name):
             # Lightning counts no records, which this method is for.
             return []
@@ -195,8 +202,7 @@ class _Rewriting:
         """A method that makes the loader of validations, where these may come without training."""
         if line.name.value in self._early(self.plan):
             return line
-        made = syntax.statements(_TRAINING_LOADER.format(syntax.self_name(line)))
-        return syntax.with_body(line, syntax.below_docstring(syntax.body_of(line), made))
+        return after_training_loader(line)
 
     def _is_called(self, name: str) -> bool:
         return any(syntax.has_attribute(node, name) for node in (self.node, *self.others))
@@ -236,6 +242,8 @@ class _Rewriting:
             made += training_mode(plan.all_models)
         if self._keeps_gradients():
             made.append(syntax.method(_KEEPING))
+        if self._late_metrics:
+            made.append(late_hook(self._late_metrics))
         hooks = transfer_hooks(plan.own.stays, plan.arrays)
         updating = any(map(_updates_at_start, self.others))
         odd = {node.name.value for node in self.others if _reduces_to_many(node)}
@@ -352,11 +360,6 @@ _WHOLE_LOADER = """\
 def val_dataloader(self):
     # its one batch is the loader, so that validation_step goes through all of it
     return torch.utils.data.DataLoader([super().val_dataloader()], batch_size=None)
-"""
-_TRAINING_LOADER = """\
-if {0}.trainer.train_dataloader is None:
-    # it makes what validation needs
-    {0}.train_dataloader()
 """
 _NO_SANITY_CHECK = """\
 def on_fit_start(self):

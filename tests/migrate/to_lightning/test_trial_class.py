@@ -101,6 +101,14 @@ def test_a_metric_that_is_changed_in_place(tmp_path):
         ),
     )
     made = rewritten(tmp_path, trial(*changes))
+    assert 'self.log("n", self.n, batch_size=1)' in made
+    assert method(made, "on_validation_epoch_end") == (
+        "def on_validation_epoch_end(self):\n"
+        "    super().on_validation_epoch_end()\n"
+        '    self.log("sum", self.sum)'
+    )
+    reduced = "    def evaluation_reducer(self):\n        return None\n\n    def evaluate_batch"
+    made = rewritten(tmp_path, trial(*changes, ("    def evaluate_batch", reduced)))
     assert "# MIGRATE: Determined reported what sum was after the last batch" in made
 
 

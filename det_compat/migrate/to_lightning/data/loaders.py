@@ -109,6 +109,19 @@ def _renamed(node: _Node) -> _Node:
     return node if new is None else node.with_changes(value=new)
 
 
+_TRAINING_LOADER = """\
+if {0}.trainer.train_dataloader is None:
+    # it makes what validation needs
+    {0}.train_dataloader()
+"""
+
+
+def after_training_loader(method: cst.FunctionDef) -> cst.FunctionDef:
+    """A method that makes the loader of validations, also where these come without training."""
+    made = syntax.statements(_TRAINING_LOADER.format(syntax.self_name(method)))
+    return syntax.with_body(method, syntax.below_docstring(syntax.body_of(method), made))
+
+
 _STAYING = """\
 def transfer_batch_to_device(self, batch, device, dataloader_idx):
     # batches stay where loaders make them
