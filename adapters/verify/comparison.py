@@ -9,7 +9,7 @@ import importlib.abc
 import json
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import zip_longest
 from pathlib import Path
@@ -31,7 +31,7 @@ from det_compat.adapters.verify.recording import (
 )
 from det_compat.adapters.verify.verdict import PAIR, RECORDING, VERDICT, Verdict
 from det_compat.shared.importing import load_file
-from det_compat.shared.random_state import set_random_state, set_seed
+from det_compat.shared.random_state import RandomState, random_state, set_random_state, set_seed
 
 _FORBIDDEN = ("determined", "pedl", "det_compat")
 
@@ -49,16 +49,19 @@ class _NotThere(importlib.abc.MetaPathFinder):
 
 
 class _Replayed:
-    """The original's batches, beside those of the module's own loader."""
+    """The original's batches, beside those of the loader that the module makes, when asked."""
 
-    def __init__(self, own: Any, recording: Recording) -> None:
-        self._own = own
+    def __init__(self, make: Callable[[], Any], recording: Recording) -> None:
+        self._make = make
+        self._own: Any = None
         self._recording = recording
         self._given = 0
         self.difference = ""
         self._iterator: Iterator[Any] | None = None
 
     def __len__(self) -> int:
+        # Lightning asks for the length where it would have had the loader made.
+        self._own = self._own or [self._make()]
         return self._recording.epoch_length
 
     def __iter__(self) -> Iterator[Any]:
@@ -75,7 +78,7 @@ class _Replayed:
             return
         if self._iterator is None:
             set_random_state(self._recording.at_iter)
-            self._iterator = iter(self._own)
+            self._iterator = iter(self._own[0])
         set_random_state(self._recording.at_next[self._given])
         batch = next(self._iterator, None)
         where = difference(self._recording.batches[self._given], batch)
@@ -89,6 +92,8 @@ class _Comparison(pl.Callback):
         self._recording = recording
         self._models: list[nn.Module] = []
         self._batch = 0
+        self._before: RandomState = {}
+        self._drawn: RandomState | None = None
         self.metrics: list[dict[str, float]] = []
 
     def on_train_batch_start(self, trainer: pl.Trainer, pl_module: Any, *_: Any) -> None:
@@ -97,6 +102,31 @@ class _Comparison(pl.Callback):
             self._models = [_model_at(pl_module, path, state) for path, state in originals]
             self._compare(0, "before the first batch")
         set_random_state(self._recording.at_batch[self._batch])
+
+    def on_validation_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        # Determined asked the loader for its iterator, which draws a number, after this hook of
+        # callbacks, and Lightning before. That matters only where they draw random numbers, too.
+        self._before, recorded = random_state(), self._recorded_validation(trainer)
+        if recorded:
+            set_random_state(recorded[0])
+
+    def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        self._drawn = None
+        if recorded := self._recorded_validation(trainer):
+            if difference(recorded[0], random_state()) is None:
+                set_random_state(self._before)
+            elif len(recorded) > 1:
+                self._drawn = recorded[1]
+
+    def on_validation_batch_start(self, *_: Any) -> None:
+        if self._drawn is not None:
+            set_random_state(self._drawn)
+            self._drawn = None
+
+    def _recorded_validation(self, trainer: pl.Trainer) -> list[RandomState]:
+        """The random states of the validation that is next; none if there is no such one."""
+        number, recorded = len(self.metrics), self._recording.at_validation
+        return [] if trainer.sanity_checking or number >= len(recorded) else recorded[number]
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, *_: Any) -> None:
         self._batch += 1
@@ -177,22 +207,14 @@ def compare(
     comparison = _Comparison(recording)
     batches = len(recording.weights) - 1
     runner = trainer(comparison, batches, logs)
-    replayed: list[_Replayed] = []
-    own = module.train_dataloader
-
-    def train_dataloader() -> _Replayed:
-        replayed.append(_Replayed(own(), recording))
-        return replayed[-1]
-
-    # mypy refuses what is done here: the method of the object is replaced. A subclass would be
-    # another class to super().
-    module.train_dataloader = train_dataloader  # type: ignore[method-assign]
+    # The module keeps its own loader, since its code may ask for that, too.
+    replayed = _Replayed(module.train_dataloader, recording)
     try:
-        runner.fit(module)
+        runner.fit(module, train_dataloaders=replayed)
     except Diverged as found:
         return str(found)
-    if replayed and replayed[-1].difference:
-        return replayed[-1].difference
+    if replayed.difference:
+        return replayed.difference
     return _metrics_difference(recording.metrics, comparison.metrics)
 
 

@@ -37,6 +37,7 @@ class Recording:
         weights: the checksums of the models' tensors: at the start, and after each batch.
         batches: as the loader gave them, before they are moved to a device.
         at_batch, at_next: the random state when a batch begins, and when it is asked for.
+        at_validation: the random state when each validation begins, and when its first batch does.
         at_iter: the random state when the loader is iterated over.
         epoch_length: batches in an epoch.
         metrics: the numbers of each validation.
@@ -47,6 +48,7 @@ class Recording:
     batches: list[Any] = field(default_factory=list)
     at_batch: list[RandomState] = field(default_factory=list)
     at_next: list[RandomState] = field(default_factory=list)
+    at_validation: list[list[RandomState]] = field(default_factory=list)
     at_iter: RandomState = field(default_factory=dict)
     epoch_length: int = 0
     metrics: list[dict[str, float]] = field(default_factory=list)
@@ -178,6 +180,13 @@ class _Recorder(pl.Callback):
             self._recording.paths = [_path_of(model, pl_module.trial) for model in models]
             self._note_weights(pl_module)
         self._recording.at_batch.append(random_state())
+
+    def on_validation_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        self._recording.at_validation.append([random_state()])
+
+    def on_validation_batch_start(self, *_: Any) -> None:
+        if len(self._recording.at_validation[-1]) == 1:
+            self._recording.at_validation[-1].append(random_state())
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, *_: Any) -> None:
         self._note_weights(pl_module)

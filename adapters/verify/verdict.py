@@ -82,15 +82,22 @@ def verify(pair: Pair, *, batches: int = 100, seed: int = 0) -> Verdict:
     return verify_all([pair], batches=batches, seed=seed)[0]
 
 
-def verify_all(pairs: Sequence[Pair], *, batches: int = 100, seed: int = 0) -> list[Verdict]:
-    """As ``verify``, for several pairs in the same two processes."""
+def verify_all(
+    pairs: Sequence[Pair], *, batches: int = 100, seed: int = 0, package: str | None = None
+) -> list[Verdict]:
+    """As ``verify``, for several pairs in the same two processes.
+
+    ``package`` is the one that both have Lightning from; None for the one that is installed.
+    """
     with tempfile.TemporaryDirectory(prefix="det-compat-verify-") as folder:
         homes = [Path(folder, str(number)) for number in range(len(pairs))]
         for home, pair in zip(homes, pairs, strict=True):
             home.mkdir()
             (home / PAIR).write_text(json.dumps(_specification(pair, batches, seed)))
-        recorded = _run("recording", homes)
-        compared = _run("comparison", [home for home in homes if (home / RECORDING).exists()])
+        recorded = _run("recording", homes, package)
+        compared = _run(
+            "comparison", [home for home in homes if (home / RECORDING).exists()], package
+        )
         return [_verdict(home, recorded, compared) for home in homes]
 
 
@@ -104,10 +111,12 @@ def _specification(pair: Pair, batches: int, seed: int) -> dict[str, Any]:
     }
 
 
-def _run(half: str, homes: Sequence[Path]) -> str:
+def _run(half: str, homes: Sequence[Path], package: str | None) -> str:
     """Run one half in a process of its own; returns how it ended."""
     command = [sys.executable, "-m", f"det_compat.adapters.verify.{half}", *map(str, homes)]
     environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
+    if package is not None:
+        environment["DET_COMPAT_LIGHTNING"] = package
     # The process prints to standard error: only the verdict goes to standard output.
     done = subprocess.run(command, stdout=_STDERR, env=environment, check=False)
     return f"the process ended with status {done.returncode}"

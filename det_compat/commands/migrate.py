@@ -54,6 +54,11 @@ def add_parser(commands: _Commands) -> None:
         help="train each trial before and after, with each config that names it, and compare; "
         "without this no code of yours is run",
     )
+    parser.add_argument(
+        "--lightning",
+        choices=("pytorch_lightning", "lightning"),
+        help="the package to import Lightning from (pytorch_lightning)",
+    )
     parser.add_argument("--batches", type=int, default=100, help="for --verify (100)")
     parser.add_argument("--hparams", help="for --verify: a mapping in YAML")
     parser.set_defaults(command=_command)
@@ -79,15 +84,18 @@ def _hparams(args: argparse.Namespace) -> dict[str, Any] | None:
 
     if args.verify and args.to != "lightning":
         raise ValueError("--verify compares with a LightningModule: it goes with --to lightning")
+    if args.lightning and args.to != "lightning":
+        raise ValueError("--lightning names the package for --to lightning")
     return parsed_hparams(args.hparams)
 
 
 def _migrate(args: argparse.Namespace, hparams: dict[str, Any] | None) -> int:
     from det_compat.migrate.cli_config import lightning_config
     from det_compat.migrate.migration import migrate
+    from det_compat.migrate.package import PACKAGES
     from det_compat.migrate.writing import refusals, write
 
-    migration = migrate(args.paths, args.to)
+    migration = migrate(args.paths, args.to, args.lightning or PACKAGES[0])
     if args.config:
         migration.files.append(lightning_config(Path(args.config), migration))
     for file in migration.changed:
@@ -120,7 +128,9 @@ def _tell_how_to_verify(args: argparse.Namespace, is_written: bool) -> None:
 def _verify(args: argparse.Namespace, migration: Migration, hparams: dict[str, Any] | None) -> int:
     from det_compat.migrate.verification import outcome, verify_migration
 
-    verdicts = verify_migration(args.paths, migration, hparams, args.config, args.batches)
+    verdicts = verify_migration(
+        args.paths, migration, hparams, args.config, args.batches, args.lightning
+    )
     for name, verdict in verdicts:
         print(f"{name}: {outcome(verdict)}")
     return sum(not verdict.is_identical for _, verdict in verdicts)

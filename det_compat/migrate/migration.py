@@ -1,6 +1,7 @@
 """Migrates the files below some paths, each as far as it can be."""
 
 import ast
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,8 @@ import libcst as cst
 from det_compat.analysis.relevant import is_relevant
 from det_compat.analysis.source import Source, parsed, read
 from det_compat.analysis.tree import list_files
+from det_compat.migrate.formatting import formatted
+from det_compat.migrate.package import PACKAGES, in_package
 from det_compat.migrate.results import FileResult, Migration
 from det_compat.migrate.review.review import reviewed
 from det_compat.migrate.target import Problems, Target
@@ -32,11 +35,13 @@ TARGETS: dict[str, tuple[type[Target], ...]] = {
 }
 
 
-def migrate(paths: Sequence[str], to: str) -> Migration:
+def migrate(paths: Sequence[str], to: str, package: str = PACKAGES[0]) -> Migration:
     """Rewrite the files below ``paths`` for a target, one of TARGETS; nothing is written.
 
-    Trials of older generations go to Lightning through the context API.
+    Trials of older generations go to Lightning through the context API. ``package`` is the one
+    that the code has Lightning from, one of PACKAGES.
     """
+    paths = [*dict.fromkeys(map(_whole, paths))]
     listing = list_files(paths)
     for path, reason in listing.problems:
         if str(path) in {str(Path(given)) for given in paths}:
@@ -56,9 +61,22 @@ def migrate(paths: Sequence[str], to: str) -> Migration:
     exported = _imported_names(sources.values())
     files = [_tidied(result, exported) for result in (failed | migrated).values()]
     files, left_out = reviewed(files, is_lightning=to == "lightning")
+    files = [formatted(in_package(file, package)) for file in files]
     notebooks = [path for path in found if path not in sources and is_relevant(found[path])]
     # Trials of the context API still use Determined, and so may whatever they import.
     return Migration(files, notebooks, {} if to == "context" else left_out)
+
+
+def _whole(path: str) -> str:
+    """What to read for a path: for a file of PEDL its folder, which had the parts of one trial."""
+    file = Path(path)
+    if file.suffix != ".py" or not file.is_file():
+        return path
+    return str(file.parent) if _PEDL.search(file.read_bytes()) else path
+
+
+#: PEDL found a trial's data functions in the other files of its folder.
+_PEDL = re.compile(rb"^\s*(from|import) pedl\b", re.MULTILINE)
 
 
 def _imported_names(sources: Iterable[Source]) -> set[str]:

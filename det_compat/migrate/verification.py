@@ -22,8 +22,11 @@ def verify_migration(
     hparams: dict[str, Any] | None,
     config: str | None,
     batches: int,
+    package: str | None = None,
 ) -> list[tuple[str, Verdict]]:
     """Compare every trial that was rewritten, with each of its configs.
+
+    ``package`` is the one that the code has Lightning from; None for the one that is there.
 
     Returns:
         The verdicts, by ``file:class`` and the name of the config.
@@ -37,7 +40,11 @@ def verify_migration(
             for name in file.trials
             for label, arguments in _arguments(file.path, name, hparams, config)
         ]
-        verdicts = verify_all([pair for _, pair in found], batches=batches) if found else []
+        verdicts = (
+            verify_all([pair for _, pair in found], batches=batches, package=package)
+            if found
+            else []
+        )
         return [*zip((label for label, _ in found), verdicts, strict=True)]
 
 

@@ -73,3 +73,15 @@ def test_a_file_that_cannot_be_read_never_ends_the_command(tmp_path: Path) -> No
     assert found["a.py"].is_changed and len(found) == 4
     with pytest.raises(OSError, match=r"gone\.py"):
         migration.migrate([str(tmp_path / "gone.py")], "det_compat")
+
+
+def test_a_file_of_pedl_brings_its_folder(tmp_path):
+    (tmp_path / "data.py").write_text(
+        "def make_data_loaders(experiment_config, hparams):\n    pass\n"
+    )
+    named = tmp_path / "model_def.py"
+    named.write_text("from pedl.frameworks.pytorch import PyTorchTrial\n")
+    assert {file.path.name for file in migration.migrate([str(named)], "lightning").files} == {
+        "data.py",
+        "model_def.py",
+    }

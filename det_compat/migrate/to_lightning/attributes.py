@@ -11,6 +11,7 @@ from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
+from det_compat.migrate.tree.step_modes import STEP_MODE
 from det_compat.migrate.tree.symbols import Symbols, new_name
 
 #: What ``pytorch_lightning.LightningModule`` has, but for the hooks that a migrated trial defines.
@@ -40,7 +41,6 @@ RESERVED = words(
 )
 # A trial that has one of these means what the module has.
 _SHARED = words("forward hparams_initial training")
-_MODES = "det_compat.pytorch.LRScheduler.StepMode"
 _IS_DROPPED = (
     "experimental.disable_auto_to_device",
     "experimental.disable_dataset_reproducibility_checks",
@@ -110,8 +110,6 @@ def drop_aliases(tree: cst.Module, file: LightningFile) -> cst.Module:
 
 class _Aliases(LightningTransformer):
     def visit_Module(self, node: cst.Module) -> None:
-        paths = [self.symbols.path(name) for name in syntax.find(node, cst.Name)]
-        self._modes = paths.count(_MODES)
         self._used = _used_names(node, self.symbols)
         self._has_hparams = any(
             syntax.target_of(line) == "self.hparams"
@@ -178,11 +176,10 @@ class _Aliases(LightningTransformer):
             value = value.orelse
         path = self.symbols.path(value) or ""
         is_unused = isinstance(target, cst.Name) and target.value not in self._used
-        is_one = path.startswith(f"{_MODES}.") and is_unused
-        return is_one or (path == _MODES and self._modes == 1)
+        return is_unused and (path == STEP_MODE or path.startswith(f"{STEP_MODE}."))
 
     def _is_one_mode(self, node: cst.BaseExpression) -> bool:
-        return (self.symbols.path(node) or "").startswith(f"{_MODES}.")
+        return (self.symbols.path(node) or "").startswith(f"{STEP_MODE}.")
 
 
 def _target(small: cst.Assign | cst.AnnAssign) -> cst.BaseExpression:

@@ -152,6 +152,40 @@ def _renamed(method: cst.FunctionDef, hook: _Hook) -> cst.FunctionDef:
     )
 
 
+def configure_callbacks(line: cst.FunctionDef) -> cst.FunctionDef:
+    """What becomes of build_callbacks, which returned a dict of them."""
+    body = line.body.visit(_ListReturns())
+    returns = None if line.returns is None else syntax.annotation("list[pl.Callback]")
+    return line.with_changes(name=cst.Name("configure_callbacks"), body=body, returns=returns)
+
+
+class _ListReturns(cst.CSTTransformer):
+    def visit_FunctionDef(self, node: cst.FunctionDef | cst.ClassDef) -> bool:
+        return False
+
+    visit_ClassDef = visit_FunctionDef
+
+    def leave_Return(self, original: cst.Return, updated: cst.Return) -> cst.Return:
+        value = updated.value
+        return updated if value is None else updated.with_changes(value=_listed(value))
+
+
+def _listed(value: cst.BaseExpression) -> cst.BaseExpression:
+    """The list of the values of a dict."""
+    if isinstance(value, cst.IfExp):
+        return value.with_changes(body=_listed(value.body), orelse=_listed(value.orelse))
+    elements = value.elements if isinstance(value, cst.Dict) else ()
+    if isinstance(value, cst.Dict) and all(isinstance(e, cst.DictElement) for e in elements):
+        return cst.List(
+            [cst.Element(e.value, comma=e.comma) for e in elements],
+            lbracket=cst.LeftSquareBracket(value.lbrace.whitespace_after),
+            rbracket=cst.RightSquareBracket(value.rbrace.whitespace_before),
+        )
+    is_plain = isinstance(value, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
+    text = syntax.code(value) if is_plain else f"({syntax.code(value)})"
+    return syntax.expression(f"list({text}.values())")
+
+
 CALLBACK = "det_compat.pytorch.PyTorchCallback"
 #: The methods of a callback that ``TrainingReport`` calls, with what it calls them.
 CALLS = {

@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 import libcst as cst
 from libcst import matchers as m
 
+from det_compat.migrate.to_lightning.class_facts import SIZES
 from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.line_length import INDENT, LINE
@@ -17,9 +18,12 @@ _BASES_INIT = syntax.statement("super().__init__(self)")
 
 
 def with_arguments(
-    init: cst.FunctionDef | None, plan: TrialPlan, file: LightningFile
+    init: cst.FunctionDef | None, plan: TrialPlan, file: LightningFile, *, asks_size: bool = False
 ) -> cst.FunctionDef:
-    """The ``__init__`` that takes hyperparameters in the place of the context."""
+    """The ``__init__`` that takes hyperparameters in the place of the context.
+
+    If it ``asks_size``, it takes the number of processes, too.
+    """
     if init is None:
         init = syntax.method("def __init__(self):\n    pass\n")
         lines = [_BASES_INIT] if plan.other_bases is OtherBases.INITIALIZED else []
@@ -28,7 +32,10 @@ def with_arguments(
     hidden = file.names & syntax.names_in(init.body)
     params = init.params
     names = _parameters(plan.arguments, hidden, file)
-    is_open = plan.arguments.is_open or len(names) < len(plan.arguments.named)
+    if asks_size and plan.is_whole and "world_size" not in plan.arguments.named:
+        names.append(cst.Param(_WORLD_SIZE, syntax.annotation("int"), default=cst.Integer("1")))
+    given = {param.name.value for param in names}
+    is_open = plan.arguments.is_open or not plan.arguments.named.keys() <= given
     context = _context_name(init, file.symbols)
     kept = [p for p in params.params if p.name.value != context]
     keyword = [p for p in params.kwonly_params if p.name.value != context]
@@ -47,6 +54,16 @@ def with_arguments(
     body = _body(init, plan, file.symbols)
     init = syntax.with_body(init.with_changes(params=params), body)
     return _spread(init) if _is_long(init) else init
+
+
+_WORLD_SIZE = cst.Name("world_size")
+#: The hook that a module has whose ``__init__`` is told how many processes there are.
+SIZE_CHECK = """\
+def setup(self, stage):
+    # __init__ has divided batches among so many processes
+    if self.trainer.world_size != {0}:
+        raise ValueError(f"train it with world_size={{self.trainer.world_size}}")
+"""
 
 
 def _is_long(init: cst.FunctionDef) -> bool:
@@ -165,20 +182,21 @@ def _is_of_other_base(call: cst.Call, plan: TrialPlan) -> bool:
     return is_super and plan.other_bases in (OtherBases.INITIALIZED, OtherBases.UNKNOWN)
 
 
-_SIZES = ("distributed.get_size", "distributed.size", "get_per_slot_batch_size")
 #: What a context is asked for that is not known, or another one, before there is a Trainer.
-LATE = frozenset(("device", "get_tensorboard_writer", *_SIZES))
+LATE = SIZES | {"device", "get_tensorboard_writer"}
 
 
 def late_values(
     init: cst.FunctionDef,
     own: dict[str, cst.FunctionDef],
     early: Sequence[cst.FunctionDef],
+    stored: Collection[str],
     symbols: Symbols,
 ) -> tuple[list[cst.BaseStatement], list[cst.BaseStatement]]:
     """The statements of ``__init__`` to leave out, and the properties in their place.
 
-    An attribute becomes a property if nothing else sets it, nothing that runs before there is a
+    An attribute becomes a property if nothing else sets it, as other classes do those which are
+    ``stored``, nothing that runs before there is a
     Trainer reads it, and its value needs nothing but the trial.
     """
     me, body = syntax.self_name(init), syntax.body_of(init)
@@ -193,9 +211,8 @@ def late_values(
         if not _is_late(value, symbols) or syntax.names_in(value) & local:
             continue
         others = [*early, *(other for other in body if other is not line)]
-        if any(syntax.has_attribute(node, attribute) for node in others) or _sets(
-            own, init, attribute
-        ):
+        is_set = attribute in stored or _sets(own, init, attribute)
+        if is_set or any(syntax.has_attribute(node, attribute) for node in others):
             continue
         gone.append(line)
         made.append(_property(attribute, value, me))

@@ -4,8 +4,15 @@ from typing import TypeVar
 
 import libcst as cst
 
+from det_compat.migrate.to_lightning.class_facts import SIZES
+from det_compat.migrate.to_lightning.data.loaders import NAMES
 from det_compat.migrate.to_lightning.init_method import LATE
-from det_compat.migrate.to_lightning.plan import TOTAL_BATCH, LightningFile, LightningTransformer
+from det_compat.migrate.to_lightning.plan import (
+    TOTAL_BATCH,
+    LightningFile,
+    LightningTransformer,
+    TrialPlan,
+)
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.parameters import HYPERPARAMETERS, config_use, hyperparameters
@@ -29,7 +36,11 @@ _CALLED = {
     "get_trial_seed": '{0}.hparams.experiment_config["reproducibility"]["experiment_seed"]',
     # Lightning itself skips the batches that a resumed run has trained on, so it starts at none.
     "get_initial_batch": "0",
+    "env.first_step": "1",
     "get_stop_requested": "{0}.trainer.should_stop",
+    "_should_communicate_and_update": (
+        f"(({TOTAL_BATCH} + 1) % {{0}}.trainer.accumulate_grad_batches == 0)"
+    ),
     "get_tensorboard_writer": "{0}.logger.experiment",
 }
 _READ = {
@@ -38,24 +49,37 @@ _READ = {
     "distributed.rank": "{0}.global_rank",
     "distributed.local_rank": "{0}.local_rank",
     "distributed.size": "{0}.trainer.world_size",
+    "_aggregation_frequency": "{0}.trainer.accumulate_grad_batches",
     "_current_batch_idx": TOTAL_BATCH,
     "_epoch_len": "{0}.trainer.num_training_batches",
 }
-# A trial asks these in __init__, where there is no Trainer yet: they are those of one device.
+# A trial asks these in __init__, where there is no Trainer yet.
 _EARLY = {
     "distributed.get_rank": "rank_zero_only.rank",
     "distributed.rank": "rank_zero_only.rank",
     "distributed.get_local_rank": 'int(os.environ.get("LOCAL_RANK", 0))',
     "distributed.local_rank": 'int(os.environ.get("LOCAL_RANK", 0))',
-    "get_per_slot_batch_size": "{0}.hparams.global_batch_size",
-    "distributed.get_size": "1",
-    "distributed.size": "1",
+    "get_per_slot_batch_size": "({0}.hparams.global_batch_size // {0}.hparams.world_size)",
+    "distributed.get_size": "{0}.hparams.world_size",
+    "distributed.size": "{0}.hparams.world_size",
+    "distributed.get_num_agents": "1",
+    "get_stop_requested": "False",
+    "_current_batch_idx": "None",
+    "_epoch_len": "None",
+    "_aggregation_frequency": "1",
 }
+#: How a module whose parameters are not named asks for the number of processes.
+_WORLD_SIZE = "{0}.hparams.world_size", '{0}.hparams.get("world_size", 1)'
 _IMPORTS = {
     "rank_zero_only": "from pytorch_lightning.utilities import rank_zero_only",
     "os.": "import os",
 }
-_EARLY_IS_DIFFERENT = {*LATE, "to_device"}
+_EARLY_IS_DIFFERENT = {
+    *(LATE - SIZES),
+    "to_device",
+    "distributed.get_num_agents",
+    "_aggregation_frequency",
+}
 _MOVE = "from pytorch_lightning.utilities import move_data_to_device"
 _STEPS = ("training_step", "validation_step", "train_batch", "evaluate_batch")
 
@@ -95,7 +119,10 @@ class _Members(LightningTransformer):
     def _is_early(self) -> bool:
         """Whether this runs before there is a Trainer."""
         plan = self.plan
-        return plan is not None and any(f.name.value in plan.own.early for f in self.functions)
+        early = self.file.early.get(plan.own.name, ()) if plan is not None else ()
+        # The methods that make loaders have Lightning's names by now.
+        names = {*early, *(NAMES[name] for name in early if name in NAMES)}
+        return any(function.name.value in names for function in self.functions)
 
     def leave_ClassDef(self, original: cst.ClassDef, updated: cst.ClassDef) -> cst.ClassDef:
         plan = self.file.plans.get(original.name.value)
@@ -140,6 +167,8 @@ class _Members(LightningTransformer):
         called = self.symbols.called(original_node.value)
         if updated_node.value is None or called is None:
             return updated_node
+        if isinstance(updated_node, cst.Assign) and called[1] == "get_hparam":
+            return updated_node.with_changes(value=self._parameter(updated_node.value))
         is_kept = isinstance(updated_node, cst.Assign) and not self._asks
         is_kept = is_kept or (original_node in self._copied and not self._sections)
         if called[1] == "get_hparams" and not is_kept and not getattr(updated_node, "star", ""):
@@ -149,6 +178,16 @@ class _Members(LightningTransformer):
     leave_Assign = leave_Arg
     leave_Return = leave_Arg
 
+    def _parameter(self, value: cst.BaseExpression) -> cst.BaseExpression:
+        """A hyperparameter by the name of the parameter that it is, where ``__init__`` keeps it."""
+        name = syntax.code(value).rpartition(".")[2]
+        if [function.name.value for function in self.functions] != ["__init__"]:
+            return value
+        init = self.functions[0]
+        targets = (syntax.code(target.target) for target in syntax.find(init, cst.AssignTarget))
+        is_one = name in (param.name.value for param in init.params.kwonly_params)
+        return cst.Name(name) if is_one and name not in targets else value
+
     def _text(self, member: str, table: dict[str, str]) -> str | None:
         is_early = self._is_early
         if is_early and member in _EARLY_IS_DIFFERENT:
@@ -157,7 +196,8 @@ class _Members(LightningTransformer):
         if text is None:
             return table.get(member)
         self.file.imports.new |= {line for start, line in _IMPORTS.items() if start in text}
-        return text
+        is_named = self.plan is not None and self.plan.is_whole
+        return text if is_named else text.replace(*_WORLD_SIZE)
 
     def _moved(self, module: str, call: cst.Call) -> cst.BaseExpression:
         data = syntax.argument(call, 0, "data")
@@ -181,12 +221,46 @@ class _Members(LightningTransformer):
             f"{module}.transfer_batch_to_device({syntax.code(data)}, {module}.device, 0)"
         )
 
+    def _wrapped(self, member: str) -> list[str] | None:
+        """The attributes with all that a trial wraps of a kind; None if they are not known."""
+        plan = self.plan
+        if plan is None or plan.is_mixin:
+            return None
+        # Code of a base may run in a class that wraps more.
+        family = [plan, *(p for p in self.file.trials.values() if plan in p.ancestors)]
+        if any(_LISTS[member] in p.own.unkept for each in family for p in each.ancestors):
+            return None
+        known = {tuple(_listed(each, member)) for each in family}
+        return [*known.pop()] if len(known) == 1 else None
+
     def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> syntax.Expression:
         found = self.symbols.member(updated)
+        wrapped = self._wrapped(found[1]) if found is not None and found[1] in _LISTS else None
+        if found is not None and wrapped is not None:
+            module = self.symbols.module(found[0])
+            return syntax.expression(f"[{', '.join(name.format(module) for name in wrapped)}]")
         text = self._text(found[1], _READ) if found is not None and found[1] in _READ else None
         if found is None or text is None:
             return updated
         return syntax.expression(text.format(self.symbols.module(found[0])))
+
+
+#: What a context has of what was wrapped, and by what.
+_LISTS = {
+    "models": "wrap_model",
+    "optimizers": "wrap_optimizer",
+    "lr_schedulers": "wrap_lr_scheduler",
+}
+
+
+def _listed(plan: TrialPlan, member: str) -> list[str]:
+    """The expressions of what a trial wraps of a kind, given its module."""
+    names = {
+        "models": [model.attribute for model in plan.all_models],
+        "optimizers": plan.all_optimizers,
+        "lr_schedulers": [scheduler.attribute for scheduler in plan.all_schedulers],
+    }[member]
+    return [f"*{{0}}.{n[1:]}" if n.startswith("*") else f"{{0}}.{n}" for n in names]
 
 
 def _is_init(line: cst.BaseStatement) -> bool:

@@ -22,6 +22,7 @@ _TYPES = {
     "TrialContext": ("pl.LightningModule", _LIGHTNING),
 }
 _LOG_FORMAT = "det_compat.LOG_FORMAT"
+_DOWNLOAD = "det_compat.util.download_gcs_blob_with_backoff"
 _RESET = "det_compat.pytorch.reset_parameters"
 _ALIASING = "det_compat.alias_determined"
 _ADAPTING = ("det_compat.to_lightning", "det_compat.adapters.to_lightning")
@@ -42,8 +43,13 @@ def rename_types(tree: cst.Module, file: LightningFile) -> cst.Module:
 
 
 def write_out_functions(tree: cst.Module, file: LightningFile) -> cst.Module:
-    """Write out ``reset_parameters(model)`` where it is a statement, and the log format."""
-    return tree.visit(_Functions(file)) if file.symbols.has(_RESET, _LOG_FORMAT) else tree
+    """Write out functions of Determined's, and its log format.
+
+    These are ``reset_parameters(model)`` where it is a statement, and the download of a blob, which
+    Google's client tries again by itself.
+    """
+    has_some = file.symbols.has(_RESET, _LOG_FORMAT, _DOWNLOAD)
+    return tree.visit(_Functions(file)) if has_some else tree
 
 
 class _Functions(LightningTransformer):
@@ -60,6 +66,12 @@ class _Functions(LightningTransformer):
             "        module.reset_parameters()\n"
         )
         return above(made, comments_of(updated))
+
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> syntax.Expression:
+        blob = syntax.argument(updated, 0, "blob")
+        if blob is None or self.symbols.path(updated.func) != _DOWNLOAD:
+            return updated
+        return syntax.expression(f"{syntax.code(blob)}.download_as_bytes()")
 
     def leave_Name(self, original: cst.Name, updated: cst.Name) -> syntax.Expression:
         if self.symbols.path(original) != _LOG_FORMAT:

@@ -14,15 +14,14 @@ import libcst as cst
 from det_compat.migrate.to_lightning import (
     attributes,
     callbacks,
-    loaders,
     members,
     names,
-    optimizers,
     reducers,
     scripts,
-    stepping,
     trial_class,
 )
+from det_compat.migrate.to_lightning.data import loaders, samplers
+from det_compat.migrate.to_lightning.optimization import optimizers, schedulers, stepping
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.tree import leftovers
 
@@ -41,6 +40,8 @@ class Holds(enum.Flag):
     TRIALS = enum.auto()
     #: calls of ``context.wrap_optimizer`` and the like
     WRAPS = enum.auto()
+    #: placeholders of LRScheduler.StepMode and its members
+    MODES = enum.auto()
     #: calls of ``context.step_optimizer``
     STEPS = enum.auto()
     #: placeholders of contexts in assignments, such as ``self.context = context``
@@ -49,6 +50,8 @@ class Holds(enum.Flag):
     MEMBERS = enum.auto()
     #: loader methods with Determined's names
     LOADERS = enum.auto()
+    #: placeholders of the samplers that shuffle
+    SAMPLERS = enum.auto()
     #: placeholders of TorchWriters
     WRITERS = enum.auto()
     #: placeholders of functions, such as ``reset_parameters``
@@ -102,6 +105,7 @@ PASSES = (
         | Holds.STEPS
         | Holds.ALIASES
         | Holds.MEMBERS
+        | Holds.MODES
         | Holds.TYPES,
         takes=Holds.TRIALS | Holds.OWN_ATTRIBUTES,
     ),
@@ -111,9 +115,11 @@ PASSES = (
     # mode that nothing needs by the calls that wrap schedulers. Both go in the passes below.
     Pass(
         attributes.drop_aliases,
-        needs=Holds.ALIASES | Holds.MEMBERS | Holds.WRAPS | Holds.TYPES,
+        needs=Holds.ALIASES | Holds.MEMBERS | Holds.WRAPS | Holds.MODES | Holds.TYPES,
         takes=Holds.ALIASES,
     ),
+    # The passes above tell step modes by their placeholders.
+    Pass(schedulers.write_step_modes, needs=Holds.MODES, takes=Holds.MODES),
     # It leaves what was wrapped, so the passes that know optimizers and schedulers by their
     # wrappers are above; it calls a class that the pass over reducers writes.
     Pass(
@@ -125,6 +131,8 @@ PASSES = (
     # It knows loaders by the names of their methods, which no other pass reads; the samplers that
     # it takes away must be gone before the last pass.
     Pass(loaders.rename_loaders, needs=Holds.LOADERS, takes=Holds.LOADERS),
+    # No other pass reads these samplers; the last one would put them back.
+    Pass(samplers.write_out_samplers, needs=Holds.SAMPLERS, takes=Holds.SAMPLERS),
     # It writes `self.logger`, which the first pass would take for an attribute of the trial.
     Pass(names.use_loggers, needs=Holds.WRITERS, takes=Holds.WRITERS),
     # It makes plain text of members, by which none of the passes above would know them.

@@ -4,7 +4,8 @@ from collections.abc import Collection, Sequence
 
 import libcst as cst
 
-from det_compat.migrate.to_lightning.plan import LightningFile, WrappedReducer
+from det_compat.migrate.to_lightning.class_facts import WrappedReducer
+from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import marked
 

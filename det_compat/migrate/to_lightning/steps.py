@@ -9,10 +9,15 @@ from dataclasses import dataclass, field
 import libcst as cst
 from libcst.helpers import ensure_type
 
+from det_compat.migrate.to_lightning.optimization.automatic import (
+    backward_and_step,
+    without_zeroing,
+)
+from det_compat.migrate.to_lightning.optimization.stepping import clipping, with_optimizers
 from det_compat.migrate.to_lightning.plan import TOTAL_BATCH, LightningFile, TrialPlan
-from det_compat.migrate.to_lightning.stepping import backward_and_step, clipping, with_optimizers
+from det_compat.migrate.to_lightning.reductions import reduction
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.file import FileTransformer, Line, Lines
+from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.marks import above, comments_of, marked
 from det_compat.migrate.tree.metric_shapes import (
     assigned,
@@ -25,8 +30,6 @@ from det_compat.migrate.tree.metric_shapes import (
 )
 from det_compat.migrate.tree.symbols import Symbols
 
-_REDUCERS = {"AVG": "mean", "SUM": "sum", "MAX": "max", "MIN": "min"}
-_REDUCER = "det_compat.pytorch.Reducer."
 #: Each batch counts the same, as in Determined, whatever its size.
 BATCH_SIZE = ", batch_size=1"
 #: The lines that log each of ``metrics`` with the reduction that evaluation_reducer names.
@@ -72,7 +75,12 @@ def numbers_of(metrics: str, reduction: str, odd: Collection[str]) -> str:
 
 
 def training_step(
-    method: cst.FunctionDef, plan: TrialPlan, file: LightningFile, are_moved: bool
+    method: cst.FunctionDef,
+    plan: TrialPlan,
+    file: LightningFile,
+    *,
+    are_moved: bool,
+    is_known: bool = True,
 ) -> list[cst.BaseStatement]:
     """The methods that take the place of a trial's train_batch.
 
@@ -81,20 +89,28 @@ def training_step(
         plan: of the trial.
         file: that it is in.
         are_moved: whether ``configure_optimizers`` makes the optimizers.
+        is_known: whether the shape of its metrics is known.
     """
     if plan.is_automatic:
-        return _automatic(method, file.symbols)
+        attribute = f"{syntax.self_name(method)}.{plan.own.optimizers[0]}"
+        optimizer = f"{syntax.self_name(method)}.optimizers()"
+        method = without_zeroing(method, attribute)
+        groups = f"{attribute}.param_groups"
+        method = syntax.replaced(method, groups, f"{optimizer}.param_groups")
+        return _automatic(method, file, is_known=is_known)
     calls = file.symbols.calls(method, "backward")
     losses = {syntax.code(call.args[0].value) for call in calls if call.args}
     loss = losses.pop() if len(losses) == 1 else ""
     loss = loss if loss.isidentifier() else ""
-    logged = Logged(syntax.self_name(method), loss=loss, reduction="")
+    logged = Logged(syntax.self_name(method), loss=loss, reduction="", is_known=is_known)
     method = with_optimizers(logged.in_method(method), plan, file, are_moved)
     return [_training(method)]
 
 
-def _automatic(method: cst.FunctionDef, symbols: Symbols) -> list[cst.BaseStatement]:
-    found = backward_and_step(method, symbols)
+def _automatic(
+    method: cst.FunctionDef, file: LightningFile, *, is_known: bool
+) -> list[cst.BaseStatement]:
+    found = backward_and_step(method, file.symbols)
     assert found is not None
     index, backward, step = found
     body = [*syntax.body_of(method)]
@@ -110,11 +126,12 @@ def _automatic(method: cst.FunctionDef, symbols: Symbols) -> list[cst.BaseStatem
     after[:1] = [above(line, comments) for line in after[:1]]
     method = syntax.with_body(method, [*body[:index], *made_before, *after])
     own = syntax.self_name(method)
-    method = Logged(own, loss=loss, reduction="").in_method(method, last=f"return {loss}")
+    logged = Logged(own, loss=loss, reduction="", is_known=is_known)
+    method = logged.in_method(method, last=f"return {loss}")
     made: list[cst.BaseStatement] = [_training(method, "torch.Tensor")]
     clip = syntax.argument(step, 1, "clip_grads")
     if clip is not None and syntax.code(clip) != "None":
-        made.append(_clipping_hook(clip, own))
+        made.append(_clipping_hook(clip, own, file.functions))
     return made
 
 
@@ -127,8 +144,10 @@ def _with_loss(line: cst.BaseStatement, text: str) -> cst.BaseStatement:
     return line
 
 
-def _clipping_hook(clip: cst.BaseExpression, own: str) -> cst.BaseStatement:
-    lines = "\n    ".join(clipping(clip, "optimizer"))
+def _clipping_hook(
+    clip: cst.BaseExpression, own: str, functions: Collection[str]
+) -> cst.BaseStatement:
+    lines = "\n    ".join(clipping(clip, "optimizer", functions))
     return syntax.method(
         f"def configure_gradient_clipping(\n    {own}, optimizer, gradient_clip_val=None, "
         f"gradient_clip_algorithm=None\n):\n    {lines}\n"
@@ -147,7 +166,12 @@ def _training(method: cst.FunctionDef, returns: str = "None") -> cst.FunctionDef
 
 
 def validation_step(
-    method: cst.FunctionDef, plan: TrialPlan, reducer: cst.FunctionDef | None, symbols: Symbols
+    method: cst.FunctionDef,
+    plan: TrialPlan,
+    reducer: cst.FunctionDef | None,
+    symbols: Symbols,
+    *,
+    is_known: bool = True,
 ) -> cst.FunctionDef:
     """The validation_step of a trial's evaluate_batch or evaluate_full_dataset.
 
@@ -156,6 +180,7 @@ def validation_step(
         plan: of the trial.
         reducer: its evaluation_reducer.
         symbols: of the file.
+        is_known: whether the shape of its metrics is known.
     """
     fx = reduction(reducer, symbols)
     options = BATCH_SIZE if fx in (None, "mean") else f', reduce_fx="{fx}"{BATCH_SIZE}'
@@ -164,7 +189,8 @@ def validation_step(
     if any(new in validated for new in renamed.values()):
         renamed = {}
     by = "" if plan.evaluates_whole else fx or "mean"
-    logged = Logged(syntax.self_name(method), options=options, renamed=renamed, reduction=by)
+    own = syntax.self_name(method)
+    logged = Logged(own, options=options, renamed=renamed, reduction=by, is_known=is_known)
     method = logged.in_method(method)
     index = _parameter(method, "batch")
     if index != "batch_idx":
@@ -200,41 +226,6 @@ def _as_step(method: cst.FunctionDef, name: str, returns: str) -> cst.FunctionDe
     )
 
 
-def reduction(reducer: cst.FunctionDef | None, symbols: Symbols) -> str | None:
-    """The one reduction that evaluation_reducer returns; None if it decides at run time."""
-    if reducer is None:
-        return "mean"
-    body = syntax.body_of(reducer)[syntax.has_docstring(syntax.body_of(reducer)) :]
-    small = syntax.simple(body[-1]) if len(body) == 1 else None
-    value = small.value if isinstance(small, cst.Return) else None
-    elements = value.elements if isinstance(value, cst.Dict) else ()
-    found = {_reduction_of(part.value, symbols) for part in elements}
-    found = found or {_reduction_of(value, symbols)}
-    return found.pop() if len(found) == 1 else None
-
-
-def _reduction_of(node: cst.BaseExpression | None, symbols: Symbols) -> str | None:
-    path = symbols.path(node)
-    return _REDUCERS.get(path.removeprefix(_REDUCER)) if path else None
-
-
-class ReducerNames(FileTransformer[LightningFile]):
-    """Determined's reducers by the names that Lightning has for them."""
-
-    def leave_Name(self, original: cst.Name, updated: cst.Name) -> cst.BaseExpression:
-        path = self.symbols.path(original) or ""
-        name = _REDUCERS.get(path.removeprefix(_REDUCER)) if path.startswith(_REDUCER) else None
-        return cst.SimpleString(f'"{name}"') if name else updated
-
-    def leave_Subscript(
-        self, original: cst.Subscript, updated: cst.Subscript
-    ) -> cst.BaseExpression:
-        if self.symbols.path(original.value) != _REDUCER.rstrip("."):
-            return updated
-        # `Reducer[name]` looks up a member by its name.
-        return updated.with_changes(value=syntax.expression(repr(_REDUCERS).replace("'", '"')))
-
-
 @dataclass
 class Logged:
     """Turns the metrics that a method returns into calls of ``self.log``.
@@ -246,6 +237,7 @@ class Logged:
         renamed: metrics that are logged under another name.
         reduction: what the metrics of a batch that are several numbers are reduced by, as their
             batches are; ``""`` if they are not reduced, and each number is logged under its index.
+        is_known: whether the shape of metrics that are made elsewhere is known.
     """
 
     own: str
@@ -253,6 +245,7 @@ class Logged:
     loss: str = ""
     renamed: dict[str, str] = field(default_factory=dict)
     reduction: str = "mean"
+    is_known: bool = True
     _known: dict[str, cst.BaseExpression | None] = field(default_factory=dict, init=False)
     _left_out: list[str] = field(default_factory=list, init=False)
     _odd: frozenset[str] = field(default=frozenset(), init=False)
@@ -295,7 +288,8 @@ class Logged:
         if not isinstance(metrics, cst.Dict):
             if "none" in self._odd:
                 self._left_out.append("a text, a dict or None among these")
-            found = numbers_of(syntax.code(metrics), self.reduction, self._odd)
+            odd = self._odd if self.is_known else {*self._odd, "unknown"}
+            found = numbers_of(syntax.code(metrics), self.reduction, odd)
             return f"{self.own}.log_dict({found}{self.options})"
         named = [made for found in metrics.elements for made in self._elements(found)]
         if not named:

@@ -17,18 +17,20 @@ from det_compat.catalog.support import home
 from det_compat.migrate.configs import configs_of
 from det_compat.migrate.target import Problem, Problems, Target
 from det_compat.migrate.to_context.target import old_trials
-from det_compat.migrate.to_lightning import loaders
 from det_compat.migrate.to_lightning.attributes import taken_names
-from det_compat.migrate.to_lightning.optimizers import keep_wrapped, name_wrapped
+from det_compat.migrate.to_lightning.class_facts import ClassFacts, facts_of
+from det_compat.migrate.to_lightning.data import loaders
+from det_compat.migrate.to_lightning.modes import makes_evaluating
+from det_compat.migrate.to_lightning.optimization.automatic import is_automatic
+from det_compat.migrate.to_lightning.optimization.optimizers import keep_wrapped, name_wrapped
+from det_compat.migrate.to_lightning.optimization.schedulers import keep_modes
 from det_compat.migrate.to_lightning.passes import rewritten
 from det_compat.migrate.to_lightning.plan import (
-    ClassFacts,
     LightningFile,
     OtherBases,
     TrialPlan,
-    facts_of,
+    early_methods,
 )
-from det_compat.migrate.to_lightning.stepping import is_automatic
 from det_compat.migrate.tree.facts import Analysis, Facts
 from det_compat.migrate.tree.imports import tidied
 from det_compat.migrate.tree.parameters import arguments, config_use
@@ -121,7 +123,7 @@ class Lightning(Target):
             # Older trials that are still there have been marked: the code around them is theirs.
             return
         tree, symbols = resolve(self.sources[path], facts, self._renamed)
-        tree = name_wrapped(keep_wrapped(tree, symbols), symbols)
+        tree = keep_modes(name_wrapped(keep_wrapped(tree, symbols), symbols), symbols)
         nodes = {node.name.value: node for node in find(tree, cst.ClassDef)}
         trials = {
             scope: (nodes[scope.name], facts_of(nodes[scope.name], symbols, nodes))
@@ -149,8 +151,18 @@ class Lightning(Target):
             functions={*dir(builtins), *functions},
             names=_bound(self.sources[path], path),
             renamed=self._renamed,
+            early=self._early,
             hearing=self._hearing,
+            makes_evaluating=self._makes_evaluating,
         )
+
+    @cached_property
+    def _early(self) -> dict[str, frozenset[str]]:
+        return early_methods(self._trials)
+
+    @cached_property
+    def _makes_evaluating(self) -> bool:
+        return makes_evaluating(source.tree for source in self._read.values())
 
     @cached_property
     def _hearing(self) -> frozenset[str]:

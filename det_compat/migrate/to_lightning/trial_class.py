@@ -1,31 +1,50 @@
 """A trial class becomes a LightningModule."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
 from libcst.helpers import ensure_type
 
-from det_compat.migrate.to_lightning.init_method import late_values, mixin_init, with_arguments
-from det_compat.migrate.to_lightning.loaders import transfer_hooks
-from det_compat.migrate.to_lightning.optimizers import configure_optimizers, moved_lines
-from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan, wrappings
+from det_compat.migrate.to_lightning.callbacks import configure_callbacks
+from det_compat.migrate.to_lightning.class_facts import asks_sizes, wrappings
+from det_compat.migrate.to_lightning.data.loaders import after_training_loader, transfer_hooks
+from det_compat.migrate.to_lightning.init_method import (
+    SIZE_CHECK,
+    late_values,
+    mixin_init,
+    with_arguments,
+)
+from det_compat.migrate.to_lightning.modes import (
+    TRAINING_HOOK,
+    leaves_evaluating,
+    training_mode,
+)
+from det_compat.migrate.to_lightning.optimization.optimizers import (
+    configure_optimizers,
+    moved_lines,
+)
+from det_compat.migrate.to_lightning.optimization.stepping import with_optimizers, zeroes_gradients
+from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan
 from det_compat.migrate.to_lightning.reducers import reducer_hooks
-from det_compat.migrate.to_lightning.stepping import with_optimizers, zeroes_gradients
+from det_compat.migrate.to_lightning.reductions import (
+    ReducerNames,
+    late_hook,
+    reduction,
+    reported_late,
+)
 from det_compat.migrate.to_lightning.steps import (
     BATCH_SIZE,
     BY_NAME,
     BY_NAME_IF_NUMBER,
     NUMBERS_OF,
-    ReducerNames,
     numbers_of,
-    reduction,
     training_step,
     validation_step,
 )
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import comment, marked
-from det_compat.migrate.tree.metric_shapes import odd_kinds
+from det_compat.migrate.tree.metric_shapes import changed_in_place, odd_kinds, unknown_shape
 from det_compat.migrate.tree.validation_state import (
     VALIDATING,
     counts_when_called,
@@ -37,6 +56,7 @@ from det_compat.migrate.tree.validation_state import (
 def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Rewrite the trial classes of a file."""
     classes = [*syntax.find(tree, cst.ClassDef)]
+    functions = {node.name.value: node for node in syntax.find(tree, cst.FunctionDef)}
 
     def rewritten(node: cst.ClassDef) -> cst.BaseStatement:
         plan = file.plans.get(node.name.value)
@@ -44,7 +64,8 @@ def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
             return node
         file.imports.new.update(("import torch", "import pytorch_lightning as pl"))
         others = [other for other in classes if other.name.value != plan.own.name]
-        return _Rewriting(node, plan, file, others).result()
+        known = {**functions, **syntax.methods(node)}
+        return _Rewriting(node, plan, file, others, known).result()
 
     tree = syntax.each(tree, cst.ClassDef, rewritten)
     names = {node.name.value for node in syntax.find(tree, cst.FunctionDef)}
@@ -62,13 +83,16 @@ class _Rewriting:
         plan: what becomes of it.
         file: the file that it is in.
         others: the other classes of the file.
+        functions: the functions of the file, methods included, by name.
     """
 
     node: cst.ClassDef
     plan: TrialPlan
     file: LightningFile
     others: Sequence[cst.ClassDef]
+    functions: Mapping[str, cst.FunctionDef]
     _are_optimizers_moved: bool = field(default=False, init=False)
+    _late_metrics: dict[str, str] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.own = syntax.methods(self.node)
@@ -79,12 +103,19 @@ class _Rewriting:
         plan, init = self.plan, self.own.get("__init__")
         moved: list[cst.BaseStatement] = []
         late: list[cst.BaseStatement] = []
-        if init is not None and plan.is_whole:
-            # __init__ calls these methods, so they may need what it makes.
-            early = [self.own[n] for n in plan.own.early - {"__init__"} if n in self.own]
+        # __init__ calls these methods, so they may need what it makes.
+        names = self._early(plan) - {"__init__"}
+        early = [method for name, method in self.own.items() if name in names]
+        if init is not None and not plan.is_mixin:
             init = syntax.with_body(init, syntax.body_of(init))
-            gone, late = late_values(init, self.own, early, self.file.symbols)
+            gone, late = late_values(init, self.own, early, self._stored(), self.file.symbols)
             init = _without(init, gone)
+        asking = [*early, *([init] if init is not None else [])]
+        asks_size = not plan.is_mixin and (
+            any(asks_sizes(each, self.file.symbols) for each in asking)
+            or any(p.is_mixin and p.own.sizes & self._early(p) for p in plan.ancestors)
+        )
+        if init is not None and plan.is_whole:
             moved = moved_lines(init, early, self.file.symbols)
             self._are_optimizers_moved = bool(moved)
             init = _without(init, moved)
@@ -93,14 +124,27 @@ class _Rewriting:
         if init is not None and plan.is_mixin:
             made.append(mixin_init(init, self.file.symbols))
         elif init is not None or (plan.is_root and self._needs_init()):
-            made += [with_arguments(init, plan, self.file), *late]
+            made += [with_arguments(init, plan, self.file, asks_size=asks_size), *late]
         if plan.own.optimizers or plan.own.schedulers or (plan.is_root and plan.all_optimizers):
             used = self._used_attributes(body, init)
             made.extend(configure_optimizers(plan, moved, used))
         at = self._index_of_init(body)
-        body = [*body[:at], *made, *body[at:], *self._hooks()]
-        node = syntax.with_body(self.node, _spaced(body))
+        hooks = self._hooks()
+        if asks_size and "setup" not in self.own:
+            size = "self.hparams.world_size"
+            text = size if plan.is_whole else 'self.hparams.get("world_size", 1)'
+            hooks.append(syntax.method(SIZE_CHECK.format(text)))
+        body = [*body[:at], *made, *body[at:], *hooks]
+        node = syntax.with_body(self.node, syntax.spaced(body))
         return self._checked(node)
+
+    def _early(self, plan: TrialPlan) -> frozenset[str]:
+        return self.file.early.get(plan.own.name, frozenset())
+
+    def _stored(self) -> set[str]:
+        """The attributes that other trial classes set."""
+        others = (p for p in self.file.trials.values() if p is not self.plan)
+        return {name for plan in others for name in plan.own.stores}
 
     def _needs_init(self) -> bool:
         is_inherited = self.plan.other_bases is OtherBases.INITIALIZED
@@ -125,21 +169,40 @@ class _Rewriting:
         if name == "__init__":
             return []
         if name == "build_callbacks":
-            return [_configure_callbacks(line)]
+            return [configure_callbacks(line)]
         if name == "evaluation_reducer":
             is_one = plan.is_whole and reduction(line, symbols) is not None
             named = ensure_type(line.visit(ReducerNames(self.file)), cst.FunctionDef)
             return [] if is_one else [named]
+        if name == "build_validation_data_loader" and plan.own.needs_loader:
+            line = self._after_training_loader(line)
+        if name in _BATCH_METHODS and (shared := changed_in_place(line, self.own)):
+            reduces = "evaluation_reducer" in plan.all_methods or bool(plan.own.reducers)
+            line, late = reported_late(line, shared, can=not reduces)
+            self._late_metrics.update(late)
         if name == "get_batch_length" and not self._is_called(name):
             # Lightning counts no records, which this method is for.
             return []
         if plan.is_whole:
             if name == "train_batch":
-                return training_step(line, plan, self.file, self._are_optimizers_moved)
+                return training_step(
+                    line,
+                    plan,
+                    self.file,
+                    are_moved=self._are_optimizers_moved,
+                    is_known=not unknown_shape(line, self.functions),
+                )
             if name == self._evaluation() and not self._decides_late():
                 reducer = self.own.get("evaluation_reducer")
-                return [validation_step(line, plan, reducer, symbols)]
+                is_known = not unknown_shape(line, self.functions)
+                return [validation_step(line, plan, reducer, symbols, is_known=is_known)]
         return [with_optimizers(line, plan, self.file, self._are_optimizers_moved)]
+
+    def _after_training_loader(self, line: cst.FunctionDef) -> cst.FunctionDef:
+        """A method that makes the loader of validations, where these may come without training."""
+        if line.name.value in self._early(self.plan):
+            return line
+        return after_training_loader(line)
 
     def _is_called(self, name: str) -> bool:
         return any(syntax.has_attribute(node, name) for node in (self.node, *self.others))
@@ -173,8 +236,14 @@ class _Rewriting:
             made.append(self._calling_validation())
         if self._refuses_sanity_check():
             made.append(syntax.method(_NO_SANITY_CHECK))
+        if self._inherits_loader():
+            made.append(syntax.method(_WHOLE_LOADER))
+        if self._changes_modes():
+            made += training_mode(plan.all_models)
         if self._keeps_gradients():
             made.append(syntax.method(_KEEPING))
+        if self._late_metrics:
+            made.append(late_hook(self._late_metrics))
         hooks = transfer_hooks(plan.own.stays, plan.arrays)
         updating = any(map(_updates_at_start, self.others))
         odd = {node.name.value for node in self.others if _reduces_to_many(node)}
@@ -191,6 +260,22 @@ class _Rewriting:
             return True
         names = syntax.names_in(self.own.get("build_callbacks", cst.Pass()))
         return bool(names & self.file.hearing)
+
+    def _inherits_loader(self) -> bool:
+        """Whether the validation loader is that of a base which is not evaluated as a whole."""
+        plan, name = self.plan, "build_validation_data_loader"
+        if plan.is_mixin or not plan.evaluates_whole or name in self.own:
+            return False
+        return not any(p.evaluates_whole for p in plan.ancestors[1:]) and bool(
+            plan.parameters(name)
+        )
+
+    def _changes_modes(self) -> bool:
+        """Whether models may be in evaluation mode when training begins or goes on."""
+        if self.plan.is_mixin or TRAINING_HOOK in self.own:
+            return False
+        makes_models = self.file.makes_evaluating and bool(self.plan.own.models)
+        return makes_models or leaves_evaluating(self.node, self.own)
 
     def _keeps_gradients(self) -> bool:
         """Whether gradients may be there when a validation starts, which Lightning clears."""
@@ -225,7 +310,9 @@ class _Rewriting:
     def _odd(self, name: str) -> frozenset[str]:
         """What of the metrics of a method, in whichever class of the file, is no single number."""
         known = [syntax.methods(node) for node in (self.node, *self.others)]
-        return frozenset().union(*(odd_kinds(own[name]) for own in known if name in own))
+        found = [own[name] for own in known if name in own]
+        unknown = {"unknown"} if any(unknown_shape(m, self.functions) for m in found) else set()
+        return frozenset(unknown).union(*map(odd_kinds, found))
 
     def _calling_validation(self) -> cst.FunctionDef:
         plan, name = self.plan, self._evaluation()
@@ -263,10 +350,16 @@ def _without(init: cst.FunctionDef, gone: Sequence[cst.BaseStatement]) -> cst.Fu
 
 _NO_NUMBER = "Lightning logs numbers, and a text, a dict or None among these is none"
 _EVALUATIONS = ("evaluate_batch", "evaluate_full_dataset")
+_BATCH_METHODS = ("train_batch", *_EVALUATIONS)
 _KEEPING = """\
 def on_validation_model_zero_grad(self):
     # gradients that wait for a later step stay
     pass
+"""
+_WHOLE_LOADER = """\
+def val_dataloader(self):
+    # its one batch is the loader, so that validation_step goes through all of it
+    return torch.utils.data.DataLoader([super().val_dataloader()], batch_size=None)
 """
 _NO_SANITY_CHECK = """\
 def on_fit_start(self):
@@ -295,48 +388,3 @@ def _updates_at_start(node: cst.ClassDef) -> bool:
     names = ("on_validation_start", "on_validation_epoch_start", "on_validation_step_start")
     own = syntax.methods(node)
     return any(name in own and syntax.has_attribute(own[name], "update") for name in names)
-
-
-class _ListReturns(cst.CSTTransformer):
-    def visit_FunctionDef(self, node: cst.FunctionDef | cst.ClassDef) -> bool:
-        return False
-
-    visit_ClassDef = visit_FunctionDef
-
-    def leave_Return(self, original: cst.Return, updated: cst.Return) -> cst.Return:
-        value = updated.value
-        if value is None:
-            return updated
-        elements = value.elements if isinstance(value, cst.Dict) else ()
-        if isinstance(value, cst.Dict) and all(isinstance(e, cst.DictElement) for e in elements):
-            listed = [cst.Element(e.value, comma=e.comma) for e in elements]
-            new: cst.BaseExpression = cst.List(
-                listed,
-                lbracket=cst.LeftSquareBracket(value.lbrace.whitespace_after),
-                rbracket=cst.RightSquareBracket(value.rbrace.whitespace_before),
-            )
-        else:
-            new = syntax.expression(f"list({syntax.code(value)}.values())")
-        return updated.with_changes(value=new)
-
-
-def _configure_callbacks(line: cst.FunctionDef) -> cst.FunctionDef:
-    body = line.body.visit(_ListReturns())
-    returns = None if line.returns is None else syntax.annotation("list[pl.Callback]")
-    return line.with_changes(name=cst.Name("configure_callbacks"), body=body, returns=returns)
-
-
-def _spaced(body: list[cst.BaseStatement]) -> list[cst.BaseStatement]:
-    """The statements of a class, each method below a blank line, but for the first."""
-    spaced: list[cst.BaseStatement] = []
-    for index, line in enumerate(body):
-        if isinstance(line, cst.FunctionDef):
-            leading = [*line.leading_lines]
-            if index and not (leading and leading[0].comment is None):
-                leading.insert(0, cst.EmptyLine(indent=False))
-            elif not index:
-                while leading and leading[0].comment is None:
-                    leading.pop(0)
-            line = line.with_changes(leading_lines=leading)
-        spaced.append(line)
-    return spaced

@@ -69,10 +69,11 @@ class _Leftovers(FileTransformer[File]):
         if self._in_annotation:
             self.file.imports.new.add("from typing import Any")
             return cst.Name("Any")
-        if "()" not in symbol.path:
+        if "()" not in symbol.path or any(syntax.find(symbol.original, cst.Call)):
             # What a refused call returns has its comment where it is called.
-            link = support.of_name(symbol.path).link
-            self.mark(f"{symbol.path.removeprefix('det_compat.')} has no counterpart", link)
+            path = symbol.path.partition("()")[0]
+            link = support.of_name(path).link
+            self.mark(f"{path.removeprefix('det_compat.')} has no counterpart", link)
         names = syntax.names_in(symbol.original)
         is_local = bool(self._blocks) and names <= self._imports.keys()
         needed = self._needed[self._blocks[0]] if is_local else self.file.imports.kept

@@ -1,11 +1,11 @@
 """What is known of the shape of metrics without running anything."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 import libcst as cst
 
 from det_compat.analysis.expressions import words
-from det_compat.migrate.tree.syntax import argument, code, find, names_in
+from det_compat.migrate.tree.syntax import argument, code, find, names_in, self_name
 
 _SCALAR_METHODS = words("mean sum item max min norm prod std var numel size dim")
 _SCALAR_FUNCTIONS = words("float int len round abs error_rate perf_counter time")
@@ -177,3 +177,85 @@ def _dicts(value: cst.BaseExpression) -> list[cst.Dict]:
     if isinstance(value, cst.IfExp):
         return [*_dicts(value.body), *_dicts(value.orelse)]
     return [value] if isinstance(value, cst.Dict) else []
+
+
+def changed_in_place(method: cst.FunctionDef, own: Mapping[str, cst.FunctionDef]) -> list[str]:
+    """The metrics of a method that are tensors of its object which the class changes in place."""
+    me = self_name(method)
+    returned_ones = {code(value).removeprefix(f"{me}.") for value in _metrics(method)}
+    return sorted(returned_ones & {name for each in own.values() for name in _in_place(each, own)})
+
+
+def _in_place(method: cst.FunctionDef, own: Mapping[str, cst.FunctionDef]) -> Iterator[str]:
+    me = self_name(method)
+    for changing in find(method.body, cst.AugAssign):
+        name = code(changing.target).removeprefix(f"{me}.")
+        # A number is another one afterwards, a tensor the same one.
+        if any(_is_tensor(each, name) for each in own.values()):
+            yield name
+    for call in find(method.body, cst.Call):
+        owner, _, called = code(call.func).rpartition(".")
+        if called.endswith("_") and not called.endswith("__"):
+            yield owner.removeprefix(f"{me}.")
+
+
+def _is_tensor(method: cst.FunctionDef, attribute: str) -> bool:
+    """Whether a method sets an attribute to what a function of torch's returns."""
+    target = f"{self_name(method)}.{attribute}"
+    return any(
+        isinstance(line.value, cst.Call) and code(line.value.func).startswith("torch.")
+        for line in find(method.body, cst.Assign)
+        if target in (code(each.target) for each in line.targets)
+    )
+
+
+def unknown_shape(
+    method: cst.FunctionDef, functions: Mapping[str, cst.FunctionDef], deep: int = 3
+) -> bool:
+    """Whether metrics that a method returns come from where nobody knows what they are.
+
+    Args:
+        method: the method.
+        functions: those of its file, methods among them, by name.
+        deep: how many calls are followed.
+    """
+    return any(_is_unknown(value, method, functions, deep) for value in _returns(method))
+
+
+def _is_unknown(
+    value: cst.BaseExpression,
+    method: cst.FunctionDef,
+    functions: Mapping[str, cst.FunctionDef],
+    deep: int,
+) -> bool:
+    if isinstance(value, cst.Dict):
+        starred = [e.value for e in value.elements if isinstance(e, cst.StarredDictElement)]
+        return any(_is_unknown(each, method, functions, deep) for each in starred)
+    if isinstance(value, cst.IfExp):
+        return any(_is_unknown(v, method, functions, deep) for v in (value.body, value.orelse))
+    if isinstance(value, cst.DictComp):
+        return not is_scalar(value.value, {})
+    if isinstance(value, cst.Name):
+        if deep == 0 or value.value == "None":
+            return deep == 0
+        set_to = [
+            line.value
+            for line in find(method.body, cst.Assign)
+            if value.value in (code(target.target) for target in line.targets)
+        ]
+        return not set_to or any(_is_unknown(v, method, functions, deep - 1) for v in set_to)
+    if not isinstance(value, cst.Call) or deep == 0:
+        # A single value is the loss.
+        return isinstance(value, cst.Call)
+    return _returns_unknown(value, functions, deep)
+
+
+def _returns_unknown(call: cst.Call, functions: Mapping[str, cst.FunctionDef], deep: int) -> bool:
+    name = code(call.func).rpartition(".")[2]
+    if code(call.func).startswith("super("):
+        # What a base returns is looked at there.
+        return False
+    if name == "dict":
+        return any(arg.keyword is None for arg in call.args)
+    called = functions.get(name)
+    return called is None or unknown_shape(called, functions, deep - 1)

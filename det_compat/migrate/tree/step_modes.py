@@ -5,7 +5,7 @@ import libcst as cst
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
 
-_STEP_MODES = "det_compat.pytorch.LRScheduler.StepMode."
+STEP_MODE = "det_compat.pytorch.LRScheduler.StepMode"
 #: Lightning's interval of each step mode that has one.
 INTERVALS = {
     "STEP_EVERY_EPOCH": "epoch",
@@ -17,7 +17,7 @@ INTERVALS = {
 def step_mode(node: cst.BaseExpression | None, symbols: Symbols) -> str:
     """The name of Determined's step mode that an expression is; ``""`` if it is none."""
     path = symbols.path(node) or ""
-    return path.removeprefix(_STEP_MODES) if path.startswith(_STEP_MODES) else ""
+    return path.removeprefix(f"{STEP_MODE}.") if path.startswith(f"{STEP_MODE}.") else ""
 
 
 def choices(node: cst.BaseExpression, symbols: Symbols) -> list[tuple[str, str]]:
@@ -38,3 +38,23 @@ def choices(node: cst.BaseExpression, symbols: Symbols) -> list[tuple[str, str]]
         return []
     interval = INTERVALS.get(mode)
     return [*found, (interval, " and ".join(before))] if interval else found
+
+
+def kept_mode(attribute: str) -> str:
+    """The attribute that keeps the name of a step mode which is known at run time."""
+    return f"{attribute}_step_mode"
+
+
+def kept_choices(attribute: str) -> tuple[tuple[str, str], ...]:
+    """The intervals of a scheduler whose step mode is kept, with their conditions."""
+    found: dict[str, list[str]] = {}
+    for mode, interval in INTERVALS.items():
+        found.setdefault(interval, []).append(f'"{mode}"')
+    mode = f"self.{kept_mode(attribute)}"
+    return tuple(
+        (
+            interval,
+            f"{mode} == {names[0]}" if len(names) == 1 else f"{mode} in ({', '.join(names)})",
+        )
+        for interval, names in found.items()
+    )

@@ -167,7 +167,11 @@ class _Resolver(LocatingTransformer):
             return updated_node
         is_object = path in (CONTEXT, WRITER) and not _is_class_name(values)
         module = self._module(original_node)
-        placeholder = self._symbols.add(Symbol(path, is_object, original_node, module))
+        original: cst.BaseExpression = original_node
+        if isinstance(original_node, cst.Attribute) and original_node.attr.value == part:
+            # It is not known what is asked, but for what it is asked.
+            original = original_node.value
+        placeholder = self._symbols.add(Symbol(path, is_object, original, module))
         return cst.Attribute(placeholder, cst.Name(part)) if part else placeholder
 
     leave_Name = leave_Attribute
@@ -211,6 +215,9 @@ def _is_copy(values: Values, node: _Named) -> bool:
 def _symbol(values: Values) -> tuple[str, str] | None:
     """The path of what all the values are, and what it is of a context."""
     found: set[tuple[str, str]] = set()
+    if any(isinstance(value, Object) and value.owner == CONTEXT for value in values):
+        # A script may make the trial with something else, which only does for a context.
+        return CONTEXT, ""
     for value in values:
         if isinstance(value, Name):
             found.add((home(value.path) or value.path, ""))

@@ -298,3 +298,19 @@ def dedented(node: cst.BaseExpression) -> cst.BaseExpression:
         return space.with_deep_changes(last, value=last.value.removeprefix("    "))
 
     return ensure_type(m.replace(node, m.ParenthesizedWhitespace(), shorter), type(node))
+
+
+def spaced(body: Sequence[cst.BaseStatement]) -> list[cst.BaseStatement]:
+    """The statements of a class, each method below a blank line, but for the first."""
+    spaced: list[cst.BaseStatement] = []
+    for index, line in enumerate(body):
+        if isinstance(line, cst.FunctionDef):
+            leading = [*line.leading_lines]
+            if index and not (leading and leading[0].comment is None):
+                leading.insert(0, cst.EmptyLine(indent=False))
+            elif not index:
+                while leading and leading[0].comment is None:
+                    leading.pop(0)
+            line = line.with_changes(leading_lines=leading)
+        spaced.append(line)
+    return spaced

@@ -49,20 +49,34 @@ def keeps_state(own: Mapping[str, cst.FunctionDef], reset: set[str]) -> bool:
         reset: attributes that are reset before each validation.
     """
     validating = reachable(own, *VALIDATING)
-    changed = {name for method in validating for name in _changed(own[method])}
-    if changed - reset:
-        return True
-    early = {name for method in reachable(own, "__init__") for name in _changed(own[method])}
-    late = {name for method in reachable(own, _TRAINING_LOADER) for name in _changed(own[method])}
+    changed = {name for method in validating for name in attributes_changed(own[method])}
+    return bool(changed - reset) or needs_training_loader(own)
+
+
+def needs_training_loader(own: Mapping[str, cst.FunctionDef]) -> bool:
+    """Whether a validation needs what making the training loader has left on the trial."""
+    early = {
+        name for method in reachable(own, "__init__") for name in attributes_changed(own[method])
+    }
+    late = {
+        name
+        for method in reachable(own, _TRAINING_LOADER)
+        for name in attributes_changed(own[method])
+    }
     needing = reachable(own, _VALIDATION_LOADER, *VALIDATING)
-    needed = {name for method in needing for name in _read(own[method])}
+    needed = {name for method in needing for name in attributes_read(own[method])}
     return bool((late - _made(own, early)) & needed)
+
+
+def _changed_from(own: Mapping[str, cst.FunctionDef], start: str) -> set[str]:
+    """The attributes that a method changes, itself or by those that it calls."""
+    return {name for method in reachable(own, start) for name in attributes_changed(own[method])}
 
 
 def counts_when_called(node: cst.ClassDef) -> bool:
     """Whether a model changes in a way of its own whenever it is called."""
     forward = syntax.methods(node).get("forward")
-    return forward is not None and any(True for _ in _changed(forward))
+    return forward is not None and any(True for _ in attributes_changed(forward))
 
 
 def _made(own: Mapping[str, cst.FunctionDef], early: set[str]) -> set[str]:
@@ -77,7 +91,7 @@ def _made(own: Mapping[str, cst.FunctionDef], early: set[str]) -> set[str]:
     return early & {name for line in lines for name in _stems(line, me)}
 
 
-def _changed(method: cst.FunctionDef) -> Iterator[str]:
+def attributes_changed(method: cst.FunctionDef) -> Iterator[str]:
     """The attributes of its object that a method sets, or calls to change."""
     own = syntax.self_name(method)
     for assign in syntax.find(method.body, cst.Assign):
@@ -107,7 +121,8 @@ def _stem(node: cst.BaseExpression, own: str) -> Iterator[str]:
         node = node.func if isinstance(node, cst.Call) else node.value
 
 
-def _read(method: cst.FunctionDef) -> Iterator[str]:
+def attributes_read(method: cst.FunctionDef) -> Iterator[str]:
+    """The attributes of its object that a method reads, or sets."""
     own = syntax.self_name(method)
     for node in syntax.find(method.body, cst.Attribute):
         if isinstance(node.value, cst.Name) and node.value.value == own:

@@ -131,3 +131,15 @@ def test_a_start_that_asks_where_it_is_comes_once_lightning_knows(before, after,
     head = "from determined.pytorch import PyTorchCallback\n\n\nclass C(PyTorchCallback):\n    "
     made = rewritten(tmp_path, head + before)
     assert made.endswith(f"class C(pl.Callback):\n    {after}")
+
+
+def test_callbacks_under_a_condition(tmp_path):
+    builds = (
+        "    def evaluate_batch",
+        """    def build_callbacks(self):
+        return {"c": Counting()} if self.context.get_hparam("count") else {}
+
+    def evaluate_batch""",
+    )
+    made = rewritten(tmp_path, trial(builds))
+    assert "return [Counting()] if self.hparams.count else []" in made

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from det_compat.migrate.to_lightning.init_method import SIZE_CHECK
 from tests.migrate.rewriting import method, rewritten, trial
 
 
@@ -54,8 +55,64 @@ def test_before_there_is_a_trainer(tmp_path):
         "self.n = context.get_per_slot_batch_size()\n        print(self.n)",
     )
     made = rewritten(tmp_path, trial(change))
-    assert "# MIGRATE: get_per_slot_batch_size is that of one device here" in made
-    assert "self.n = self.hparams.global_batch_size\n" in made
+    assert "MIGRATE" not in made
+    assert "world_size: int = 1" in made
+    assert "self.n = self.hparams.global_batch_size // self.hparams.world_size\n" in made
+    assert method(made, "setup") == SIZE_CHECK.format("self.hparams.world_size").rstrip()
+
+
+def test_loaders_that_an_heir_makes_before_there_is_a_trainer(tmp_path):
+    heir = """
+
+class Heir(Trial):
+    def __init__(self, context):
+        super().__init__(context)
+        self.length = len(self.build_training_data_loader())
+"""
+    made = rewritten(tmp_path, trial() + heir)
+    size = 'self.hparams.global_batch_size // self.hparams.get("world_size", 1)'
+    assert size in method(made.partition("class Heir")[0], "train_dataloader")
+    assert "MIGRATE" not in made
+
+
+def test_a_mixin_that_divides_before_there_is_a_trainer(tmp_path):
+    mixin = """class Sized:
+    def size(self):
+        return self.context.get_per_slot_batch_size()
+
+
+class Trial(Sized, PyTorchTrial)"""
+    change = ("self.context = context\n", "self.context = context\n        print(self.size())\n")
+    made = rewritten(tmp_path, trial(("class Trial(PyTorchTrial)", mixin), change))
+    sized, _, module = made.partition("class Trial")
+    assert 'self.hparams.get("world_size", 1)' in method(sized, "size")
+    assert "raise ValueError" in method(module, "setup")
+
+
+def test_what_is_wrapped_is_listed(tmp_path):
+    heir = """
+
+class Heir(Trial):
+    def names(self):
+        return [self.context.models, self.context.optimizers, self.context.lr_schedulers]
+"""
+    made = rewritten(tmp_path, trial() + heir)
+    assert "return [[self.model], [self.opt], []]" in made
+
+
+def test_a_list_that_heirs_make_longer_is_left(tmp_path):
+    count = (
+        "    def count(self):\n        return len(self.context.models)\n\n    def evaluate_batch"
+    )
+    heir = """
+
+class Heir(Trial):
+    def __init__(self, context):
+        super().__init__(context)
+        self.other = context.wrap_model(torch.nn.Linear(1, 1))
+"""
+    made = rewritten(tmp_path, trial(("    def evaluate_batch", count)) + heir)
+    assert "# MIGRATE: the context's models has no counterpart" in made
 
 
 def test_contexts_by_other_names(tmp_path):
@@ -161,3 +218,9 @@ def test_the_sections_of_the_config_are_no_hyperparameters(tmp_path):
 def test_what_copies_a_mapping_is_given_the_modules_own(tmp_path):
     changes = ("self.context = context", "x = AttrDict(context.get_hparams())")
     assert "        x = AttrDict(self.hparams)\n" in rewritten(tmp_path, trial(changes))
+
+
+def test_a_hyperparameter_that_init_keeps(tmp_path):
+    kept = "self.context = context\n        self.lr = context.get_hparam('lr')\n"
+    made = rewritten(tmp_path, trial(("self.context = context\n", kept)))
+    assert "        self.lr = lr\n" in made

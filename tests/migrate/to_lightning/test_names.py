@@ -48,3 +48,15 @@ def test_the_logger_writes(tmp_path):
     made = rewritten(tmp_path, source)
     assert "TorchWriter" not in made
     assert "self.logger.experiment.add_scalar('x', 1, 2)" in made
+
+
+def test_downloads_of_blobs(tmp_path):
+    source = """\
+    from determined.util import download_gcs_blob_with_backoff
+
+    def text(blob):
+        return download_gcs_blob_with_backoff(blob, n_retries=4).decode()
+    """
+    made = rewritten(tmp_path, source)
+    assert "    return blob.download_as_bytes().decode()" in made
+    assert "determined" not in made and "MIGRATE" not in made

@@ -61,3 +61,61 @@ def test_a_callback_of_another_file_is_one(tmp_path: Path) -> None:
     (tmp_path / "callbacks.py").write_text(f"{head}{text}\n")
     made = rewritten(tmp_path, "from callbacks import Counting\n" + trial(BUILDS))
     assert method(made, "on_fit_start") == NO_SANITY_CHECK
+
+
+def test_an_heir_that_evaluates_the_whole_loader(tmp_path):
+    heir = """
+
+class Heir(Trial):
+    evaluate_batch = None
+
+    def evaluate_full_dataset(self, data_loader):
+        return {"batches": len(data_loader)}
+"""
+    made = rewritten(tmp_path, trial() + heir).partition("class Heir")[2]
+    assert "DataLoader([super().val_dataloader()], batch_size=None)" in method(
+        made, "val_dataloader"
+    )
+
+
+def test_a_validation_loader_that_needs_the_one_of_training(tmp_path):
+    changes = (
+        (
+            "        return DataLoader([], batch_size=self",
+            "        self.rows = [1]\n        return DataLoader([], batch_size=self",
+        ),
+        ("return DataLoader([], batch_size=4)", "return DataLoader(self.rows, batch_size=4)"),
+    )
+    made = rewritten(tmp_path, trial(*changes))
+    assert method(made, "val_dataloader").startswith(
+        "def val_dataloader(self):\n    if self.trainer.train_dataloader is None:\n"
+    )
+
+
+def test_a_metric_that_is_changed_in_place(tmp_path):
+    changes = (
+        ("lr=0.1))\n", "lr=0.1))\n        self.sum = torch.zeros(())\n        self.n = 0\n"),
+        (
+            'return {"error": self.model(batch).sum()}',
+            'self.sum += 1\n        self.n += 1\n        return {"sum": self.sum, "n": self.n}',
+        ),
+    )
+    made = rewritten(tmp_path, trial(*changes))
+    assert 'self.log("n", self.n, batch_size=1)' in made
+    assert method(made, "on_validation_epoch_end") == (
+        "def on_validation_epoch_end(self):\n"
+        "    super().on_validation_epoch_end()\n"
+        '    self.log("sum", self.sum)'
+    )
+    reduced = "    def evaluation_reducer(self):\n        return None\n\n    def evaluate_batch"
+    made = rewritten(tmp_path, trial(*changes, ("    def evaluate_batch", reduced)))
+    assert "# MIGRATE: Determined reported what sum was after the last batch" in made
+
+
+def test_metrics_that_are_made_elsewhere(tmp_path):
+    change = ('return {"error": self.model(batch).sum()}', "return scores(self.model(batch))")
+    made = rewritten(tmp_path, trial(change))
+    assert 'self.log_dict(numbers_of(scores(self.model(batch)), "mean"), batch_size=1)' in made
+    known = 'def scores(x):\n    return {"error": x.sum()}\n\n\nclass Trial'
+    made = rewritten(tmp_path, trial(change, ("class Trial", known)))
+    assert "self.log_dict(scores(self.model(batch)), batch_size=1)" in made

@@ -50,3 +50,14 @@ def test_functions_import_what_they_still_need(tmp_path):
     assert not any("determined" in line for line in top)
     # A second run changes nothing.
     assert rewritten(tmp_path, made) == made
+
+
+def test_what_a_call_returns_that_is_asked_at_once(tmp_path):
+    source = """\
+    from determined.experimental import Determined
+
+    def load(number):
+        return Determined().get_experiment(number).top_checkpoint()
+    """
+    made = rewritten(tmp_path, source)
+    assert "# MIGRATE: determined.experimental.Determined has no counterpart" in made

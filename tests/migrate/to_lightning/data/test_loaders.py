@@ -39,17 +39,6 @@ def test_what_lightning_does_by_itself(tmp_path):
     assert "determined" not in made
 
 
-def test_samplers_that_lightning_does_not_have(tmp_path):
-    source = """\
-    from determined.pytorch import samplers
-
-    def sampler(base):
-        return samplers.ReproducibleShuffleSampler(base, 3)
-    """
-    made = rewritten(tmp_path, source)
-    assert "# MIGRATE: pytorch.samplers.ReproducibleShuffleSampler has no counterpart" in made
-
-
 def test_methods_of_the_class_body(tmp_path):
     change = (
         "    def build_validation_data_loader(self):\n        return DataLoader([], batch_size=4)",

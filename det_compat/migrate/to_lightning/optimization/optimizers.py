@@ -1,18 +1,17 @@
 """Wrapped models, optimizers and schedulers: ``configure_optimizers``."""
 
-import textwrap
+import re
 from collections.abc import Sequence
 
 import libcst as cst
 from libcst.helpers import ensure_type
 
-from det_compat.migrate.to_lightning.plan import (
-    TOTAL_BATCH,
-    LightningFile,
-    TrialPlan,
-    WrappedScheduler,
-    wrappings,
+from det_compat.migrate.to_lightning.class_facts import WrappedScheduler, wrappings
+from det_compat.migrate.to_lightning.optimization.schedulers import (
+    listed_schedulers,
+    stepping_hooks,
 )
+from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.to_lightning.reducers import FUNCTION_METRIC
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import FileTransformer, Line, Lines
@@ -93,7 +92,7 @@ def configure_optimizers(
     starred = [name for name in optimizers if name.startswith("*")]
     can_count = len(starred) < min(2, len(optimizers))
     counted = [_counted(optimizers)] if is_kept and can_count and not plan.is_automatic else []
-    return [made, *counted, *_stepping_hooks(plan, schedulers)]
+    return [made, *counted, *stepping_hooks(plan, schedulers)]
 
 
 def _own(attribute: str) -> str:
@@ -121,11 +120,11 @@ def _returned(
     names: dict[str, str],
 ) -> str:
     if not plan.is_automatic:
-        steps = [names[s.attribute] for s in schedulers if s.is_torchs]
+        steps = listed_schedulers(schedulers, names)
         if len(optimizers) == 1 and not steps and not optimizers[0].startswith("*"):
             return optimizers[0]
         listed = f"[{', '.join(optimizers)}]"
-        return f"{listed}, [{', '.join(steps)}]" if steps else listed
+        return f"{listed}, {steps}" if steps else listed
     if not schedulers:
         return optimizers[0]
     described = [_described(scheduler, names) for scheduler in schedulers]
@@ -148,38 +147,11 @@ def _described(scheduler: WrappedScheduler, names: dict[str, str]) -> str:
     return f'{{"scheduler": {name}, "interval": "{scheduler.interval}"{frequency}}}'
 
 
-def _stepping_hooks(plan: TrialPlan, schedulers: list[WrappedScheduler]) -> list[cst.BaseStatement]:
-    if plan.is_automatic:
-        return []
-    made: list[cst.BaseStatement] = []
-    for interval, header, count in (
-        ("step", "on_train_batch_end(self, outputs, batch, batch_idx)", TOTAL_BATCH.format("self")),
-        ("epoch", "on_train_epoch_end(self)", "self.current_epoch"),
-    ):
-        idle = "    # there is no scheduler as in the base class\n    pass\n"
-        due = "".join(_step(s, count) for s in schedulers if s.interval == interval)
-        for scheduler in schedulers:
-            for _, condition in (each for each in scheduler.choices if each[0] == interval):
-                due += f"    if {condition}:\n{textwrap.indent(_step(scheduler, count), _INDENT)}"
-        for lines in (idle if interval in plan.idle_hooks else "", due):
-            if lines:
-                made.append(syntax.method(f"def {header}:\n{lines}"))
-    return made
+def _speaks_of_wrapping(line: cst.EmptyLine) -> bool:
+    return line.comment is not None and _WRAPPING.match(line.comment.value) is not None
 
 
-_INDENT = "    "
-
-
-def _step(scheduler: WrappedScheduler, count: str) -> str:
-    lines = [f"self.{scheduler.attribute}.step()"]
-    if scheduler.attribute.startswith("*"):
-        lines = [f"for scheduler in self.{scheduler.attribute[1:]}:", "    scheduler.step()"]
-    if scheduler.frequency != "1":
-        lines = [
-            f"if ({count} + 1) % ({scheduler.frequency}) == 0:",
-            *(f"    {line}" for line in lines),
-        ]
-    return "".join(f"    {line}\n" for line in lines)
+_WRAPPING = re.compile(r"#+\s*wrap(ping|s)?\b", re.IGNORECASE)
 
 
 def unwrap(tree: cst.Module, file: LightningFile) -> cst.Module:
@@ -212,8 +184,13 @@ class _Unwrapping(FileTransformer[LightningFile]):
         small = syntax.simple(updated)
         is_bare = isinstance(small, cst.Expr) and isinstance(small.value, (cst.Name, cst.Attribute))
         was_call = syntax.call_of(original) is not None
-        is_left = syntax.is_idle(updated) or (is_bare and was_call)
-        return cst.RemoveFromParent() if is_left else updated
+        if syntax.is_idle(updated) or (is_bare and was_call):
+            return cst.RemoveFromParent()
+        if not self.symbols.calls(original, *_WRAPPERS):
+            return updated
+        # Nothing is wrapped here any more.
+        lines = [line for line in updated.leading_lines if not _speaks_of_wrapping(line)]
+        return updated.with_changes(leading_lines=lines)
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> syntax.Expression:
         member = self.symbols.method(updated)
@@ -280,7 +257,7 @@ _LISTS = {
 
 
 def name_wrapped(tree: cst.Module, symbols: Symbols) -> cst.Module:
-    """Name the attributes where a trial asks for ``context.models`` and the like."""
+    """Name the attributes where a trial asks for ``context.models[0]`` and the like."""
 
     def named(node: cst.ClassDef) -> cst.ClassDef:
         kept = {
@@ -299,7 +276,8 @@ def _attributes(node: cst.ClassDef, member: str, symbols: Symbols) -> list[str]:
     methods = [*syntax.methods(node).values()]
     found = [w for each in methods for w in wrappings(each, symbols) if w.member == member]
     is_known = len(found) == len(symbols.calls(node, member))
-    return [w.attribute for w in found] if is_known and not any(w.is_list for w in found) else []
+    names = [*dict.fromkeys(w.attribute for w in found)]
+    return names if is_known and not any(w.is_list for w in found) else []
 
 
 class _Naming(ScopedTransformer):
@@ -324,9 +302,3 @@ class _Naming(ScopedTransformer):
         return (
             syntax.expression(names[int(at)]) if at.isdigit() and int(at) < len(names) else updated
         )
-
-    def leave_Attribute(
-        self, original: cst.Attribute, updated: cst.Attribute
-    ) -> cst.BaseExpression:
-        names = self._names(original)
-        return syntax.expression(f"[{', '.join(names)}]") if names else updated

@@ -62,7 +62,6 @@ class _Loaders(LightningTransformer):
     def leave_Return(self, original: cst.Return, updated: cst.Return) -> cst.Return:
         if updated.value is None or not self._is_whole():
             return updated
-        # The one item is the loader itself, so that validation_step gets all of it at once.
         self.file.imports.new.add("import torch")
         text = f"torch.utils.data.DataLoader([{syntax.code(updated.value)}], batch_size=None)"
         return updated.with_changes(
@@ -70,6 +69,10 @@ class _Loaders(LightningTransformer):
         )
 
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
+        small = syntax.simple(original)
+        if self._is_whole() and isinstance(small, cst.Return) and small.value is not None:
+            comment = cst.EmptyLine(comment=cst.Comment(_WHOLE))
+            return updated.with_changes(leading_lines=[*updated.leading_lines, comment])
         was_call = syntax.call_of(original) is not None
         return cst.RemoveFromParent() if was_call and syntax.is_idle(updated) else updated
 
@@ -98,9 +101,25 @@ class _Loaders(LightningTransformer):
         return is_plain or (member is not None and member[1] in _OF_CONTEXT)
 
 
+_WHOLE = "# its one batch is the loader, so that validation_step goes through all of it"
+
+
 def _renamed(node: _Node) -> _Node:
     new = NAMES.get(node.value) if isinstance(node, cst.Name) else None
     return node if new is None else node.with_changes(value=new)
+
+
+_TRAINING_LOADER = """\
+if {0}.trainer.train_dataloader is None:
+    # it makes what validation needs
+    {0}.train_dataloader()
+"""
+
+
+def after_training_loader(method: cst.FunctionDef) -> cst.FunctionDef:
+    """A method that makes the loader of validations, also where these come without training."""
+    made = syntax.statements(_TRAINING_LOADER.format(syntax.self_name(method)))
+    return syntax.with_body(method, syntax.below_docstring(syntax.body_of(method), made))
 
 
 _STAYING = """\

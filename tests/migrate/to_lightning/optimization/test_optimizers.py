@@ -135,7 +135,10 @@ def test_one_of_two_optimizers_is_one(tmp_path):
     [
         ("print(self.context.models[0])", "print(self.model)"),
         ("for model in self.context.models:", "for model in [self.model]:"),
-        ("print(self.context.optimizers[0].param_groups)", "print(opt.param_groups)"),
+        (
+            "print(self.context.optimizers[0].param_groups)",
+            "print(self.optimizers().param_groups)",
+        ),
     ],
 )
 def test_what_a_context_lists_are_attributes(before, after, tmp_path):
@@ -192,3 +195,12 @@ def on_train_epoch_end(self):
     assert "if self.hparams.often:" in method(made, "on_train_batch_end")
     assert "MIGRATE" not in made
     assert "determined" not in made
+
+
+def test_comments_on_wrapping_go(tmp_path):
+    line = "        self.model = context.wrap_model"
+    made = rewritten(
+        tmp_path, trial((line, f"        # Wrap the model.\n        # It is small.\n{line}"))
+    )
+    assert "Wrap" not in made
+    assert "        # It is small.\n        self.model = torch.nn.Linear(2, 1)" in made

@@ -1,0 +1,335 @@
+"""What stands in a trial class itself: its methods, and what it wraps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+from libcst import matchers as m
+from libcst.helpers import ensure_type
+
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.file import Line
+from det_compat.migrate.tree.metric_shapes import assigned
+from det_compat.migrate.tree.parameters import distinct
+from det_compat.migrate.tree.step_modes import (
+    INTERVALS,
+    choices,
+    kept_choices,
+    kept_mode,
+    step_mode,
+)
+from det_compat.migrate.tree.symbols import Symbols
+from det_compat.migrate.tree.validation_state import (
+    attributes_changed,
+    attributes_read,
+    keeps_state,
+    needs_training_loader,
+)
+
+_CASTS = ("cast", "typing.cast")
+#: What a context is asked for that depends on the number of processes.
+SIZES = frozenset(("distributed.get_size", "distributed.size", "get_per_slot_batch_size"))
+
+
+@dataclass(frozen=True)
+class WrappedScheduler:
+    """An LR scheduler that is wrapped: its attribute, when it steps, every how many of these.
+
+    The attribute has a star if it is a list of schedulers.
+
+    ``mode`` is the name of Determined's step mode, ``""`` if it is decided at run time; ``choices``
+    are the intervals that it is then, with their conditions, if these are known. Only a scheduler
+    that ``is_torchs`` can be Lightning's. One that ``may_lack`` is only made under a condition.
+    """
+
+    attribute: str
+    mode: str
+    frequency: str = "1"
+    choices: tuple[tuple[str, str], ...] = ()
+    is_torchs: bool = True
+    may_lack: bool = False
+
+    @property
+    def interval(self) -> str:
+        """Lightning's interval; ``""`` where the trial steps it."""
+        return INTERVALS.get(self.mode, "")
+
+
+@dataclass(frozen=True)
+class WrappedModel:
+    """A model that is wrapped: its attribute, with a star if that is a list of models.
+
+    One that ``may_lack`` is only made under a condition.
+    """
+
+    attribute: str
+    may_lack: bool = False
+
+
+@dataclass(frozen=True)
+class WrappedReducer:
+    """A reducer that is wrapped: its attribute and the expression of its name, if it has one.
+
+    An attribute with a star is a list of reducers, with names that ``loop`` goes through. One that
+    ``may_lack`` is only made under a condition. ``made_by`` is the name of its class.
+    """
+
+    attribute: str
+    name: str | None
+    loop: str = ""
+    may_lack: bool = False
+    made_by: str = ""
+
+
+@dataclass(frozen=True)
+class ClassFacts:
+    """What stands in a trial class itself.
+
+    Attributes:
+        name: of the class.
+        methods: the names of its methods with their parameters.
+        models, optimizers, schedulers, reducers: what it wraps, by attribute; with a star in
+            front, the attribute is a list.
+        unkept: the methods of the context by which it wraps what no attribute is known to keep.
+        calls_init: whether its ``__init__`` calls that of its base.
+        stays: whether it asks for batches that are not moved to the device.
+        uses: the attributes of its object that each method reads.
+        stores: those that its methods set.
+        sizes: the methods that ask for what depends on the number of processes.
+        keeps_state: whether a validation that nobody wants would change what comes after it.
+        needs_loader: whether a validation needs what making the training loader has left.
+        logged: metric names that its train_batch is known to return.
+    """
+
+    name: str
+    methods: dict[str, list[str]]
+    models: tuple[WrappedModel, ...]
+    optimizers: tuple[str, ...]
+    schedulers: tuple[WrappedScheduler, ...]
+    reducers: tuple[WrappedReducer, ...]
+    unkept: frozenset[str]
+    calls_init: bool
+    stays: bool
+    uses: dict[str, frozenset[str]]
+    stores: frozenset[str]
+    sizes: frozenset[str]
+    keeps_state: bool
+    needs_loader: bool
+    logged: frozenset[str]
+
+
+def facts_of(
+    node: cst.ClassDef, symbols: Symbols, classes: Mapping[str, cst.ClassDef]
+) -> ClassFacts:
+    """What stands in a trial class, given the classes of its file."""
+    own = syntax.methods(node)
+    wrapped = [found for method in own.values() for found in wrappings(method, symbols)]
+    variables = variables_of(own)
+    init = own.get("__init__", cst.Pass())
+    reducers = tuple(made for w in wrapped if (made := _reducer(w)) is not None)
+    return ClassFacts(
+        name=node.name.value,
+        methods={name: _parameters(method) for name, method in own.items()},
+        models=distinct(
+            WrappedModel(w.starred, w.is_conditional) for w in wrapped if w.member == "wrap_model"
+        ),
+        optimizers=distinct(w.starred for w in wrapped if w.member == "wrap_optimizer"),
+        schedulers=distinct(
+            _scheduler(w, symbols, classes, variables)
+            for w in wrapped
+            if w.member == "wrap_lr_scheduler"
+        ),
+        reducers=reducers,
+        unkept=frozenset(
+            member
+            for member in ("wrap_model", "wrap_optimizer", "wrap_lr_scheduler")
+            if len(symbols.calls(node, member)) > sum(w.member == member for w in wrapped)
+        ),
+        calls_init=any(
+            "__init__" in syntax.code(call.func) for call in syntax.find(init, cst.Call)
+        ),
+        stays=bool(symbols.calls(node, "experimental.disable_auto_to_device")),
+        uses={name: frozenset(attributes_read(method)) for name, method in own.items()},
+        sizes=frozenset(name for name, method in own.items() if asks_sizes(method, symbols)),
+        stores=frozenset(name for method in own.values() for name in attributes_changed(method)),
+        keeps_state=keeps_state(own, {r.attribute.removeprefix("*") for r in reducers}),
+        needs_loader=needs_training_loader(own),
+        logged=frozenset(syntax.returned_keys(own["train_batch"]) if "train_batch" in own else ()),
+    )
+
+
+def _parameters(method: cst.FunctionDef) -> list[str]:
+    params = method.params
+    named = [*params.posonly_params, *params.params, *params.kwonly_params]
+    extra = [f"**{params.star_kwarg.name.value}"] if params.star_kwarg else []
+    return [*(p.name.value for p in named), *extra]
+
+
+def asks_sizes(node: cst.CSTNode, symbols: Symbols) -> bool:
+    """Whether code asks how many processes there are, or for what depends on that."""
+    members = map(symbols.member, syntax.find(node, cst.Attribute))
+    return any(member is not None and member[1] in SIZES for member in members)
+
+
+def variables_of(own: Mapping[str, cst.FunctionDef]) -> dict[str, cst.BaseExpression | None]:
+    """What each local variable of the methods of a class is; None if it is set more than once."""
+    return {n: value for method in own.values() for n, value in assigned(method).items()}
+
+
+def step_mode_of(
+    found: Wrapping, symbols: Symbols, variables: Mapping[str, cst.BaseExpression | None]
+) -> cst.BaseExpression | None:
+    """The step mode that a scheduler is wrapped with; a variable as what it was set to."""
+    given = syntax.argument(found.call, 1, "step_mode")
+    if isinstance(given, cst.Name):
+        given = variables.get(given.value) or given
+    return given
+
+
+def _scheduler(
+    found: Wrapping,
+    symbols: Symbols,
+    classes: Mapping[str, cst.ClassDef],
+    variables: Mapping[str, cst.BaseExpression | None],
+) -> WrappedScheduler:
+    made = syntax.argument(found.call, 0, "lr_scheduler")
+    made_by = classes.get(syntax.code(made.func)) if isinstance(made, cst.Call) else None
+    given = step_mode_of(found, symbols, variables)
+    frequency = syntax.argument(found.call, 2, "frequency")
+    mode = "" if found.keeps_mode else step_mode(given, symbols)
+    found_choices: tuple[tuple[str, str], ...] = ()
+    if found.keeps_mode:
+        found_choices = kept_choices(found.attribute)
+    elif isinstance(given, cst.IfExp):
+        found_choices = tuple(choices(given, symbols))
+    return WrappedScheduler(
+        found.starred,
+        mode,
+        "1" if frequency is None else syntax.code(frequency),
+        found_choices,
+        made_by is None or bool(made_by.bases),
+        found.is_conditional and not found.is_list,
+    )
+
+
+def _reducer(found: Wrapping) -> WrappedReducer | None:
+    """A reducer of validation metrics; None for another, or for one without a known name."""
+    if found.member not in ("wrap_reducer", "experimental.wrap_reducer"):
+        return None
+    name = syntax.argument(found.call, 1, "name")
+    for_validation = syntax.argument(found.call, 3, "for_validation")
+    if for_validation is not None and syntax.code(for_validation) == "False":
+        return None
+    known = syntax.code(name) if name is not None and syntax.code(name) != "None" else None
+    if found.is_list and known is not None and not found.loop:
+        return None
+    reducer = syntax.argument(found.call, 0, "reducer")
+    return WrappedReducer(
+        found.starred,
+        known,
+        found.loop,
+        may_lack=found.is_conditional and not found.is_list,
+        made_by=syntax.code(reducer.func) if isinstance(reducer, cst.Call) else "",
+    )
+
+
+@dataclass(frozen=True)
+class Wrapping:
+    """A call that wraps something, and the attribute that keeps it.
+
+    Attributes:
+        member: ``wrap_optimizer``, for example.
+        call: the call.
+        attribute: without ``self.``.
+        is_list: whether the attribute is a list of such.
+        loop: what the list is made from, as in ``i in range(3)``; ``""`` if it is no comprehension.
+        is_conditional: whether the statement may not run, and nothing else sets the attribute.
+        keeps_mode: whether the next statement keeps the step mode of a scheduler.
+    """
+
+    member: str
+    call: cst.Call
+    attribute: str
+    is_list: bool = False
+    loop: str = ""
+    is_conditional: bool = False
+    keeps_mode: bool = False
+
+    @property
+    def starred(self) -> str:
+        """The attribute, with a star in front if it is a list."""
+        return f"*{self.attribute}" if self.is_list else self.attribute
+
+
+def wrappings(method: cst.FunctionDef, symbols: Symbols) -> Iterator[Wrapping]:
+    """What a method wraps and keeps on its object."""
+    own = syntax.self_name(method)
+    modes = {syntax.target_of(line) for line in syntax.find(method, cst.SimpleStatementLine)}
+    for line in syntax.find(method, cst.SimpleStatementLine):
+        for value, attribute, is_list, loop in _kept(line):
+            call = _without_cast(value)
+            member = symbols.method(call)
+            if call is not None and member.rpartition(".")[2].startswith("wrap_"):
+                is_sure = method.name.value == "__init__" and _always_sets(
+                    syntax.body_of(method), f"{own}.{attribute}", line
+                )
+                keeps_mode = f"{own}.{kept_mode(attribute)}" in modes
+                yield Wrapping(member, call, attribute, is_list, loop, not is_sure, keeps_mode)
+
+
+def _always_sets(
+    body: Sequence[cst.BaseStatement], target: str, line: cst.BaseStatement | None
+) -> bool:
+    """Whether a block is sure to come by ``line``, or else to set ``target``."""
+    for each in body:
+        if each is line or (line is None and syntax.target_of(each) == target):
+            return True
+        if isinstance(each, cst.With) and _always_sets(_block(each.body), target, line):
+            return True
+        if isinstance(each, cst.If) and each.orelse is not None:
+            parts = [_block(each.body), _otherwise(each.orelse)]
+            if all(_always_sets(part, target, None) for part in parts):
+                return True
+    return False
+
+
+def _otherwise(orelse: cst.If | cst.Else) -> Sequence[cst.BaseStatement]:
+    return [orelse] if isinstance(orelse, cst.If) else _block(orelse.body)
+
+
+def _block(suite: cst.BaseSuite) -> Sequence[cst.BaseStatement]:
+    return suite.body if isinstance(suite, cst.IndentedBlock) else ()
+
+
+def _kept(line: Line) -> Iterator[tuple[cst.BaseExpression | None, str, bool, str]]:
+    """The values that a statement keeps: each with its attribute, as in a Wrapping."""
+    attribute = (syntax.target_of(line) or "").partition(".")[2]
+    small = syntax.simple(line)
+    value = getattr(small, "value", None)
+    if attribute and isinstance(value, cst.ListComp):
+        inner = value.for_in
+        is_plain = not inner.ifs and inner.inner_for_in is None
+        loop = f"{syntax.code(inner.target)} in {syntax.code(inner.iter)}"
+        yield value.elt, attribute, True, loop if is_plain else ""
+    elif attribute and isinstance(value, (cst.List, cst.Tuple)):
+        yield from ((element.value, attribute, True, "") for element in value.elements)
+    elif attribute:
+        yield value, attribute, False, ""
+    elif m.matches(line, _APPENDING):
+        call = ensure_type(value, cst.Call)
+        owner = syntax.code(ensure_type(call.func, cst.Attribute).value)
+        if "." in owner:
+            yield call.args[0].value, owner.partition(".")[2], True, ""
+
+
+_APPEND = m.Call(func=m.Attribute(attr=m.Name("append")), args=[m.AtLeastN(n=1)])
+_APPENDING = m.SimpleStatementLine(body=[m.Expr(value=_APPEND)])
+
+
+def _without_cast(value: cst.BaseExpression | None) -> cst.Call | None:
+    """The call that a value is, without a cast around it."""
+    if isinstance(value, cst.Call) and syntax.code(value.func) in _CASTS and len(value.args) == 2:
+        value = value.args[1].value
+    return value if isinstance(value, cst.Call) else None

@@ -1,0 +1,1 @@
+"""Loaders and samplers, with what becomes of their batches."""

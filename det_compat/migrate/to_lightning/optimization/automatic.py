@@ -1,0 +1,202 @@
+"""Whether Lightning may step the optimizer: one backward, one step, in straight-line code."""
+
+import itertools
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import libcst as cst
+from libcst import matchers as m
+
+from det_compat.migrate.to_lightning.class_facts import ClassFacts
+from det_compat.migrate.to_lightning.optimization.stepping import zeroes_gradients
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.symbols import Symbols
+
+
+def is_automatic(node: cst.ClassDef, symbols: Symbols, facts: ClassFacts) -> bool:
+    """Whether one optimizer is stepped right after one backward, in straight-line code."""
+    own = syntax.methods(node)
+    method = own.get("train_batch")
+    if method is None or len(facts.optimizers) != 1:
+        return False
+    if any(_uses(node, symbols, name) != 1 for name in ("wrap_optimizer", *_ONCE)):
+        return False
+    if not all(s.interval and s.is_torchs and not s.may_lack for s in facts.schedulers):
+        return False
+    attributes = [*facts.optimizers, *(scheduler.attribute for scheduler in facts.schedulers)]
+    if any(name.startswith("*") for name in attributes):
+        return False
+    attribute = f"{syntax.self_name(method)}.{facts.optimizers[0]}"
+    if _is_used_elsewhere(own, without_zeroing(method, attribute), attribute):
+        return False
+    return _is_simple(own, symbols, facts)
+
+
+_ONCE = ("backward", "step_optimizer")
+
+
+def backward_and_step(
+    method: cst.FunctionDef, symbols: Symbols
+) -> tuple[int, cst.Call, cst.Call] | None:
+    """The calls of backward and, in the next statement, of a step; the index of the first."""
+    calls = [syntax.lone_call(line) for line in syntax.body_of(method)]
+    for index, (backward, step) in enumerate(itertools.pairwise(calls)):
+        is_pair = (symbols.method(backward), symbols.method(step)) == _ONCE
+        if is_pair and backward is not None and step is not None:
+            return index, backward, step
+    return None
+
+
+def _uses(node: cst.CSTNode, symbols: Symbols, member: str) -> int:
+    found = (symbols.member(attribute) for attribute in syntax.find(node, cst.Attribute))
+    return sum(pair is not None and pair[1] == member for pair in found)
+
+
+def without_zeroing(method: cst.FunctionDef, attribute: str) -> cst.FunctionDef:
+    """A method without ``zero_grad()`` before the backward pass: gradients are zero by then."""
+    zeroing = f"{attribute}.zero_grad"
+    body = [
+        line
+        for line in syntax.body_of(method)
+        if (call := syntax.lone_call(line)) is None or syntax.code(call.func) != zeroing
+    ]
+    return syntax.with_body(method, body)
+
+
+def _is_used_elsewhere(
+    own: dict[str, cst.FunctionDef], method: cst.FunctionDef, attribute: str
+) -> bool:
+    others = (m for name, m in own.items() if name not in ("__init__", "train_batch"))
+    if any(syntax.mentions(other, attribute) for other in others):
+        return True
+    used = [*map(syntax.code, syntax.find(method, cst.Attribute))]
+    stored = {syntax.code(target.target) for target in syntax.find(method, cst.AssignTarget)}
+    groups = f"{attribute}.param_groups"
+    # Lightning has the groups as well, with the learning rates that are asked for.
+    reads = used.count(groups) if not any(text.startswith(groups) for text in stored) else 0
+    return used.count(attribute) != 1 + reads
+
+
+def _is_simple(own: dict[str, cst.FunctionDef], symbols: Symbols, facts: ClassFacts) -> bool:
+    method = own["train_batch"]
+    attribute = f"{syntax.self_name(method)}.{facts.optimizers[0]}"
+    found = backward_and_step(method, symbols)
+    if found is None:
+        return False
+    index, backward, step = found
+    optimizer, clip = syntax.argument(step, 0, "optimizer"), syntax.argument(step, 1, "clip_grads")
+    if len(backward.args) != 1:
+        return False
+    loss = backward.args[0].value
+    if not isinstance(loss, cst.Name) and "loss" in syntax.names_in(method.body):
+        return False
+    if optimizer is None or syntax.code(optimizer) != attribute:
+        return False
+    if syntax.argument(step, 3, "scaler") or not zeroes_gradients(step):
+        return False
+    if clip is not None and syntax.names_in(clip) & syntax.local_names(method):
+        return False
+    return _ends_plainly(own, index, symbols, facts)
+
+
+def _ends_plainly(
+    own: dict[str, cst.FunctionDef], index: int, symbols: Symbols, facts: ClassFacts
+) -> bool:
+    method = own["train_batch"]
+    after = syntax.body_of(method)[index + 2 :]
+    returns = [found for line in after for found in syntax.find(line, cst.Return)]
+    if len(returns) != 1 or not after or not isinstance(syntax.simple(after[-1]), cst.Return):
+        return False
+    # Lightning steps after the method returns, which what comes after the step must not see.
+    me = syntax.self_name(method)
+    functions = {name for name, other in own.items() if _is_function(other)}
+    changing = _changed_by_step(own, functions, facts, symbols)
+    # Schedulers are stepped after the method has returned, in both.
+    schedulers = {f"{scheduler.attribute}.get_last_lr" for scheduler in facts.schedulers}
+    groups = f"{me}.{facts.optimizers[0]}.param_groups"
+    for line in after:
+        # A step changes no learning rates, but the parameters that are beside them.
+        is_rate = '"lr"' in syntax.code(line).replace("'", '"') and "params" not in syntax.code(
+            line
+        )
+        seen = syntax.replaced(line, groups, "None") if is_rate else line
+        if any(map(symbols.is_context, syntax.find(line, cst.Name))):
+            return False
+        if _sees(seen, me, changing | (own.keys() - functions), schedulers):
+            return False
+    return True
+
+
+def _is_function(method: cst.FunctionDef) -> bool:
+    """Whether a method depends on nothing but what else it is given."""
+    is_plain = not method.decorators and bool(method.params.params)
+    return is_plain and syntax.self_name(method) not in syntax.names_in(method.body)
+
+
+def _sees(
+    line: cst.BaseStatement, own_name: str, names: set[str], harmless: Collection[str]
+) -> bool:
+    """Whether a statement uses the object as a whole, or one of the names, of it or by itself."""
+    attributes = [
+        node
+        for node in syntax.find(line, cst.Attribute)
+        if m.matches(node, m.Attribute(value=m.Name(own_name)))
+    ]
+    known = {f"{own_name}.{text}" for text in harmless}
+    spared = sum(syntax.code(node) in known for node in syntax.find(line, cst.Attribute))
+    seen = sum(node.attr.value in names for node in attributes)
+    every = sum(name.value == own_name for name in syntax.find(line, cst.Name))
+    return every > len(attributes) or seen > spared or bool(syntax.names_in(line) & names)
+
+
+def _changed_by_step(
+    own: dict[str, cst.FunctionDef], functions: set[str], facts: ClassFacts, symbols: Symbols
+) -> set[str]:
+    """The attributes and variables that a step may change: models, optimizers, what has them."""
+    me = {syntax.self_name(method) for method in own.values()}
+    wraps = [call for method in own.values() for call in symbols.calls(method, "wrap_model")]
+    found = {syntax.code(arg.value).rpartition(".")[2] for call in wraps for arg in call.args}
+    found |= {model.attribute.removeprefix("*") for model in facts.models} | {*facts.optimizers}
+    holds = _Holding(me, found, own.keys() - functions, symbols)
+    lines = [line for method in own.values() for line in syntax.find(method, cst.Assign)]
+    before = -1
+    while before < len(found):
+        before = len(found)
+        for line in lines:
+            if holds(line.value):
+                targets = (part for each in line.targets for part in syntax.parts(each.target))
+                found |= {syntax.code(target).rpartition(".")[2] for target in targets}
+    return found
+
+
+@dataclass(frozen=True)
+class _Holding:
+    """Tells values that are, or hold, something of a trial, or the trial itself.
+
+    Attributes:
+        own_names: what its methods call the trial.
+        names: the attributes and variables that hold something.
+        methods: the methods whose results may.
+        symbols: of the file.
+    """
+
+    own_names: set[str]
+    names: set[str]
+    methods: Collection[str]
+    symbols: Symbols
+
+    def __call__(self, node: cst.CSTNode) -> bool:
+        """Whether a value does; what a model returns does not."""
+        if isinstance(node, cst.Name):
+            is_own = node.value in self.own_names or self.symbols.is_context(node)
+            return is_own or node.value in self.names
+        if isinstance(node, cst.Attribute):
+            if self.symbols.member(node) is not None:
+                return False
+            is_own = isinstance(node.value, cst.Name) and node.value.value in self.own_names
+            if is_own:
+                return node.attr.value in self.names or node.attr.value in self.methods
+            return self(node.value)
+        if isinstance(node, cst.Call) and syntax.code(node.func).rpartition(".")[2] in self.names:
+            return any(self(arg.value) for arg in node.args)
+        return any(map(self, syntax.children(node)))

@@ -1,0 +1,144 @@
+"""LR schedulers that a trial steps itself, where Lightning steps none: when, and every how many."""
+
+import textwrap
+from collections.abc import Collection, Sequence
+
+import libcst as cst
+from libcst.helpers import ensure_type
+
+from det_compat.migrate.to_lightning.class_facts import (
+    WrappedScheduler,
+    step_mode_of,
+    variables_of,
+    wrappings,
+)
+from det_compat.migrate.to_lightning.plan import TOTAL_BATCH, LightningFile, TrialPlan
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.file import FileTransformer, Line, Lines
+from det_compat.migrate.tree.step_modes import STEP_MODE, choices, kept_mode, step_mode
+from det_compat.migrate.tree.symbols import Symbols
+
+_INDENT = "    "
+
+
+def listed_schedulers(schedulers: Sequence[WrappedScheduler], names: dict[str, str]) -> str:
+    """The list of schedulers that configure_optimizers returns; ``""`` if there are none."""
+    known = dict.fromkeys(s.attribute for s in schedulers if s.is_torchs)
+    lacking = {s.attribute for s in schedulers if s.may_lack}
+    if not known:
+        return ""
+    listed = ", ".join(names[name] for name in known)
+    if not lacking & known.keys():
+        return f"[{listed}]"
+    asked = {name: f'getattr(self, "{name}", None)' for name in lacking}
+    if len(known) == 1:
+        (name,) = known
+        return f"[{names[name]}] if {asked[name]} is not None else []"
+    every = ", ".join(asked.get(name, names[name]) for name in known)
+    return f"[s for s in ({every}) if s is not None]"
+
+
+def stepping_hooks(plan: TrialPlan, schedulers: list[WrappedScheduler]) -> list[cst.BaseStatement]:
+    """The hooks that step schedulers, where Lightning does not."""
+    if plan.is_automatic:
+        return []
+    made: list[cst.BaseStatement] = []
+    for interval, header, count in (
+        ("step", "on_train_batch_end(self, outputs, batch, batch_idx)", TOTAL_BATCH.format("self")),
+        ("epoch", "on_train_epoch_end(self)", "self.current_epoch"),
+    ):
+        idle = "    # there is no scheduler as in the base class\n    pass\n"
+        due = "".join(
+            _step_if(condition, scheduler, count)
+            for scheduler in schedulers
+            for due_at, condition in [(scheduler.interval, ""), *scheduler.choices]
+            if due_at == interval
+        )
+        for lines in (idle if interval in plan.idle_hooks else "", due):
+            if lines:
+                made.append(syntax.method(f"def {header}:\n{lines}"))
+    return made
+
+
+def _step_if(condition: str, scheduler: WrappedScheduler, count: str) -> str:
+    """The lines that step a scheduler under a condition; ``""`` for none."""
+    there = f'getattr(self, "{scheduler.attribute}", None) is not None'
+    conditions = [there] if scheduler.may_lack else []
+    conditions += [condition] if condition else []
+    lines = _step(scheduler, count)
+    if not conditions:
+        return lines
+    return f"    if {' and '.join(conditions)}:\n{textwrap.indent(lines, _INDENT)}"
+
+
+def _step(scheduler: WrappedScheduler, count: str) -> str:
+    lines = [f"self.{scheduler.attribute}.step()"]
+    if scheduler.attribute.startswith("*"):
+        lines = [f"for scheduler in self.{scheduler.attribute[1:]}:", "    scheduler.step()"]
+    if scheduler.frequency != "1":
+        lines = [
+            f"if ({count} + 1) % ({scheduler.frequency}) == 0:",
+            *(f"    {line}" for line in lines),
+        ]
+    return "".join(f"    {line}\n" for line in lines)
+
+
+def keep_modes(tree: cst.Module, symbols: Symbols) -> cst.Module:
+    """Keep the step mode of each scheduler of which it is known only when the trial is made."""
+
+    def keeping(node: cst.ClassDef) -> cst.ClassDef:
+        names = _kept_at_run_time(node, symbols)
+        return ensure_type(node.visit(_Keeping(symbols, names)), cst.ClassDef) if names else node
+
+    return syntax.each(tree, cst.ClassDef, keeping)
+
+
+def _kept_at_run_time(node: cst.ClassDef, symbols: Symbols) -> set[str]:
+    """The attributes of a class with schedulers whose step mode is not known, or not one."""
+    own = syntax.methods(node)
+    variables = variables_of(own)
+    modes: dict[str, set[str]] = {}
+    for found in (w for method in own.values() for w in wrappings(method, symbols)):
+        if found.member == "wrap_lr_scheduler" and not found.is_list:
+            given = step_mode_of(found, symbols, variables)
+            has_choices = isinstance(given, cst.IfExp) and choices(given, symbols)
+            mode = syntax.code(given) if has_choices and given else step_mode(given, symbols)
+            modes.setdefault(found.attribute, set()).add(mode)
+    return {name for name, known in modes.items() if len(known) > 1 or known == {""}}
+
+
+class _Keeping(cst.CSTTransformer):
+    def __init__(self, symbols: Symbols, names: Collection[str]) -> None:
+        super().__init__()
+        self._symbols = symbols
+        self._names = names
+
+    def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
+        owner, _, name = (syntax.target_of(updated) or "").partition(".")
+        found = syntax.find(updated, cst.Call)
+        call = next((c for c in found if self._symbols.method(c) == "wrap_lr_scheduler"), None)
+        mode = syntax.argument(call, 1, "step_mode") if call is not None else None
+        if name not in self._names or mode is None:
+            return updated
+        target = syntax.expression(f"{owner}.{kept_mode(name)}")
+        kept = cst.SimpleStatementLine([syntax.assignment(target, mode.deep_clone())])
+        return cst.FlattenSentinel([updated, kept])
+
+
+def write_step_modes(tree: cst.Module, file: LightningFile) -> cst.Module:
+    """Make texts of the step modes that are left, to be compared and looked up by name."""
+    has_modes = any(step_mode(name, file.symbols) for name in syntax.find(tree, cst.Name))
+    return tree.visit(_Writing(file)) if has_modes or file.symbols.has(STEP_MODE) else tree
+
+
+class _Writing(FileTransformer[LightningFile]):
+    def leave_Subscript(
+        self, original: cst.Subscript, updated: cst.Subscript
+    ) -> cst.BaseExpression:
+        index = updated.slice[0].slice
+        is_lookup = self.symbols.path(original.value) == STEP_MODE and isinstance(index, cst.Index)
+        return ensure_type(index, cst.Index).value if is_lookup else updated
+
+    def leave_Name(self, original: cst.Name, updated: cst.Name) -> cst.BaseExpression:
+        mode = step_mode(original, self.symbols)
+        return cst.SimpleString(f'"{mode}"') if mode else updated

@@ -1,0 +1,94 @@
+"""Steps of optimizers: the lines that they stand for."""
+
+from collections.abc import Collection
+
+import libcst as cst
+from libcst.helpers import ensure_type
+
+from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.file import FileTransformer, Line, Lines
+
+
+def zeroes_gradients(step: cst.Call) -> bool:
+    """Whether a call of ``step_optimizer`` is sure to zero the gradients."""
+    zero = syntax.argument(step, 2, "auto_zero_grads")
+    return zero is None or syntax.code(zero) == "True"
+
+
+def clipping(
+    clip: cst.BaseExpression | None, optimizer: str, functions: Collection[str]
+) -> list[str]:
+    """The lines that clip gradients as ``clip_grads`` did, given the names of functions."""
+    if clip is None or syntax.code(clip) == "None":
+        return []
+    lines = [f'params = [p for group in {optimizer}.param_groups for p in group["params"]]']
+    if isinstance(clip, cst.Lambda) and len(clip.params.params) == 1:
+        lines.append(
+            syntax.code(syntax.replaced(clip.body, clip.params.params[0].name.value, "params"))
+        )
+    elif isinstance(clip, cst.Attribute) or syntax.code(clip) in functions:
+        lines.append(f"{syntax.code(clip)}(params)")
+    else:
+        lines.append(f"clip_grads = {syntax.code(clip)}")
+        lines += ["if clip_grads is not None:", "    clip_grads(params)"]
+    return lines
+
+
+def _written_out(call: cst.Call, functions: Collection[str]) -> list[cst.BaseStatement] | None:
+    """What ``step_optimizer`` does, step by step; None if it is called in an unknown way."""
+    optimizer, scaler = syntax.argument(call, 0, "optimizer"), syntax.argument(call, 3, "scaler")
+    zero = syntax.argument(call, 2, "auto_zero_grads")
+    if optimizer is None or any(given.star for given in call.args):
+        return None
+    name = syntax.code(optimizer)
+    lines = clipping(syntax.argument(call, 1, "clip_grads"), name, functions)
+    lines.append(f"{name}.step()" if scaler is None else f"{syntax.code(scaler)}.step({name})")
+    if zeroes_gradients(call):
+        lines.append(f"{name}.zero_grad()")
+    elif zero is not None and syntax.code(zero) != "False":
+        lines += [f"if {syntax.code(zero)}:", f"    {name}.zero_grad()"]
+    return syntax.statements("\n".join(lines) + "\n")
+
+
+def write_out_steps(tree: cst.Module, file: LightningFile) -> cst.Module:
+    """Write out the steps outside of trial classes, in callbacks for example."""
+    return tree.visit(_Stepping(file))
+
+
+class _Stepping(FileTransformer[LightningFile]):
+    """Writes out every ``step_optimizer`` that is a statement."""
+
+    def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
+        call = syntax.lone_call(updated)
+        if call is None or self.symbols.method(call) != "step_optimizer":
+            return updated
+        lines = _written_out(call, self.file.functions)
+        if lines is None:
+            return updated
+        first, last = lines[0], lines[-1]
+        lines[0] = first.with_changes(leading_lines=updated.leading_lines)
+        if last is not first and isinstance(last, cst.SimpleStatementLine):
+            lines[-1] = last.with_changes(trailing_whitespace=updated.trailing_whitespace)
+        return cst.FlattenSentinel(lines)
+
+
+def with_optimizers(
+    method: cst.FunctionDef, plan: TrialPlan, file: LightningFile, are_moved: bool
+) -> cst.FunctionDef:
+    """A method with its steps written out.
+
+    It asks Lightning for the optimizers it steps if ``are_moved``: ``configure_optimizers`` makes
+    them then, and no attribute keeps them.
+    """
+    own, optimizers = syntax.self_name(method), plan.own.optimizers
+    steps = file.symbols.calls(method, "step_optimizer")
+    stepped = [name for name in optimizers if steps and syntax.mentions(method, f"{own}.{name}")]
+    changed = ensure_type(method.visit(_Stepping(file)), cst.FunctionDef)
+    if not are_moved or not stepped or syntax.names_in(method.body) & {*optimizers}:
+        return changed
+    for attribute in stepped:
+        changed = syntax.replaced(changed, f"{own}.{attribute}", attribute)
+    names = [name if name in stepped else "_" for name in optimizers]
+    first = syntax.statements(f"{', '.join(names)} = {own}.optimizers()\n")
+    return syntax.with_body(changed, [*first, *syntax.body_of(changed)])

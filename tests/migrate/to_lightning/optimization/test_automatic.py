@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.migrate.rewriting import method, rewritten, trial
+
+INIT = "self.context = context\n"
+RETURN = '        return {"loss": loss}'
+
+
+@pytest.mark.parametrize(
+    ("init", "after"),
+    [
+        pytest.param("self.n = 0", "self.n += 1", id="a counter"),
+        pytest.param("self.bar = Bar()", "self.bar.update(batch_idx)", id="an object of its own"),
+        pytest.param("", 'print(self.opt.param_groups[0]["lr"])', id="the learning rate"),
+    ],
+)
+def test_what_no_step_changes_may_come_after_it(tmp_path, init, after):
+    changes = ((INIT, f"{INIT}        {init}\n"), (RETURN, f"        {after}\n{RETURN}"))
+    made = rewritten(tmp_path, trial(*changes))
+    assert "automatic_optimization" not in made
+    assert method(made, "training_step").endswith("return loss")
+
+
+@pytest.mark.parametrize(
+    ("init", "after"),
+    [
+        pytest.param("", "self.model(batch)", id="the model"),
+        pytest.param("", "print(self)", id="the trial"),
+        pytest.param("self.ema = Ema(self.model)", "self.ema.update()", id="what has the model"),
+        pytest.param("self.ema = Ema(self.wrap())", "self.ema.update()", id="what may have it"),
+        pytest.param("", "print(self.opt.param_groups)", id="the parameters"),
+        pytest.param("", 'self.opt.param_groups[0]["lr"] = 1', id="a learning rate that is set"),
+    ],
+)
+def test_what_a_step_changes_keeps_it_where_it_is(tmp_path, init, after):
+    own = "    def wrap(self):\n        return self.model\n\n    def evaluate_batch"
+    changes = (
+        ("lr=0.1))\n", f"lr=0.1))\n        {init}\n"),
+        (RETURN, f"        {after}\n{RETURN}"),
+        ("    def evaluate_batch", own),
+    )
+    assert "self.automatic_optimization = False" in rewritten(tmp_path, trial(*changes))
+
+
+def test_gradients_that_are_zero_already(tmp_path):
+    change = ("        loss = self", "        self.opt.zero_grad()\n        loss = self")
+    made = rewritten(tmp_path, trial(change))
+    assert "zero_grad" not in made
+    assert "automatic_optimization" not in made
