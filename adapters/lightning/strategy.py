@@ -60,16 +60,8 @@ def take_gradient_flags(trainer: pl.Trainer) -> dict[str, Any]:
     """The Trainer's flags for gradients, which are what the trial's steps do from now on.
 
     The Trainer has none until it gets them back: Lightning would refuse them.
-
-    Raises:
-        InvalidExperimentException: a flag asks for what no trial does.
     """
     flags: Any = trainer  # Some of these are not declared by the class.
-    if flags.overfit_batches != 0:
-        raise InvalidExperimentException(
-            f"overfit_batches={flags.overfit_batches!r} does not go with a PyTorchTrial: its data "
-            "is one endless stream: use limit_train_batches"
-        )
     taken = {"accumulate_grad_batches": flags.accumulate_grad_batches}
     taken["gradient_clip_val"] = flags.gradient_clip_val
     flags.accumulate_grad_batches, flags.gradient_clip_val = 1, None
