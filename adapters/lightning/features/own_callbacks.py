@@ -23,6 +23,7 @@ class BuildTrialFirst(pl.Callback):
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         if isinstance(pl_module, HasRun):
+            _move_last(trainer)
             pl_module.prepare_run()
 
 
@@ -34,6 +35,12 @@ class EndRunOnException(pl.Callback):
     ) -> None:
         if isinstance(pl_module, HasRun):
             pl_module.end_run(exception)
+
+
+def _move_last(trainer: pl.Trainer) -> None:
+    """Let the run end after callbacks that write checkpoints, which Lightning puts last."""
+    callbacks = callbacks_of(trainer)
+    callbacks.sort(key=lambda callback: isinstance(callback, EndRunOnException))
 
 
 def add_first(trainer: pl.Trainer) -> None:
