@@ -9,7 +9,7 @@ PYTEST_ARGS ?= -n 2 --dist loadgroup --no-loadscope-reorder
 # which share compiled modules even where the user's environment has turned that off.
 test: export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test attack determined bench lint types format clean
+.PHONY: setup demo test attack determined matrix bench lint types format clean
 
 setup: $(STAMP)
 
@@ -33,6 +33,11 @@ attack: setup
 determined: setup
 	env OMP_NUM_THREADS=1 DETERMINED_SOURCE='$(DETERMINED_SOURCE)' $(BIN)/python -m tests.determined $(DETERMINED_ARGS)
 
+# All tests under the lowest and the newest torch that pyproject.toml allows, in environments that are
+# built in MATRIX_DIR (.matrix): make matrix MATRIX_ARGS='--only lowest -- tests/core'
+matrix: setup
+	$(BIN)/python -m tests.matrix --page docs/compatibility.md $(or $(MATRIX_ARGS),-- $(PYTEST_ARGS))
+
 # About 15 minutes on an otherwise idle machine; the tables also go into docs/performance.md.
 bench: setup
 	$(BIN)/python -m benchmarks --page docs/performance.md $(BENCH_ARGS)
@@ -49,5 +54,5 @@ format: setup
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .matrix build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
 	find adapters det_compat examples tests -name __pycache__ -prune -exec rm -rf {} +

@@ -9,7 +9,7 @@ import pytest
 import torch
 from pytorch_lightning.strategies import StrategyRegistry
 
-from tests import fresh_python, preloaded
+from tests import preloaded
 from tests.adapters.lightning import launched
 from tests.adapters.trials import same
 
@@ -42,7 +42,7 @@ def test_processes_that_are_forked(name: str, expected: dict[int, Any], tmp_path
 
 
 def test_processes_that_are_spawned(expected: dict[int, Any], tmp_path: Path) -> None:
-    found = trained("ddp_spawn", 2, tmp_path / "out", fresh_python.python)
+    found = trained("ddp_spawn", 2, tmp_path / "out")
     assert same(found[0], expected[2][0])
 
 
