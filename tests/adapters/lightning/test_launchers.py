@@ -41,11 +41,6 @@ def test_processes_that_are_forked(name: str, expected: dict[int, Any], tmp_path
     assert found[1] == wanted[1]
 
 
-def test_processes_that_are_spawned(expected: dict[int, Any], tmp_path: Path) -> None:
-    found = trained("ddp_spawn", 2, tmp_path / "out")
-    assert same(found[0], expected[2][0])
-
-
 @pytest.mark.parametrize("found", ["true", "false"])
 def test_variants_of_spawn_are_those_of_fork(found: str) -> None:
     spawned = StrategyRegistry[f"ddp_spawn_find_unused_parameters_{found}"]
