@@ -9,7 +9,7 @@ PYTEST_ARGS ?= -n 2 --dist loadgroup --no-loadscope-reorder
 # which share compiled modules even where the user's environment has turned that off.
 test: export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test attack determined matrix bench lint types format clean
+.PHONY: setup demo test test-gpu attack determined matrix bench lint types format clean
 
 setup: $(STAMP)
 
@@ -23,6 +23,10 @@ demo: setup
 
 test: setup
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# On a machine with CUDA; tests/gpu/carry.sh takes all that it needs to one without network.
+test-gpu: setup
+	env OMP_NUM_THREADS=1 CUBLAS_WORKSPACE_CONFIG=:4096:8 $(BIN)/python -m pytest tests/gpu $(GPU_ARGS)
 
 # Half an hour of kills, full disks, damaged checkpoints and configs; ATTACK_ARGS='--seed N' repeats one.
 attack: setup
