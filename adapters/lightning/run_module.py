@@ -98,7 +98,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
     def __getstate__(self) -> dict[str, Any]:
         # A run holds workers and process groups. The weights stay, in `models`.
         own: dict[str, Any] = dict.fromkeys(("_run", "_resume", "_termination", "_sigterm_did"))
-        own.update(_count_step=None, _memory=contextlib.ExitStack())
+        own.update(_count_step=None, _memory=contextlib.ExitStack(), _is_prepared=False)
         return {**super().__getstate__(), **own}
 
     # The trial and its models
@@ -151,7 +151,6 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
 
     def configure_callbacks(self) -> Sequence[pl.Callback]:
         """What ends the run if an exception does not let ``teardown`` do it."""
-        self._is_prepared = False
         refusals.check_request(self.trainer)
         # Lightning would refuse the flags a little later, and the finders' names.
         self._finders = finders.take_finders(self.trainer)
@@ -242,7 +241,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
         strategy.give_back(self.trainer, self._flags)
         own_callbacks.remove_first(self.trainer)
         finders.give_back_finders(self.trainer, self._finders)
-        self._flags, self._finders = {}, []
+        self._flags, self._finders, self._is_prepared = {}, [], False
         epoch_loop.restore_loops(self.trainer)
         self._memory.close()
         if self._run is not None:
