@@ -38,18 +38,24 @@ def _is_no_advertisement(record: logging.LogRecord) -> bool:
     return "litlogger" not in record.getMessage()
 
 
-def prepare_trainer(trainer: pl.Trainer) -> None:
-    """Make the Trainer leave to the trial what is the trial's.
-
-    Raises:
-        InvalidExperimentException: the strategy cannot go with a trial.
-    """
+def check_strategy(trainer: pl.Trainer) -> None:
+    """Raise InvalidExperimentException if the strategy cannot go with a trial."""
     strategy = trainer.strategy
     if not isinstance(strategy, (pl.strategies.DDPStrategy, pl.strategies.SingleDeviceStrategy)):
         raise InvalidExperimentException(
             f"strategy {type(strategy).__name__} does not go with a PyTorchTrial, whose models "
             "are moved and distributed one by one: use strategy='ddp', or one device"
         )
+
+
+def prepare_trainer(trainer: pl.Trainer) -> None:
+    """Make the Trainer leave to the trial what is the trial's.
+
+    Raises:
+        InvalidExperimentException: the strategy cannot go with a trial.
+    """
+    check_strategy(trainer)
+    strategy = trainer.strategy
     examine()
     leave_to_trial(trainer)
     if type(strategy.checkpoint_io) is pl.plugins.TorchCheckpointIO:

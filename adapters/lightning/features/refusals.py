@@ -4,7 +4,7 @@ from typing import Any
 
 from det_compat.adapters.lightning import door
 from det_compat.adapters.lightning.package import pl
-from det_compat.adapters.lightning.strategy import callbacks_of
+from det_compat.adapters.lightning.strategy import callbacks_of, check_strategy
 from det_compat.errors import InvalidExperimentException
 
 # Callbacks of Lightning 2.6.6 by name, each with the reason, and with what does the same.
@@ -39,6 +39,7 @@ _NO_PREDICTION = (
 
 def check_request(trainer: pl.Trainer) -> None:
     """Raise InvalidExperimentException for flags, callbacks and data that no trial can follow."""
+    check_strategy(trainer)  # Before it makes a process group, which nobody would end.
     flags: Any = trainer  # Some of these are not declared by the class.
     if flags.overfit_batches != 0:
         raise InvalidExperimentException(

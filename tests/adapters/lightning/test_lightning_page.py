@@ -465,6 +465,7 @@ def test_row(section: str, name: str, plain: dict[str, torch.Tensor]) -> None:
         assert outcome == "refused"
         with pytest.raises(Exception, match=case.words):
             case.by() if callable(case.by) else fitted(made(to_lightning(Linear)), **case.by)
+        assert not torch.distributed.is_initialized()
         return
     assert outcome == "works"
     how, check = case
