@@ -9,7 +9,7 @@ PYTEST_ARGS ?= -n 2 --dist loadgroup --no-loadscope-reorder
 # which share compiled modules even where the user's environment has turned that off.
 test: export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test attack determined bench docs lint types format clean
+.PHONY: setup demo test test-gpu attack determined matrix bench docs lint types format clean
 
 setup: $(STAMP)
 
@@ -24,6 +24,10 @@ demo: setup
 test: setup
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest $(PYTEST_ARGS)
 
+# On a machine with CUDA; tests/gpu/carry.sh takes all that it needs to one without network.
+test-gpu: setup
+	env OMP_NUM_THREADS=1 CUBLAS_WORKSPACE_CONFIG=:4096:8 $(BIN)/python -m pytest tests/gpu $(GPU_ARGS)
+
 # Half an hour of kills, full disks, damaged checkpoints and configs; ATTACK_ARGS='--seed N' repeats one.
 attack: setup
 	env OMP_NUM_THREADS=1 $(BIN)/python -m tests.attacks $(ATTACK_ARGS)
@@ -32,6 +36,11 @@ attack: setup
 # make determined DETERMINED_SOURCE=~/determined DETERMINED_ARGS='--only core'
 determined: setup
 	env OMP_NUM_THREADS=1 DETERMINED_SOURCE='$(DETERMINED_SOURCE)' $(BIN)/python -m tests.determined $(DETERMINED_ARGS)
+
+# All tests under the lowest and the newest torch that pyproject.toml allows, in environments that are
+# built in MATRIX_DIR (.matrix): make matrix MATRIX_ARGS='--only lowest -- tests/core'
+matrix: setup
+	$(BIN)/python -m tests.matrix --page docs/compatibility.md $(or $(MATRIX_ARGS),-- $(PYTEST_ARGS))
 
 # About 15 minutes on an otherwise idle machine; the tables also go into docs/performance.md.
 bench: setup
@@ -54,5 +63,5 @@ format: setup
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) build dist site *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .matrix build dist site *.egg-info .mypy_cache .pytest_cache .ruff_cache
 	find adapters det_compat examples tests -name __pycache__ -prune -exec rm -rf {} +

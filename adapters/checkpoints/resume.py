@@ -8,12 +8,15 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from det_compat.adapters.checkpoints import continuation
 from det_compat.adapters.checkpoints.run_state import restore_run
 from det_compat.adapters.data.loaders import UNSIZED
 from det_compat.adapters.lightning.loop_progress import ended_epoch, go_on_after
 from det_compat.adapters.lightning.package import pl
 from det_compat.adapters.run.trial_run import TrialRun
+from det_compat.checkpoint import reader
 from det_compat.checkpoint.reader import (
     check_content,
     putting_back,
@@ -171,3 +174,13 @@ class Resume:
 
 def _count(batches: int) -> str:
     return "an unknown number of" if batches >= UNSIZED else str(batches)
+
+
+def check_optimizers(path: object, optimizers: list[Any], states: Any) -> None:
+    """Raise InvalidCheckpointException for states that Lightning could not put back."""
+    with reader.putting_back(path, "optimizer_states", reader.WRONG_TYPE):
+        pairs = [*zip(optimizers, states or (), strict=False)]
+    for index, (optimizer, state) in enumerate(pairs):
+        own = getattr(type(optimizer), "load_state_dict", None)
+        if own is torch.optim.Optimizer.load_state_dict:
+            reader.check_optimizer(path, f"optimizer_states[{index}]", state)

@@ -9,6 +9,7 @@ else, the run is refused, since it could train other weights.
 """
 
 import contextlib
+import importlib
 import inspect
 import operator
 from collections.abc import Callable, Iterator, Mapping
@@ -177,8 +178,8 @@ def check_validation(trainer: pl.Trainer) -> None:
 
 
 def validation_loops(trainer: pl.Trainer) -> list[Any]:
-    """The loops that validate in ``fit`` and in ``validate``, where they are still there."""
-    return _found(trainer, "fit_loop.epoch_loop.val_loop", "validate_loop")
+    """The loops that validate in ``fit``, ``validate`` and ``test``, where they are still there."""
+    return _found(trainer, "fit_loop.epoch_loop.val_loop", "validate_loop", "test_loop")
 
 
 def loops_over_batches(trainer: pl.Trainer) -> list[Any]:
@@ -255,6 +256,28 @@ def step_counter(trainer: pl.Trainer, stream: BatchStream | None) -> Callable[[]
             raise refusal(f"global_step is {trainer.global_step} one step after {before}")
 
     return count
+
+
+def settings_of(finder: pl.Callback) -> dict[str, Any]:
+    """What a LearningRateFinder or BatchSizeFinder was made with, which has no public names."""
+    return {name.removeprefix("_"): value for name, value in vars(finder).items()}
+
+
+def learning_rates(
+    mode: str, least: float, most: float, steps: int, curve: list[tuple[float, float]]
+) -> Any:
+    """What ``Tuner.lr_find`` returns, of a curve of learning rates and losses."""
+    with needed("the result of LearningRateFinder"):
+        tuner = importlib.import_module(f"{MODULE}.tuner.lr_finder")
+        found = tuner._LRFinder(mode, least, most, steps)
+        found.results.update(lr=[rate for rate, _ in curve], loss=[loss for _, loss in curve])
+    return found
+
+
+def has_data_of_its_own(trainer: pl.Trainer) -> bool:
+    """Whether ``fit`` was given training data."""
+    with needed("the source of the training data"):
+        return trainer.fit_loop._data_source.instance is not trainer.lightning_module
 
 
 def end_quietly() -> NoReturn:

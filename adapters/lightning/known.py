@@ -30,8 +30,9 @@ logger = logging.getLogger("det_compat")
 _KNOWN: dict[str, dict[str, list[str]]] = table_beside(__file__, "known.yaml")
 _MODULES = tuple(_KNOWN.get(VERSION, [*_KNOWN.values()][-1]))
 
-# These libraries wrap functions of the modules in their own (Lightning 2.6.6, torch 2.13).
-_DECORATORS = ("contextlib", "dataclasses", "torch", "pytorch_lightning", "lightning")
+# These libraries wrap functions of the modules in their own (Lightning 2.6.6, torch 2.13; reprlib
+# does so for dataclasses from Python 3.13 on).
+_DECORATORS = ("contextlib", "dataclasses", "reprlib", "torch", "pytorch_lightning", "lightning")
 
 _unknown: str | None = "not examined yet"
 

@@ -48,8 +48,8 @@ class MetricsPublisher:
         """Publish validation metrics, ``step`` batches into the run."""
         scalars = _scalars(metrics)
         named = {self._validation_name(name, scalars): scalars[name] for name in scalars}
-        if module.trainer.state.fn == pl.trainer.states.TrainerFn.VALIDATING:
-            # What `trainer.validate()` returns and prints is what is logged this way.
+        if module.trainer.state.fn != pl.trainer.states.TrainerFn.FITTING:
+            # What `trainer.validate()` and `test()` return and print is what is logged this way.
             module.log_dict(named, sync_dist=True)
         else:
             self._show(module.trainer, named)

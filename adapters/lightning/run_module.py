@@ -11,7 +11,7 @@ import torch
 from det_compat.adapters.checkpoints import run_state
 from det_compat.adapters.checkpoints.checkpoint_io import DeterminedCheckpointIO
 from det_compat.adapters.checkpoints.continuation import continuation
-from det_compat.adapters.checkpoints.resume import Resume
+from det_compat.adapters.checkpoints.resume import Resume, check_optimizers
 from det_compat.adapters.data.batch_stream import BatchStream
 from det_compat.adapters.data.loaders import ValidationBatches, WholeDataset
 from det_compat.adapters.generations.adapted import user_trial
@@ -23,6 +23,9 @@ from det_compat.adapters.lightning import (
     preemption,
     strategy,
 )
+from det_compat.adapters.lightning.features import finders, own_callbacks, refusals
+from det_compat.adapters.lightning.features.attempts import Attempts
+from det_compat.adapters.lightning.features.evaluation import TestsByValidation
 from det_compat.adapters.lightning.pace import Pace
 from det_compat.adapters.lightning.package import pl
 from det_compat.adapters.lightning.publish import MetricsPublisher
@@ -39,7 +42,7 @@ _OF_LIGHTNING = {"optimizer_states", "lr_schedulers"}
 
 
 @exit_request.ends_on_request
-class RunModule(door.PlainAttributes, pl.LightningModule):
+class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
     """Runs a trial on Lightning's loops.
 
     What makes one run different from another is passed in: ``source`` says where the trial comes
@@ -65,6 +68,8 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
         self._sigterm_did: Any = None
         self._memory = contextlib.ExitStack()
         self._flags: dict[str, Any] = {}
+        self._finders: finders.Finders = []
+        self._is_prepared = False
 
     @property
     def run(self) -> TrialRun:
@@ -93,16 +98,30 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
     def __getstate__(self) -> dict[str, Any]:
         # A run holds workers and process groups. The weights stay, in `models`.
         own: dict[str, Any] = dict.fromkeys(("_run", "_resume", "_termination", "_sigterm_did"))
-        own.update(_count_step=None, _memory=contextlib.ExitStack())
+        own.update(_count_step=None, _memory=contextlib.ExitStack(), _is_prepared=False)
         return {**super().__getstate__(), **own}
 
     # The trial and its models
 
     def setup(self, stage: str) -> None:
+        self.prepare_run()
+
+    def prepare_run(self) -> None:
+        """Build the trial, or get ready the one that is built; once for each use of a Trainer."""
+        if self._is_prepared:
+            return
+        self._is_prepared = True
         strategy.prepare_trainer(self.trainer)
+        if self._finders:
+            self._search()
         self._take(self.source.provide(self.trainer, self._run))
         strategy.reconcile_precision(self.trainer, self.run.steering)
         strategy.follow_gradient_flags(self.trainer, self._flags, self.run.steering)
+
+    def _search(self) -> None:
+        self._run = None  # The trial is built anew, with what is found.
+        found = Attempts(self.trainer, self.source, self._flags, self.models.state_dict())
+        finders.find(found, self._finders, self.save_hyperparameters)
 
     def configure_model(self) -> None:
         # load_from_checkpoint has no Trainer, and needs models that it can load weights into.
@@ -132,15 +151,17 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
 
     def configure_callbacks(self) -> Sequence[pl.Callback]:
         """What ends the run if an exception does not let ``teardown`` do it."""
-        # Lightning would refuse them a little later.
+        refusals.check_request(self.trainer)
+        # Lightning would refuse the flags a little later, and the finders' names.
+        self._finders = finders.take_finders(self.trainer)
         self._flags = strategy.take_gradient_flags(self.trainer)
-        is_there = any(map(_is_ours, strategy.callbacks_of(self.trainer)))
-        return [] if is_there else [EndRunOnException()]
+        own_callbacks.add_first(self.trainer)
+        return own_callbacks.added_last(self.trainer)
 
     @property
     def is_observed(self) -> bool:
         """Whether the Trainer has callbacks beside the module's own."""
-        return not all(map(_is_ours, strategy.callbacks_of(self.trainer)))
+        return not own_callbacks.are_all(self.trainer)
 
     def configure_optimizers(self) -> pl.utilities.types.OptimizerLRScheduler:
         """The trial's own, for Lightning's checkpoints and monitors; the trial steps them."""
@@ -218,7 +239,9 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
     def _end_run(self) -> None:
         door.release_trainer(self.trainer)
         strategy.give_back(self.trainer, self._flags)
-        self._flags = {}
+        own_callbacks.remove_first(self.trainer)
+        finders.give_back_finders(self.trainer, self._finders)
+        self._flags, self._finders, self._is_prepared = {}, [], False
         epoch_loop.restore_loops(self.trainer)
         self._memory.close()
         if self._run is not None:
@@ -362,7 +385,7 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
         path = self.started_from()
         reader.check_lightning_content(path, state)
         if stage == pl.trainer.states.TrainerFn.FITTING:
-            self._check_optimizers(path, checkpoint.get("optimizer_states"))
+            check_optimizers(path, self.context.optimizers, checkpoint.get("optimizer_states"))
             self._resume = Resume(self.run, {**state, "loops": checkpoint.get("loops")}, path)
         elif batches := state.get("trial_state", {}).get("batches_trained"):
             self.run.show_progress(batches)
@@ -371,26 +394,3 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
     def _show_again(self, continuation: dict[str, Any]) -> None:
         with reader.putting_back(self.started_from(), "metrics shown"):
             self.publisher.load_state_dict(continuation.get("published") or {})
-
-    def _check_optimizers(self, path: object, states: Any) -> None:
-        """Raise InvalidCheckpointException for what Lightning could not put back."""
-        with reader.putting_back(path, "optimizer_states", reader.WRONG_TYPE):
-            pairs = [*zip(self.context.optimizers, states or (), strict=False)]
-        for index, (optimizer, state) in enumerate(pairs):
-            own = getattr(type(optimizer), "load_state_dict", None)
-            if own is torch.optim.Optimizer.load_state_dict:
-                reader.check_optimizer(path, f"optimizer_states[{index}]", state)
-
-
-class EndRunOnException(pl.Callback):
-    """Ends the run of a trial when the Trainer stops on an exception."""
-
-    def on_exception(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
-    ) -> None:
-        if isinstance(pl_module, RunModule):
-            pl_module.end_run(exception)
-
-
-def _is_ours(callback: pl.Callback) -> bool:
-    return isinstance(callback, EndRunOnException)

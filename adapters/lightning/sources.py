@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from det_compat.adapters.lightning.package import pl
 from det_compat.adapters.lightning.strategy import distributed_context, register_comm_hook
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.core.train import new_tensorboard_path, tensorboard_path_is
+from det_compat.errors import InvalidExperimentException
 from det_compat.pytorch.context.settings import experiment_seed
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.shared.random_state import set_seed
@@ -33,6 +34,38 @@ class Source:
         Without a Trainer it is one on the CPU of this process, for weights to be loaded into.
         """
         raise NotImplementedError
+
+    def attempt(
+        self, trainer: pl.Trainer, hparams: dict[str, Any] | None, tensorboard: Path
+    ) -> TrialRun:
+        """The run of another trial like that of ``provide``, for whoever finds something out.
+
+        Args:
+            trainer: the Trainer, whose ranks and device it gets.
+            hparams: its hyperparameters; None for those of the source.
+            tensorboard: where its TensorBoard files go.
+
+        Raises:
+            InvalidExperimentException: the source does not build trials.
+        """
+        raise InvalidExperimentException(
+            "a search for hyperparameters builds the trial anew for each try, and this one is "
+            "built by somebody else: search with to_lightning(Trial)(hparams=...), or by "
+            "det-compat search"
+        )
+
+    @property
+    def hparams(self) -> dict[str, Any]:
+        """The hyperparameters that trials are built with."""
+        return {}
+
+    def change_hparams(self, hparams: dict[str, Any]) -> None:
+        """Build trials with other hyperparameters from now on."""
+        raise NotImplementedError
+
+    def saved_hparams(self) -> Any:
+        """The hyperparameters as checkpoints keep them."""
+        return saved_arguments({"hparams": self.hparams})["hparams"]
 
     def started_from(self) -> str | None:
         """The checkpoint that the run goes on from; None leaves that to the Trainer."""
@@ -120,16 +153,31 @@ class TrialClass(Source):
 
     def provide(self, trainer: pl.Trainer | None, built: TrialRun | None) -> TrialRun:
         if trainer is None:
-            return self._build(core.DummyDistributedContext(), torch.device("cpu"), {}, None)
+            return self.build(core.DummyDistributedContext(), torch.device("cpu"), {}, None)
         distributed = distributed_context(trainer)
         device = trainer.strategy.root_device
         path = self._tensorboard_path(trainer)
         if built is not None and _is_for(built, distributed, device):
             built.context.set_tensorboard_path(path)
             return built
-        run = self._build(distributed, device, ddp_kwargs(trainer), path)
+        run = self.build(distributed, device, ddp_kwargs(trainer), path)
         register_comm_hook(trainer, run.context.models, self.arguments.comm_hook)
         return run
+
+    def attempt(
+        self, trainer: pl.Trainer, hparams: dict[str, Any] | None, tensorboard: Path
+    ) -> TrialRun:
+        given = self.arguments if hparams is None else replace(self.arguments, hparams=hparams)
+        alone = TrialClass(replace(given, checkpoints=None))
+        ranks = distributed_context(trainer)
+        return alone.build(ranks, trainer.strategy.root_device, {}, tensorboard)
+
+    @property
+    def hparams(self) -> dict[str, Any]:
+        return self.arguments.hparams or {}
+
+    def change_hparams(self, hparams: dict[str, Any]) -> None:
+        self.arguments.hparams = hparams
 
     def fit_starts(self, run: TrialRun) -> Resume | None:
         # A validation before this fit has left them in eval mode, which Lightning would warn of.
@@ -137,13 +185,14 @@ class TrialClass(Source):
             model.train()
         return super().fit_starts(run)
 
-    def _build(
+    def build(
         self,
         distributed: core.DistributedContext,
         device: torch.device,
         ddp: dict[str, Any],
         tensorboard: Path | None,
     ) -> TrialRun:
+        """The run of a new trial for these ranks, this device and these arguments of DDP."""
         given = self.arguments
         if given.seed is not None:
             set_seed(given.seed)

@@ -38,18 +38,24 @@ def _is_no_advertisement(record: logging.LogRecord) -> bool:
     return "litlogger" not in record.getMessage()
 
 
-def prepare_trainer(trainer: pl.Trainer) -> None:
-    """Make the Trainer leave to the trial what is the trial's.
-
-    Raises:
-        InvalidExperimentException: the strategy cannot go with a trial.
-    """
+def check_strategy(trainer: pl.Trainer) -> None:
+    """Raise InvalidExperimentException if the strategy cannot go with a trial."""
     strategy = trainer.strategy
     if not isinstance(strategy, (pl.strategies.DDPStrategy, pl.strategies.SingleDeviceStrategy)):
         raise InvalidExperimentException(
             f"strategy {type(strategy).__name__} does not go with a PyTorchTrial, whose models "
             "are moved and distributed one by one: use strategy='ddp', or one device"
         )
+
+
+def prepare_trainer(trainer: pl.Trainer) -> None:
+    """Make the Trainer leave to the trial what is the trial's.
+
+    Raises:
+        InvalidExperimentException: the strategy cannot go with a trial.
+    """
+    check_strategy(trainer)
+    strategy = trainer.strategy
     examine()
     leave_to_trial(trainer)
     if type(strategy.checkpoint_io) is pl.plugins.TorchCheckpointIO:
@@ -60,16 +66,8 @@ def take_gradient_flags(trainer: pl.Trainer) -> dict[str, Any]:
     """The Trainer's flags for gradients, which are what the trial's steps do from now on.
 
     The Trainer has none until it gets them back: Lightning would refuse them.
-
-    Raises:
-        InvalidExperimentException: a flag asks for what no trial does.
     """
     flags: Any = trainer  # Some of these are not declared by the class.
-    if flags.overfit_batches != 0:
-        raise InvalidExperimentException(
-            f"overfit_batches={flags.overfit_batches!r} does not go with a PyTorchTrial: its data "
-            "is one endless stream: use limit_train_batches"
-        )
     taken = {"accumulate_grad_batches": flags.accumulate_grad_batches}
     taken["gradient_clip_val"] = flags.gradient_clip_val
     flags.accumulate_grad_batches, flags.gradient_clip_val = 1, None

@@ -2,6 +2,7 @@
 
 Tensors, numbers, strings, bytes, None and dicts, lists and tuples of them are such types. NumPy
 arrays, some containers of the standard library and sets become dicts that say what they were.
+torch 2.4 takes bytes and complex numbers only where they are allowed, as det_compat's readers do.
 """
 
 import collections

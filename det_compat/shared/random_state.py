@@ -30,11 +30,12 @@ def set_seed(seed: int) -> None:
 def random_state() -> RandomState:
     """The states of those generators whose library is imported, by the library's name.
 
-    The words of Python's generator are packed into bytes, little-endian, 4 bytes each: checkpoints
-    have several states, and as objects their words took most of the time to save and to load.
+    The words of Python's generator are one string of hexadecimal digits, little-endian, 4 bytes
+    each: checkpoints have several states, and as objects their words took most of the time to save
+    and to load. ``torch.load(weights_only=True)`` of torch 2.4 refuses bytes.
     """
     version, words, gauss = random.getstate()
-    state: RandomState = {"python": (version, struct.pack(f"<{len(words)}I", *words), gauss)}
+    state: RandomState = {"python": (version, struct.pack(f"<{len(words)}I", *words).hex(), gauss)}
     if numpy := sys.modules.get("numpy"):
         state["numpy"] = numpy.random.get_state()
     if torch := sys.modules.get("torch"):
@@ -45,10 +46,12 @@ def random_state() -> RandomState:
 def set_random_state(state: RandomState) -> None:
     """Put back what ``random_state`` returned, or what a file has kept of it.
 
-    Files of older versions and Determined's have the words of Python's generator as numbers. Files
-    have lists for tuples, and a list or a tensor for NumPy's array.
+    Files of older versions and Determined's have the words of Python's generator as numbers or as
+    bytes. Files have lists for tuples, and a list or a tensor for NumPy's array.
     """
     version, words, gauss = state["python"]
+    if isinstance(words, str):
+        words = bytes.fromhex(words)
     if isinstance(words, bytes):
         words = struct.unpack(f"<{len(words) // 4}I", words)
     random.setstate((version, tuple(words), gauss))

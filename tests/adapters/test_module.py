@@ -458,6 +458,7 @@ def test_the_same_seed_trains_the_same_weights() -> None:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.filterwarnings("ignore:Guards may run slower on Python 3.13.0:RuntimeWarning")
 def test_a_compiled_model_trains_to_the_same_weights_and_resumes(tmp_path: Path) -> None:
     class Compiled(Linear):
         def __init__(self, context: Any) -> None:

@@ -40,7 +40,7 @@ def run(case: Case, devices: int) -> dict[str, Any]:
     )
     trainer = pl.Trainer(
         max_epochs=case.fit_arguments()["max_length"][1],
-        accelerator="cpu",
+        accelerator=os.environ.get("PARITY_DEVICE", "cpu"),
         devices=devices,
         strategy="ddp" if devices > 1 else "auto",
         logger=False,

@@ -20,6 +20,8 @@ TRIALS = str(Path(__file__).parent / "trials")
 
 
 def seed_everything(seed: int) -> None:
+    if os.environ.get("PARITY_DEVICE") == "cuda":  # see tests/gpu
+        torch.use_deterministic_algorithms(True)
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)

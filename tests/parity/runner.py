@@ -53,6 +53,8 @@ def environment(side: str, ranks: int, home: Path) -> dict[str, str]:
     """The environment of a run whose checkpoints stay in ``home``."""
     env = {**os.environ, "XDG_DATA_HOME": str(home), "OMP_NUM_THREADS": "1"}
     env["PYTHONWARNINGS"] = "ignore"
+    if env.get("PARITY_DEVICE") != "cuda":  # tests/gpu compares on a GPU
+        env["CUDA_VISIBLE_DEVICES"] = ""
     if side == "determined" and ranks > 1:
         env["USE_TORCH_DISTRIBUTED"] = "1"
         for number in (1, 2):

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import random
+import struct
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -32,8 +34,12 @@ def test_seeds_and_states() -> None:
     np.testing.assert_array_equal(np.random.get_state()[1], state["numpy"][1])
 
 
-@pytest.mark.parametrize("kind", [tuple, list])
-def test_pythons_generator_as_numbers(kind: type) -> None:
+def packed(words: tuple[int, ...]) -> bytes:
+    return struct.pack(f"<{len(words)}I", *words)
+
+
+@pytest.mark.parametrize("kind", [tuple, list, packed])
+def test_pythons_generator_as_files_have_it(kind: Callable[[Any], Any]) -> None:
     version, words, gauss = random.getstate()
     first = draws()
     set_random_state({"python": [version, kind(words), gauss]})

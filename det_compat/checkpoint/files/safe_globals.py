@@ -131,7 +131,8 @@ def allowed() -> Iterator[None]:
     """Let ``torch.load(weights_only=True)`` read what Determined stored, beside what is allowed."""
     serialization = torch.serialization
     before = list(serialization.get_safe_globals())
-    ours = [_encode, *_SUBSTITUTES]
+    # torch 2.4 refuses complex numbers, which later ones take.
+    ours = [_encode, complex, *_SUBSTITUTES]
     names = {_name(substitute) for substitute in ours}
     serialization.clear_safe_globals()
     serialization.add_safe_globals([*(item for item in before if _name(item) not in names), *ours])

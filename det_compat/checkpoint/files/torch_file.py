@@ -236,7 +236,9 @@ def _explained(path: _Path, file: BinaryIO, error: Exception, trust: bool) -> Ex
         return corrupt
     if asked:
         return UnsafeCheckpointError(path, asked)
-    if isinstance(error, pickle.UnpicklingError):
+    # torch 2.4 tells of an end that comes too soon as of something that it does not allow.
+    is_cut_off = "The file might be corrupted" in str(error)
+    if isinstance(error, pickle.UnpicklingError) and not is_cut_off:
         return UnsafeCheckpointError(path, reason=_said(error))
     return corrupt
 

@@ -139,6 +139,7 @@ def test_trusted_code_that_is_not_here(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit:FutureWarning")  # torch 2.14
 def test_torchscript_is_refused(tmp_path: Path) -> None:
     torch.jit.save(torch.jit.trace(torch.nn.Linear(1, 1), torch.ones(1)), tmp_path / "x")
     with pytest.raises(InvalidCheckpointException, match="TorchScript"):

@@ -227,6 +227,7 @@ def test_moving_batches_can_be_disabled(lib: Library, caplog: pytest.LogCaptureF
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="trains in float32 where there is no GPU")
+@pytest.mark.filterwarnings("ignore:User provided device_type of 'cuda'")  # torch 2.4
 def test_use_amp_without_a_gpu_trains_in_float32(lib: Library) -> None:
     with lib.init() as context:
         context.experimental.use_amp()

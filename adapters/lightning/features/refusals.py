@@ -1,0 +1,79 @@
+"""What a Trainer can be asked for and no trial can do, and what to do instead."""
+
+from typing import Any
+
+from det_compat.adapters.lightning import door
+from det_compat.adapters.lightning.package import pl
+from det_compat.adapters.lightning.strategy import callbacks_of, check_strategy
+from det_compat.errors import InvalidExperimentException
+
+# Callbacks of Lightning 2.6.6 by name, each with the reason, and with what does the same.
+_CALLBACKS = {
+    "BackboneFinetuning": (
+        "it sets the learning rate of the optimizer's last group, which it expects to add, and a "
+        "trial's optimizer has been made with all parameters before: use a BaseFinetuning of your "
+        "own, or freeze and unfreeze in the trial's callbacks"
+    ),
+    "GradientAccumulationScheduler": (
+        "a trial accumulates gradients over one number of batches: give the Trainer "
+        "accumulate_grad_batches, or the module aggregation_frequency"
+    ),
+    "SpikeDetection": (
+        "it takes the loss of each batch from training_step, and a trial's metrics are reported "
+        "once a period: look at them in a PyTorchCallback's on_training_workload_end, or in "
+        "train_batch"
+    ),
+    "StochasticWeightAveraging": (
+        "it sets learning rates and leaves out backward through Lightning's automatic "
+        "optimization, and a trial steps by itself: use WeightAveraging or EMAWeightAveraging, "
+        "and wrap torch.optim.swa_utils.SWALR in the trial for its learning rates"
+    ),
+}
+
+_NO_PREDICTION = (
+    "a PyTorchTrial says how to train and to evaluate, and not how to predict: call its model, "
+    "module.trial.<model>(batch) after load_from_checkpoint, or define predict_step and "
+    "predict_dataloader in a subclass"
+)
+
+
+def check_request(trainer: pl.Trainer) -> None:
+    """Raise InvalidExperimentException for flags, callbacks and data that no trial can follow."""
+    check_strategy(trainer)  # Before it makes a process group, which nobody would end.
+    flags: Any = trainer  # Some of these are not declared by the class.
+    if flags.overfit_batches != 0:
+        raise InvalidExperimentException(
+            f"overfit_batches={flags.overfit_batches!r} does not go with a PyTorchTrial: its data "
+            "is one endless stream: use limit_train_batches"
+        )
+    for callback in flags.callbacks:
+        for name, reason in _CALLBACKS.items():
+            if isinstance(callback, getattr(pl.callbacks, name, ())):
+                raise InvalidExperimentException(
+                    f"the callback {type(callback).__name__} does not go with a PyTorchTrial: "
+                    f"{reason}"
+                )
+    if flags.state.fn != pl.trainer.states.TrainerFn.FITTING:
+        return
+    _check_checkpoint(trainer)
+    if door.has_data_of_its_own(trainer):
+        raise InvalidExperimentException(
+            "fit() was given training data, and a PyTorchTrial brings its own, in the order and "
+            "the epochs that Determined gave them: return them from build_training_data_loader(), "
+            "and call fit(module) alone"
+        )
+
+
+def _check_checkpoint(trainer: pl.Trainer) -> None:
+    prunes = any(isinstance(c, pl.callbacks.ModelPruning) for c in callbacks_of(trainer))
+    if prunes and trainer.ckpt_path is not None:
+        raise InvalidExperimentException(
+            "a run with the callback ModelPruning cannot be resumed: Lightning's checkpoints have "
+            "the pruned weights and not the masks, so that what was pruned would grow again: begin "
+            "a new run, or resume without the callback"
+        )
+
+
+def cannot_predict() -> InvalidExperimentException:
+    """The error for ``Trainer.predict``."""
+    return InvalidExperimentException(_NO_PREDICTION)

@@ -1,0 +1,49 @@
+"""The trials of tests/parity on the device, under determined 0.38.1 and under det_compat."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.gpu.needed import skip_without_gpu
+
+skip_without_gpu()
+pytest.importorskip("determined", reason="the reference to compare with is not installed")
+
+PARITY = Path(__file__).parents[1] / "parity"
+sys.path.insert(0, str(PARITY))
+
+from cases import CASES  # noqa: E402
+from compare import SECTIONS, WEIGHTS, load, report  # noqa: E402
+from runner import run_driver  # noqa: E402
+
+# What is left out expects an error, or something that only a CPU has.
+PLAIN = [case for case in CASES if not case.differs and 1 in case.ranks]
+
+
+@pytest.fixture(scope="module")
+def dumps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """What each side has dumped; a process of its own for a side, which runs all cases."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PARITY_DEVICE", "cuda")
+        patch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        found = {}
+        for side in ("determined", "det_compat", "lightning"):
+            found[side] = tmp_path_factory.mktemp(side)
+            names = [case.name for case in PLAIN if case.lightning or side != "lightning"]
+            run_driver(side, 1, found[side], names)
+        return found
+
+
+@pytest.mark.timeout(500)
+@pytest.mark.parametrize("side", ["det_compat", "lightning"])
+@pytest.mark.parametrize("case", PLAIN, ids=lambda case: case.name)
+def test_equal_to_the_last_bit(side: str, case: object, dumps: dict[str, Path]) -> None:
+    if side == "lightning" and not case.lightning:
+        pytest.skip("the case is about pytorch.Trainer alone")
+    name = f"{case.name}.0.pt"
+    sections = WEIGHTS if side == "lightning" else SECTIONS
+    difference = report(load(dumps["determined"] / name), load(dumps[side] / name), sections)
+    assert not difference, difference
