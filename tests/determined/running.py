@@ -75,7 +75,7 @@ def run(harness: Path, paths: tuple[str, ...], *, aliases: bool, log: Path) -> d
         "--rootdir",
         str(harness),
         "--timeout",
-        "180",
+        "25",
         "--continue-on-collection-errors",
         *found,
     ]
