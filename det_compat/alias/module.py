@@ -46,9 +46,15 @@ class DeterminedModule(ModuleType):
         return target is not None and not isinstance(vars(target).get(name, target), ModuleType)
 
     def _counterpart(self, name: str) -> ModuleType | None:
-        """The module of det_compat that is this one's alone, if it has a global of that name."""
+        """The module of det_compat that is this one's, if it has a global of that name.
+
+        One that several share is that of its own name's only.
+        """
+        package, _, rest = self.__name__.partition(".")
         home = MODULES.get(self.__name__)
-        if name.startswith("__") or home is None or _USES[_package(self.__name__), home] > 1:
+        if name.startswith("__") or home is None:
+            return None
+        if _USES[package, home] > 1 and home.partition(".")[2] != rest:
             return None
         target = sys.modules.get(home)
         if target is None or name not in vars(target):
