@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from det_compat.config.experiment import ExperimentConfig
 from det_compat.fit.environment import ATTEMPT, is_worker
+from det_compat.fit.process_tree import send_signal
 from det_compat.fit.request import Request
 from det_compat.fit.run_start import find_folder
 
@@ -57,7 +58,8 @@ def supervise(
 ) -> int:
     """Run ``command_of(attempt)``, up to ``restarts`` times again while it fails; its exit status.
 
-    SIGINT and SIGTERM are passed on, and what they end is not restarted; neither is a command that
+    SIGINT and SIGTERM are passed on to the processes of the command that handle them, and what they
+    end is not restarted; neither is a command that
     exits with status 2, which says that the user has to mend something.
 
     Args:
@@ -94,8 +96,8 @@ def _passing_on(process: subprocess.Popen[Any]) -> Iterator[list[int]]:
 
     def pass_on(number: int, frame: Any) -> None:
         received.append(number)
-        with contextlib.suppress(ProcessLookupError):
-            process.send_signal(number)
+        if process.poll() is None:
+            send_signal(process.pid, number)
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, pass_on) for number in numbers}
