@@ -1,4 +1,4 @@
-"""Signals to a command and to what it has started, where ``/proc`` tells of both."""
+"""A command and the processes that it has started, where ``/proc`` tells of them."""
 
 from __future__ import annotations
 
@@ -28,6 +28,12 @@ def send_signal(pid: int, number: int) -> None:
             os.kill(one, number)
 
 
+def with_variable(name: str, value: str) -> list[int]:
+    """The processes of this user that were started with a variable in their environment."""
+    wanted = f"{name}={value}".encode()
+    return [pid for pid in _pids() if wanted in _read(f"{pid}/environ").split(b"\0")]
+
+
 def _handling(pid: int, number: int, below: dict[int, list[int]]) -> Iterator[int]:
     if _handles(pid, number):
         yield pid
@@ -45,10 +51,9 @@ def _all(pid: int, below: dict[int, list[int]]) -> Iterator[int]:
 def _children() -> dict[int, list[int]]:
     """The processes of this machine, by the one that has started them."""
     found: dict[int, list[int]] = defaultdict(list)
-    if os.path.isdir(_PROCESSES):
-        for name in filter(str.isdecimal, os.listdir(_PROCESSES)):
-            if parent := _status(int(name)).get("PPid"):
-                found[int(parent)].append(int(name))
+    for pid in _pids():
+        if parent := _status(pid).get("PPid"):
+            found[int(parent)].append(pid)
     return found
 
 
@@ -57,10 +62,19 @@ def _handles(pid: int, number: int) -> bool:
 
 
 def _status(pid: int) -> dict[str, str]:
-    """What ``/proc/PID/status`` tells; nothing of a process that has ended."""
+    """What the kernel tells of a process; nothing of one that has ended."""
+    lines = _read(f"{pid}/status").decode(errors="replace").splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def _pids() -> list[int]:
+    found = os.listdir(_PROCESSES) if os.path.isdir(_PROCESSES) else []
+    return [int(name) for name in found if name.isdecimal()]
+
+
+def _read(name: str) -> bytes:
     try:
-        with open(f"{_PROCESSES}/{pid}/status", encoding="utf-8", errors="replace") as file:
-            lines = [line.partition(":") for line in file]
+        with open(f"{_PROCESSES}/{name}", "rb") as file:
+            return file.read()
     except OSError:
-        return {}
-    return {name: value.strip() for name, _, value in lines}
+        return b""

@@ -51,7 +51,7 @@ def run_script(request: Request, config: experiment.ExperimentConfig) -> int:
     print(f"run directory: {folder.path}", flush=True)
     try:
         status = supervisor.supervise(
-            command, restarts=config.max_restarts, folder=request.model_dir.resolve()
+            command, folder.path, restarts=config.max_restarts, folder=model_dir
         )
     except FileNotFoundError as error:
         raise FitError(
