@@ -103,6 +103,10 @@ class GCSTensorboardManager(CloudTensorboardManager):
         self.client = storage.Client()
         self.bucket = self.client.bucket(bucket)
 
+    def get_storage_prefix(self, storage_id: Path) -> str:
+        """The name that all objects of ``storage_id`` begin with."""
+        return os.path.join(self.prefix, storage_id)
+
     def _upload(self, path: Path, name: str) -> None:
         self.bucket.blob(name).upload_from_filename(str(path))
 
