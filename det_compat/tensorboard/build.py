@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +80,7 @@ def build(
     return manager(checkpoint_config[needed], *own, *arguments)
 
 
-_CLOUDS: dict[str, tuple[type[TensorboardManager], str, tuple[str, ...]]] = {
+_CLOUDS: dict[str, tuple[Callable[..., TensorboardManager], str, tuple[str, ...]]] = {
     "s3": (
         S3TensorboardManager,
         "bucket",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
+import importlib
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,10 @@ from det_compat.core.storage import normalize_prefix
 from det_compat.tensorboard.managers import PathUploadInfo, TensorboardManager
 
 
-@contextlib.contextmanager
-def _needed(package: str) -> Iterator[None]:
-    """Say by which package of an index what is imported here comes, if it is not here."""
+def _imported(module: str, package: str) -> Any:
+    """A module; an error says by which package of an index it comes, if it is not here."""
     try:
-        yield
+        return importlib.import_module(module)
     except ImportError as error:
         raise ImportError(
             f"TensorBoard files are copied there by {package}, which is not installed ({error}): "
@@ -64,8 +62,7 @@ class S3TensorboardManager(CloudTensorboardManager):
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        with _needed("boto3"):
-            import boto3
+        boto3 = _imported("boto3", "boto3")
         self.prefix = normalize_prefix(prefix)
         self.bucket = bucket
         options = {
@@ -97,8 +94,7 @@ class GCSTensorboardManager(CloudTensorboardManager):
 
     def __init__(self, bucket: str, prefix: str | None, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        with _needed("google-cloud-storage"):
-            import google.cloud.storage as storage
+        storage = _imported("google.cloud.storage", "google-cloud-storage")
         self.prefix = normalize_prefix(prefix)
         self.client = storage.Client()
         self.bucket = self.client.bucket(bucket)
@@ -138,12 +134,11 @@ class AzureTensorboardManager(CloudTensorboardManager):
         super().__init__(*args, **kwargs)
         if not connection_string and not account_url:
             raise ValueError("azure storage needs connection_string or account_url")
-        with _needed("azure-storage-blob"):
-            from azure.storage.blob import BlobServiceClient
+        services = _imported("azure.storage.blob", "azure-storage-blob").BlobServiceClient
         service = (
-            BlobServiceClient.from_connection_string(connection_string)
+            services.from_connection_string(connection_string)
             if connection_string
-            else BlobServiceClient(account_url, credential)
+            else services(account_url, credential)
         )
         self.container = container.rstrip("/")
         self.client = service.get_container_client(self.container)
