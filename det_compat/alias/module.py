@@ -24,7 +24,7 @@ class DeterminedModule(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         full_name = f"{self.__name__}.{name}"
-        if full_name in MODULES:
+        if full_name in MODULES and not self._hides(name):
             return importlib.import_module(full_name)
         if full_name in SINGLE_NAMES:
             home, _, attribute = SINGLE_NAMES[full_name].rpartition(".")
@@ -40,10 +40,21 @@ class DeterminedModule(ModuleType):
             return self._left_over(full_name, name)
         raise AttributeError(refusal_text(full_name), name=name, obj=self)
 
+    def _hides(self, name: str) -> bool:
+        """Whether it has something else by the name of one of its modules, as packages may."""
+        target = sys.modules.get(MODULES.get(self.__name__) or "")
+        return target is not None and not isinstance(vars(target).get(name, target), ModuleType)
+
     def _counterpart(self, name: str) -> ModuleType | None:
-        """The module of det_compat that is this one's alone, if it has a global of that name."""
+        """The module of det_compat that is this one's, if it has a global of that name.
+
+        One that several share is that of its own name's only.
+        """
+        package, _, rest = self.__name__.partition(".")
         home = MODULES.get(self.__name__)
-        if name.startswith("__") or home is None or _USES[_package(self.__name__), home] > 1:
+        if name.startswith("__") or home is None:
+            return None
+        if _USES[package, home] > 1 and home.partition(".")[2] != rest:
             return None
         target = sys.modules.get(home)
         if target is None or name not in vars(target):
@@ -53,6 +64,9 @@ class DeterminedModule(ModuleType):
         return None if is_own else target
 
     def __setattr__(self, name: str, value: Any) -> None:
+        # The import system sets each module in the one above it, when it has loaded it.
+        if isinstance(value, DeterminedModule) and self._hides(name):
+            return
         # Who replaces a function of a module, in a test for example, means all that call it.
         target = None if isinstance(value, DeterminedModule) else self._counterpart(name)
         if target is None:

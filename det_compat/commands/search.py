@@ -135,6 +135,8 @@ def _resuming(search: Search, args: argparse.Namespace) -> str:
 
 
 def _name_best(search: Search, results: list[TrialResult]) -> int:
+    from det_compat.search.tune.attempt import SCRIPT_TRAINER
+
     if not results or results[0].metric is None or results[0].has_failed:
         print(
             f"no trial that did not fail has reported a number as {search.plan.searcher.metric}",
@@ -151,6 +153,14 @@ def _name_best(search: Search, results: list[TrialResult]) -> int:
         command = ["det-compat", "fit", str(config), str(search.task.model_dir)]
         print(f"train it: {shlex.join(command)}")
     if best.checkpoint:
-        target = Path("best.safetensors")
-        print(f"export it: det-compat checkpoint export {shlex.quote(best.checkpoint)} {target}")
+        is_script = search.task.train_one == SCRIPT_TRAINER
+        print(what_to_do_with(best.checkpoint, is_script=is_script))
     return 0
+
+
+def what_to_do_with(checkpoint: str, *, is_script: bool) -> str:
+    """What can be done with the best trial's checkpoint, a directory or URL."""
+    # A script has it as it likes, unless its `pytorch.Trainer` has written it.
+    if is_script and not (Path(checkpoint) / "load_data.json").is_file():
+        return f"its checkpoint, with the files that the script wrote: {checkpoint}"
+    return f"export it: det-compat checkpoint export {shlex.quote(checkpoint)} best.safetensors"

@@ -168,7 +168,7 @@ class CheckpointContext:
     def _merge_metadata(self, metadata: dict[str, Any] | None) -> dict[str, Any]:
         merged, conflicts = merge_metadata(self._dist.allgather(metadata or {}))
         if conflicts:
-            raise_conflict(conflicts, "metadata")
+            raise_conflict(conflicts, "metadata", self._dist.rank)
         self._check_metadata(merged)
         return merged
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -112,6 +113,7 @@ class DistributedContext:
         self._exchanges: dict[str, Exchange | GroupExchange] = {}
         self._cpu_group: Any = None
         self._made_process_group = False
+        self._is_closed = threading.Event()
 
     @classmethod
     def from_torch_distributed(cls, chief_ip: str | None = None) -> DistributedContext:
@@ -220,6 +222,9 @@ class DistributedContext:
 
     def close(self) -> None:
         """Give up the connections, and the default process group if this context made it."""
+        # Threads that wait for others to come end, too.
+        self._is_closed.set()
+        self._is_closed = threading.Event()
         for exchange in self._exchanges.values():
             exchange.close()
         self._exchanges.clear()
@@ -285,9 +290,10 @@ class DistributedContext:
             listener = listen(host, meeting.port if store is None else 0)
             if store is not None:
                 store.set(key, str(port_of(listener)))
-            return Exchange(0, size, listener=listener)
+            return Exchange(0, size, listener=listener, is_given_up=self._is_closed)
         port = meeting.port if store is None else int(store.get(key))
-        return Exchange(rank, size, address=(meeting.chief, port))
+        address = (meeting.chief, port)
+        return Exchange(rank, size, address=address, is_given_up=self._is_closed)
 
     def _store(self) -> Any:
         if not self._finds_port:

@@ -100,7 +100,7 @@ def own_files(
         elif dist.rank != ranks[0]:
             own.pop(name, None)
     if unresolved:
-        raise_conflict(unresolved, "files")
+        raise_conflict(unresolved, "files", dist.rank)
     return merged, own
 
 
@@ -117,7 +117,9 @@ def _content(directory: str | os.PathLike[str] | None, name: str) -> str:
     return digest.hexdigest()
 
 
-def raise_conflict(conflicts: Mapping[str, list[int]], what: str) -> None:
-    """Raise RuntimeError for what ranks do not agree on, by name."""
+def raise_conflict(conflicts: Mapping[str, list[int]], what: str, rank: int) -> None:
+    """Raise RuntimeError for what ranks do not agree on; the chief has a line for each name."""
+    if rank > 0:
+        raise RuntimeError(f"refusing to upload with {what} conflicts: {dict(conflicts)}")
     lines = [f"    {name} uploaded by ranks {ranks}" for name, ranks in sorted(conflicts.items())]
     raise RuntimeError(f"refusing to upload with {what} conflicts:\n" + "\n".join(lines))

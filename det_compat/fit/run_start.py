@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import secrets
 import shutil
 import tempfile
@@ -20,6 +21,7 @@ from det_compat.fit.run_folder import (
     new_run_folder,
     run_folder_at,
 )
+from det_compat.fit.run_state import State, read_state
 
 if TYPE_CHECKING:
     from det_compat.fit.checkpoints import RunCheckpoints
@@ -108,6 +110,7 @@ def begin_in(
         raise FitError(f"nothing to resume: {folder.path} holds no run of det-compat fit")
     found: tuple[str | None, int] = (None, 0)
     if goes_on:
+        _check_not_running(folder)
         try:
             checkpoints = _checkpoints(folder, config)
             checkpoints.delete_unfinished()
@@ -119,6 +122,15 @@ def begin_in(
     elif not folder.holds_run:
         folder.begin(config.raw, seed=seed)
     return RunStart(folder, seed, goes_on, *found)
+
+
+def _check_not_running(folder: RunFolder) -> None:
+    state = read_state(folder.path)
+    if state.state is State.RUNNING and state.process != os.getpid():
+        raise FitError(
+            f"{folder.path} is in use: process {state.process} of {state.host} trains this run. "
+            "Wait for its end, or tell it to end: det-compat runs stop"
+        )
 
 
 def _seed(config: ExperimentConfig, folder: RunFolder | None = None) -> int:

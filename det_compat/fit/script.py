@@ -15,7 +15,8 @@ from det_compat.fit.environment import device_variables
 from det_compat.fit.errors import FitError
 from det_compat.fit.request import Request
 from det_compat.fit.task import task_of
-from det_compat.script.command import under_det_compat
+from det_compat.script.command import aliasing_variables, under_det_compat
+from det_compat.script.task import Task
 
 _TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 _LAUNCHERS = ("torch_distributed", "horovod", "autohorovod")
@@ -45,13 +46,9 @@ def run_script(request: Request, config: experiment.ExperimentConfig) -> int:
         start = run_start.begin_in(folder, config, resume=request.resume, is_restart=attempt > 1)
         task = replace(task_of(config, start), attempt=attempt)
         folder.preempted.unlink(missing_ok=True)
-        return supervisor.Command(argv, {**device_variables(config), **task.variables()})
+        return supervisor.Command(argv, script_variables(config, task))
 
-    if "det_compat" not in argv:
-        print(
-            "note: the command runs as it is; scripts in it find det_compat as `determined` where "
-            "they are started by `det-compat run SCRIPT`"
-        )
+    supervisor.check_not_in_use(folder.path)
     print(f"running {shlex.join(config.entrypoint.argv)} in {model_dir}")
     print(f"run directory: {folder.path}", flush=True)
     with contextlib.suppress(OSError):  # which begin_in() tells
@@ -59,7 +56,7 @@ def run_script(request: Request, config: experiment.ExperimentConfig) -> int:
     try:
         with run_state.state_noted(folder.path, request.resuming(folder.path)) as noted:
             noted.status = status = supervisor.supervise(
-                command, restarts=config.max_restarts, folder=request.model_dir.resolve()
+                command, folder.path, restarts=config.max_restarts, folder=model_dir
             )
             if status == 0 and folder.preempted.exists():
                 print("the script was preempted, and ended before its end")
@@ -72,10 +69,17 @@ def run_script(request: Request, config: experiment.ExperimentConfig) -> int:
     return status
 
 
+def script_variables(config: experiment.ExperimentConfig, task: Task) -> dict[str, str]:
+    """The variables of a script's environment: its devices, its task, and who is ``determined``."""
+    own = {**device_variables(config), **task.variables()}
+    return {**own, **aliasing_variables({**os.environ, **own})}
+
+
 def script_command(entrypoint: Entrypoint, slots: int) -> list[str]:
     """The command that runs a script entrypoint on ``slots`` processes of this machine.
 
-    A script of Python runs under ``det-compat run``; any other command runs as it is.
+    A script of Python runs under ``det-compat run``; any other command runs as it is, and the
+    Pythons that it starts find det_compat by their environment.
 
     Raises:
         FitError: the launcher is not supported.

@@ -11,11 +11,15 @@ from typing import Any, NamedTuple
 
 from det_compat.config.experiment import ExperimentConfig
 from det_compat.fit.environment import ATTEMPT, is_worker
+from det_compat.fit.errors import FitError
+from det_compat.fit.process_tree import send_signal, with_variable
 from det_compat.fit.request import Request
 from det_compat.fit.run_start import find_folder
 
 _INTERRUPTED = 128 + signal.SIGINT
 _TERMINATED = 128 + signal.SIGTERM
+# The variable that all processes of a run have, with its folder.
+_RUN = "DET_COMPAT_RUN"
 # What ends like this would fail again in the same way, or has been asked to end.
 _FINAL = (0, 2, _INTERRUPTED, _TERMINATED, -signal.SIGINT, -signal.SIGTERM)
 
@@ -48,26 +52,51 @@ def run_supervised(request: Request, config: ExperimentConfig) -> int:
     words = [request.config or "", str(request.model_dir), "--run_dir", str(folder.path)]
     if request.resume:
         words.append("--resume")
+    check_not_in_use(folder.path)
     argv = [sys.executable, "-m", "det_compat", request.command, *words, *request.options]
-    return supervise(lambda attempt: Command(argv, {}), restarts=config.max_restarts)
+    return supervise(lambda attempt: Command(argv, {}), folder.path, restarts=config.max_restarts)
+
+
+def check_not_in_use(run_dir: Path) -> None:
+    """See that no process goes on that somebody has started for the same run.
+
+    SIGKILL to a process that supervises leaves behind what it supervises.
+
+    Raises:
+        FitError: there is one.
+    """
+    if going_on := with_variable(_RUN, str(run_dir.resolve())):
+        raise FitError(
+            f"{run_dir} is in use: process {going_on[0]} of this run is still going on. Wait for "
+            f"its end, or end it (kill {' '.join(map(str, going_on))})"
+        )
 
 
 def supervise(
-    command_of: Callable[[int], Command], *, restarts: int = 0, folder: Path | None = None
+    command_of: Callable[[int], Command],
+    run_dir: Path,
+    *,
+    restarts: int = 0,
+    folder: Path | None = None,
 ) -> int:
     """Run ``command_of(attempt)``, up to ``restarts`` times again while it fails; its exit status.
 
-    SIGINT and SIGTERM are passed on, and what they end is not restarted; neither is a command that
+    SIGINT and SIGTERM are passed on to the processes of the command that handle them, and what they
+    end is not restarted; neither is a command that
     exits with status 2, which says that the user has to mend something.
 
     Args:
         command_of: returns the command of an attempt; attempts are counted from 1.
+        run_dir: the folder of the run.
         restarts: how often to start it again.
         folder: the working directory of the command.
     """
+    run = str(run_dir.resolve())
     attempt = 1
     while True:
-        status, is_asked_to_end = _run(command_of(attempt), attempt, folder)
+        command = command_of(attempt)
+        variables = {**command.variables, ATTEMPT: str(attempt), _RUN: run}
+        status, is_asked_to_end = _run(Command(command.argv, variables), folder)
         if status in _FINAL or is_asked_to_end or attempt > restarts:
             return status if status >= 0 else 128 - status
         print(
@@ -78,10 +107,10 @@ def supervise(
         attempt += 1
 
 
-def _run(command: Command, attempt: int, folder: Path | None) -> tuple[int, bool]:
+def _run(command: Command, folder: Path | None) -> tuple[int, bool]:
     """The exit status, and whether the process was told to end."""
     # Ctrl-C reaches a session of its own once, from here, and not from the terminal as well.
-    environment = {**os.environ, **command.variables, ATTEMPT: str(attempt)}
+    environment = {**os.environ, **command.variables}
     process = subprocess.Popen(command.argv, env=environment, cwd=folder, start_new_session=True)
     with _passing_on(process) as received:
         status = process.wait()
@@ -94,8 +123,8 @@ def _passing_on(process: subprocess.Popen[Any]) -> Iterator[list[int]]:
 
     def pass_on(number: int, frame: Any) -> None:
         received.append(number)
-        with contextlib.suppress(ProcessLookupError):
-            process.send_signal(number)
+        if process.poll() is None:
+            send_signal(process.pid, number)
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, pass_on) for number in numbers}

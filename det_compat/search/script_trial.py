@@ -14,7 +14,7 @@ from typing import Any
 from det_compat.config.experiment import parse_config
 from det_compat.config.lengths import Length, Unit
 from det_compat.errors import InvalidHP
-from det_compat.fit import environment, run_folder, run_start, script
+from det_compat.fit import run_folder, run_start, script
 from det_compat.fit.task import task_of
 from det_compat.search.records import TrialRecord, trial_number
 from det_compat.search.tune.attempt import ReportFunction
@@ -64,7 +64,7 @@ def train_one(
         with (
             subprocess.Popen(
                 script.script_command(experiment.entrypoint, task.slots),
-                env={**os.environ, **environment.device_variables(experiment), **task.variables()},
+                env={**os.environ, **script.script_variables(experiment, task)},
                 cwd=model_dir,
             ) as process,
             contextlib.closing(_messages(server, process)) as messages,

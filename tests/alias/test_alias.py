@@ -388,7 +388,7 @@ def test_other_packages_are_left_alone(tmp_path: Path) -> None:
 PATCHES = """
 from unittest import mock
 import determined.util, determined.common.util as common
-import det_compat.common.util as ours, det_compat.util.downloads
+import det_compat.common.util as ours, det_compat.tensorboard, det_compat.util.downloads
 
 original = ours.sizeof_fmt
 with mock.patch("determined.common.util.time") as replaced:
@@ -401,6 +401,13 @@ common.sizeof_fmt = abs
 assert ours.sizeof_fmt is abs
 del common.sizeof_fmt
 assert ours.sizeof_fmt is original
+import determined.tensorboard.build, determined.pytorch
+import det_compat.pytorch
+assert determined.tensorboard.build is det_compat.tensorboard.build
+assert determined.tensorboard.build.__name__ == "build"
+with mock.patch("determined.pytorch.to_device", 3):
+    assert det_compat.pytorch.to_device == 3
+assert determined.pytorch.to_device is det_compat.pytorch.to_device != 3
 with mock.patch("determined.get_cluster_info", lambda: 3):
     assert determined.get_cluster_info() == 3
 assert determined.get_cluster_info() is None

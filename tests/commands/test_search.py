@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from det_compat.cli import main
+from det_compat.commands.search import what_to_do_with
 from det_compat.shared.extras import how_to_install
 from tests.fresh_python import environment, python
 from tests.search.tiny import write_project
@@ -40,6 +41,15 @@ def test_errors_are_told_in_a_line(
         assert main(["search", str(config)]) == 2
         assert how_to_install("s3") in capsys.readouterr().err
     assert not list(tmp_path.glob("search_*"))
+
+
+def test_a_scripts_own_checkpoint_is_not_said_to_be_exported(tmp_path: Path) -> None:
+    (tmp_path / "state_dict.pth").touch()
+    said = what_to_do_with(str(tmp_path), is_script=True)
+    assert said.endswith(str(tmp_path)) and "export" not in said
+    assert "checkpoint export" in what_to_do_with(str(tmp_path), is_script=False)
+    (tmp_path / "load_data.json").touch()
+    assert "checkpoint export" in what_to_do_with(str(tmp_path), is_script=True)
 
 
 def test_without_the_extra(tmp_path: Path) -> None:

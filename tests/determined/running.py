@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 PLUGINS = Path(__file__).with_name("plugins")
 ROOT = Path(__file__).parents[2]
@@ -22,11 +26,13 @@ PARTS = {
     "core": ("core",),
     "storage": ("storage",),
     "tensorboard": ("tensorboard",),
-    "launch": ("launch",),
+    "launch": ("launch", "test_horovod.py"),
     "util": ("test_util.py", "experiment/test_utils.py", "common/test_yaml.py"),
     "ipc": ("test_ipc.py",),
 }
-_SECONDS = 1200
+# A rank whose partner has failed waits for ever, under both: the others of the file are to run.
+_SECONDS_OF_A_TEST = 60
+_SECONDS_OF_A_FILE = 600
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,9 @@ _no_caches = shutil.ignore_patterns("__pycache__")
 def run(harness: Path, paths: tuple[str, ...], *, aliases: bool, log: Path) -> dict[str, Outcome]:
     """Run the tests at ``paths`` below ``harness/tests``; how each ended, by its node id.
 
+    Each file has a process of its own, which is ended with all that it has started when its time is
+    over: what ranks leave behind that wait for one another meets no other file's.
+
     Args:
         harness: what ``workplace`` made.
         paths: files and folders.
@@ -66,19 +75,6 @@ def run(harness: Path, paths: tuple[str, ...], *, aliases: bool, log: Path) -> d
     """
     outcomes = log.with_suffix(".jsonl")
     outcomes.unlink(missing_ok=True)
-    found = [f"tests/{path}" for path in paths if (harness / "tests" / path).exists()]
-    if not found:
-        return {}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "det_compat_outcomes"]
-    command += ["-p", "no:cacheprovider", "-p", "no:randomly", "-c", os.devnull]
-    command += [
-        "--rootdir",
-        str(harness),
-        "--timeout",
-        "180",
-        "--continue-on-collection-errors",
-        *found,
-    ]
     # Checkpoints of Determined hold what torch has refused to load since 2.6.
     environment = {
         **os.environ,
@@ -91,20 +87,43 @@ def run(harness: Path, paths: tuple[str, ...], *, aliases: bool, log: Path) -> d
         "DET_COMPAT_ALIASES": "1" if aliases else "0",
         "DET_COMPAT_CONTROLLER": "1" if paths == PARTS["pytorch"] else "0",
     }
-    with open(log, "w", encoding="utf-8") as file:
-        try:
-            subprocess.run(
-                command,
-                cwd=harness,
-                env=environment,
-                stdout=file,
-                stderr=file,
-                timeout=_SECONDS,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            file.write(f"\nstopped after {_SECONDS} seconds\n")
+    with open(log, "w", encoding="utf-8") as output:
+        for file in _files(harness / "tests", paths):
+            command = [*_PYTEST, "--rootdir", str(harness), str(file.relative_to(harness))]
+            _end_in_time(command, harness, environment, output)
     return read(outcomes)
+
+
+_PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "det_compat_outcomes"]
+_PYTEST += ["-p", "no:cacheprovider", "-p", "no:randomly", "-c", os.devnull]
+_PYTEST += ["--timeout", str(_SECONDS_OF_A_TEST)]
+
+
+def _files(tests: Path, paths: tuple[str, ...]) -> Iterator[Path]:
+    for path in paths:
+        is_file = path.endswith(".py") and (tests / path).exists()
+        yield from [tests / path] if is_file else sorted((tests / path).rglob("test_*.py"))
+
+
+def _end_in_time(
+    command: list[str], folder: Path, environment: dict[str, str], output: TextIO
+) -> None:
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment,
+        stdout=output,
+        stderr=output,
+        start_new_session=True,
+    )
+    try:
+        process.wait(_SECONDS_OF_A_FILE)
+    except subprocess.TimeoutExpired:
+        output.write(f"\nstopped after {_SECONDS_OF_A_FILE} seconds: {command[-1]}\n")
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def read(file: Path) -> dict[str, Outcome]:

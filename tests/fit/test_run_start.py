@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ from det_compat.fit.errors import FitError
 from det_compat.fit.request import Request
 from det_compat.fit.run_folder import RECORD, RunFolder
 from det_compat.fit.run_start import begin_in, run_to_validate
+from det_compat.fit.run_state import state_noted
 from tests.config.samples import parsed
 
 
@@ -41,6 +45,25 @@ def test_there_has_to_be_a_run(config: Any, tmp_path: Path) -> None:
     with pytest.raises(FitError, match="nothing to resume"):
         begin_in(RunFolder(tmp_path / "r"), config, resume=True)
     assert not (tmp_path / "r").exists()
+
+
+def test_a_run_that_trains_is_not_joined(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "r")
+    begin_in(folder, config_of(None), resume=False)
+    begun, write_begun = os.pipe()
+    process = os.fork()
+    if process == 0:
+        with state_noted(folder.path):
+            os.write(write_begun, b"x")
+            time.sleep(60)
+    os.read(begun, 1)
+    try:
+        with pytest.raises(FitError, match=f"is in use: process {process} of .* trains this run"):
+            begin_in(folder, config_of(None), resume=True)
+    finally:
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+    begin_in(folder, config_of(None), resume=True)
 
 
 def test_a_run_without_a_checkpoint_cannot_be_validated(config: Any, tmp_path: Path) -> None:

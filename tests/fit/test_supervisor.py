@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from det_compat.fit.environment import ATTEMPT
-from det_compat.fit.supervisor import Command, supervise
+from det_compat.fit.errors import FitError
+from det_compat.fit.supervisor import Command, check_not_in_use, supervise
 
 
 def _python(code: str) -> Command:
@@ -24,15 +25,15 @@ def test_only_failures_are_restarted(status: str, attempts: int, tmp_path: Path)
         f"import os; open(os.environ['{ATTEMPT}'] + os.environ['GIVEN'], 'w')\n"
         f"os.kill(os.getpid(), 9) if {status} < 0 else exit({status})"
     )
-    assert supervise(lambda attempt: _python(code), restarts=2, folder=tmp_path) == (
+    assert supervise(lambda attempt: _python(code), tmp_path, restarts=2, folder=tmp_path) == (
         int(status) if int(status) >= 0 else 128 - int(status)
     )
     assert sorted(os.listdir(tmp_path)) == [f"{number + 1}x" for number in range(attempts)]
 
 
-def test_a_restart_that_succeeds(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_restart_that_succeeds(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code = f"import os; exit(os.environ['{ATTEMPT}'] != '2')"
-    assert supervise(lambda attempt: _python(code), restarts=5) == 0
+    assert supervise(lambda attempt: _python(code), tmp_path, restarts=5) == 0
     assert "status 1; restart 1 of 5 (max_restarts)" in capfd.readouterr().err
 
 
@@ -53,6 +54,23 @@ def test_signals_are_passed_on(number: signal.Signals, tmp_path: Path) -> None:
     before = signal.getsignal(number)
     sender = threading.Thread(target=send)
     sender.start()
-    assert supervise(lambda attempt: _python(code), restarts=3, folder=tmp_path) == 1
+    assert supervise(lambda attempt: _python(code), tmp_path, restarts=3, folder=tmp_path) == 1
     sender.join()
     assert signal.getsignal(number) is before
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="there is no /proc")
+def test_what_is_left_of_a_run_is_not_joined(tmp_path: Path) -> None:
+    # The supervisor of what is left has been killed.
+    left = (
+        "import subprocess as s; p = s.Popen(['sleep', '60']); open('left', 'w').write(str(p.pid))"
+    )
+    start = Command([sys.executable, "-c", left], {})
+    assert supervise(lambda attempt: start, tmp_path, folder=tmp_path) == 0
+    pid = int((tmp_path / "left").read_text())
+    try:
+        with pytest.raises(FitError, match=f"process {pid} of this run is still going on"):
+            check_not_in_use(tmp_path)
+        check_not_in_use(tmp_path / "another")
+    finally:
+        os.kill(pid, signal.SIGKILL)

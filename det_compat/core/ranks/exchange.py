@@ -8,11 +8,14 @@ the other way round.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import pickle
+import socket
+import threading
 import time
 from collections.abc import Callable
-from multiprocessing.connection import Client, Connection, Listener
+from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -34,9 +37,11 @@ class Exchange:
         size: how many members there are.
         listener: of the first member: what the others connect to. It is closed when all have.
         address: of the others: host and port of the first.
+        is_given_up: is set by another thread that wants none of it any more.
 
     Raises:
         OSError: the address cannot be used.
+        RuntimeError: it was given up before the members had met.
     """
 
     def __init__(
@@ -44,10 +49,12 @@ class Exchange:
         rank: int,
         size: int,
         *,
-        listener: Listener | None = None,
+        listener: socket.socket | None = None,
         address: tuple[str, int] | None = None,
+        is_given_up: threading.Event | None = None,
     ) -> None:
         self._rank = rank
+        self._is_given_up = is_given_up or threading.Event()
         self._connections: dict[int, Connection[Any, Any]] = {}
         if size < 2:
             return
@@ -55,10 +62,39 @@ class Exchange:
             assert listener is not None
             with listener:
                 while len(self._connections) < size - 1:
-                    self._greet(listener.accept(), size)
+                    self._greet(self._accepted(listener), size)
         else:
             assert address is not None
-            self._connections[0] = _connected(address, rank)
+            self._connections[0] = self._connected(address)
+
+    def _accepted(self, listener: socket.socket) -> Connection[Any, Any]:
+        listener.settimeout(_PERIOD)
+        while True:
+            self._check_given_up()
+            with contextlib.suppress(TimeoutError):
+                accepted, _ = listener.accept()
+                return _connection(accepted)
+
+    def _connected(self, address: tuple[str, int]) -> Connection[Any, Any]:
+        begun, has_said = time.monotonic(), False
+        while True:
+            self._check_given_up()
+            try:
+                connection = _connection(socket.create_connection(address))
+                connection.send_bytes(_HELLO + str(self._rank).encode())
+            except ConnectionError:
+                # The first member may not have come so far.
+                if not has_said and time.monotonic() - begun > _PATIENCE:
+                    has_said = True
+                    where = f"{address[0]}:{address[1]}"
+                    logger.warning(f"rank {self._rank} is waiting for rank 0 at {where}")
+                time.sleep(_PERIOD)
+            else:
+                return connection
+
+    def _check_given_up(self) -> None:
+        if self._is_given_up.is_set():
+            raise RuntimeError("the DistributedContext is closed")
 
     def _greet(self, connection: Connection[Any, Any], size: int) -> None:
         """Take a connection for that of a member, if it says which."""
@@ -137,7 +173,7 @@ class Exchange:
             ) from error
 
 
-def listen(host: str, port: int) -> Listener:
+def listen(host: str, port: int) -> socket.socket:
     """What the other members of an exchange connect to; port 0 stands for any free one.
 
     Raises:
@@ -145,7 +181,7 @@ def listen(host: str, port: int) -> Listener:
     """
     try:
         # A port of an exchange that has just ended can be used again.
-        return Listener((host, port), backlog=1024)
+        return socket.create_server((host, port), backlog=1024)
     except OSError as error:
         raise OSError(
             error.errno,
@@ -154,24 +190,14 @@ def listen(host: str, port: int) -> Listener:
         ) from error
 
 
-def port_of(listener: Listener) -> int:
+def port_of(listener: socket.socket) -> int:
     """The port that a listener has."""
-    port = listener.address[1]
+    port = listener.getsockname()[1]
     assert isinstance(port, int)
     return port
 
 
-def _connected(address: tuple[str, int], rank: int) -> Connection[Any, Any]:
-    begun, has_said = time.monotonic(), False
-    while True:
-        try:
-            connection = Client(address)
-            connection.send_bytes(_HELLO + str(rank).encode())
-        except ConnectionError:
-            # The first member may not have come so far.
-            if not has_said and time.monotonic() - begun > _PATIENCE:
-                has_said = True
-                logger.warning(f"rank {rank} is waiting for rank 0 at {address[0]}:{address[1]}")
-            time.sleep(_PERIOD)
-        else:
-            return connection
+def _connection(connected: socket.socket) -> Connection[Any, Any]:
+    """Messages over a socket, which is taken over."""
+    connected.setblocking(True)
+    return Connection(connected.detach())

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from det_compat.core.distributed import DistributedContext
 from det_compat.core.ranks.exchange import Exchange, listen, port_of
 from tests.core.threads import on_ranks
 from tests.torchrun import free_port
@@ -99,3 +100,23 @@ def test_a_closed_context_can_be_used_again() -> None:
         return first, distributed.allgather(distributed.rank)
 
     assert on_ranks(run) == [([0, 1], [0, 1])] * 2
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_closing_ends_the_wait_for_ranks_that_never_come(rank: int) -> None:
+    port = free_port()
+    numbers = {"local_rank": rank, "local_size": 2, "cross_rank": 0, "cross_size": 1}
+    distributed = DistributedContext(rank=rank, size=2, pub_port=port, **numbers)
+    errors: list[Any] = []
+
+    def wait() -> None:
+        with pytest.raises(RuntimeError, match="DistributedContext is closed") as raised:
+            distributed.allgather(rank)
+        errors.append(raised.value)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    while not errors:
+        distributed.close()
+        thread.join(0.05)
+    listen("127.0.0.1", port).close()

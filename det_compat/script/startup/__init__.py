@@ -1,0 +1,1 @@
+"""A folder for ``PYTHONPATH``: what ``sitecustomize`` here does, every Python below does first."""
