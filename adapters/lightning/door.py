@@ -134,6 +134,7 @@ def leave_to_trial(trainer: pl.Trainer) -> None:
     ``check_training`` and ``check_validation`` look whether Lightning has taken it.
     """
     _try_to_set(trainer, "num_sanity_val_steps", 0)
+    _let_sigterm_be_noted(trainer)
     for loop in validation_loops(trainer):
         _try_to_set(loop, "inference_mode", False)
     if isinstance(trainer.strategy, pl.strategies.DDPStrategy):
@@ -146,13 +147,29 @@ def _try_to_set(owner: Any, name: str, value: Any) -> None:
         setattr(owner, name, value)
 
 
+def _let_sigterm_be_noted(trainer: Any) -> None:
+    """Have Lightning's handler note SIGTERM alone, in the moments until the run's own is in place.
+
+    It would wait for the other ranks, even from within what they exchange: all would hang.
+    """
+    signals = getattr(trainer, "_signal_connector", None)
+
+    def note(number: int, frame: Any) -> None:
+        signals.received_sigterm = True
+
+    if hasattr(signals, "_sigterm_notifier_fn"):
+        signals._sigterm_notifier_fn = note
+
+
 def _no_outer_ddp(*_: Any, **__: Any) -> None:
     pass
 
 
 def release_trainer(trainer: pl.Trainer) -> None:
-    """Undo what ``leave_to_trial`` changed in the strategy."""
+    """Undo what ``leave_to_trial`` changed in the strategy, and for SIGTERM."""
     vars(trainer.strategy).pop("configure_ddp", None)
+    with contextlib.suppress(AttributeError):
+        del trainer._signal_connector._sigterm_notifier_fn  # type: ignore[attr-defined]
 
 
 def check_training(trainer: pl.Trainer) -> None:

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -103,6 +104,13 @@ def callbacks_of(trainer: pl.Trainer) -> list[pl.Callback]:
     # The class of Lightning 2.6.6 does not declare it.
     callbacks: list[pl.Callback] = trainer.callbacks  # type: ignore[attr-defined]
     return callbacks
+
+
+def end_other_ranks(trainer: pl.Trainer) -> None:
+    """Kill the processes of the other ranks that this Trainer has started, if it has."""
+    launcher: Any = trainer.strategy.launcher
+    if launcher is not None:
+        launcher.kill(signal.SIGKILL)
 
 
 def preemption_path(trainer: pl.Trainer, batches: int) -> str:
