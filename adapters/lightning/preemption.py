@@ -4,6 +4,7 @@ import logging
 import math
 import os
 import signal
+import sys
 import threading
 import time
 from typing import Any
@@ -58,15 +59,23 @@ class Interruption:
         self._came_at = -math.inf
         self._process = os.getpid()
         self._handler: Any = None
+        self._unraisable = sys.unraisablehook
 
     def __enter__(self) -> "Interruption":
         self._handler = signal.getsignal(signal.SIGINT)
         if self._handler is signal.default_int_handler:
             set_handler(signal.SIGINT, self._note)
+        self._unraisable, sys.unraisablehook = sys.unraisablehook, self._tell_unraisable
         return self
 
     def __exit__(self, *error: object) -> None:
+        sys.unraisablehook = self._unraisable
         set_handler(signal.SIGINT, signal.SIG_IGN if self.has_come else self._handler)
+
+    def _tell_unraisable(self, found: Any) -> None:
+        # Python would show a traceback of what `act` is about to raise again.
+        if not isinstance(found.exc_value, KeyboardInterrupt):
+            self._unraisable(found)
 
     def _note(self, number: int, frame: Any) -> None:
         now = time.monotonic()

@@ -100,6 +100,21 @@ def test_ctrl_c_without_a_config(
     assert ("det-compat: interrupted" in capsys.readouterr().err) is is_told
 
 
+IN_FINALIZER = "type('Final', (), {'__del__': lambda self: " + CTRL_C + "})()"
+
+
+def test_ctrl_c_in_a_finalizer_is_not_told_as_ignored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = project(tmp_path / "p", searcher=LONG)
+    code = file.with_name("model_def.py")
+    place = "self.batches += 1"
+    code.write_text(code.read_text().replace(place, f"{place}; {IN_FINALIZER}", 1))
+    assert _status(["fit", str(file), *QUIET]) == 128 + signal.SIGINT
+    shown = capsys.readouterr()
+    assert "resume it by" in shown.out and "Traceback" not in shown.err
+
+
 def _status(argv: list[str]) -> object:
     try:
         return main(argv)
