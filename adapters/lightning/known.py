@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FunctionType, ModuleType
 
-from det_compat.adapters.lightning.package import MODULE, PACKAGE, VERSION
+from det_compat.adapters.lightning.package import FABRIC, MODULE, PACKAGE, VERSION
 from det_compat.errors import InvalidExperimentException
 from det_compat.shared.tables import table_beside
 
@@ -31,7 +31,10 @@ _KNOWN: dict[str, dict[str, list[str]]] = table_beside(__file__, "known.yaml")
 _MODULES = tuple(_KNOWN.get(VERSION, [*_KNOWN.values()][-1]))
 
 # These libraries wrap functions of the modules in their own (Lightning 2.6.6, torch 2.13).
-_DECORATORS = ("contextlib", "dataclasses", "torch", "pytorch_lightning", "lightning")
+_DECORATORS = (
+    *("contextlib", "dataclasses", "enum", "torch"),
+    *("pytorch_lightning", "lightning", "lightning_fabric", "lightning_utilities"),
+)
 
 _unknown: str | None = "not examined yet"
 
@@ -93,7 +96,13 @@ def _difference() -> str | None:
 
 @functools.cache
 def _modules() -> tuple[ModuleType, ...]:
-    return tuple(importlib.import_module(f"{MODULE}.{name}") for name in _MODULES)
+    return tuple(importlib.import_module(_full(name)) for name in _MODULES)
+
+
+def _full(name: str) -> str:
+    """The name of a module of ``known.yaml``: in Lightning, or with ``fabric.`` in what it uses."""
+    of_fabric = name.removeprefix("fabric.")
+    return f"{MODULE}.{name}" if of_fabric == name else f"{FABRIC}.{of_fabric}"
 
 
 @functools.cache
@@ -103,7 +112,7 @@ def _source_difference() -> str | None:
     for module, (name, digests) in zip(_modules(), _KNOWN[VERSION].items(), strict=True):
         source = _source(module)
         if _digest(source) != digests[0] and _digest(_code_alone(source)) != digests[1]:
-            return f"{MODULE}.{name} differs"
+            return f"{_full(name)} differs"
     return None
 
 

@@ -13,6 +13,7 @@ import sys
 from typing import TYPE_CHECKING
 
 __all__ = [
+    "FABRIC",
     "MODULE",
     "PACKAGE",
     "VERSION",
@@ -56,6 +57,8 @@ def _chosen() -> str:
 PACKAGE = _chosen()
 #: The name of the module that is ``pl``, under which its loggers and classes are.
 MODULE = _MODULES[PACKAGE]
+#: The name of the package that it builds upon.
+FABRIC = _FABRIC[PACKAGE]
 _OTHER = next(module for module in _MODULES.values() if module != MODULE)
 _is_programs_own = MODULE in sys.modules
 
@@ -66,7 +69,7 @@ if TYPE_CHECKING:
     from lightning_fabric.utilities.exceptions import MisconfigurationException
 else:
     pl = importlib.import_module(MODULE)
-    _environments = importlib.import_module(f"{_FABRIC[PACKAGE]}.plugins.environments")
+    _environments = importlib.import_module(f"{FABRIC}.plugins.environments")
     ClusterEnvironment = _environments.ClusterEnvironment
     LightningEnvironment = _environments.LightningEnvironment
     MisconfigurationException = pl.utilities.exceptions.MisconfigurationException
