@@ -288,8 +288,10 @@ def validate_now(trainer: pl.Trainer) -> None:
     with needed("what says whether a batch is logged,"):
         logged = trainer._logger_connector
         first_loop_iter = logged._first_loop_iter
+    watch = getattr(trainer.lightning_module, "watch", None)
     trainer.validating = True
-    run()
+    with contextlib.nullcontext() if watch is None else watch.validation_asked_for():
+        run()
     trainer.training = True
     # Lightning, too, puts it back when it has validated inside of an epoch.
     logged._first_loop_iter = first_loop_iter

@@ -4,7 +4,8 @@
 nobody. That is right only for the loops that it was written after. The source of the modules that
 have a part in a batch is therefore compared with digests of released versions, and the methods
 of their classes have to come from those files, since a library may have replaced some. Comments,
-docstrings and layout do not count. Whatever differs, Lightning's own loops run instead.
+docstrings and layout do not count. Whatever differs, Lightning's own loops run instead, and the
+package ``unknown`` watches what they do to a trial.
 
 To add a version of Lightning: install it, read what has changed in the modules below, mend
 ``epoch_loop.py`` and ``door.py`` if it matters to them, put the lines that

@@ -12,10 +12,13 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+import torch
+
 __all__ = [
     "FABRIC",
     "MODULE",
     "PACKAGE",
+    "SETS_DTYPE",
     "VERSION",
     "ClusterEnvironment",
     "LightningEnvironment",
@@ -61,6 +64,7 @@ MODULE = _MODULES[PACKAGE]
 FABRIC = _FABRIC[PACKAGE]
 _OTHER = next(module for module in _MODULES.values() if module != MODULE)
 _is_programs_own = MODULE in sys.modules
+_dtype = torch.get_default_dtype()
 
 if TYPE_CHECKING:
     import pytorch_lightning as pl
@@ -74,6 +78,8 @@ else:
     LightningEnvironment = _environments.LightningEnvironment
     MisconfigurationException = pl.utilities.exceptions.MisconfigurationException
 
+#: Whether its import has set another default dtype, of which weights would be.
+SETS_DTYPE = torch.get_default_dtype() != _dtype
 VERSION: str = vars(pl)["__version__"]  # As mypy sees it, Lightning does not export it.
 
 

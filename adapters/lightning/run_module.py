@@ -23,10 +23,12 @@ from det_compat.adapters.lightning import (
     preemption,
     strategy,
 )
+from det_compat.adapters.lightning.known import is_known
 from det_compat.adapters.lightning.pace import Pace
 from det_compat.adapters.lightning.package import pl
 from det_compat.adapters.lightning.publish import MetricsPublisher
 from det_compat.adapters.lightning.sources import Source
+from det_compat.adapters.lightning.unknown import watch
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.checkpoint import reader
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
@@ -38,6 +40,7 @@ from det_compat.shared.plain_types import from_plain
 _OF_LIGHTNING = {"optimizer_states", "lr_schedulers"}
 
 
+@watch.watched
 @exit_request.ends_on_request
 class RunModule(door.PlainAttributes, pl.LightningModule):
     """Runs a trial on Lightning's loops.
@@ -65,6 +68,8 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
         self._sigterm_did: Any = None
         self._memory = contextlib.ExitStack()
         self._flags: dict[str, Any] = {}
+        #: What looks at a Lightning that is not known.
+        self.watch: watch.Watch | None = None
 
     @property
     def run(self) -> TrialRun:
@@ -93,16 +98,19 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
     def __getstate__(self) -> dict[str, Any]:
         # A run holds workers and process groups. The weights stay, in `models`.
         own: dict[str, Any] = dict.fromkeys(("_run", "_resume", "_termination", "_sigterm_did"))
-        own.update(_count_step=None, _memory=contextlib.ExitStack())
+        own.update(_count_step=None, watch=None, _memory=contextlib.ExitStack())
         return {**super().__getstate__(), **own}
 
     # The trial and its models
 
     def setup(self, stage: str) -> None:
         strategy.prepare_trainer(self.trainer)
+        self.watch = None if is_known() else watch.Watch(self)
         self._take(self.source.provide(self.trainer, self._run))
         strategy.reconcile_precision(self.trainer, self.run.steering)
         strategy.follow_gradient_flags(self.trainer, self._flags, self.run.steering)
+        if self.watch is not None:
+            self.watch.begin()
 
     def configure_model(self) -> None:
         # load_from_checkpoint has no Trainer, and needs models that it can load weights into.
@@ -185,7 +193,7 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
             self._resume.restore()
             self._resume.enter_loops(self.trainer)
         self.pace.epoch_is_known(self)
-        return run.stream
+        return run.stream if self.watch is None else self.watch.data(run.stream)
 
     def val_dataloader(self) -> ValidationBatches | WholeDataset:
         if self.run.validation.data is None:
@@ -193,7 +201,7 @@ class RunModule(door.PlainAttributes, pl.LightningModule):
         data, limit = self.run.validation.data, self.trainer.limit_val_batches
         assert data is not None
         strategy.check_limit("limit_val_batches", limit, len(data))
-        return data
+        return data if self.watch is None else self.watch.data(data)
 
     def transfer_batch_to_device(
         self, batch: Any, device: torch.device, dataloader_idx: int

@@ -13,13 +13,15 @@ from det_compat import core
 from det_compat.adapters.checkpoints.checkpoint_io import DeterminedCheckpointIO
 from det_compat.adapters.data.loaders import UNSIZED
 from det_compat.adapters.lightning.door import comm_hook, leave_to_trial
-from det_compat.adapters.lightning.known import examine
+from det_compat.adapters.lightning.known import examine, is_known, refusal
 from det_compat.adapters.lightning.package import (
     MODULE,
+    SETS_DTYPE,
     ClusterEnvironment,
     LightningEnvironment,
     pl,
 )
+from det_compat.adapters.lightning.unknown.probe import check_defaults
 from det_compat.checkpoint.reader import trusts_checkpoints
 from det_compat.errors import InvalidExperimentException
 from det_compat.pytorch.context.steering import Steering
@@ -52,6 +54,10 @@ def prepare_trainer(trainer: pl.Trainer) -> None:
             "are moved and distributed one by one: use strategy='ddp', or one device"
         )
     examine()
+    if SETS_DTYPE:
+        raise refusal("its import sets another default dtype")
+    if not is_known():
+        check_defaults()
     leave_to_trial(trainer)
     if type(strategy.checkpoint_io) is pl.plugins.TorchCheckpointIO:
         strategy.checkpoint_io = DeterminedCheckpointIO(trust=trusts_checkpoints())
