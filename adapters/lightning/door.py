@@ -152,7 +152,7 @@ def _let_sigterm_be_noted(trainer: Any) -> None:
 
     It would wait for the other ranks, even from within what they exchange: all would hang.
     """
-    signals = getattr(trainer, "_signal_connector", None)
+    signals: Any = getattr(trainer, "_signal_connector", None)
 
     def note(number: int, frame: Any) -> None:
         signals.received_sigterm = True
@@ -169,7 +169,17 @@ def release_trainer(trainer: pl.Trainer) -> None:
     """Undo what ``leave_to_trial`` changed in the strategy, and for SIGTERM."""
     vars(trainer.strategy).pop("configure_ddp", None)
     with contextlib.suppress(AttributeError):
-        del trainer._signal_connector._sigterm_notifier_fn  # type: ignore[attr-defined]
+        del trainer._signal_connector._sigterm_notifier_fn
+
+
+def changes_of(tensor: torch.Tensor) -> int:
+    """How often torch has seen the tensor changed in place."""
+    return tensor._version
+
+
+def validates_by_time(trainer: pl.Trainer) -> bool:
+    """Whether a time, and no number of batches, says when to validate."""
+    return getattr(trainer, "_val_check_time_interval", None) is not None
 
 
 def check_training(trainer: pl.Trainer) -> None:

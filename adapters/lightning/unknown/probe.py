@@ -97,9 +97,14 @@ def _found() -> str | None:
     return None
 
 
+def _rank_zero_only() -> Any:
+    # Lightning's types do not export what its documentation does.
+    return vars(pl.utilities.rank_zero)["rank_zero_only"]
+
+
 @contextlib.contextmanager
 def _as_if_nothing_was() -> Iterator[None]:
-    dtype, rank_zero = torch.get_default_dtype(), pl.utilities.rank_zero.rank_zero_only
+    dtype, rank_zero = torch.get_default_dtype(), _rank_zero_only()
     rank = getattr(rank_zero, "rank", None)
     log = logging.getLogger(MODULE.partition(".")[0])
     level = log.level

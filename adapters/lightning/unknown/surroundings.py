@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 
+from det_compat.adapters.lightning.door import changes_of
 from det_compat.shared.random_state import random_state
 
 Surroundings = dict[str, Any]
@@ -30,9 +31,9 @@ def state_of(models: torch.nn.Module) -> Surroundings:
     gradients = [parameter.grad for parameter in parameters]
     return {
         "changes the modes of models": [part.training for part in models.modules()],
-        "changes weights": [parameter._version for parameter in parameters],
+        "changes weights": [*map(changes_of, parameters)],
         "changes gradients": [
-            None if gradient is None else (id(gradient), gradient._version)
+            None if gradient is None else (id(gradient), changes_of(gradient))
             for gradient in gradients
         ],
     }

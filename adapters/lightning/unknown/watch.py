@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 
 from det_compat.adapters.data.loaders import UNSIZED
+from det_compat.adapters.lightning.door import validates_by_time
 from det_compat.adapters.lightning.known import refusal
 from det_compat.adapters.lightning.package import MODULE, pl
 from det_compat.adapters.lightning.unknown.surroundings import (
@@ -254,7 +255,7 @@ def _validation_is_due(trainer: Any) -> bool | None:
 
     None where it depends on more than the batch.
     """
-    if getattr(trainer, "_val_check_time_interval", None) is not None:
+    if validates_by_time(trainer):
         return None
     # In a Lightning that has other names for them nobody knows.
     with contextlib.suppress(AttributeError):
