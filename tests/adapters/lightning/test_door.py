@@ -253,7 +253,7 @@ CHANGED: dict[str, tuple[Change, set[str]]] = {
             EPOCH_LOOP,
             (BATCH_BEGINS, f"{BATCH_BEGINS}            __import__('random').random()\n"),
         ),
-        FITS,
+        ALL,
     ),
     "a default dtype is set": (
         replaced(
