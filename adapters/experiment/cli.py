@@ -36,9 +36,9 @@ from det_compat.adapters.lightning.package import (
     pl,
 )
 from det_compat.adapters.lightning.preemption import Interruption
-from det_compat.adapters.lightning.strategy import callbacks_of, new_trainer
+from det_compat.adapters.lightning.strategy import callbacks_of, end_other_ranks, new_trainer
 from det_compat.config.experiment import ExperimentConfig
-from det_compat.fit.checkpoints import checkpoints_of
+from det_compat.fit.checkpoints import checkpoints_of, earlier_one_named
 from det_compat.fit.environment import is_chief
 from det_compat.fit.errors import FitError
 from det_compat.fit.request import Request
@@ -50,6 +50,7 @@ from det_compat.script.task import told
 from det_compat.shared.masking import without_secrets
 
 _NOT_OF_METHOD = {"config", "seed_everything", "trainer", "model", "data"}
+_INTERRUPTED = 128 + signal.SIGINT
 
 
 def run_cli(request: Request, experiment: ExperimentConfig | None) -> None:
@@ -64,6 +65,11 @@ def run_cli(request: Request, experiment: ExperimentConfig | None) -> None:
             _run_trial_class(request)
         else:
             _run_experiment(request, experiment)
+    except SystemExit as ended:
+        # Lightning 2.6.6 exits with status 1 after Ctrl-C.
+        if isinstance(ended.__context__, KeyboardInterrupt):
+            raise SystemExit(_INTERRUPTED) from None
+        raise
     except (errors.InvalidExperimentException, errors.InvalidCheckpointException) as error:
         if _is_from(request.model_dir, error):
             raise
@@ -141,7 +147,21 @@ def _run_experiment(request: Request, experiment: ExperimentConfig) -> None:
             shown = without_secrets(yaml.safe_load(parser.dump(options, skip_none=False)))
             file = start.folder.path / "lightning.yaml"
             file.write_text(yaml.safe_dump(to_write(shown), sort_keys=False), "utf-8")
-        _run(request, run, parser.instantiate_classes(options), start)
+        with _damage_explained(request, run, start):
+            _run(request, run, parser.instantiate_classes(options), start)
+
+
+def _damage_explained(
+    request: Request, run: ExperimentRun, start: RunStart | None
+) -> contextlib.AbstractContextManager[None]:
+    if start is None:
+        return contextlib.nullcontext()
+    storage, folder = run.experiment.checkpoint_storage, start.folder
+    return earlier_one_named(
+        start.latest_checkpoint,
+        lambda: checkpoints_of(storage, folder),
+        request.resuming(folder.path),
+    )
 
 
 @contextlib.contextmanager
@@ -195,7 +215,8 @@ def _fit(
         if resuming and (is_interrupted or isinstance(error, SystemExit)):
             print(f"resume it by: {resuming}", flush=True)
         if is_interrupted:
-            raise SystemExit(128 + signal.SIGINT) from None
+            end_other_ranks(trainer)
+            raise SystemExit(_INTERRUPTED) from None
         raise
     if trainer.is_global_zero:
         report.print_result()

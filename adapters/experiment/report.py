@@ -9,6 +9,7 @@ from typing import Any
 from det_compat.adapters.experiment.module import ExperimentRun
 from det_compat.adapters.lightning.package import pl
 from det_compat.adapters.lightning.preemption import Interruption
+from det_compat.adapters.lightning.strategy import end_other_ranks
 from det_compat.config.hyperparameters import batch_size
 from det_compat.config.lengths import Length, Period, Unit
 from det_compat.config.periods import ResolvedPeriods
@@ -58,6 +59,13 @@ class ExperimentReport(pl.Callback):
 
     def on_train_batch_end(self, *of_a_batch: Any, **in_a_batch: Any) -> None:
         self._interruption.act()
+
+    def on_exception(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
+    ) -> None:
+        if self._interruption.has_come:
+            # They would tell of connections that are closed.
+            end_other_ranks(trainer)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self._seconds = time.monotonic() - self._started

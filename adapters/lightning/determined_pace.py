@@ -190,7 +190,7 @@ class DeterminedPace(pace.Pace):
         batches = module.run.state.batches_trained
         if self.keeper.validated(batches, metrics):
             self._checkpoint(module)
-        latest = self.keeper.latest
+        latest = self.keeper.latest if module.run.is_saved else None
         checkpoints = module.run.steering.core.checkpoint
         location = None if latest is None else checkpoints.location(latest)
         if module.run.epoch_batches is None and self.on_validation_saved:

@@ -135,6 +135,7 @@ def leave_to_trial(trainer: pl.Trainer) -> None:
     ``check_training`` and ``check_validation`` look whether Lightning has taken it.
     """
     _try_to_set(trainer, "num_sanity_val_steps", 0)
+    _let_sigterm_be_noted(trainer)
     for loop in validation_loops(trainer):
         _try_to_set(loop, "inference_mode", False)
     if isinstance(trainer.strategy, pl.strategies.DDPStrategy):
@@ -147,13 +148,39 @@ def _try_to_set(owner: Any, name: str, value: Any) -> None:
         setattr(owner, name, value)
 
 
+def _let_sigterm_be_noted(trainer: Any) -> None:
+    """Have Lightning's handler note SIGTERM alone, in the moments until the run's own is in place.
+
+    It would wait for the other ranks, even from within what they exchange: all would hang.
+    """
+    signals: Any = getattr(trainer, "_signal_connector", None)
+
+    def note(number: int, frame: Any) -> None:
+        signals.received_sigterm = True
+
+    if hasattr(signals, "_sigterm_notifier_fn"):
+        signals._sigterm_notifier_fn = note
+
+
 def _no_outer_ddp(*_: Any, **__: Any) -> None:
     pass
 
 
 def release_trainer(trainer: pl.Trainer) -> None:
-    """Undo what ``leave_to_trial`` changed in the strategy."""
+    """Undo what ``leave_to_trial`` changed in the strategy, and for SIGTERM."""
     vars(trainer.strategy).pop("configure_ddp", None)
+    with contextlib.suppress(AttributeError):
+        del trainer._signal_connector._sigterm_notifier_fn
+
+
+def changes_of(tensor: torch.Tensor) -> int:
+    """How often torch has seen the tensor changed in place."""
+    return tensor._version
+
+
+def validates_by_time(trainer: pl.Trainer) -> bool:
+    """Whether a time, and no number of batches, says when to validate."""
+    return getattr(trainer, "_val_check_time_interval", None) is not None
 
 
 def check_training(trainer: pl.Trainer) -> None:
@@ -294,8 +321,10 @@ def validate_now(trainer: pl.Trainer) -> None:
     with needed("what says whether a batch is logged,"):
         logged = trainer._logger_connector
         first_loop_iter = logged._first_loop_iter
+    watch = getattr(trainer.lightning_module, "watch", None)
     trainer.validating = True
-    run()
+    with contextlib.nullcontext() if watch is None else watch.validation_asked_for():
+        run()
     trainer.training = True
     # Lightning, too, puts it back when it has validated inside of an epoch.
     logged._first_loop_iter = first_loop_iter

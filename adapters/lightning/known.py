@@ -4,7 +4,8 @@
 nobody. That is right only for the loops that it was written after. The source of the modules that
 have a part in a batch is therefore compared with digests of released versions, and the methods
 of their classes have to come from those files, since a library may have replaced some. Comments,
-docstrings and layout do not count. Whatever differs, Lightning's own loops run instead.
+docstrings and layout do not count. Whatever differs, Lightning's own loops run instead, and the
+package ``unknown`` watches what they do to a trial.
 
 To add a version of Lightning: install it, read what has changed in the modules below, mend
 ``epoch_loop.py`` and ``door.py`` if it matters to them, put the lines that
@@ -21,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FunctionType, ModuleType
 
-from det_compat.adapters.lightning.package import MODULE, PACKAGE, VERSION
+from det_compat.adapters.lightning.package import FABRIC, MODULE, PACKAGE, VERSION
 from det_compat.errors import InvalidExperimentException
 from det_compat.shared.tables import table_beside
 
@@ -32,7 +33,10 @@ _MODULES = tuple(_KNOWN.get(VERSION, [*_KNOWN.values()][-1]))
 
 # These libraries wrap functions of the modules in their own (Lightning 2.6.6, torch 2.13; reprlib
 # does so for dataclasses from Python 3.13 on).
-_DECORATORS = ("contextlib", "dataclasses", "reprlib", "torch", "pytorch_lightning", "lightning")
+_DECORATORS = (
+    *("contextlib", "dataclasses", "enum", "reprlib", "torch"),
+    *("pytorch_lightning", "lightning", "lightning_fabric", "lightning_utilities"),
+)
 
 _unknown: str | None = "not examined yet"
 
@@ -94,7 +98,13 @@ def _difference() -> str | None:
 
 @functools.cache
 def _modules() -> tuple[ModuleType, ...]:
-    return tuple(importlib.import_module(f"{MODULE}.{name}") for name in _MODULES)
+    return tuple(importlib.import_module(_full(name)) for name in _MODULES)
+
+
+def _full(name: str) -> str:
+    """The name of a module of ``known.yaml``: in Lightning, or with ``fabric.`` in what it uses."""
+    of_fabric = name.removeprefix("fabric.")
+    return f"{MODULE}.{name}" if of_fabric == name else f"{FABRIC}.{of_fabric}"
 
 
 @functools.cache
@@ -104,7 +114,7 @@ def _source_difference() -> str | None:
     for module, (name, digests) in zip(_modules(), _KNOWN[VERSION].items(), strict=True):
         source = _source(module)
         if _digest(source) != digests[0] and _digest(_code_alone(source)) != digests[1]:
-            return f"{MODULE}.{name} differs"
+            return f"{_full(name)} differs"
     return None
 
 

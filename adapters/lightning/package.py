@@ -12,9 +12,13 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+import torch
+
 __all__ = [
+    "FABRIC",
     "MODULE",
     "PACKAGE",
+    "SETS_DTYPE",
     "VERSION",
     "ClusterEnvironment",
     "LightningEnvironment",
@@ -56,8 +60,11 @@ def _chosen() -> str:
 PACKAGE = _chosen()
 #: The name of the module that is ``pl``, under which its loggers and classes are.
 MODULE = _MODULES[PACKAGE]
+#: The name of the package that it builds upon.
+FABRIC = _FABRIC[PACKAGE]
 _OTHER = next(module for module in _MODULES.values() if module != MODULE)
 _is_programs_own = MODULE in sys.modules
+_dtype = torch.get_default_dtype()
 
 if TYPE_CHECKING:
     import pytorch_lightning as pl
@@ -66,11 +73,13 @@ if TYPE_CHECKING:
     from lightning_fabric.utilities.exceptions import MisconfigurationException
 else:
     pl = importlib.import_module(MODULE)
-    _environments = importlib.import_module(f"{_FABRIC[PACKAGE]}.plugins.environments")
+    _environments = importlib.import_module(f"{FABRIC}.plugins.environments")
     ClusterEnvironment = _environments.ClusterEnvironment
     LightningEnvironment = _environments.LightningEnvironment
     MisconfigurationException = pl.utilities.exceptions.MisconfigurationException
 
+#: Whether its import has set another default dtype, of which weights would be.
+SETS_DTYPE = torch.get_default_dtype() != _dtype
 VERSION: str = vars(pl)["__version__"]  # As mypy sees it, Lightning does not export it.
 
 

@@ -1,7 +1,10 @@
 """SIGTERM, by which schedulers take a machine away, and Ctrl-C: what ends a run from outside."""
 
 import logging
+import math
+import os
 import signal
+import sys
 import threading
 import time
 from typing import Any
@@ -44,23 +47,42 @@ class Interruption:
     Python goes on after an exception in a finalizer or in a garbage collection, and so does code
     that catches everything. While this is entered, the handler notes that SIGINT has come before
     it raises, and ``act`` raises again. A handler that is not Python's own is left alone.
+
+    One that follows within a second is the same: a terminal sends it to all processes of the run,
+    and ranks send it on. After the block SIGINT is ignored if it has come, for the process to end.
     """
+
+    _SECONDS = 1.0
 
     def __init__(self) -> None:
         self.has_come = False
+        self._came_at = -math.inf
+        self._process = os.getpid()
         self._handler: Any = None
+        self._unraisable = sys.unraisablehook
 
     def __enter__(self) -> "Interruption":
         self._handler = signal.getsignal(signal.SIGINT)
         if self._handler is signal.default_int_handler:
             set_handler(signal.SIGINT, self._note)
+        self._unraisable, sys.unraisablehook = sys.unraisablehook, self._tell_unraisable
         return self
 
     def __exit__(self, *error: object) -> None:
-        set_handler(signal.SIGINT, self._handler)
+        sys.unraisablehook = self._unraisable
+        set_handler(signal.SIGINT, signal.SIG_IGN if self.has_come else self._handler)
+
+    def _tell_unraisable(self, found: Any) -> None:
+        # Python would show a traceback of what `act` is about to raise again.
+        if not isinstance(found.exc_value, KeyboardInterrupt):
+            self._unraisable(found)
 
     def _note(self, number: int, frame: Any) -> None:
-        self.has_come = True
+        now = time.monotonic()
+        # Forks inherit the handler: loader workers end with this process.
+        if os.getpid() != self._process or now - self._came_at < self._SECONDS:
+            return
+        self.has_come, self._came_at = True, now
         signal.default_int_handler(number, frame)
 
     def act(self) -> None:

@@ -26,10 +26,12 @@ from det_compat.adapters.lightning import (
 from det_compat.adapters.lightning.features import finders, own_callbacks, refusals
 from det_compat.adapters.lightning.features.attempts import Attempts
 from det_compat.adapters.lightning.features.evaluation import TestsByValidation
+from det_compat.adapters.lightning.known import is_known
 from det_compat.adapters.lightning.pace import Pace
 from det_compat.adapters.lightning.package import pl
 from det_compat.adapters.lightning.publish import MetricsPublisher
 from det_compat.adapters.lightning.sources import Source
+from det_compat.adapters.lightning.unknown import watch
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.checkpoint import reader
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
@@ -41,6 +43,7 @@ from det_compat.shared.plain_types import from_plain
 _OF_LIGHTNING = {"optimizer_states", "lr_schedulers"}
 
 
+@watch.watched
 @exit_request.ends_on_request
 class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
     """Runs a trial on Lightning's loops.
@@ -70,6 +73,8 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
         self._flags: dict[str, Any] = {}
         self._finders: finders.Finders = []
         self._is_prepared = False
+        #: What looks at a Lightning that is not known.
+        self.watch: watch.Watch | None = None
 
     @property
     def run(self) -> TrialRun:
@@ -98,7 +103,8 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
     def __getstate__(self) -> dict[str, Any]:
         # A run holds workers and process groups. The weights stay, in `models`.
         own: dict[str, Any] = dict.fromkeys(("_run", "_resume", "_termination", "_sigterm_did"))
-        own.update(_count_step=None, _memory=contextlib.ExitStack(), _is_prepared=False)
+        own.update(dict.fromkeys(("_count_step", "watch")))
+        own.update(_memory=contextlib.ExitStack(), _is_prepared=False)
         return {**super().__getstate__(), **own}
 
     # The trial and its models
@@ -114,9 +120,12 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
         strategy.prepare_trainer(self.trainer)
         if self._finders:
             self._search()
+        self.watch = None if is_known() else watch.Watch(self)
         self._take(self.source.provide(self.trainer, self._run))
         strategy.reconcile_precision(self.trainer, self.run.steering)
         strategy.follow_gradient_flags(self.trainer, self._flags, self.run.steering)
+        if self.watch is not None:
+            self.watch.begin()
 
     def _search(self) -> None:
         self._run = None  # The trial is built anew, with what is found.
@@ -206,7 +215,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
             self._resume.restore()
             self._resume.enter_loops(self.trainer)
         self.pace.epoch_is_known(self)
-        return run.stream
+        return run.stream if self.watch is None else self.watch.data(run.stream)
 
     def val_dataloader(self) -> ValidationBatches | WholeDataset:
         if self.run.validation.data is None:
@@ -214,7 +223,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
         data, limit = self.run.validation.data, self.trainer.limit_val_batches
         assert data is not None
         strategy.check_limit("limit_val_batches", limit, len(data))
-        return data
+        return data if self.watch is None else self.watch.data(data)
 
     def transfer_batch_to_device(
         self, batch: Any, device: torch.device, dataloader_idx: int

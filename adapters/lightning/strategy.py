@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -12,13 +13,15 @@ from det_compat import core
 from det_compat.adapters.checkpoints.checkpoint_io import DeterminedCheckpointIO
 from det_compat.adapters.data.loaders import UNSIZED
 from det_compat.adapters.lightning.door import comm_hook, leave_to_trial
-from det_compat.adapters.lightning.known import examine
+from det_compat.adapters.lightning.known import examine, is_known, refusal
 from det_compat.adapters.lightning.package import (
     MODULE,
+    SETS_DTYPE,
     ClusterEnvironment,
     LightningEnvironment,
     pl,
 )
+from det_compat.adapters.lightning.unknown.probe import check_defaults
 from det_compat.checkpoint.reader import trusts_checkpoints
 from det_compat.errors import InvalidExperimentException
 from det_compat.pytorch.context.steering import Steering
@@ -57,6 +60,10 @@ def prepare_trainer(trainer: pl.Trainer) -> None:
     check_strategy(trainer)
     strategy = trainer.strategy
     examine()
+    if SETS_DTYPE:
+        raise refusal("its import sets another default dtype")
+    if not is_known():
+        check_defaults()
     leave_to_trial(trainer)
     if type(strategy.checkpoint_io) is pl.plugins.TorchCheckpointIO:
         strategy.checkpoint_io = DeterminedCheckpointIO(trust=trusts_checkpoints())
@@ -101,6 +108,13 @@ def callbacks_of(trainer: pl.Trainer) -> list[pl.Callback]:
     # The class of Lightning 2.6.6 does not declare it.
     callbacks: list[pl.Callback] = trainer.callbacks  # type: ignore[attr-defined]
     return callbacks
+
+
+def end_other_ranks(trainer: pl.Trainer) -> None:
+    """Kill the processes of the other ranks that this Trainer has started, if it has."""
+    launcher: Any = trainer.strategy.launcher
+    if launcher is not None:
+        launcher.kill(signal.SIGKILL)
 
 
 def preemption_path(trainer: pl.Trainer, batches: int) -> str:

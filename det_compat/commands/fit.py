@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 _NEEDED = ("jsonargparse", "rich", "tensorboard")
 #: The exit status after what the user has to mend.
 _TO_MEND = 2
+#: The one after Ctrl-C, as shells count it.
+_INTERRUPTED = 128 + signal.SIGINT
 
 
 def add_parser(commands: _Commands) -> None:
@@ -45,6 +48,10 @@ def _command(args: argparse.Namespace) -> int:
         print(error, file=sys.stderr)
     except FitError as error:
         print(f"det-compat: {error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        # It came before training, or after it: what is trained ends by itself.
+        print("det-compat: interrupted", file=sys.stderr)
+        return _INTERRUPTED
     return _TO_MEND
 
 
@@ -79,7 +86,9 @@ def run(request: Request) -> int:
 def _run_cli(request: Request, config: ExperimentConfig | None) -> int:
     from det_compat.alias import alias_determined
     from det_compat.fit.environment import set_environment
+    from det_compat.fit.launched_ranks import follow_chief
 
+    follow_chief()
     if config is not None:
         # This comes before the import of torch, which reads some of the variables.
         set_environment(config)

@@ -2,14 +2,17 @@
 
 import contextlib
 import logging
-from collections.abc import Iterator
+import shlex
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from det_compat.checkpoint.reader import read_checkpoint, trusts_checkpoints
 from det_compat.config.document import Problems, from_mapping
 from det_compat.config.storage import CheckpointStorage, parse_storage
 from det_compat.core.storage.local import is_unfinished
 from det_compat.core.store import CheckpointStore, CompleteCheckpoint
+from det_compat.errors import InvalidCheckpointException, UnsafeCheckpointError
 from det_compat.fit.errors import FitError
 from det_compat.fit.run_folder import RunFolder
 from det_compat.script.run_paths import RunPaths
@@ -66,12 +69,27 @@ class RunCheckpoints(CheckpointStore):
 
     def latest_of_run(self) -> CompleteCheckpoint | None:
         """The run's own complete checkpoint after most batches; None without any."""
-        # Of equal ones, the last that was begun is the latest.
-        names = [*reversed(self._run.begun_checkpoints())]
+        return next(iter(self._latest_first()), None)
+
+    def whole_beside(self, damaged: str) -> CompleteCheckpoint | None:
+        """The latest of the run's own checkpoints that can be read, but for ``damaged``, if any."""
+        others = (found for found in self._latest_first() if found.uuid != damaged)
+        return next(filter(self._is_whole, others), None)
+
+    def _latest_first(self) -> list[CompleteCheckpoint]:
+        names = [*self._run.begun_checkpoints()]
         if self._are_all_own:  # The list of those that were begun may have been lost.
-            names += [found.uuid for found in self.list() if found.uuid not in names]
+            names = [found.uuid for found in self.list() if found.uuid not in names] + names
         complete = [found for name in names if (found := self.complete(name)) is not None]
-        return max(complete, key=CompleteCheckpoint.age, default=None)
+        # Of equal ones, the last that was begun is the latest.
+        return sorted(complete, key=CompleteCheckpoint.age)[::-1]
+
+    def _is_whole(self, checkpoint: CompleteCheckpoint) -> bool:
+        try:
+            read_checkpoint(self.find(checkpoint.uuid), trust=trusts_checkpoints())
+        except (InvalidCheckpointException, OSError):
+            return False
+        return True
 
 
 def checkpoints_of(storage: CheckpointStorage, folder: RunFolder) -> RunCheckpoints:
@@ -89,6 +107,44 @@ def checkpoints_of(storage: CheckpointStorage, folder: RunFolder) -> RunCheckpoi
         return RunCheckpoints(base_path, folder, options, are_all_own=is_own_place)
     except (ImportError, ValueError) as error:
         raise FitError(f"checkpoint_storage cannot be used: {error}") from error
+
+
+@contextlib.contextmanager
+def earlier_one_named(
+    latest: str | None, checkpoints: Callable[[], RunCheckpoints], command: str
+) -> Iterator[None]:
+    """Where the checkpoint that a run goes on from is damaged, name an earlier one that is whole.
+
+    Args:
+        latest: the checkpoint's UUID; None if the run goes on from none, or another process says.
+        checkpoints: returns those of the run.
+        command: what goes on with the run from its latest checkpoint.
+
+    Raises:
+        InvalidCheckpointException: as the block did, with what to do.
+    """
+    try:
+        yield
+    except UnsafeCheckpointError:
+        # Without trust, another checkpoint of the run asks for the same.
+        raise
+    except InvalidCheckpointException as error:
+        if latest is not None and latest in str(error):
+            error.args = (f"{error}\n{_without(latest, checkpoints(), command)}",)
+        raise
+
+
+def _without(damaged: str, checkpoints: RunCheckpoints, command: str) -> str:
+    """What to do where a checkpoint is damaged."""
+    place = checkpoints.location(damaged)
+    is_local = isinstance(checkpoints.base_path, Path)
+    away = f"mv {shlex.quote(place)} {shlex.quote(place + '.damaged')}"
+    move = f"\n  {away}\n" if is_local else f" move {place} away, then\n"
+    start = "no other checkpoint of the run is whole; to train from the beginning:"
+    if whole := checkpoints.whole_beside(damaged):
+        where = checkpoints.location(whole.uuid)
+        start = f"{where}, after batch {whole.steps_completed}, is whole; to go on from it:"
+    return f"{start}{move}  {command}"
 
 
 def task_checkpoints(task: Task) -> RunCheckpoints:

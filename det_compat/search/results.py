@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ class TrialResult:
         batches: the batches trained in all.
         status: how the trial ended.
         checkpoint: the best that is kept, else the latest.
+        checkpoint_batches: batches trained when it was saved, None without one.
         reason: why it ended, if there is more to tell.
         reports: all validations.
     """
@@ -36,6 +38,7 @@ class TrialResult:
     batches: int
     status: Status
     checkpoint: str | None
+    checkpoint_batches: int | None
     reason: str
     reports: tuple[Report, ...]
 
@@ -51,10 +54,22 @@ class TrialResult:
         return {"trial": fields.pop("index"), **fields, "status": self.status.value}
 
 
-def read_results(folder: SearchFolder, *, smaller_is_better: bool) -> list[TrialResult]:
-    """The trials in ``folder``, best first; then those without a metric, then those that failed."""
+#: The place of a checkpoint, and the batches that were trained when it was saved.
+Saved = tuple[str, int | None]
+
+
+def read_results(
+    folder: SearchFolder,
+    *,
+    smaller_is_better: bool,
+    last_saved: Callable[[Path], Saved | None] = lambda folder: None,
+) -> list[TrialResult]:
+    """The trials in ``folder``, best first; then those without a metric, then those that failed.
+
+    ``last_saved`` finds a checkpoint of a trial that has saved none when it validated.
+    """
     sign = 1 if smaller_is_better else -1
-    results = [_result(record, sign) for record in folder.trials()]
+    results = [_result(record, sign, last_saved) for record in folder.trials()]
 
     def order(result: TrialResult) -> tuple[bool, float, int]:
         metric = math.inf if result.metric is None else sign * result.metric
@@ -63,19 +78,24 @@ def read_results(folder: SearchFolder, *, smaller_is_better: bool) -> list[Trial
     return sorted(results, key=order)
 
 
-def _result(record: TrialRecord, sign: int) -> TrialResult:
+def _result(
+    record: TrialRecord, sign: int, last_saved: Callable[[Path], Saved | None]
+) -> TrialResult:
     reports = record.reports()
     numbers = [report for report in reports if math.isfinite(report.metric)]
     best = min(numbers, key=lambda report: sign * report.metric, default=None)
     latest_first = reversed(reports)
     preferred = latest_first if best is None else (best, *latest_first)
+    reported = ((one.checkpoint, one.batches) for one in preferred if one.has_checkpoint)
+    checkpoint, saved_after = next(reported, None) or last_saved(record.folder) or (None, None)
     return TrialResult(
         **record.about(),
         metric=None if best is None else best.metric,
         metric_batches=None if best is None else best.batches,
         batches=reports[-1].batches if reports else 0,
         status=record.status,
-        checkpoint=next((one.checkpoint for one in preferred if one.has_checkpoint), None),
+        checkpoint=checkpoint,
+        checkpoint_batches=saved_after,
         reason=record.reason,
         reports=tuple(reports),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import json
@@ -17,7 +18,7 @@ from det_compat.fit.errors import FitError
 from det_compat.fit.run_state import state_noted
 from det_compat.search.errors import SearchError
 from det_compat.search.records import SearchFolder
-from det_compat.search.results import TrialResult, read_results, write_results
+from det_compat.search.results import Saved, TrialResult, read_results, write_results
 from det_compat.search.searchers.plan import SearchPlan, plan_search
 from det_compat.search.tune.attempt import SCRIPT_TRAINER, TRAINER, TrainOne, TrialTask
 from det_compat.shared.extras import how_to_install
@@ -81,7 +82,23 @@ class Search:
 
     def results(self) -> list[TrialResult]:
         """The trials so far, best first."""
-        return read_results(self.folder, smaller_is_better=self.plan.searcher.smaller_is_better)
+        return read_results(
+            self.folder,
+            smaller_is_better=self.plan.searcher.smaller_is_better,
+            last_saved=self._last_saved,
+        )
+
+    def _last_saved(self, folder: Path) -> Saved | None:
+        """The latest checkpoint that is there of the trial in ``folder``, at whatever batch."""
+        # This import brings torch, which a trial that saves when it validates does not need.
+        from det_compat.fit.checkpoints import checkpoints_of
+
+        storage = parse_config(self.task.config).checkpoint_storage
+        with contextlib.suppress(FitError, OSError):
+            checkpoints = checkpoints_of(storage, run_folder.RunFolder(folder))
+            if latest := checkpoints.latest_of_run():
+                return checkpoints.location(latest.uuid), latest.steps_completed
+        return None
 
     def write_results(self) -> None:
         """Write results.json, results.csv and results.png into the folder."""

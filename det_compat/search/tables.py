@@ -46,6 +46,8 @@ def results_table(plan: SearchPlan, results: list[TrialResult], most: int = 10) 
     for result in [*results[:most], *failed]:
         row = result.as_dict()
         where = result.reason or result.checkpoint or ""
+        if where and not result.reason and result.checkpoint_batches != result.metric_batches:
+            where = f"after batch {result.checkpoint_batches}: {where}"
         table.add_row(*_cells(row, names), Text(where, overflow="fold"))
     return table
 

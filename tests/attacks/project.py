@@ -43,6 +43,13 @@ class Trial(pytorch.PyTorchTrial):
         if "ATTACK_BYTES" in os.environ:
             limit = int(os.environ["ATTACK_BYTES"])
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+        if context.distributed.get_size() == 1:
+            self.say_pid()
+
+    has_said = False
+
+    def say_pid(self):
+        # of several ranks, the last counts
         pathlib.Path(os.environ["ATTACK_STARTED"]).write_text(str(os.getpid()))
 
     def build_training_data_loader(self):
@@ -63,6 +70,9 @@ class Trial(pytorch.PyTorchTrial):
 
     def train_batch(self, batch, epoch_idx, batch_idx):
         time.sleep(float(os.environ.get("ATTACK_SECONDS", 0)))
+        if self.context.distributed.get_size() > 1 and not self.has_said:
+            self.say_pid()
+            self.has_said = True
         loss = self.model(batch).square().mean()
         self.context.backward(loss)
         self.context.step_optimizer(self.optimizer)
@@ -73,7 +83,9 @@ class Trial(pytorch.PyTorchTrial):
 """
 
 
-def write(folder: Path, data: str, *, workers: int = 0, max_restarts: int = 0) -> None:
+def write(
+    folder: Path, data: str, *, workers: int = 0, max_restarts: int = 0, ranks: int = 1
+) -> None:
     """Write the project into ``folder``, which is made."""
     folder.mkdir(parents=True)
     config: dict[str, Any] = {
@@ -86,6 +98,7 @@ def write(folder: Path, data: str, *, workers: int = 0, max_restarts: int = 0) -
         "min_validation_period": {"batches": 7},
         "scheduling_unit": 3,
         "max_restarts": max_restarts,
+        "resources": {"slots_per_trial": ranks},
         "reproducibility": {"experiment_seed": 7},
     }
     (folder / "model_def.py").write_text(_MODEL_DEF)

@@ -42,9 +42,13 @@ def attack(draw: Random, folder: Path, python: str = sys.executable) -> None:
     """One run that is disturbed a few times, of data of one kind."""
     data = draw.choice(project.DATA)
     workers = draw.choice((0, 2)) if data == "sized" else 0
-    project.write(folder / "run", data, workers=workers, max_restarts=draw.choice((0, 2)))
-    checkpoints = CheckpointStore(folder / "run" / "out" / "checkpoints")
+    restarts = draw.choice((0, 2))
     disturb = draw.choice((_killed, _killed, _told_to_stop, _told_to_stop, _out_of_space))
+    # Of two ranks that are out of space, the other tells of the connection, too.
+    has_two = data == "sized" and disturb is not _out_of_space and draw.random() < 0.4
+    ranks = 2 if has_two else 1
+    project.write(folder / "run", data, workers=workers, max_restarts=restarts, ranks=ranks)
+    checkpoints = CheckpointStore(folder / "run" / "out" / "checkpoints")
     for _ in range(3):
         before = {found.uuid for found in checkpoints.list()}
         if disturb(draw, folder / "run", python).status == 0:
@@ -55,17 +59,17 @@ def attack(draw: Random, folder: Path, python: str = sys.executable) -> None:
         ended = run(folder / "run", python)
         assert ended.status == 0, f"after {disturb.__name__}: {ended}"
     found = _end(checkpoints)
-    differences = list(_differ(undisturbed(python, data, workers), found, "end"))
-    assert differences == [], f"{disturb.__name__}, {data} data: {differences}"
+    differences = list(_differ(undisturbed(python, data, workers, ranks), found, "end"))
+    assert differences == [], f"{disturb.__name__}, {data} data, {ranks} ranks: {differences}"
     left = list(checkpoints.unfinished())
     assert left == [], f"{disturb.__name__} left {left}"
 
 
 @functools.cache
-def undisturbed(python: str, data: str, workers: int) -> Any:
+def undisturbed(python: str, data: str, workers: int, ranks: int) -> Any:
     """The end of a run that nothing happens to."""
     with tempfile.TemporaryDirectory() as folder:
-        project.write(Path(folder, "run"), data, workers=workers)
+        project.write(Path(folder, "run"), data, workers=workers, ranks=ranks)
         ended = run(Path(folder, "run"), python)
         assert ended.status == 0, ended
         return _end(CheckpointStore(Path(folder, "run", "out", "checkpoints")))

@@ -17,6 +17,6 @@ def test_checkpoints(seed: int, tmp_path: Path) -> None:
 
 
 # They are a run of a stream that is killed, one with workers that is killed, and one out of space.
-@pytest.mark.parametrize("seed", [0, 8, 22])
+@pytest.mark.parametrize("seed", [0, 57, 22])
 def test_runs(seed: int, tmp_path: Path) -> None:
     runs.attack(Random(seed), tmp_path, executable())

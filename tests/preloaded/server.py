@@ -207,7 +207,9 @@ def _exit(status: int) -> None:
 def _run(request: dict[str, Any]) -> None:
     environment = request["environment"]
     # The ranks of a launcher know by its id that they belong together.
-    os.getppid = lambda: request["parent"]
+    own, real = os.getpid(), os.getppid
+    # Its loader workers end by the real one.
+    os.getppid = lambda: request["parent"] if os.getpid() == own else real()
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(environment)

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+import io
 import json
 import math
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from det_compat.config.experiment import parse_config
 from det_compat.search.records import Report, SearchFolder, Status
 from det_compat.search.results import read_results, saving, value_of, write_results
+from det_compat.search.search import prepare
 from det_compat.search.searchers.plan import plan_search
+from det_compat.search.tables import results_table
 
 
 @pytest.fixture
@@ -111,3 +115,34 @@ def test_picture(folder: SearchFolder, tmp_path: Path) -> None:
     draw(tmp_path / "p.png", plan, read_results(folder, smaller_is_better=True))
     draw(tmp_path / "q.png", plan, [])
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_checkpoint_between_validations_is_named_with_its_batch(tmp_path: Path) -> None:
+    config = {
+        "name": "x",
+        "entrypoint": "model_def:Trial",
+        "hyperparameters": {"lr": {"type": "double", "minval": 0, "maxval": 1}},
+        "searcher": {
+            "name": "random",
+            "metric": "loss",
+            "max_trials": 2,
+            "max_length": {"batches": 16},
+        },
+    }
+    search = prepare(config, tmp_path, run_dir=tmp_path / "run", train_one=lambda *_, **__: None)
+    uuid = "00000000-0000-4000-8000-000000000001"
+    for index, steps in enumerate((6, None)):
+        record = search.folder.trial(index)
+        record.begin(index, 0, {"lr": 0.5})
+        record.append(Report(8, 1, 0.5 + index, {}))
+        record.finish(Status.COMPLETED)
+        saved = record.folder / "checkpoints" / uuid
+        saved.mkdir(parents=True)
+        if steps is not None:
+            (saved / "metadata.json").write_text(json.dumps({"steps_completed": steps}))
+    found = search.results()
+    path = str(search.folder.trial(0).folder / "checkpoints" / uuid)
+    assert [(one.checkpoint, one.checkpoint_batches) for one in found] == [(path, 6), (None, None)]
+    table = Console(width=300, file=(shown := io.StringIO()))
+    table.print(results_table(search.plan, found))
+    assert f"after batch 6: {path}" in shown.getvalue()

@@ -101,6 +101,7 @@ def test_killed_and_resumed(tmp_path: Path) -> None:
     os.kill(searching.pid, signal.SIGKILL)
     searching.output()
     assert searching.status == -signal.SIGKILL
+    assert [file.name for file in run_dir.rglob("*") if _has_secret(file)] == []
     ended = {file: file.stat().st_mtime_ns for file in run_dir.glob("trials/*/end.json")}
     assert ended
     half = {
@@ -155,6 +156,10 @@ def test_terminated(tmp_path: Path) -> None:
 
 
 def _has_secret(file: Path) -> bool:
-    # the sources in a checkpoint are the user's own files, of which the config is one
-    is_source = "code" in file.parts
-    return file.is_file() and not is_source and b"SECRET-TEXT" in file.read_bytes()
+    if not file.is_file() or "code" in file.parts:
+        # the sources in a checkpoint are the user's own files, of which the config is one
+        return False
+    # a trial that is loaded or goes on gets the hyperparameters that it was trained with
+    is_for_the_trial = file.name in ("trial.json", "load_data.json")
+    content = file.read_bytes()
+    return b"SECRET-TEXT" in content or (b"SECRET-HPARAM" in content and not is_for_the_trial)

@@ -42,6 +42,7 @@ entrypoint: model_def:TinyTrial
 hyperparameters:
   global_batch_size: 4
   seconds: {seconds}
+  api_key: SECRET-HPARAM
   net:
     lr: {{type: log, base: 10, minval: -3, maxval: -1}}
 searcher:

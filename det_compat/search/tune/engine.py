@@ -60,12 +60,19 @@ def run_search(task: TrialTask, *, address: str | None) -> ResultGrid:
     with _environment(), _quiet(), _connected(address):
         resources, at_once = _resources(task.plan)
         train = tune.with_resources(functools.partial(run_trial, task=task), resources)
-        _forget_states(task.folder.path / "tune")
-        return _tuner(task, train, at_once).fit()
+        own = task.folder.path / "tune"
+        _forget_states(own)
+        try:
+            tuner = _tuner(task, train, at_once)
+        finally:
+            # Tune has pickled the plan for a restore of its own, and with it the secrets that
+            # hyperparameters hold.
+            _forget_states(own)
+        return tuner.fit()
 
 
 def _forget_states(folder: Path) -> None:
-    """Delete the states that an earlier start of Tune's has left.
+    """Delete the states that a start of Tune's has left.
 
     They are pickles, also those in JSON, and the folder may come from elsewhere. A search goes on
     from its own records.

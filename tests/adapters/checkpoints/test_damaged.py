@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -114,8 +117,38 @@ def test_a_run_that_goes_on(
 ) -> None:
     _damage(copied / file, damage)
     assert _resume() == 2
-    shown = capsys.readouterr().err.splitlines()[-1]
+    *_, shown, advice, move, again = capsys.readouterr().err.splitlines()
     assert shown.startswith("det-compat: ") and copied.name in shown and part in shown
+    assert advice == "no other checkpoint of the run is whole; to train from the beginning:"
+    assert move == f"  mv {copied} {copied}.damaged"
+    assert again.endswith(
+        f"--run_dir {copied.parents[1]} --resume {' '.join([*QUIET, *_steps(4)])}"
+    )
+
+
+@pytest.mark.parametrize("damaged", ["cut off", "gone"])
+def test_an_earlier_checkpoint_is_named(
+    damaged: str, copied: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # the batches in the metadata are what checkpoints are told apart by, from the latest back
+    earlier = [copied.with_name(f"00000000-0000-4000-8000-{number:012}") for number in (1, 2)]
+    for steps, directory in enumerate(earlier, start=1):
+        shutil.copytree(copied, directory)
+        metadata = json.loads((directory / "metadata.json").read_text())
+        (directory / "metadata.json").write_text(json.dumps({**metadata, "steps_completed": steps}))
+    for file in (copied / STATE, earlier[1] / CONTINUATION):
+        file.unlink() if damaged == "gone" else os.truncate(file, 100)
+    if damaged == "gone":  # nothing needs it to be there
+        (earlier[1] / "load_data.json").write_text("[")
+    assert _resume() == 2
+    *_, advice, move, _ = capsys.readouterr().err.splitlines()
+    assert advice == f"{earlier[0]}, after batch 1, is whole; to go on from it:"
+    words = shlex.split(move)
+    assert words[0] == "mv"
+    os.rename(*words[1:])
+    shutil.rmtree(earlier[1])
+    assert _resume() == 0
+    assert f"from checkpoint {earlier[0].name}" in capsys.readouterr().out.replace("\n", "")
 
 
 def test_errors_of_the_users_own_are_the_cause(copied: Path) -> None:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -33,14 +35,15 @@ def test_a_loader_without_workers_is_left_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("context", [None, "spawn"])
-def test_workers_outlive_sigterm_and_end_with_the_loader(context: Any) -> None:
+def test_workers_outlive_signals_and_end_with_the_loader(context: Any) -> None:
     loader = DataLoader(Pids(), num_workers=1, worker_init_fn=mark, multiprocessing_context=context)
     lasting = with_lasting_workers(loader)
     assert loader.worker_init_fn is mark
     iterator = iter(lasting)
     pid = int(next(iterator))
-    os.kill(pid, signal.SIGTERM)
-    time.sleep(0.2)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        os.kill(pid, number)
+        time.sleep(0.1)
     assert [int(found) for found in iterator] == [pid] * 5
     del iterator
     for _ in range(100):
@@ -68,6 +71,37 @@ def test_a_process_exits_whose_loader_is_still_referred_to(tmp_path: Path, argum
     (tmp_path / "script.py").write_text(EXITS.format(arguments=arguments))
     done = python("script.py", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+class Raises(Dataset[Any]):
+    """Its worker has an exception shown, as multiprocessing's thread for tensors does."""
+
+    def __init__(self, error: Exception, *, in_thread: bool) -> None:
+        self.error, self.in_thread = error, in_thread
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, index: int) -> int:
+        arguments = (type(self.error), self.error, None)
+        thread = threading.Thread(target=lambda: sys.excepthook(*arguments))
+        if self.in_thread:
+            thread.start()
+            thread.join()
+        else:
+            thread.run()
+        return index
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+@pytest.mark.parametrize("error", [ConnectionResetError("reset"), ValueError("other")])
+def test_a_worker_does_not_tell_that_nobody_asks_for_a_tensor(
+    error: Exception, in_thread: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    data = Raises(error, in_thread=in_thread)
+    assert [*with_lasting_workers(DataLoader(data, num_workers=1, batch_size=None))] == [0]
+    is_told = str(error) in capfd.readouterr().err
+    assert is_told is not (in_thread and isinstance(error, ConnectionError))
 
 
 KILLED = """

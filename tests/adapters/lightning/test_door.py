@@ -30,6 +30,9 @@ MODULES = (
 )
 EPOCH_LOOP = "loops/training_epoch_loop.py"
 RESUMES = {"resumes", "resumes_within_an_epoch"}
+ALL = {"fits", "by_determineds_trainer", "validates", *RESUMES}
+DRAW = "__import__('torch').rand(1)"
+BATCH_BEGINS = "            batch_idx = self.batch_idx + 1\n"
 FITS = {"fits", "by_determineds_trainer", *RESUMES}
 
 Change = Callable[[Path], None]
@@ -234,6 +237,72 @@ CHANGED: dict[str, tuple[Change, set[str]]] = {
     "no hook puts models into eval mode": (
         replaced("loops/evaluation_loop.py", ("        self._on_evaluation_model_eval()\n", "")),
         set(),
+    ),
+    "random numbers are drawn before the trial is built": (
+        replaced(
+            "trainer/connectors/callback_connector.py",
+            (
+                "    def _attach_model_callbacks(self) -> None:\n",
+                f"    def _attach_model_callbacks(self) -> None:\n        {DRAW}\n",
+            ),
+        ),
+        ALL,
+    ),
+    "random numbers are drawn between batches": (
+        replaced(
+            EPOCH_LOOP,
+            (BATCH_BEGINS, f"{BATCH_BEGINS}            __import__('random').random()\n"),
+        ),
+        ALL,
+    ),
+    "a default dtype is set": (
+        replaced(
+            "trainer/connectors/accelerator_connector.py",
+            (
+                "        self.use_distributed_sampler = use_distributed_sampler\n",
+                "        self.use_distributed_sampler = use_distributed_sampler\n"
+                "        torch.set_default_dtype(torch.float64)\n",
+            ),
+        ),
+        ALL,
+    ),
+    "bfloat16 is the default": (
+        replaced(
+            "trainer/connectors/accelerator_connector.py",
+            ('"32-true" if precision_flag is None', '"bf16-mixed" if precision_flag is None'),
+        ),
+        ALL,
+    ),
+    "a batch is validated too early": (
+        replaced(
+            EPOCH_LOOP,
+            ("check_batch = (current_iteration + 1) %", "check_batch = (current_iteration + 2) %"),
+        ),
+        ALL,
+    ),
+    "a batch of the validation is left out": (
+        replaced(
+            "loops/evaluation_loop.py",
+            ("_max_batches.append(num_batches)", "_max_batches.append(num_batches - 1)"),
+        ),
+        ALL,
+    ),
+    "models are put into eval mode": (
+        replaced(
+            EPOCH_LOOP,
+            (BATCH_BEGINS, f"{BATCH_BEGINS}            self.trainer.lightning_module.eval()\n"),
+        ),
+        FITS,
+    ),
+    "a batch is converted": (
+        replaced(
+            "strategies/strategy.py",
+            (
+                "        device = device or self.root_device\n",
+                "        device = device or self.root_device\n        batch = type(batch)(batch)\n",
+            ),
+        ),
+        ALL,
     ),
     "SIGTERMException is renamed": (renamed("SIGTERMException", "TerminationException"), set()),
     "received_sigterm is renamed": (renamed("received_sigterm", "got_sigterm"), set()),

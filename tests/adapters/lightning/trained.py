@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,12 +17,14 @@ from typing import Any
 COPY, RESULTS, OPTIONS = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]
 sys.path.insert(0, str(COPY))
 
+import numpy as np  # noqa: E402
 import pytorch_lightning as pl  # noqa: E402  (from the copy)
 import torch  # noqa: E402
 
 from det_compat import pytorch, to_lightning  # noqa: E402
 from det_compat.adapters.lightning import known  # noqa: E402
 from det_compat.errors import InvalidExperimentException  # noqa: E402
+from det_compat.shared.random_state import set_seed  # noqa: E402
 from tests.adapters.trials import Normed, trainer, weights  # noqa: E402
 
 assert Path(str(pl.__file__)).is_relative_to(COPY)
@@ -36,7 +39,7 @@ def digest(module: torch.nn.Module, *rest: Any) -> str:
 
 
 def fit(module: Any, ckpt_path: str | None = None, **flags: Any) -> pl.Trainer:
-    torch.manual_seed(3)
+    set_seed(3)
     used = trainer(**{**VALIDATES, **flags})
     used.fit(module, ckpt_path=ckpt_path)
     return used
@@ -44,7 +47,9 @@ def fit(module: Any, ckpt_path: str | None = None, **flags: Any) -> pl.Trainer:
 
 def ended(module: Any, used: pl.Trainer) -> str:
     evaluated = (module.trial.evaluated, module.trial.trained, module.trial.recorder.hooks())
-    return digest(module, used.global_step, sorted(used.callback_metrics), *evaluated)
+    # a trial with dropout would train other weights where Lightning had drawn random numbers
+    drawn = random.random(), torch.rand(1).item(), np.random.rand()
+    return digest(module, used.global_step, sorted(used.callback_metrics), *evaluated, *drawn)
 
 
 def fits() -> str:

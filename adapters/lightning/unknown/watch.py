@@ -1,0 +1,274 @@
+"""Looks, where Lightning is not known, whether it lets a trial train what Determined trained.
+
+Lightning calls the hooks of a module and asks for batches. In between it must leave alone what
+weights depend on, and call what is due. A change is refused, as far as it shows: the batch or the
+hook after which it was found is named.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+
+from det_compat.adapters.data.loaders import UNSIZED
+from det_compat.adapters.lightning.door import validates_by_time
+from det_compat.adapters.lightning.known import refusal
+from det_compat.adapters.lightning.package import MODULE, pl
+from det_compat.adapters.lightning.unknown.surroundings import (
+    DTYPE,
+    Surroundings,
+    difference,
+    state_of,
+    surroundings,
+    weights_of,
+)
+
+if TYPE_CHECKING:
+    from det_compat.adapters.lightning.run_module import RunModule
+
+Module = TypeVar("Module", bound=type[Any])
+
+# The hooks from whose end to the beginning of the next Lightning is on its own.
+_HOOKS = (
+    *(
+        "configure_model",
+        "configure_optimizers",
+        "on_fit_start",
+        "train_dataloader",
+        "val_dataloader",
+    ),
+    *("on_train_start", "training_step", "on_train_batch_end", "on_train_epoch_end"),
+    *("on_validation_model_eval", "on_validation_start", "validation_step"),
+    *("on_validation_epoch_end", "on_validation_end", "transfer_batch_to_device"),
+    *("on_save_checkpoint", "on_load_checkpoint", "load_state_dict", "on_train_end"),
+)
+# Callbacks of Lightning 2.6.6 that change nothing of a trial and draw no random numbers.
+_QUIET = {
+    *("EarlyStopping", "LearningRateMonitor", "ModelCheckpoint", "ModelSummary", "ProgressBar"),
+    *("RichModelSummary", "RichProgressBar", "TQDMProgressBar", "DeviceStatsMonitor", "Timer"),
+}
+# What stands for a batch that was trained on or evaluated.
+_USED = object()
+_QUIET_LOGGERS = {"CSVLogger", "TensorBoardLogger"}
+
+
+class Watch:
+    """Keeps what was when Lightning went on, and compares it when it comes back.
+
+    Args:
+        module: the module that is fitted.
+    """
+
+    def __init__(self, module: RunModule) -> None:
+        self._module = module
+        self._left: Surroundings | None = None
+        self._after = ""
+        self._own_depth = 0
+        self._is_asked = False
+        self._trains = False
+        self._is_due: bool | None = None
+        self._batch: Any = _USED
+        self._evaluated = 0
+
+    @functools.cached_property
+    def _is_alone(self) -> bool:
+        """Whether nothing of the user's runs in Lightning, which may do as it likes."""
+        trainer: Any = self._module.trainer
+        callbacks = {type(callback) for callback in trainer.callbacks}
+        loggers = {type(logger) for logger in trainer.loggers}
+        return all(_is_quiet(kind, _QUIET) for kind in callbacks) and all(
+            _is_quiet(kind, _QUIET_LOGGERS) for kind in loggers
+        )
+
+    def call(self, name: str, own: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call what is ours, for Lightning: a hook of this name, or what gives data."""
+        if self._own_depth:
+            # Lightning was asked for something by a hook, in which the trial may do as it likes.
+            return own(*args, **kwargs)
+        self._comes_back(name, args)
+        self._own_depth += 1
+        result = None
+        try:
+            result = own(*args, **kwargs)
+        finally:
+            self._own_depth -= 1
+            self._goes_on(name, result)
+        return result
+
+    def data(self, data: Any) -> Any:
+        """The trial's ``data``, watched while Lightning iterates over them."""
+        return _Data(data, self)
+
+    def begin(self) -> None:
+        """Lightning goes on after the hook in which it was found out that it is not known."""
+        self._keep("setup")
+
+    @contextlib.contextmanager
+    def validation_asked_for(self) -> Iterator[None]:
+        """Lightning validates when it is asked to, and not of its own accord."""
+        depth, self._own_depth, self._is_asked = self._own_depth, 0, True
+        self._keep("the call for a validation")
+        try:
+            yield
+            self._compare("the end of a validation")
+        finally:
+            self._own_depth, self._is_asked, self._left = depth, False, None
+
+    def _comes_back(self, name: str, args: tuple[Any, ...]) -> None:
+        self._compare(name)
+        if name == "transfer_batch_to_device":
+            self._check_fetched(args[0])
+        if name in ("training_step", "validation_step"):
+            self._check_batch(name, args[0])
+        if name == "on_validation_epoch_end":
+            self._check_number()
+        if name in ("training_step", "on_train_epoch_end") and self._is_due:
+            self._refuse("does not validate when it is due", name)
+        if name == "on_validation_start" and self._is_due is False and not self._is_asked:
+            self._refuse("validates when it is not due", name)
+        if name in ("on_validation_start", "training_step"):
+            self._is_due, self._evaluated = None, 0
+
+    def _goes_on(self, name: str, result: Any) -> None:
+        if name == "on_train_start":
+            self._trains = True
+        if name == "on_train_end":
+            self._trains = False
+        if name in ("next()", "transfer_batch_to_device"):
+            self._batch = result
+        if name == "on_train_batch_end":
+            self._is_due = _validation_is_due(self._module.trainer)
+        self._keep(name)
+
+    def _keep(self, name: str) -> None:
+        self._left, self._after = self._seen(), name
+
+    def _compare(self, name: str) -> None:
+        left, self._left = self._left, None
+        if left is not None and (changed := difference(left, self._seen())) is not None:
+            torch.set_default_dtype(left.get(DTYPE, torch.get_default_dtype()))
+            self._refuse(changed, name)
+
+    def _seen(self) -> Surroundings:
+        trainer: Any = self._module.trainer
+        found = surroundings() if self._is_alone else {}
+        if getattr(trainer, "precision", None) != "32-true":
+            # It is a plugin's way to compute that way.
+            found.pop(DTYPE, None)
+        if self._is_alone and self._trains:
+            found.update(state_of(self._module.models))
+        elif self._is_alone:
+            found["changes weights"] = weights_of(self._module.models)
+        return found
+
+    def _check_fetched(self, batch: Any) -> None:
+        own = type(self._module).on_before_batch_transfer
+        is_plain = getattr(self._module.trainer, "precision", None) == "32-true"
+        is_plain = is_plain and own is pl.LightningModule.on_before_batch_transfer
+        if is_plain and batch is not self._batch:
+            self._refuse("changes batches", "transfer_batch_to_device")
+
+    def _check_batch(self, name: str, batch: Any) -> None:
+        own = type(self._module).on_after_batch_transfer
+        expected, self._batch = self._batch, _USED
+        self._evaluated += 1
+        if own is pl.LightningModule.on_after_batch_transfer and batch is not expected:
+            self._refuse("hands on another batch than the loader's next one", name)
+        device = self._module.device.type
+        if torch.is_autocast_enabled(device) and self._module.trainer.precision == "32-true":
+            self._refuse("turns on autocast", name)
+
+    def _check_number(self) -> None:
+        data, limit = self._module.run.validation.data, self._module.trainer.limit_val_batches
+        is_whole = isinstance(limit, float) and limit == 1
+        if is_whole and data is not None and len(data) not in (self._evaluated, UNSIZED):
+            self._refuse(f"evaluates {self._evaluated} of {len(data)} batches", "their end")
+
+    def _refuse(self, what: str, name: str) -> None:
+        batches = self._module.run.state.batches_trained
+        raise refusal(
+            f"it {what} (after {batches} batches, between {self._after or 'its start'} and {name})"
+        )
+
+
+class _Data:
+    """Data whose iteration is ours, in which loaders may draw random numbers."""
+
+    def __init__(self, data: Any, watch: Watch) -> None:
+        self._data = data
+        self._watch = watch
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __iter__(self) -> Iterator[Any]:
+        return _DataIterator(self._watch.call("iter()", iter, self._data), self._watch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return nothing, as streams do, which Lightning asks."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Do nothing."""
+
+
+class _DataIterator:
+    def __init__(self, iterator: Iterator[Any], watch: Watch) -> None:
+        self._iterator = iterator
+        self._watch = watch
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        return self._watch.call("next()", next, self._iterator)
+
+
+def watched(module_cls: Module) -> Module:
+    """A RunModule class whose hooks are watched where the module has a watch."""
+    for name in _HOOKS:
+        setattr(module_cls, name, _watched(name, getattr(module_cls, name)))
+    return module_cls
+
+
+def _watched(name: str, hook: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(hook)
+    def called(self: RunModule, *args: Any, **kwargs: Any) -> Any:
+        if self.watch is None:
+            return hook(self, *args, **kwargs)
+        return self.watch.call(name, hook.__get__(self), *args, **kwargs)
+
+    return called
+
+
+def _is_quiet(kind: type, names: set[str]) -> bool:
+    own = kind.__module__.startswith("det_compat.")
+    return own or (kind.__module__.startswith(f"{MODULE}.") and kind.__name__ in names)
+
+
+def _validation_is_due(trainer: Any) -> bool | None:
+    """Whether flags want a validation after this batch, as Lightning 2.6.6 reads them.
+
+    None where it depends on more than the batch.
+    """
+    if validates_by_time(trainer):
+        return None
+    # In a Lightning that has other names for them nobody knows.
+    with contextlib.suppress(AttributeError):
+        every, epochs = trainer.val_check_interval, trainer.check_val_every_n_epoch
+        batches = trainer.fit_loop.max_batches
+        if isinstance(every, float):
+            every = max(1, int(batches * every)) if batches < UNSIZED else None
+        if trainer.should_stop or not isinstance(every, int):
+            return None
+        if not trainer.enable_validation:
+            return False
+        if epochs is None:
+            return bool((trainer.fit_loop.total_batch_idx + 1) % every == 0)
+        in_epoch = trainer.fit_loop.batch_idx + 1
+        return bool((trainer.current_epoch + 1) % epochs == 0 and in_epoch % every == 0)
+    return None
