@@ -66,9 +66,9 @@ def run(request: Request) -> int:
         print(short_help(request.command))
         return 0
     from det_compat.fit.checks import check_config, check_installed
+    from det_compat.fit.processes.supervisor import run_supervised, wants_supervisor
     from det_compat.fit.script import run_script
     from det_compat.fit.startup_hook import run_first
-    from det_compat.fit.supervisor import run_supervised, wants_supervisor
 
     check_installed(_NEEDED)
     if request.startup_hook and not request.only_shows:
@@ -86,7 +86,7 @@ def run(request: Request) -> int:
 def _run_cli(request: Request, config: ExperimentConfig | None) -> int:
     from det_compat.alias import alias_determined
     from det_compat.fit.environment import set_environment
-    from det_compat.fit.launched_ranks import follow_chief
+    from det_compat.fit.processes.launched_ranks import follow_chief
 
     follow_chief()
     if config is not None:

@@ -10,9 +10,10 @@ from dataclasses import replace
 
 from det_compat.config import experiment
 from det_compat.config.entrypoint import Entrypoint
-from det_compat.fit import run_start, run_state, supervisor
+from det_compat.fit import run_start, run_state
 from det_compat.fit.environment import device_variables
 from det_compat.fit.errors import FitError
+from det_compat.fit.processes import supervisor
 from det_compat.fit.request import Request
 from det_compat.fit.task import task_of
 from det_compat.script.command import aliasing_variables, under_det_compat

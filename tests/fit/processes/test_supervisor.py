@@ -10,7 +10,7 @@ import pytest
 
 from det_compat.fit.environment import ATTEMPT
 from det_compat.fit.errors import FitError
-from det_compat.fit.supervisor import Command, check_not_in_use, supervise
+from det_compat.fit.processes.supervisor import Command, check_not_in_use, supervise
 
 
 def _python(code: str) -> Command:

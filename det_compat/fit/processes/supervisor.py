@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from det_compat.config.experiment import ExperimentConfig
 from det_compat.fit.environment import ATTEMPT, is_worker
 from det_compat.fit.errors import FitError
-from det_compat.fit.process_tree import send_signal, with_variable
+from det_compat.fit.processes.process_tree import send_signal, with_variable
 from det_compat.fit.request import Request
 from det_compat.fit.run_start import find_folder
 
