@@ -211,7 +211,7 @@ CHANGED: dict[str, tuple[Change, set[str]]] = {
                 "        if False:\n            # ignore",
             ),
         ),
-        FITS,
+        ALL,
     ),
     "a batch is left out": (
         replaced(
@@ -221,7 +221,7 @@ CHANGED: dict[str, tuple[Change, set[str]]] = {
                 "            dataloader_iter = None\n            next(data_fetcher)\n",
             ),
         ),
-        FITS,
+        ALL,
     ),
     "a batch is trained twice": (
         replaced(
@@ -232,7 +232,7 @@ CHANGED: dict[str, tuple[Change, set[str]]] = {
                 "                    batch_output = self.manual_optimization.run(kwargs)",
             ),
         ),
-        FITS,
+        ALL,
     ),
     "no hook puts models into eval mode": (
         replaced("loops/evaluation_loop.py", ("        self._on_evaluation_model_eval()\n", "")),
