@@ -181,9 +181,11 @@ def chief_alone(out: Path) -> Any:
 
 
 def trained(out: Path) -> Any:
-    one_weight.write(out / "program")
-    os.chdir(out / "program")
-    sys.path.insert(0, str(out / "program"))
+    # A rank that imported what the other is just writing would find half of it, or nothing.
+    program = out / f"program{RANK}"
+    one_weight.write(program)
+    os.chdir(program)
+    sys.path.insert(0, str(program))
     from model_def import OneWeight
 
     with pytorch.init(hparams={"global_batch_size": 4}, exp_conf={"name": "x"}) as context:
