@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _TO_MEND = 2
+_INTERRUPTED = 128 + signal.SIGINT
 _STATES = ("running", "done", "stopped", "failed", "killed", "unknown")
 _SORTS = ("started", "name", "state", "best", "batches", "path")
 _LOOK_AGAIN = 0.3  # seconds
@@ -88,7 +89,14 @@ def _command(args: argparse.Namespace) -> int:
         if not Path(args.dir).is_dir():
             raise NoSuchRun(f"--dir: there is no folder {args.dir}")
         status: int = args.action(args)
+        sys.stdout.flush()
         return status
+    except KeyboardInterrupt:
+        return _INTERRUPTED  # of `logs --follow`, for one; the run goes on
+    except BrokenPipeError:
+        # Who reads has seen enough; Python would complain when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (NoSuchRun, OSError) as error:
         print(f"det-compat: {error}", file=sys.stderr)
         return _TO_MEND

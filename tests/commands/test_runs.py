@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,6 +102,16 @@ def test_a_run_is_followed_and_stopped(runs: Path, capfd: pytest.CaptureFixture[
     with subprocess.Popen(words, cwd=runs, env=environment(), stdout=subprocess.PIPE) as run:
         assert run.stdout is not None
         run.stdout.readline()
+        with subprocess.Popen(
+            [executable(), "-m", "det_compat", "runs", "logs", "a/001", "--follow"],
+            cwd=runs,
+            env=environment(),
+            stdout=subprocess.PIPE,
+        ) as interrupted:
+            assert interrupted.stdout is not None
+            interrupted.stdout.readline()
+            interrupted.send_signal(signal.SIGINT)
+            assert interrupted.wait(timeout=60) == 130
         follows = subprocess.Popen(
             [executable(), "-m", "det_compat", "runs", "logs", "a/001", "--follow"],
             cwd=runs,
@@ -109,6 +121,7 @@ def test_a_run_is_followed_and_stopped(runs: Path, capfd: pytest.CaptureFixture[
         )
         assert main(["runs", "stop", "a/001"]) == 0
         assert follows.communicate(timeout=60)[0] == "begun\n"
+        assert follows.returncode == 0
     out = capfd.readouterr().out
     assert "runs/a/001 is stopped" in out
     assert "go on with it by: resume me" in out
@@ -131,6 +144,24 @@ def test_what_cannot_be_done_is_said(
 ) -> None:
     assert main(["runs", *words]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_who_reads_may_stop(runs: Path) -> None:
+    for number in range(200):
+        make_run(runs / f"runs/many/{number:03}", [])
+    words = [executable(), "-m", "det_compat", "runs", "--json"]
+    with subprocess.Popen(
+        words,
+        cwd=runs,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as listing:
+        assert listing.stdout is not None and listing.stderr is not None
+        assert listing.stdout.readline() == "[\n"
+        listing.stdout.close()
+        assert (listing.stderr.read(), listing.wait(timeout=60)) == ("", 0)
 
 
 def test_neither_torch_nor_lightning_is_imported(runs: Path) -> None:
