@@ -48,7 +48,7 @@ bench: setup
 
 # The documentation as a site, in site/; a link that leads nowhere fails it.
 docs: setup
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,docs]'
 	env NO_MKDOCS_2_WARNING=1 PYTHONDONTWRITEBYTECODE=1 $(BIN)/mkdocs build --quiet
 
 lint: setup
