@@ -115,7 +115,9 @@ def state_noted(folder: Path, resume: str = "") -> Iterator[_Noted]:
     """
     started = read_state(folder).started or time.time()
     here = socket.gethostname()
-    state = RunState(State.RUNNING, started, None, os.getpid(), here, resume=resume)
+    state = RunState(
+        State.RUNNING, started, None, os.getpid(), here, resume=without_secrets(resume)
+    )
     noted = _Noted()
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError):

@@ -49,6 +49,12 @@ def test_endings(tmp_path: Path, ending: BaseException | None, state: State, rea
     assert (found.process, found.resume, found.is_here) == (os.getpid(), "again", True)
 
 
+def test_secrets_of_the_command_line_are_not_kept(tmp_path: Path) -> None:
+    with state_noted(tmp_path, "det-compat fit --model.hparams.api_token geheim12 --resume"):
+        assert "geheim12" not in (tmp_path / "state.json").read_text()
+    assert read_state(tmp_path).resume.startswith("det-compat fit --model.hparams.api_token")
+
+
 @pytest.mark.parametrize(
     ("status", "state"), [(0, State.DONE), (143, State.STOPPED), (-15, State.STOPPED)]
 )
