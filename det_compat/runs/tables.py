@@ -95,7 +95,7 @@ def checkpoints_table(run: Summary, checkpoints: Sequence[Checkpoint]) -> Table:
 def comparison_table(runs: Sequence[Summary]) -> Table:
     """Where the configs of runs differ, and what they reached."""
     table = Table("", *(_shown(run.path) for run in runs))
-    found = [flat_hparams(_config(run.path)) for run in runs]
+    found = [_settings(run) for run in runs]
     for name in sorted({name for config in found for name in config}):
         values = [_text(config.get(name)) for config in found]
         if len(set(values)) > 1:
@@ -110,6 +110,13 @@ def comparison_table(runs: Sequence[Summary]) -> Table:
         best = [run.best[0] if run.best and run.metric == metric else None for run in runs]
         table.add_row(Text(f"best {metric}"), *map(_cell, best))
     return table
+
+
+def _settings(run: Summary) -> dict[str, Any]:
+    """The config by dotted names, with hyperparameters as the trial gets them."""
+    others = {name: it for name, it in _config(run.path).items() if name != "hyperparameters"}
+    hparams = {f"hyperparameters.{name}": value for name, value in run.hparams.items()}
+    return {**flat_hparams(others), **hparams}
 
 
 def _config(folder: Path) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
@@ -31,6 +32,11 @@ def run_logged(folder: Path) -> Iterator[None]:
         setattr(sys, name, copy)
     try:
         yield
+    except Exception:
+        # Python shows it on its way out, when nothing is copied any more.
+        with contextlib.suppress(OSError):
+            traceback.print_exc(file=file)
+        raise
     finally:
         for name, copy in copies.items():
             copy.close_log()

@@ -24,7 +24,8 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     make_run(tmp_path / "runs/a/002", [0.9], lr=0.01, state="failed", started=2e9)
     make_search(tmp_path / "search_many", [[0.3], [0.8]])
     for name, lr in (("001", 0.1), ("002", 0.01)):
-        text = f"name: digits\nhyperparameters: {{lr: {lr}, net: {{depth: 3}}}}\n"
+        constant = f"{{type: const, val: {lr}}}"
+        text = f"name: digits\nhyperparameters: {{lr: {constant}, net: {{depth: 3}}}}\n"
         (tmp_path / "runs/a" / name / "config.yaml").write_text(text)
     return tmp_path
 

@@ -25,6 +25,14 @@ def test_lines_of_both_streams(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr() == ("one\ntwo\nno newlineafter\n", "bad\n")
 
 
+def test_what_ends_a_run_is_its_last_word(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no data"), run_logged(tmp_path):
+        print("begun")
+        raise ValueError("no data")
+    lines = (tmp_path / "log.txt").read_text().splitlines()
+    assert (lines[0], lines[-1]) == ("begun", "ValueError: no data")
+
+
 def test_a_bar_is_kept_in_its_last_state(tmp_path: Path) -> None:
     shown = io.StringIO()
     with contextlib.redirect_stderr(shown), run_logged(tmp_path):
