@@ -63,6 +63,7 @@ def find(attempts: Attempts, finders: Finders, save: Callable[[dict[str, Any]], 
     """
     for _, finder in finders:
         asked = door.settings_of(finder)
+        # Lightning 2.6.6 sets it from outside of the class.
         if attempts.trainer.fast_dev_run:  # type: ignore[attr-defined]
             logger.warning(f"{type(finder).__name__} is left out under fast_dev_run")
         elif isinstance(finder, pl.callbacks.LearningRateFinder):
