@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from det_compat.catalog.names import MODULES
 from tests.fresh_python import python
+from tests.preloaded import python as forked_python
 
 ALIASED = "import det_compat; det_compat.alias_determined()\n"
 
@@ -37,6 +39,9 @@ SAME = {
         "det_compat.tensorboard.metric_writers.pytorch.TorchWriter"
     ),
 }
+
+# For what imports torch, which takes most of the time of a fresh interpreter.
+forked = functools.partial(forked_python, side="neither")
 
 LOOK_UP = f"""
 import importlib, json
@@ -81,7 +86,7 @@ def hidden_by(determined_is: str, tmp_path_factory: pytest.TempPathFactory) -> P
 @pytest.fixture(scope="module")
 def looked_up(hidden_by: Path | None, tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("cwd")
-    done = python("-c", ALIASED + LOOK_UP, cwd=folder, hidden_by=hidden_by)
+    done = forked("-c", ALIASED + LOOK_UP, cwd=folder, hidden_by=hidden_by)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -139,7 +144,7 @@ assert importlib.reload(pytorch).PyTorchTrial is PyTorchTrial
 
 
 def test_every_form_of_import(hidden_by: Path | None, tmp_path: Path) -> None:
-    done = python("-W", "error", "-c", ALIASED + IMPORTS, cwd=tmp_path, hidden_by=hidden_by)
+    done = forked("-W", "error", "-c", ALIASED + IMPORTS, cwd=tmp_path, hidden_by=hidden_by)
     assert done.returncode == 0, done.stderr
 
 
@@ -174,7 +179,7 @@ UNKNOWN += ["determined.to_lightning", "determined.pytorch._nope", "determined.h
 @pytest.fixture(scope="module")
 def answers(hidden_by: Path | None, tmp_path_factory: pytest.TempPathFactory) -> Any:
     code = ALIASED + f"NAMES = {UNKNOWN!r}\n" + PROBES
-    done = python("-c", code, cwd=tmp_path_factory.mktemp("cwd"), hidden_by=hidden_by)
+    done = forked("-c", code, cwd=tmp_path_factory.mktemp("cwd"), hidden_by=hidden_by)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -230,7 +235,7 @@ print(json.dumps([len(names), failed, used, len(asked)]))
 def test_every_name_of_every_release_is_imported_and_refuses_when_it_is_used(
     hidden_by: Path | None, tmp_path: Path
 ) -> None:
-    done = python("-c", ALIASED + IMPORTS_OF_EVERY_RELEASE, cwd=tmp_path, hidden_by=hidden_by)
+    done = forked("-c", ALIASED + IMPORTS_OF_EVERY_RELEASE, cwd=tmp_path, hidden_by=hidden_by)
     assert done.returncode == 0, done.stderr
     count, failed, used, asked = json.loads(done.stdout)
     assert failed == [] and used == []
@@ -415,5 +420,5 @@ assert determined.get_cluster_info() is None
 
 
 def test_what_a_test_replaces_in_a_module_is_replaced_for_its_callers(tmp_path: Path) -> None:
-    done = python("-c", ALIASED + PATCHES, cwd=tmp_path)
+    done = forked("-c", ALIASED + PATCHES, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -69,10 +70,15 @@ def is_answered(parse: Callable[[], Any]) -> bool:
 
 def mutated(name: str, draw: Random) -> bool:
     """Whether the sample ``name``, with a few values changed, is understood."""
-    config = yaml.safe_load(ALL[name])
+    config = copy.deepcopy(_parsed(name))
     for _ in range(draw.randrange(1, 4)):
         config = mutate(config, draw)
     return is_answered(lambda: explain(from_mapping(config)))
+
+
+@functools.cache
+def _parsed(name: str) -> Any:
+    return yaml.safe_load(ALL[name])
 
 
 def noisy(name: str, draw: Random, path: Path) -> bool:

@@ -1,8 +1,8 @@
 """Forks for each command: ``python -m tests.preloaded.server FOLDER OWNER``.
 
-It makes the programs FOLDER/det_compat and FOLDER/determined, goes into the background and ends
-with the process OWNER. The two sides have processes of their own: what is given to Determined
-itself must find nothing of det_compat, and the other way round.
+It makes the programs FOLDER/det_compat, FOLDER/determined and FOLDER/neither, goes into the
+background and ends with the process OWNER. The sides have processes of their own: what is given to
+Determined itself must find nothing of det_compat, and the other way round.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ SIDES = {
         "det_compat.adapters.module",
         "det_compat.adapters.trainer",
     ),
+    "neither": (),
 }
 # Ray itself reads its environment while it is imported, so that only what it needs is here.
 NEEDED_BY_RAY = ("jsonschema", "pandas", "pyarrow.fs", "pydantic", "requests")
@@ -67,8 +68,9 @@ def main(folder: Path, owner: int) -> None:
     # Rooms of det_compat that only a test needs are imported when it does.
     for name in SHARED:
         importlib.import_module(name)
-    side, other = ("determined", "det_compat") if os.fork() == 0 else ("det_compat", "determined")
-    sockets.pop(other).close()
+    side = next((side for side in SIDES if side != "neither" and os.fork() == 0), "neither")
+    for other in sockets.keys() - {side}:
+        sockets[other].close()
     # This comes after the import of multiprocessing, which hands descriptors to what it spawns.
     sys.executable = str(folder / side)
     for name in SIDES[side]:
