@@ -56,6 +56,18 @@ def make_process_group(rank: int, size: int, host: str, broadcast: Broadcast) ->
     own = PrefixStore(f"det_compat/{next(_groups_made)}", store)
     backend = "nccl" if torch.cuda.is_available() else "gloo"
     dist.init_process_group(backend, store=own, rank=rank, world_size=size)
+    wait_for_all(own, size)
+
+
+def wait_for_all(store: Any, size: int) -> None:
+    """Return when all ranks are here: one that leaves the group at once would break it for others.
+
+    gloo calls a group made on one rank while another still connects, which then fails, and counts
+    its groups otherwise from then on: the two would wait for each other forever.
+    """
+    if store.add("ranks that have the group", 1) == size:
+        store.set("all have the group", "")
+    store.wait(["all have the group"])
 
 
 def _own_store(rank: int, size: int, host: str, broadcast: Broadcast) -> Any:
