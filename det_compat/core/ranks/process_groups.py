@@ -62,8 +62,8 @@ def make_process_group(rank: int, size: int, host: str, broadcast: Broadcast) ->
 def wait_for_all(store: Any, size: int) -> None:
     """Return when all ranks are here: one that leaves the group at once would break it for others.
 
-    gloo calls a group made on one rank while another still connects, which then fails, and counts
-    its groups otherwise from then on: the two would wait for each other forever.
+    gloo calls a group made on one rank while another still connects. That one would fail, and torch
+    would number its later groups otherwise: the two would wait for each other forever.
     """
     if store.add("ranks that have the group", 1) == size:
         store.set("all have the group", "")
