@@ -22,7 +22,7 @@ LAYERS = (
     ("config",),
     ("core", "analysis", "launch"),
     ("checkpoint", "check"),
-    ("pytorch", "fit"),
+    ("pytorch", "experiment"),
     ("pedl", "tensorboard", "transformers", "search"),
     ("adapters", "runs"),
     ("migrate",),
