@@ -25,7 +25,7 @@ LAYERS = (
     ("pytorch", "experiment"),
     ("pedl", "tensorboard", "transformers", "search"),
     ("adapters", "runs"),
-    ("migrate",),
+    ("migrate", "api"),
     ("commands",),
 )
 

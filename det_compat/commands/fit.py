@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-_NEEDED = ("jsonargparse", "rich", "tensorboard")
 #: The exit status after what the user has to mend.
 _TO_MEND = 2
 #: The one after Ctrl-C, as shells count it.
@@ -65,12 +64,12 @@ def run(request: Request) -> int:
     if request.asks_for_help:
         print(short_help(request.command))
         return 0
-    from det_compat.experiment.checks import check_config, check_installed
+    from det_compat.experiment.checks import NEEDED, check_config, check_installed
     from det_compat.experiment.processes.supervisor import run_supervised, wants_supervisor
     from det_compat.experiment.script import run_script
     from det_compat.experiment.startup_hook import run_first
 
-    check_installed(_NEEDED)
+    check_installed(NEEDED)
     if request.startup_hook and not request.only_shows:
         run_first(request)
     if request.config is None:

@@ -69,14 +69,15 @@ class RunCheckpoints(CheckpointStore):
 
     def latest_of_run(self) -> CompleteCheckpoint | None:
         """The run's own complete checkpoint after most batches; None without any."""
-        return next(iter(self._latest_first()), None)
+        return next(iter(self.of_run()), None)
 
     def whole_beside(self, damaged: str) -> CompleteCheckpoint | None:
         """The latest of the run's own checkpoints that can be read, but for ``damaged``, if any."""
-        others = (found for found in self._latest_first() if found.uuid != damaged)
+        others = (found for found in self.of_run() if found.uuid != damaged)
         return next(filter(self._is_whole, others), None)
 
-    def _latest_first(self) -> list[CompleteCheckpoint]:
+    def of_run(self) -> list[CompleteCheckpoint]:
+        """The run's own complete checkpoints, the one after most batches first."""
         names = [*self._run.begun_checkpoints()]
         if self._are_all_own:  # The list of those that were begun may have been lost.
             names = [found.uuid for found in self.list() if found.uuid not in names] + names

@@ -20,6 +20,8 @@ from det_compat.shared.importing import has_entry
 from det_compat.shared.masking import MASK
 from det_compat.shared.nested import map_nested
 
+#: What the extra ``cli`` brings, and a run needs.
+NEEDED = ("jsonargparse", "rich", "tensorboard")
 _TAKEN = {"checkpoint_storage", "entrypoint", "environment", "hyperparameters"}
 
 
@@ -40,16 +42,29 @@ def check_config(request: Request) -> ExperimentConfig:
         FitError: it asks for what cannot be done here.
     """
     assert request.config is not None
-    document = load(request.config)
-    config = parse_document(document)
-    if "max_restarts" not in document.value:
-        # Determined's default of 5 is for machines that fail, and not for code that does.
-        config = replace(config, max_restarts=0)
+    config = as_here(parse_document(load(request.config)))
+    check_asked(request, config)
+    return config
+
+
+def as_here(config: ExperimentConfig) -> ExperimentConfig:
+    """``config``, whose run is started again only if it says so itself.
+
+    Determined's default of 5 is for machines that fail, and not for code that does.
+    """
+    return config if "max_restarts" in config.given else replace(config, max_restarts=0)
+
+
+def check_asked(request: Request, config: ExperimentConfig) -> None:
+    """See that ``config`` can be run as ``request`` asks, and print what is ignored.
+
+    Raises:
+        FitError: it asks for what cannot be done here.
+    """
     _check_search(request, config)
     check_runnable(config, request.model_dir)
     if is_chief() and ATTEMPT not in os.environ and not request.only_shows:
         _announce(config, request.model_dir)
-    return config
 
 
 def check_runnable(config: ExperimentConfig, model_dir: Path) -> None:
@@ -93,8 +108,8 @@ def _check_search(request: Request, config: ExperimentConfig) -> None:
         else f"searcher.name is {config.searcher.name}"
     )
     raise FitError(
-        f"{what}: run `det-compat search {request.config}`, or give every hyperparameter a value "
-        "and set searcher.name to single"
+        f"{what}: run `det-compat search {request.config or 'CONFIG.yaml'}`, or give every "
+        "hyperparameter a value and set searcher.name to single"
     )
 
 

@@ -5,7 +5,7 @@ import itertools
 import shlex
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from det_compat.experiment.errors import FitError
@@ -56,7 +56,10 @@ _SILENT = ("-h", "--help", HELP_ALL, "--print_config", "--print_shtab")
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for; ``options`` are Lightning's."""
+    """What was asked for; ``options`` are Lightning's.
+
+    ``beside`` are the arguments of ``det_compat.fit`` that no option can say.
+    """
 
     command: str
     config: str | None
@@ -65,6 +68,7 @@ class Request:
     resume: bool
     options: tuple[str, ...]
     startup_hook: bool = False
+    beside: tuple[str, ...] = ()
 
     @property
     def only_shows(self) -> bool:
@@ -93,8 +97,11 @@ class Request:
         return shlex.join([*words, *own, *self.options])
 
     def resuming(self, run_dir: Path) -> str:
-        """The command that goes on with the run in ``run_dir``."""
-        return self.again("--run_dir", str(run_dir), "--resume")
+        """The command that goes on with the run in ``run_dir``, which has a copy of its config."""
+        config = self.config or str(run_dir / "config.yaml")
+        command = replace(self, config=config).again("--run_dir", str(run_dir), "--resume")
+        more = f"  # and {', '.join(self.beside)} of det_compat.fit()" if self.beside else ""
+        return f"{command}{more}"
 
 
 def parse_request(command: str, argv: Sequence[str]) -> Request:
