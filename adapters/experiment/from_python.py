@@ -50,7 +50,8 @@ def train(
     experiment = with_changes(
         experiment, hparams=hyperparameters.merged(constants, hparams or {}), seed=seed
     )
-    found = {**trainer_flags(experiment), "enable_progress_bar": shows_bar(), **flags}
+    shows = shows_bar() and not request.quiet
+    found = {**trainer_flags(experiment), "enable_progress_bar": shows, **flags}
     check_devices(experiment, found.get("devices"), request.again())
     # The trial is trained in its MODEL_DIR.
     arguments = {"ckpt_path": None if ckpt_path is None else _path(ckpt_path)}

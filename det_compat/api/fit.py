@@ -89,6 +89,7 @@ def fit(
         run_dir=None if run_dir is None else Path(run_dir),
         resume=resume,
         options=options,
+        quiet=quiet,
         beside=(*others, *(["trial_cls"] if trial_cls is not None else [])),
     )
     with _left_as_it_was(), verbosity(quiet=quiet):

@@ -69,6 +69,8 @@ class Request:
     options: tuple[str, ...]
     startup_hook: bool = False
     beside: tuple[str, ...] = ()
+    quiet: bool = False
+    log_level: str | None = None
 
     @property
     def only_shows(self) -> bool:

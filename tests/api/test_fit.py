@@ -104,7 +104,7 @@ def test_a_script(tmp_path: Path) -> None:
     config = {**CONFIG, "entrypoint": "python script.py 0"}
     run = det_compat.fit(config, "p")
     assert (run.state, run.path.name) == ("done", "001")
-    with pytest.raises(FitError, match="the script ended with status 3; its run is in .*/002"):
+    with pytest.raises(FitError, match=r"the script ended with status 3; its run is in .*/002"):
         det_compat.fit({**CONFIG, "entrypoint": "python script.py 3"}, "p")
 
 
