@@ -1,18 +1,28 @@
 """The ``det-compat`` command; each subcommand is a module with an ``add_parser``."""
 
 import argparse
-import difflib
 import re
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
 from det_compat import __version__
-from det_compat.commands import check, checkpoint, config, fit, migrate, runs, search, verify
+from det_compat.commands import (
+    check,
+    checkpoint,
+    config,
+    fit,
+    init,
+    migrate,
+    runs,
+    search,
+    verify,
+)
 from det_compat.script import run
 from det_compat.shared.own_process import claim_process
+from det_compat.shared.spelling import did_you_mean
 
-_COMMANDS = (run, fit, check, migrate, verify, checkpoint, config, search, runs)
+_COMMANDS = (run, fit, init, check, migrate, verify, checkpoint, config, search, runs)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,8 +44,7 @@ class _Parser(argparse.ArgumentParser):
         found = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message)
         if found is not None:
             known = [word.strip("'") for word in found[2].split(", ")]
-            for near in difflib.get_close_matches(found[1], known, n=1):
-                message += f"; did you mean {near}?"
+            message += did_you_mean(found[1], known)
         super().error(message)
 
 

@@ -23,7 +23,7 @@ LAYERS = (
     ("core", "analysis", "launch"),
     ("checkpoint", "check"),
     ("pytorch", "experiment"),
-    ("pedl", "tensorboard", "transformers", "search"),
+    ("pedl", "tensorboard", "transformers", "search", "start"),
     ("adapters", "runs"),
     ("migrate", "api"),
     ("commands",),

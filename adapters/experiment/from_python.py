@@ -1,6 +1,5 @@
 """``det_compat.fit``: a run whose Trainer's flags are objects of Python, and no options."""
 
-import difflib
 import inspect
 import os
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from det_compat.experiment import hyperparameters
 from det_compat.experiment.errors import FitError
 from det_compat.experiment.request import Request
 from det_compat.experiment.run_folder import RunFolder
+from det_compat.shared.spelling import did_you_mean
 
 
 def train(
@@ -69,11 +69,8 @@ def _check_flags(flags: Mapping[str, Any]) -> None:
     known = [*inspect.signature(pl.Trainer).parameters]
     for name in flags:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            raise FitError(
-                f"fit() and pl.Trainer have no argument {name!r}"
-                + (f"; did you mean {near[0]}?" if near else "")
-            )
+            meant = did_you_mean(name, known)
+            raise FitError(f"fit() and pl.Trainer have no argument {name!r}{meant}")
 
 
 def _check_trial(trial_cls: type) -> None:
