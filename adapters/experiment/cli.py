@@ -49,6 +49,7 @@ from det_compat.experiment.task import task_of
 from det_compat.script.run_log import run_logged
 from det_compat.script.task import told
 from det_compat.shared.masking import without_secrets
+from det_compat.shared.verbosity import shows_progress
 
 _NOT_OF_METHOD = {"config", "seed_everything", "trainer", "model", "data"}
 _INTERRUPTED = 128 + signal.SIGINT
@@ -111,6 +112,11 @@ def _trainer(flags: Namespace) -> pl.Trainer:
         raise FitError(f"the Trainer does not take its options: {error}") from error
 
 
+def _choose_bar(flags: Namespace, request: Request) -> None:
+    if flags.enable_progress_bar is None:
+        flags.enable_progress_bar = shows_progress() and not request.quiet
+
+
 def _method_arguments(options: Namespace) -> dict[str, Any]:
     """The arguments of ``Trainer.fit`` or ``Trainer.validate`` beside the module."""
     others = {name: value for name, value in vars(options).items() if name not in _NOT_OF_METHOD}
@@ -124,6 +130,7 @@ def _run_trial_class(request: Request) -> None:
     if seed is not False:
         pl.seed_everything(None if seed is True else seed, workers=True)
     found = parser.instantiate_classes(options)
+    _choose_bar(found.trainer, request)
     run = getattr(_trainer(found.trainer), request.command)
     run(found.model, **_method_arguments(found))
 
@@ -165,7 +172,7 @@ def _run_experiment(request: Request, experiment: ExperimentConfig) -> None:
     changes = {**vars(options.model), "hparams": options.model.hparams.values}
     experiment = with_changes(experiment, **changes, seed=seed)
     check_devices(experiment, options.trainer.devices, request.again())
-    _set_up_logging(experiment)
+    _set_up_logging(experiment, request.log_level)
 
     def make() -> tuple[Namespace, dict[str, Any]]:
         found = parser.instantiate_classes(options)
@@ -246,6 +253,7 @@ def _run(request: Request, run: ExperimentRun, given: Given, start: RunStart | N
         flags.logger = default_logger(folder) if fits else False
     if flags.profiler is None:
         flags.profiler = profiler_of(run.experiment.profiling, folder)
+    _choose_bar(flags, request)
     trainer = _trainer(flags)
     if fits:
         _fit(trainer, run, None if folder is None else request.resuming(folder.path), arguments)
@@ -312,8 +320,9 @@ def _validate(trainer: pl.Trainer, run: ExperimentRun, arguments: dict[str, Any]
     trainer.validate(run.module, **arguments)
 
 
-def _set_up_logging(config: ExperimentConfig) -> None:
+def _set_up_logging(config: ExperimentConfig, level: str | None) -> None:
     """Log as a cluster did, but for the reports of metrics, which the progress bar shows."""
-    logging.basicConfig(format=LOG_FORMAT, level=logging.DEBUG if config.debug else logging.INFO)
-    if not config.debug:
+    chosen = level or ("debug" if config.debug else "info")
+    logging.basicConfig(format=LOG_FORMAT, level=chosen.upper())
+    if level is None and not config.debug:
         logging.getLogger("determined").setLevel(logging.WARNING)

@@ -9,7 +9,7 @@ from jsonargparse import Namespace
 
 from det_compat.adapters.experiment.cli import Given, carry_out, what_to_mend
 from det_compat.adapters.experiment.options import with_changes
-from det_compat.adapters.experiment.trainer import check_devices, shows_bar, trainer_flags
+from det_compat.adapters.experiment.trainer import check_devices, trainer_flags
 from det_compat.adapters.generations.generation import check_trial_class
 from det_compat.adapters.lightning.package import pl
 from det_compat.config.experiment import ExperimentConfig
@@ -18,6 +18,9 @@ from det_compat.experiment.errors import FitError
 from det_compat.experiment.request import Request
 from det_compat.experiment.run_folder import RunFolder
 from det_compat.shared.spelling import did_you_mean
+
+# What a run decides if nobody did.
+_LEFT_OPEN = {"logger": None, "profiler": None, "enable_progress_bar": None}
 
 
 def train(
@@ -50,14 +53,13 @@ def train(
     experiment = with_changes(
         experiment, hparams=hyperparameters.merged(constants, hparams or {}), seed=seed
     )
-    shows = shows_bar() and not request.quiet
-    found = {**trainer_flags(experiment), "enable_progress_bar": shows, **flags}
+    found = {**trainer_flags(experiment), **flags}
     check_devices(experiment, found.get("devices"), request.again())
     # The trial is trained in its MODEL_DIR.
     arguments = {"ckpt_path": None if ckpt_path is None else _path(ckpt_path)}
 
     def make() -> tuple[Namespace, dict[str, Any]]:
-        return Namespace(**{"logger": None, "profiler": None, **found}), arguments
+        return Namespace(**{**_LEFT_OPEN, **found}), arguments
 
     with what_to_mend(request.model_dir):
         if trial_cls is not None:

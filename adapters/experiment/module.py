@@ -40,6 +40,7 @@ from det_compat.pytorch.train_unit import Batch
 from det_compat.script.task import current_task, tell
 from det_compat.search.searchers.validations import RungsToo
 from det_compat.shared.importing import NoSuchName, imported
+from det_compat.shared.spelling import did_you_mean
 
 
 class ExperimentRun(sources.Source):
@@ -214,10 +215,11 @@ class ExperimentRun(sources.Source):
         self.validations.append((batches, metrics))
         metric = self.experiment.searcher.metric
         if metric is not None and metric not in metrics:
-            names = ", ".join(sorted(set(map(str, metrics)) - {"batches", "epochs"}))
+            known = sorted(set(map(str, metrics)) - {"batches", "epochs"})
+            names, meant = ", ".join(known), did_you_mean(metric, known)
             raise FitError(
                 f"searcher.metric is {metric!r}, and the trial's validation metrics are "
-                f"{names or 'none'}: set searcher.metric to one of them"
+                f"{names or 'none'}: set searcher.metric to one of them{meant}"
             )
 
 

@@ -6,7 +6,6 @@ config's, too, unless the user gave the Trainer others.
 
 import math
 import os
-import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,11 +35,6 @@ _TO_THE_END = 2**31
 def trainer_flags(experiment: ExperimentConfig) -> dict[str, Any]:
     """The flags of ``pl.Trainer`` that the config sets."""
     return {**TRAINER_FLAGS, **_device_flags(experiment.slots_per_trial)}
-
-
-def shows_bar() -> bool:
-    """Whether somebody sees a progress bar: in a terminal, an interactive Python, or a notebook."""
-    return sys.stdout.isatty() or hasattr(sys, "ps1")
 
 
 def _device_flags(slots: int) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from det_compat.experiment.request import ABOUT, Request, parse_request, short_help
+from det_compat.shared.verbosity import verbosity
 
 if TYPE_CHECKING:
     from det_compat.config.experiment import ExperimentConfig
@@ -42,7 +43,9 @@ def _command(args: argparse.Namespace) -> int:
     from det_compat.experiment.errors import FitError
 
     try:
-        return run(parse_request(args.name, args.script_args))
+        request = parse_request(args.name, args.script_args)
+        with verbosity(quiet=request.quiet, level=request.log_level):
+            return run(request)
     except ConfigError as error:
         print(error, file=sys.stderr)
     except FitError as error:

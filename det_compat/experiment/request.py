@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from det_compat.experiment.errors import FitError
+from det_compat.shared.verbosity import LEVELS
 
 USAGE = """det-compat {command} CONFIG.yaml [MODEL_DIR] [--run_dir DIR] [--resume] [--startup-hook]
                       [OPTIONS...]
@@ -26,9 +27,20 @@ MODEL_DIR: where its entrypoint is imported from; by default the config's folder
 --run_dir DIR: where results go; by default runs/NAME/NNN, the next number.
 --resume: go on from the latest checkpoint of the run directory, by default the latest of that name.
 --startup-hook: first source startup-hook.sh of MODEL_DIR, as a cluster did before each trial.
+--quiet: print nothing but warnings and errors; --log-level debug, info, warning or error.
 All else goes to Lightning, relative paths from here: --trainer.devices 2 --trainer.strategy ddp
 --model.hparams.lr 0.1 --config lightning.yaml --print_config. See also `det-compat config explain`.
 """
+
+#: The options that are not Lightning's, as in OWN.
+OWN_OPTIONS = {
+    "--run_dir DIR": "where results go",
+    "--resume": "go on from the latest checkpoint",
+    "--startup-hook": "first source startup-hook.sh",
+    "--quiet": "print nothing but warnings and errors",
+    "--log-level LEVEL": "debug, info, warning or error",
+    "--help-all": "all options",
+}
 
 #: What people give of Lightning's options, each with what it says.
 USUAL = {
@@ -84,12 +96,17 @@ class Request:
 
     def words(self) -> list[str]:
         """This command's words, from its name on, without the startup hook."""
-        words = [self.command]
+        words = [self.command, *self.own_words()]
         if self.config is not None:
             words += [self.config, str(self.model_dir)]
         if self.run_dir is not None:
             words += ["--run_dir", str(self.run_dir)]
         return [*words, *(["--resume"] if self.resume else []), *self.options]
+
+    def own_words(self) -> list[str]:
+        """The words that say how much is printed."""
+        level = ["--log-level", self.log_level] if self.log_level else []
+        return [*(["--quiet"] if self.quiet else []), *level]
 
     def again(self, *own: str) -> str:
         """This command, with options of its own."""
@@ -127,7 +144,15 @@ def parse_request(command: str, argv: Sequence[str]) -> Request:
         )
     run_dir = Path(own.run_dir) if own.run_dir else None
     return Request(
-        command, config, model_dir, run_dir, own.resume, tuple(options), own.startup_hook
+        command,
+        config,
+        model_dir,
+        run_dir,
+        own.resume,
+        tuple(options),
+        own.startup_hook,
+        quiet=own.quiet,
+        log_level=own.log_level,
     )
 
 
@@ -150,4 +175,6 @@ def _own_options(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--run_dir", "--run-dir", metavar="DIR")
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--startup-hook", "--startup_hook", action="store_true")
+    parser.add_argument("--quiet", action="store_true")
+    parser.add_argument("--log-level", "--log_level", choices=LEVELS)
     return parser.parse_known_args(list(argv))

@@ -1,15 +1,22 @@
-"""How much a command prints: ``--quiet`` and ``--log-level``."""
+"""How much a command prints: ``--quiet``, ``--log-level``, and bars where somebody sees them."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import os
+import sys
 from collections.abc import Iterator
 
 LEVELS = ("debug", "info", "warning", "error")
 # Lightning gives its loggers a level and a handler of their own.
 _LOGGERS = ("", "det_compat", "determined", "pytorch_lightning", "lightning", "lightning.pytorch")
+
+
+def shows_progress() -> bool:
+    """Whether bars are shown: in a terminal, an interactive Python or a notebook, or if told so."""
+    is_seen = sys.stdout.isatty() or hasattr(sys, "ps1")
+    return is_seen or os.environ.get("DET_COMPAT_PROGRESS") == "1"
 
 
 @contextlib.contextmanager

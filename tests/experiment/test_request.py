@@ -46,3 +46,14 @@ def test_the_command_that_resumes(tmp_path: Path) -> None:
 def test_only_shows(option: str) -> None:
     assert parse_request("fit", ["c.yaml", option]).only_shows
     assert not parse_request("fit", ["c.yaml"]).only_shows
+
+
+def test_how_much_is_printed() -> None:
+    request = parse_request("fit", ["c.yaml", "--quiet", "--log-level=error", "--trainer.x", "1"])
+    assert (request.quiet, request.log_level, request.options) == (
+        True,
+        "error",
+        ("--trainer.x", "1"),
+    )
+    assert request.words()[:4] == ["fit", "--quiet", "--log-level", "error"]
+    assert "--quiet" not in request.again()

@@ -53,7 +53,8 @@ def run_supervised(request: Request, config: ExperimentConfig) -> int:
     if request.resume:
         words.append("--resume")
     check_not_in_use(folder.path)
-    argv = [sys.executable, "-m", "det_compat", request.command, *words, *request.options]
+    words = [request.command, *request.own_words(), *words]
+    argv = [sys.executable, "-m", "det_compat", *words, *request.options]
     return supervise(lambda attempt: Command(argv, {}), folder.path, restarts=config.max_restarts)
 
 
