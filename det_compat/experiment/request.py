@@ -3,6 +3,7 @@
 import argparse
 import itertools
 import shlex
+import shutil
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -158,11 +159,22 @@ def parse_request(command: str, argv: Sequence[str]) -> Request:
 
 def short_help(command: str) -> str:
     """What ``--help`` prints: what is this command's own, and what is used most of Lightning's."""
-    usual = "\n".join(f"  {option:<38}{about}" for option, about in USUAL.items())
+    width = min(shutil.get_terminal_size((100, 24)).columns, 100)
+    own = "\n".join(_filled(line, width) for line in OWN.splitlines())
+    usual = "\n".join(_entry(option, about, width) for option, about in USUAL.items())
     return (
-        f"usage: {USAGE.format(command=command)}\n\n{textwrap.fill(ABOUT[command], 100)}\n\n{OWN}\n"
+        f"usage: {USAGE.format(command=command)}\n\n{_filled(ABOUT[command], width)}\n\n{own}\n\n"
         f"What is used most:\n{usual}\n\n`det-compat {command} --help-all` has all options."
     )
+
+
+def _filled(text: str, width: int) -> str:
+    return textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
+
+
+def _entry(option: str, about: str, width: int) -> str:
+    line = f"  {option:<38}{about}"
+    return line if len(line) <= width else f"  {option}\n      {about}"
 
 
 class _Parser(argparse.ArgumentParser):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from det_compat.experiment.errors import FitError
-from det_compat.experiment.request import parse_request
+from det_compat.experiment.request import parse_request, short_help
 
 
 def test_own_options_may_be_anywhere(tmp_path: Path) -> None:
@@ -46,6 +46,12 @@ def test_the_command_that_resumes(tmp_path: Path) -> None:
 def test_only_shows(option: str) -> None:
     assert parse_request("fit", ["c.yaml", option]).only_shows
     assert not parse_request("fit", ["c.yaml"]).only_shows
+
+
+def test_the_help_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = short_help("fit").splitlines()[5:]
+    assert max(map(len, lines)) <= 60
 
 
 def test_how_much_is_printed() -> None:
