@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.util
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from det_compat.shared.extras import how_to_install
 
@@ -38,29 +40,25 @@ def _command(args: argparse.Namespace) -> int:
             f"det-compat: completion needs shtab: {how_to_install('completion')}", file=sys.stderr
         )
         return _TO_MEND
-    import shtab
-
     parser: argparse.ArgumentParser = args.parser
-    _describe(parser)
+    shtab = importlib.import_module("shtab")
+    _describe(
+        parser, {**dict.fromkeys(_FILES, shtab.FILE), **dict.fromkeys(_FOLDERS, shtab.DIRECTORY)}
+    )
     print(shtab.complete(parser, shell=args.shell))
     return 0
 
 
-def _describe(parser: argparse.ArgumentParser) -> None:
+def _describe(parser: argparse.ArgumentParser, kinds: Mapping[str, Any]) -> None:
     """Say of every argument below ``parser`` whether it is a file, and add what ``fit`` takes."""
-    import shtab
-
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for name, inner in action.choices.items():
                 if name in ("fit", "validate"):
                     inner = action.choices[name] = _of_fit(name)
-                _describe(inner)
-        elif not action.choices:
-            name = str(action.metavar or action.dest)
-            kind = shtab.FILE if name in _FILES else shtab.DIRECTORY if name in _FOLDERS else None
-            if kind is not None:
-                action.complete = kind  # type: ignore[attr-defined]  # which shtab reads
+                _describe(inner, kinds)
+        elif not action.choices and (kind := kinds.get(str(action.metavar or action.dest))):
+            action.complete = kind  # type: ignore[attr-defined]  # which shtab reads
 
 
 def _of_fit(name: str) -> argparse.ArgumentParser:

@@ -114,6 +114,6 @@ def _text(node: ast.AST) -> str | None:
 def _literal(node: ast.AST) -> Any:
     """The value of a literal; what is none counts as missing, for somebody to fill in."""
     try:
-        return ast.literal_eval(node)  # type: ignore[arg-type]  # of any node
+        return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return _MISSING
