@@ -67,8 +67,6 @@ def test_the_run_of_the_page_on_python_trains(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "\ndone {'batches': 24, 'error': 0." in done.stdout
     assert done.stdout.endswith("['bias', 'weight']\n")
-        "'weight', 'bias'}\n"
-    )
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
