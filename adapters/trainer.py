@@ -1,9 +1,7 @@
 """``pytorch.Trainer.fit`` on Lightning: Determined's schedule, driven through Lightning's loops."""
 
 import contextlib
-import os
 import signal
-import sys
 from typing import Any
 
 from det_compat.adapters.checkpoints.checkpoint_keeper import checkpoint_keeper
@@ -14,6 +12,7 @@ from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.engine import FitArguments
 from det_compat.shared.random_state import preserved_random_state
+from det_compat.shared.verbosity import shows_progress
 
 
 def fit(
@@ -58,7 +57,7 @@ def _trainer(context: PyTorchTrialContext, test_mode: bool) -> pl.Trainer:
         **determined_pace.TRAINER_FLAGS,
         limit_val_batches=1 if test_mode else None,
         logger=_logger(context),
-        enable_progress_bar=_shows_progress(),
+        enable_progress_bar=shows_progress(),
     )
 
 
@@ -77,10 +76,6 @@ def _logger(context: PyTorchTrialContext) -> Any:
     if not RequirementCache("tensorboard"):
         return False
     return pl.loggers.TensorBoardLogger(str(context.get_tensorboard_path()), name="", version="")
-
-
-def _shows_progress() -> bool:
-    return sys.stderr.isatty() or os.environ.get("DET_COMPAT_PROGRESS") == "1"
 
 
 def _back_to_device(context: PyTorchTrialContext) -> None:

@@ -45,7 +45,13 @@ def test_a_wrong_command_line_exits_with_2(
 
 
 @pytest.mark.parametrize(
-    ("argv", "meant"), [(["serach"], "search"), (["checkpoint", "exprot"], "export"), (["x"], "")]
+    ("argv", "meant"),
+    [
+        (["serach"], "search"),
+        (["checkpoint", "exprot"], "export"),
+        (["x"], ""),
+        (["search", "c.yaml", "--resum_"], "--resume"),
+    ],
 )
 def test_what_may_have_been_meant(
     argv: list[str], meant: str, capsys: pytest.CaptureFixture[str]
@@ -71,3 +77,15 @@ main({argv!r})
 def test_python_m_is_the_same_command(tmp_path: Path) -> None:
     done = python("-m", "det_compat", "--version", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, f"det-compat {det_compat.__version__}\n")
+
+
+def test_quiet_and_the_level_of_logs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["runs"]) == 0
+    assert capsys.readouterr().out == "no runs in .\n"
+    assert main(["runs", "--quiet"]) == main(["runs", "list", "--quiet"]) == 0
+    assert main(["check", "--quiet", "nowhere", "--log-level", "error"]) != 0
+    shown = capsys.readouterr()
+    assert shown.out == ""

@@ -17,7 +17,9 @@ from tests.markdown import ROOT, blocks, prose, read, shell_commands
 
 EXAMPLES = [f"examples/{name}/README.md" for name in ("determined-0.12", "digits", "pedl")]
 EXAMPLES.append("examples/pedl-trial/README.md")
-DOCUMENTS = ["README.md", "docs/runs.md", "MIGRATION.md", *EXAMPLES]
+# What these tell of comes after MIGRATION.md has been followed, or is a trial from elsewhere.
+GUIDES = ["docs/start.md", "docs/search.md", "docs/mnist.md"]
+DOCUMENTS = ["README.md", "docs/runs.md", "MIGRATION.md", *GUIDES, *EXAMPLES]
 
 NOT_RUN = {
     "make demo": "installs the project; its command is that of examples/digits",
@@ -35,6 +37,19 @@ NOT_RUN = {
     "run",
 }
 
+# docs/mnist.md: of a repository that has to be fetched
+NOT_RUN |= dict.fromkeys(
+    [
+        "git clone --depth 1 --branch 0.38.1 https://github.com/determined-ai/determined",
+        "cd determined/examples/tutorials/mnist_pytorch",
+        "pip install torchvision filelock ruamel.yaml",
+        "det-compat check train.py data.py model.py const.yaml",
+        "det-compat migrate train.py model.py --to lightning",
+        "det-compat migrate train.py model.py --to lightning --write",
+    ],
+    "needs files that are fetched",
+)
+
 VERIFIED = r"verified: \d+ batches, every tensor bit for bit"
 FITTED = r"run directory +│ \S*/runs/(mine|digits)/\d\d\d"
 #: What a command prints; the statuses of those that do not end with 0.
@@ -45,6 +60,10 @@ PRINTS = {
     "det-compat fit const.yaml --resume": FITTED,
     "det-compat fit const.yaml --ckpt_path DIR": r"latest checkpoint +│ \S+/DIR",
     "det-compat search adaptive.yaml": r"results\.json, results\.csv, results\.png",
+    "det-compat init src/": r"wrote \S+/src/train\.py, for model_def:MyTrial",
+    "det-compat fit src/const.yaml --model.hparams.lr 0.1": r"/runs/MyTrial/001",
+    "det-compat runs show MyTrial/001": r"hyperparameter lr +│ 0\.1",
+    "det-compat runs show search_mine": r"search_mine/trials/0000",
     "det-compat runs": r"runs/mine/001 +│ done(.|\n)*search_mine +│ done",
     "det-compat runs --state failed --state killed --since 7d": "no runs like that",
     "det-compat runs --where 'lr>0.001' --sort best": r"runs/mine/001 +│ done",
@@ -123,6 +142,7 @@ def test_commands_of_the_readme_and_the_guide(project: Project) -> None:
     problems = run_all("README.md", project, done) + run_all("docs/runs.md", project, done)
     project.restore()
     problems += run_all("MIGRATION.md", project, done)
+    problems += [p for document in GUIDES for p in run_all(document, project, done)]
     weights = python_block("MIGRATION.md", "load_state_dict")
     (project.folder / "weights.py").write_text(weights)
     problems += run("python weights.py", project)

@@ -59,6 +59,16 @@ def test_the_wrapped_trial_of_the_readme_trains(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1] == "5"
 
 
+def test_the_run_of_the_page_on_python_trains(tmp_path: Path) -> None:
+    code = "\n".join(block.code for name, block in blocks_in("python") if name == "docs/python.md")
+    (tmp_path / "model_def.py").write_text(FILES["model_def.py"])
+    (tmp_path / "const.yaml").write_text(FILES["const.yaml"])
+    done = python("-c", f"{code}\nprint(sorted(weights))", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "\ndone {'batches': 24, 'error': 0." in done.stdout
+    assert done.stdout.endswith("['bias', 'weight']\n")
+
+
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_links_lead_somewhere(name: str) -> None:
     for link in links(read(name)):

@@ -23,7 +23,7 @@ def test_every_document_has_its_place() -> None:
         for pattern in ("*.md", "docs/*.md", "examples/*/README.md")
         for path in ROOT.glob(pattern)
     }
-    assert sorted(_pages(found["nav"])) == sorted({*documents, "api.md"})
+    assert sorted(_pages(found["nav"])) == sorted({*documents, "api.md", "names.md"})
 
 
 def test_the_modules_of_the_reference_are_there() -> None:

@@ -22,10 +22,10 @@ LAYERS = (
     ("config",),
     ("core", "analysis", "launch"),
     ("checkpoint", "check"),
-    ("pytorch", "fit"),
-    ("pedl", "tensorboard", "transformers", "search"),
+    ("pytorch", "experiment"),
+    ("pedl", "tensorboard", "transformers", "search", "start"),
     ("adapters", "runs"),
-    ("migrate",),
+    ("migrate", "api"),
     ("commands",),
 )
 

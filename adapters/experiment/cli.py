@@ -5,7 +5,8 @@ import logging
 import signal
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from det_compat.adapters.experiment.trainer import (
     default_logger,
     profiler_of,
 )
-from det_compat.adapters.generations.adapted import LoaderFunctions
+from det_compat.adapters.generations.adapted import NO_FUNCTIONS, LoaderFunctions
 from det_compat.adapters.jsonargparse_types import to_write
 from det_compat.adapters.lightning.package import (
     MisconfigurationException,
@@ -38,16 +39,17 @@ from det_compat.adapters.lightning.package import (
 from det_compat.adapters.lightning.preemption import Interruption
 from det_compat.adapters.lightning.strategy import callbacks_of, end_other_ranks, new_trainer
 from det_compat.config.experiment import ExperimentConfig
-from det_compat.fit.checkpoints import checkpoints_of, earlier_one_named
-from det_compat.fit.environment import is_chief
-from det_compat.fit.errors import FitError
-from det_compat.fit.request import Request
-from det_compat.fit.run_start import RunStart, begin, run_to_validate
-from det_compat.fit.run_state import state_noted
-from det_compat.fit.task import task_of
+from det_compat.experiment.checkpoints import checkpoints_of, earlier_one_named
+from det_compat.experiment.environment import is_chief
+from det_compat.experiment.errors import FitError
+from det_compat.experiment.request import Request
+from det_compat.experiment.run_start import RunStart, begin, run_to_validate
+from det_compat.experiment.run_state import state_noted
+from det_compat.experiment.task import task_of
 from det_compat.script.run_log import run_logged
 from det_compat.script.task import told
 from det_compat.shared.masking import without_secrets
+from det_compat.shared.verbosity import shows_progress
 
 _NOT_OF_METHOD = {"config", "seed_everything", "trainer", "model", "data"}
 _INTERRUPTED = 128 + signal.SIGINT
@@ -60,18 +62,33 @@ def run_cli(request: Request, experiment: ExperimentConfig | None) -> None:
         FitError: there is something for the user to mend.
         SystemExit: options are wrong, help was asked for, or the run was told to end.
     """
-    try:
+    with what_to_mend(request.model_dir):
         if experiment is None:
             _run_trial_class(request)
         else:
             _run_experiment(request, experiment)
+
+
+@contextlib.contextmanager
+def what_to_mend(model_dir: Path) -> Iterator[None]:
+    """Let what ends a run say what the user has to mend, and how the process ends.
+
+    Args:
+        model_dir: where the user's own code is, whose errors stay as they are.
+
+    Raises:
+        FitError: there is something for the user to mend.
+        SystemExit: the run was told to end.
+    """
+    try:
+        yield
     except SystemExit as ended:
         # Lightning 2.6.6 exits with status 1 after Ctrl-C.
         if isinstance(ended.__context__, KeyboardInterrupt):
             raise SystemExit(_INTERRUPTED) from None
         raise
     except (errors.InvalidExperimentException, errors.InvalidCheckpointException) as error:
-        if _is_from(request.model_dir, error):
+        if _is_from(model_dir, error):
             raise
         raise FitError(str(error)) from error
     except errors.CheckpointWriteError as error:
@@ -95,6 +112,11 @@ def _trainer(flags: Namespace) -> pl.Trainer:
         raise FitError(f"the Trainer does not take its options: {error}") from error
 
 
+def _choose_bar(flags: Namespace, request: Request) -> None:
+    if flags.enable_progress_bar is None:
+        flags.enable_progress_bar = shows_progress() and not request.quiet
+
+
 def _method_arguments(options: Namespace) -> dict[str, Any]:
     """The arguments of ``Trainer.fit`` or ``Trainer.validate`` beside the module."""
     others = {name: value for name, value in vars(options).items() if name not in _NOT_OF_METHOD}
@@ -108,6 +130,7 @@ def _run_trial_class(request: Request) -> None:
     if seed is not False:
         pl.seed_everything(None if seed is True else seed, workers=True)
     found = parser.instantiate_classes(options)
+    _choose_bar(found.trainer, request)
     run = getattr(_trainer(found.trainer), request.command)
     run(found.model, **_method_arguments(found))
 
@@ -124,6 +147,21 @@ def _as_saved(parser: OptionsParser, options: Namespace) -> Namespace:
     return parser.parse_object({"model": saved}, options) if saved else options
 
 
+@dataclass(frozen=True)
+class Given:
+    """What a run is given beside its config.
+
+    Attributes:
+        make: returns the Trainer's flags and the arguments of its method, when the run has begun.
+        written: what ``lightning.yaml`` in the run's folder says; None for no such file.
+        trial_cls: the trial class, where it need not be imported.
+    """
+
+    make: Callable[[], tuple[Namespace, dict[str, Any]]]
+    written: Callable[[], dict[str, Any]] | None = None
+    trial_cls: type | None = None
+
+
 def _run_experiment(request: Request, experiment: ExperimentConfig) -> None:
     parser = options_parser(request, experiment)
     parser.set_defaults(config_defaults(experiment))
@@ -134,21 +172,39 @@ def _run_experiment(request: Request, experiment: ExperimentConfig) -> None:
     changes = {**vars(options.model), "hparams": options.model.hparams.values}
     experiment = with_changes(experiment, **changes, seed=seed)
     check_devices(experiment, options.trainer.devices, request.again())
-    _set_up_logging(experiment)
+    _set_up_logging(experiment, request.log_level)
+
+    def make() -> tuple[Namespace, dict[str, Any]]:
+        found = parser.instantiate_classes(options)
+        return found.trainer, _method_arguments(found)
+
+    def written() -> dict[str, Any]:
+        shown = without_secrets(yaml.safe_load(parser.dump(options, skip_none=False)))
+        return dict(to_write(shown))
+
+    carry_out(request, experiment, Given(make, written))
+
+
+def carry_out(request: Request, experiment: ExperimentConfig, given: Given) -> ExperimentRun:
+    """Fit or validate as ``experiment`` says, in the folder of the run; returns the run.
+
+    Raises:
+        FitError: there is something for the user to mend.
+    """
     fits, start = request.command == "fit", None
     if not fits:
         start = run_to_validate(request, experiment)
     elif is_chief():
         start = begin(request, experiment)
     with told(task_of(experiment, start)), _noted(request, start if fits else None):
-        trial_cls, functions = _imported(request, experiment, start)
+        trial_cls, functions = _trial(request, experiment, start, given)
         run = ExperimentRun(experiment, trial_cls, request.model_dir, start, functions)
-        if fits and start is not None:
-            shown = without_secrets(yaml.safe_load(parser.dump(options, skip_none=False)))
+        if fits and start is not None and given.written is not None:
             file = start.folder.path / "lightning.yaml"
-            file.write_text(yaml.safe_dump(to_write(shown), sort_keys=False), "utf-8")
+            file.write_text(yaml.safe_dump(given.written(), sort_keys=False), "utf-8")
         with _damage_explained(request, run, start):
-            _run(request, run, parser.instantiate_classes(options), start)
+            _run(request, run, given, start)
+    return run
 
 
 def _damage_explained(
@@ -175,10 +231,12 @@ def _noted(request: Request, start: RunStart | None) -> Iterator[None]:
         yield
 
 
-def _imported(
-    request: Request, experiment: ExperimentConfig, start: RunStart | None
+def _trial(
+    request: Request, experiment: ExperimentConfig, start: RunStart | None, given: Given
 ) -> tuple[type, LoaderFunctions]:
     """The trial, which may ask how the run begins; a new run begins only if there is one."""
+    if given.trial_cls is not None:
+        return given.trial_cls, NO_FUNCTIONS
     try:
         return imported_trial(experiment, request.model_dir)
     except BaseException:
@@ -187,14 +245,16 @@ def _imported(
         raise
 
 
-def _run(request: Request, run: ExperimentRun, found: Namespace, start: RunStart | None) -> None:
-    fits, flags = request.command == "fit", found.trainer
+def _run(request: Request, run: ExperimentRun, given: Given, start: RunStart | None) -> None:
+    fits = request.command == "fit"
+    flags, arguments = given.make()
     folder = None if start is None else start.folder
     if flags.logger is None or flags.logger is True:
         flags.logger = default_logger(folder) if fits else False
     if flags.profiler is None:
         flags.profiler = profiler_of(run.experiment.profiling, folder)
-    trainer, arguments = _trainer(flags), _method_arguments(found)
+    _choose_bar(flags, request)
+    trainer = _trainer(flags)
     if fits:
         _fit(trainer, run, None if folder is None else request.resuming(folder.path), arguments)
     else:
@@ -260,8 +320,9 @@ def _validate(trainer: pl.Trainer, run: ExperimentRun, arguments: dict[str, Any]
     trainer.validate(run.module, **arguments)
 
 
-def _set_up_logging(config: ExperimentConfig) -> None:
+def _set_up_logging(config: ExperimentConfig, level: str | None) -> None:
     """Log as a cluster did, but for the reports of metrics, which the progress bar shows."""
-    logging.basicConfig(format=LOG_FORMAT, level=logging.DEBUG if config.debug else logging.INFO)
-    if not config.debug:
+    chosen = level or ("debug" if config.debug else "info")
+    logging.basicConfig(format=LOG_FORMAT, level=chosen.upper())
+    if level is None and not config.debug:
         logging.getLogger("determined").setLevel(logging.WARNING)

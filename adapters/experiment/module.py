@@ -30,16 +30,17 @@ from det_compat.config.hyperparameters import batch_size
 from det_compat.config.lengths import Length
 from det_compat.config.periods import ResolvedPeriods
 from det_compat.config.shims import with_seed
-from det_compat.fit.checkpoints import RunCheckpoints, checkpoints_of
-from det_compat.fit.errors import FitError
-from det_compat.fit.reports import RunReports
-from det_compat.fit.run_start import RunStart
-from det_compat.fit.task import task_of
+from det_compat.experiment.checkpoints import RunCheckpoints, checkpoints_of
+from det_compat.experiment.errors import FitError
+from det_compat.experiment.reports import RunReports
+from det_compat.experiment.run_start import RunStart
+from det_compat.experiment.task import task_of
 from det_compat.pytorch.schedule import Due, Schedule
 from det_compat.pytorch.train_unit import Batch
 from det_compat.script.task import current_task, tell
 from det_compat.search.searchers.validations import RungsToo
 from det_compat.shared.importing import NoSuchName, imported
+from det_compat.shared.spelling import did_you_mean
 
 
 class ExperimentRun(sources.Source):
@@ -214,10 +215,11 @@ class ExperimentRun(sources.Source):
         self.validations.append((batches, metrics))
         metric = self.experiment.searcher.metric
         if metric is not None and metric not in metrics:
-            names = ", ".join(sorted(set(map(str, metrics)) - {"batches", "epochs"}))
+            known = sorted(set(map(str, metrics)) - {"batches", "epochs"})
+            names, meant = ", ".join(known), did_you_mean(metric, known)
             raise FitError(
                 f"searcher.metric is {metric!r}, and the trial's validation metrics are "
-                f"{names or 'none'}: set searcher.metric to one of them"
+                f"{names or 'none'}: set searcher.metric to one of them{meant}"
             )
 
 

@@ -7,9 +7,10 @@ before an experiment has its run directory, so it is jsonargparse that parses he
 
 import math
 import os
+import re
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import yaml
 from jsonargparse import (  # type: ignore[attr-defined]  # it fills __all__ while it is imported
@@ -23,19 +24,28 @@ from det_compat.adapters.jsonargparse_types import plain, to_write
 from det_compat.adapters.lightning.package import MODULE, PACKAGE, VERSION, pl
 from det_compat.adapters.module import TrialModule
 from det_compat.config.experiment import ExperimentConfig, parse_config
-from det_compat.fit import hyperparameters
-from det_compat.fit.request import ABOUT, HELP_ALL, OWN, USAGE, Request
+from det_compat.experiment import hyperparameters
+from det_compat.experiment.request import ABOUT, HELP_ALL, OWN, OWN_OPTIONS, USAGE, Request
+from det_compat.shared.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from pytorch_lightning.cli import LightningArgumentParser
-
-    OptionsParser = LightningArgumentParser
 else:
-    OptionsParser = import_module(f"{MODULE}.cli").LightningArgumentParser
+    LightningArgumentParser = import_module(f"{MODULE}.cli").LightningArgumentParser
 
 _DATA = {"train_dataloaders", "val_dataloaders", "dataloaders", "datamodule"}
 _PRINT = "--print_config"
 _PATHS = ("ckpt_path", "default_root_dir", "dirpath", "root_dir", "save_dir")
+
+
+class OptionsParser(LightningArgumentParser):
+    """LightningCLI's parser, which says what an unknown option may have been meant for."""
+
+    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+        if unknown := re.search(r"unrecognized arguments: (--[^\s=]+)", message):
+            own = [words.partition(" ")[0] for words in OWN_OPTIONS]
+            message += did_you_mean(unknown[1], [*own, *self._option_string_actions])
+        super().error(message, ex)
 
 
 def options_parser(request: Request, experiment: ExperimentConfig | None) -> OptionsParser:

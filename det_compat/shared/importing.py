@@ -9,6 +9,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from det_compat.shared.spelling import did_you_mean
+
 
 class NoSuchName(ImportError):
     """There is no module of that name, or nothing of that name in it."""
@@ -31,7 +33,8 @@ def imported(path: str) -> Any:
         raise NoSuchName(f"there is no module {error.name}", name=error.name) from error
     for part in attribute.split("."):
         if not hasattr(found, part):
-            raise NoSuchName(f"{name} has no {attribute}")
+            classes = [one for one, value in vars(found).items() if isinstance(value, type)]
+            raise NoSuchName(f"{name} has no {attribute}{did_you_mean(part, classes)}")
         found = getattr(found, part)
     return found
 

@@ -9,7 +9,8 @@ from rich.console import Console
 def console(**options: Any) -> Console:
     """A console for standard output that takes no name of a user's for markup or an emoji.
 
-    Without it ``train.py:100:9`` has an emoji, and a metric ``[bold]`` is not to be seen.
+    Without it ``train.py:100:9`` has an emoji, and a metric ``[bold]`` is not to be seen. In
+    a notebook it is text, too, which logs can copy, and not HTML.
 
     Args:
         **options: arguments of Rich's ``Console``. By default it is 140 columns wide where there is
@@ -19,4 +20,5 @@ def console(**options: Any) -> Console:
         ImportError: Rich is not installed.
     """
     width = None if sys.stdout.isatty() else 140
-    return Console(**{"width": width, "emoji": False, "markup": False, **options})
+    plain = {"emoji": False, "markup": False, "force_jupyter": False}
+    return Console(**{"width": width, **plain, **options})

@@ -1,0 +1,141 @@
+"""The directory of a run: its config, logs and, unless the config says otherwise, checkpoints."""
+
+import contextlib
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from det_compat.experiment.errors import FitError
+from det_compat.experiment.run_state import FILES
+from det_compat.script.run_log import LOG
+from det_compat.script.run_paths import RunPaths
+from det_compat.shared.durable_files import write_durably
+from det_compat.shared.masking import without_secrets
+
+RECORD = "det_compat_run.json"
+_LONGEST_NAME = 64
+
+
+class RunFolder(RunPaths):
+    """A run's directory, and the record that a run was started there."""
+
+    @property
+    def holds_run(self) -> bool:
+        """Whether a run has been started here."""
+        return (self.path / RECORD).exists()
+
+    def seed(self) -> int:
+        """The seed of the run that has been started here.
+
+        Raises:
+            FitError: it cannot be read.
+        """
+        file = self.path / RECORD
+        try:
+            seed = json.loads(file.read_text("utf-8"))["seed"]
+            if not isinstance(seed, int) or not 0 <= seed < 2**32:
+                raise ValueError(f"the seed {seed!r}")
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise FitError(
+                f"cannot read the seed of the run in {file}: {error!r}; set "
+                "reproducibility.experiment_seed in the config, or start another run"
+            ) from error
+        return seed
+
+    def begin(self, config: Mapping[str, Any], *, seed: int) -> None:
+        """Take the directory for a run of ``config``, of which a copy without secrets is kept.
+
+        Raises:
+            FitError: it cannot be written.
+        """
+        import yaml
+
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            text = yaml.safe_dump(without_secrets(dict(config)), sort_keys=False)
+            (self.path / "config.yaml").write_text(text, "utf-8")
+            # The record comes last and whole: a run is there once it is.
+            temporary = self.path / f".{RECORD}"
+            record = json.dumps({"seed": seed, **described(config)}, default=str)
+            write_durably(self.path / RECORD, record, temporary=temporary)
+        except OSError as error:
+            raise FitError(f"cannot write the run directory {self.path}: {error}") from error
+
+    def give_up(self) -> None:
+        """Leave nothing of a run that has not begun, nor folders that are empty without it."""
+        with contextlib.suppress(OSError):
+            for name in (RECORD, "config.yaml", LOG, *FILES):
+                (self.path / name).unlink(missing_ok=True)
+            self.path.rmdir()
+            if self.path.parent.parent.name == "runs":
+                self.path.parent.rmdir()
+
+
+def described(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What lists of runs show of a config, so that they need not read it."""
+    shown = ("name", "description", "labels", "searcher", "hyperparameters", "checkpoint_storage")
+    found: dict[str, Any] = without_secrets({k: config[k] for k in shown if k in config})
+    return found
+
+
+def new_run_folder(name: str) -> RunFolder:
+    """The next free ``runs/<name>/<NNN>`` here, which is created.
+
+    Raises:
+        FitError: it cannot be.
+    """
+    parent = _folder_of(name)
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        for number in range(max(_numbers(parent), default=0) + 1, 100_000):
+            folder = RunFolder(parent / f"{number:03}")
+            try:
+                folder.path.mkdir()
+            except FileExistsError:
+                # Another run has been faster.
+                continue
+            return folder
+    except OSError as error:
+        raise FitError(f"cannot create a run directory in {parent}: {error}") from error
+    raise FitError(f"{parent} is full: give --run_dir")
+
+
+def latest_run_folder(name: str) -> RunFolder:
+    """The last of ``runs/<name>/<NNN>`` that holds a run.
+
+    Raises:
+        FitError: there is none.
+    """
+    parent = _folder_of(name)
+    for number in sorted(_numbers(parent), reverse=True):
+        folder = RunFolder(parent / f"{number:03}")
+        if folder.holds_run:
+            return folder
+    raise FitError(f"nothing to resume: there is no run in {parent}; give --run_dir DIR")
+
+
+def run_folder_at(path: Path, *, may_hold_run: bool) -> RunFolder:
+    """The run directory that the user names.
+
+    Raises:
+        FitError: it holds a run and must not, or the other way round.
+    """
+    folder = RunFolder(path)
+    if may_hold_run and not folder.holds_run:
+        raise FitError(f"nothing to resume: {folder.path} holds no run of det-compat fit")
+    if not may_hold_run and folder.holds_run:
+        raise FitError(
+            f"{folder.path} holds a run: go on with it by --resume, or name another --run_dir"
+        )
+    return folder
+
+
+def _folder_of(name: str) -> Path:
+    slug = re.sub(r"[^\w.-]+", "-", name).strip("-.")[:_LONGEST_NAME]
+    return Path.cwd() / "runs" / (slug or "run")
+
+
+def _numbers(parent: Path) -> list[int]:
+    return [int(path.name) for path in parent.glob("[0-9]*") if path.name.isdecimal()]

@@ -1,0 +1,102 @@
+"""Runs whose entrypoint is a command, in which ``determined`` is found in det_compat."""
+
+import contextlib
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+from det_compat.config import experiment
+from det_compat.config.entrypoint import Entrypoint
+from det_compat.experiment import run_start, run_state
+from det_compat.experiment.environment import device_variables
+from det_compat.experiment.errors import FitError
+from det_compat.experiment.processes import supervisor
+from det_compat.experiment.request import Request
+from det_compat.experiment.task import task_of
+from det_compat.script.command import aliasing_variables, under_det_compat
+from det_compat.script.task import Task
+
+_TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
+_LAUNCHERS = ("torch_distributed", "horovod", "autohorovod")
+#: The exit status of a run that SIGTERM has ended in good order, as shells count it.
+PREEMPTED = 128 + signal.SIGTERM
+
+
+def run_script(request: Request, config: experiment.ExperimentConfig) -> int:
+    """Run the script of ``config``, which is told what a cluster told it; the exit status.
+
+    Raises:
+        FitError: it cannot be run.
+    """
+    assert config.entrypoint is not None
+    if request.command != "fit":
+        raise FitError("validate needs an entrypoint module:TrialClass; this one is a script")
+    if request.options:
+        raise FitError(
+            f"the entrypoint is a script, which Lightning's options do not reach: "
+            f"{shlex.join(request.options)}; change the entrypoint in the config"
+        )
+    argv = script_command(config.entrypoint, max(config.slots_per_trial, 1))
+    folder = run_start.find_folder(request, config)
+    model_dir = request.model_dir.resolve()
+
+    def command(attempt: int) -> supervisor.Command:
+        start = run_start.begin_in(folder, config, resume=request.resume, is_restart=attempt > 1)
+        task = replace(task_of(config, start), attempt=attempt)
+        folder.preempted.unlink(missing_ok=True)
+        return supervisor.Command(argv, script_variables(config, task))
+
+    supervisor.check_not_in_use(folder.path)
+    print(f"running {shlex.join(config.entrypoint.argv)} in {model_dir}")
+    print(f"run directory: {folder.path}", flush=True)
+    with contextlib.suppress(OSError):  # which begin_in() tells
+        folder.path.mkdir(parents=True, exist_ok=True)
+    try:
+        with run_state.state_noted(folder.path, request.resuming(folder.path)) as noted:
+            noted.status = status = supervisor.supervise(
+                command, folder.path, restarts=config.max_restarts, folder=model_dir
+            )
+            if status == 0 and folder.preempted.exists():
+                print("the script was preempted, and ended before its end")
+                noted.status = status = PREEMPTED
+    except FileNotFoundError as error:
+        raise FitError(
+            f"entrypoint: cannot run {argv[0]!r}: {os.strerror(error.errno or 0)}"
+        ) from error
+    print(f"resume it by: {request.resuming(folder.path)}")
+    return status
+
+
+def script_variables(config: experiment.ExperimentConfig, task: Task) -> dict[str, str]:
+    """The variables of a script's environment: its devices, its task, and who is ``determined``."""
+    own = {**device_variables(config), **task.variables()}
+    return {**own, **aliasing_variables({**os.environ, **own})}
+
+
+def script_command(entrypoint: Entrypoint, slots: int) -> list[str]:
+    """The command that runs a script entrypoint on ``slots`` processes of this machine.
+
+    A script of Python runs under ``det-compat run``; any other command runs as it is, and the
+    Pythons that it starts find det_compat by their environment.
+
+    Raises:
+        FitError: the launcher is not supported.
+    """
+    command = under_det_compat(entrypoint.argv)
+    if entrypoint.launcher is None:
+        return command
+    if entrypoint.launcher not in _LAUNCHERS:
+        raise FitError(
+            f"entrypoint: the launcher {entrypoint.launcher} is not supported; "
+            "determined.launch.torch_distributed is"
+        )
+    processes = [] if _says_processes(entrypoint.launcher_args) else [f"--nproc_per_node={slots}"]
+    own_args = entrypoint.launcher_args if entrypoint.launcher == "torch_distributed" else ()
+    return [*_TORCHRUN, *processes, *own_args, "--no-python", *command]
+
+
+def _says_processes(args: Sequence[str]) -> bool:
+    return any(arg.replace("-", "_").startswith("__nproc_per_node") for arg in args)

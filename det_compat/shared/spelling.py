@@ -1,0 +1,14 @@
+"""What a mistyped name may have been meant for."""
+
+import difflib
+from collections.abc import Iterable
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """``; did you mean NAME?``, if one of ``known`` is near; else nothing.
+
+    Upper and lower case count for little: ``mytrial`` is near ``MyTrial``.
+    """
+    by_lower = {one.lower(): one for one in known if one != name}
+    near = difflib.get_close_matches(name.lower(), by_lower, n=1)
+    return f"; did you mean {by_lower[near[0]]}?" if near else ""
