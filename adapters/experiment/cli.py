@@ -14,6 +14,7 @@ import yaml
 from jsonargparse import Namespace
 
 from det_compat import LOG_FORMAT, errors
+from det_compat.adapters.experiment.company import Company
 from det_compat.adapters.experiment.module import ExperimentRun, imported_trial
 from det_compat.adapters.experiment.options import (
     OptionsParser,
@@ -39,12 +40,12 @@ from det_compat.adapters.lightning.preemption import Interruption
 from det_compat.adapters.lightning.strategy import callbacks_of, end_other_ranks, new_trainer
 from det_compat.config.experiment import ExperimentConfig
 from det_compat.fit.checkpoints import checkpoints_of, earlier_one_named
-from det_compat.fit.environment import is_chief
 from det_compat.fit.errors import FitError
 from det_compat.fit.request import Request
 from det_compat.fit.run_start import RunStart, begin, run_to_validate
 from det_compat.fit.run_state import state_noted
 from det_compat.fit.task import task_of
+from det_compat.script.machines import is_chief
 from det_compat.script.run_log import run_logged
 from det_compat.script.task import told
 from det_compat.shared.masking import without_secrets
@@ -140,7 +141,8 @@ def _run_experiment(request: Request, experiment: ExperimentConfig) -> None:
         start = run_to_validate(request, experiment)
     elif is_chief():
         start = begin(request, experiment)
-    with told(task_of(experiment, start)), _noted(request, start if fits else None):
+    task = task_of(experiment, start, **_size(options.trainer))
+    with told(task), _noted(request, start if fits else None):
         trial_cls, functions = _imported(request, experiment, start)
         run = ExperimentRun(experiment, trial_cls, request.model_dir, start, functions)
         if fits and start is not None:
@@ -149,6 +151,13 @@ def _run_experiment(request: Request, experiment: ExperimentConfig) -> None:
             file.write_text(yaml.safe_dump(to_write(shown), sort_keys=False), "utf-8")
         with _damage_explained(request, run, start):
             _run(request, run, parser.instantiate_classes(options), start)
+
+
+def _size(flags: Namespace) -> dict[str, int]:
+    """The processes and machines that the Trainer's flags ask for, if they say it in numbers."""
+    devices, machines = flags.devices, flags.num_nodes
+    is_known = isinstance(devices, int) and devices > 0
+    return {"machines": machines, **({"slots": devices * machines} if is_known else {})}
 
 
 def _damage_explained(
@@ -196,17 +205,23 @@ def _run(request: Request, run: ExperimentRun, found: Namespace, start: RunStart
         flags.profiler = profiler_of(run.experiment.profiling, folder)
     trainer, arguments = _trainer(flags), _method_arguments(found)
     if fits:
-        _fit(trainer, run, None if folder is None else request.resuming(folder.path), arguments)
+        company = Company(lambda: request.resuming(run.start.folder.path))
+        resuming = None if folder is None else request.resuming(folder.path)
+        _fit(trainer, run, resuming, arguments, company)
     else:
         _validate(trainer, run, arguments)
 
 
 def _fit(
-    trainer: pl.Trainer, run: ExperimentRun, resuming: str | None, arguments: dict[str, Any]
+    trainer: pl.Trainer,
+    run: ExperimentRun,
+    resuming: str | None,
+    arguments: dict[str, Any],
+    company: Company,
 ) -> None:
     interruption = Interruption()
     report = ExperimentReport(run, resuming, interruption=interruption)
-    callbacks_of(trainer).append(report)
+    callbacks_of(trainer).extend([report, company])
     try:
         with interruption, _deletion_noticed(run):
             trainer.fit(run.module, **arguments)
@@ -217,6 +232,7 @@ def _fit(
         if is_interrupted:
             end_other_ranks(trainer)
             raise SystemExit(_INTERRUPTED) from None
+        company.explain(error)
         raise
     if trainer.is_global_zero:
         report.print_result()

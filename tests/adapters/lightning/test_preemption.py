@@ -191,7 +191,7 @@ class Messages:
         before = self.sent
         for _ in range(batches):
             self.seconds += seconds
-            assert not agreement.reached(wanted=False)
+            assert not agreement.reached(preemption.Reason.NONE)
         return self.sent - before
 
 
@@ -221,7 +221,7 @@ def test_a_wish_to_stop_is_sent_with_the_next_message(monkeypatch: pytest.Monkey
     answers = []
     while not any(answers):
         messages.seconds += 0.01
-        answers.append(agreement.reached(wanted=True))
+        answers.append(agreement.reached(preemption.Reason.TERMINATION))
     assert len(answers) <= 51
 
 
@@ -230,10 +230,14 @@ def test_a_signal_before_the_handler_is_ours_is_not_lost() -> None:
     one = core.DummyDistributedContext()
     before = signal.getsignal(signal.SIGTERM)
     try:
-        early = preemption.TerminationSignal(one, signal.SIG_DFL, has_come=True)
-        assert early.may_have_come and early.is_noticed()
+        early = preemption.TerminationSignal(
+            one, signal.SIG_DFL, has_come=preemption.Reason.TERMINATION
+        )
+        assert early.may_have_come and early.noticed()
         # The script's own handler has had it.
-        assert not preemption.TerminationSignal(one, print, has_come=True).is_noticed()
-        assert not preemption.TerminationSignal(one, signal.SIG_DFL).is_noticed()
+        assert not preemption.TerminationSignal(
+            one, print, has_come=preemption.Reason.TERMINATION
+        ).noticed()
+        assert not preemption.TerminationSignal(one, signal.SIG_DFL).noticed()
     finally:
         signal.signal(signal.SIGTERM, before)
