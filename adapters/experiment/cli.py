@@ -92,7 +92,7 @@ def _is_from(folder: Path, error: BaseException) -> bool:
 def _trainer(flags: Namespace) -> pl.Trainer:
     try:
         return new_trainer(**vars(flags))
-    except (MisconfigurationException, TypeError, ValueError) as error:
+    except (MisconfigurationException, RuntimeError, TypeError, ValueError) as error:
         raise FitError(f"the Trainer does not take its options: {error}") from error
 
 

@@ -67,12 +67,6 @@ def find_folder(request: Request, config: ExperimentConfig) -> RunFolder:
     if fits and (own := _folder_of_launch(name, config)) is not None:
         return own
     if not request.resume:
-        if restarts():
-            print(
-                f"restart {restarts()}: no run of this launch is found here, and a new one begins; "
-                "give --run_dir, or --rdzv_id to torchrun, for it to be found",
-                file=sys.stderr,
-            )
         return new_run_folder(name)
     found = None
     if fits and not any(run_folders(name)):
@@ -135,6 +129,13 @@ def begin(request: Request, config: ExperimentConfig) -> RunStart:
         FitError: there is nothing to resume, or the directory cannot be used.
     """
     folder = find_folder(request, config)
+    if restarts() and not folder.holds_run:
+        print(
+            f"restart {restarts()}: no run of this launch is found here, and a new one begins. If "
+            "there was one, it is on another machine: set checkpoint_storage, and give --run_dir, "
+            "or --rdzv_id to torchrun",
+            file=sys.stderr,
+        )
     goes_on = restarts() > 0 or is_of_launch(folder.about().get("launch"))
     return begin_in(folder, config, resume=request.resume, is_restart=goes_on)
 

@@ -54,6 +54,39 @@ def processes_here() -> int | None:
     return int(os.environ["SLURM_NTASKS"]) // machines()
 
 
+def tell_tasks_per_node() -> None:
+    """Say how many tasks of SLURM a machine has, where the job says how many there are in all.
+
+    Lightning 2.6.6 wants to be told, and all machines to have as many.
+    """
+    here = processes_here() or 1
+    if launched() == "SLURM" and here * machines() == int(os.environ["SLURM_NTASKS"]):
+        os.environ["SLURM_NTASKS_PER_NODE"] = str(here)
+
+
+def tell_as_torchrun() -> None:
+    """Tell a script that SLURM has started on several processes of its rank as torchrun does.
+
+    Nothing happens in any other process, nor in one that somebody has told its rank.
+    """
+    count = int(os.environ.get("SLURM_NTASKS", "1")) if launched() == "SLURM" else 1
+    here = processes_here() or 1
+    if count < 2 or "RANK" in os.environ or "WORLD_SIZE" in os.environ:
+        return
+    own = {
+        "RANK": os.environ["SLURM_PROCID"],
+        "WORLD_SIZE": str(count),
+        "LOCAL_RANK": os.environ.get("SLURM_LOCALID", str(int(os.environ["SLURM_PROCID"]) % here)),
+        "LOCAL_WORLD_SIZE": str(here),
+        "GROUP_RANK": str(machine()),
+        "GROUP_WORLD_SIZE": str(machines()),
+    }
+    # Jobs on one machine at the same time have a port of their own; as in Lightning 2.6.6.
+    port = 15_000 + int(os.environ.get("SLURM_JOB_ID", "0")[-4:])
+    first = {"MASTER_ADDR": addresses()[0], "MASTER_PORT": str(port)}
+    os.environ.update({**first, **{k: os.environ[k] for k in first if k in os.environ}, **own})
+
+
 def addresses(count: int | None = None) -> list[str]:
     """The addresses of the machines, by rank; empty ones are not known to this process yet.
 
