@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +37,7 @@ class Machine:
             return name
 
     def folders(self) -> list[str]:
-        return sorted(os.listdir(self._folder / "runs" / "x"))
+        return sorted(path.name for path in (self._folder / "runs" / "x").glob("*"))
 
 
 @pytest.fixture
