@@ -8,6 +8,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -46,7 +47,7 @@ class Company(pl.Callback):
         rank, broadcast = trainer.global_rank, trainer.strategy.broadcast
         self._lifeline = lifeline = Lifeline(rank, self._lost)
         told = lifeline.listen() if rank == 0 else None
-        own = (os.environ.get("MASTER_ADDR", "127.0.0.1"), told)
+        own: Any = (os.environ.get("MASTER_ADDR", "127.0.0.1"), told)
         address, (port, token) = broadcast(own)
         processes = trainer.world_size // trainer.num_nodes
         for first in range(0, trainer.world_size, processes):

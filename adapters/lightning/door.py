@@ -131,7 +131,7 @@ def has_had_sigterm(trainer: pl.Trainer) -> bool:
 def requeue_signal(trainer: pl.Trainer) -> Any:
     """The signal at which a job of SLURM is to go into the queue again; None for no such job."""
     connector = getattr(trainer, "_accelerator_connector", None)
-    environment = getattr(connector, "cluster_environment", None)
+    environment: Any = getattr(connector, "cluster_environment", None)
     return (getattr(environment, "auto_requeue", False) and environment.requeue_signal) or None
 
 
