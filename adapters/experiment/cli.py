@@ -153,7 +153,7 @@ def _run_experiment(request: Request, experiment: ExperimentConfig) -> None:
             _run(request, run, parser.instantiate_classes(options), start)
 
 
-def _size(flags: Namespace) -> dict[str, int]:
+def _size(flags: Namespace) -> dict[str, Any]:
     """The processes and machines that the Trainer's flags ask for, if they say it in numbers."""
     devices, machines = flags.devices, flags.num_nodes
     is_known = isinstance(devices, int) and devices > 0

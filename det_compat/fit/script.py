@@ -44,8 +44,8 @@ def run_script(request: Request, config: experiment.ExperimentConfig) -> int:
         raise FitError(
             f"the entrypoint is a script, and every process of {launcher} would start it anew: on "
             "this machine start `det-compat fit` by itself, which starts the config's slots; on "
-            f"several have {'torchrun' if launcher == 'torchrun' else 'srun'} start `det-compat run "
-            f"SCRIPT`, without a config, in place of {shlex.join(config.entrypoint.argv)}"
+            f"several have {launcher} start `det-compat run SCRIPT`, without a config, in place of "
+            f"{shlex.join(config.entrypoint.argv)}"
         )
     argv = script_command(config.entrypoint, max(config.slots_per_trial, 1))
     folder = run_start.find_folder(request, config)
