@@ -194,7 +194,7 @@ def _checkpoints(args: argparse.Namespace) -> int:
 
 
 def _logs(args: argparse.Namespace) -> int:
-    from det_compat.fit.run_state import State, read_state
+    from det_compat.experiment.run_state import State, read_state
     from det_compat.runs.finding import NoSuchRun
     from det_compat.script.run_log import LOG
 
@@ -214,7 +214,7 @@ def _logs(args: argparse.Namespace) -> int:
 
 
 def _stop(args: argparse.Namespace) -> int:
-    from det_compat.fit.run_state import State, read_state
+    from det_compat.experiment.run_state import State, read_state
     from det_compat.runs.finding import NoSuchRun
 
     run = _named(args)
@@ -234,7 +234,7 @@ def _stop(args: argparse.Namespace) -> int:
 
 
 def _delete(args: argparse.Namespace) -> int:
-    from det_compat.fit.run_state import State
+    from det_compat.experiment.run_state import State
     from det_compat.runs.finding import NoSuchRun
 
     run = _named(args)

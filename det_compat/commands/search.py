@@ -89,7 +89,7 @@ def _run(search: Search, args: argparse.Namespace) -> int:
 
 def _announce(search: Search) -> None:
     from det_compat.config import parse_config
-    from det_compat.fit.checks import notes_on_place
+    from det_compat.experiment.checks import notes_on_place
 
     plan = search.plan
     metric = f"{plan.searcher.metric} ({plan.mode}imum)"

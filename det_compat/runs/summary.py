@@ -10,8 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from det_compat.fit.run_folder import RECORD
-from det_compat.fit.run_state import RunState, read_state
+from det_compat.experiment.run_folder import RECORD
+from det_compat.experiment.run_state import RunState, read_state
 from det_compat.script.run_paths import METRICS, RunPaths
 from det_compat.search.records import SEARCH, SearchFolder
 

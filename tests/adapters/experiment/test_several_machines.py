@@ -10,7 +10,7 @@ from det_compat.adapters.experiment.machines import brought
 from det_compat.checkpoint import read_checkpoint
 from det_compat.core import CheckpointStore
 from tests.core.threads import on_ranks
-from tests.fit.projects import project
+from tests.experiment.projects import project
 from tests.machines import launched
 from tests.preloaded import executable
 from tests.resume.compare import _differ

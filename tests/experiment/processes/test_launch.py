@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from det_compat.fit.processes.launch import is_of_launch, launch_names
+from det_compat.experiment.processes.launch import is_of_launch, launch_names
 
 
 @pytest.fixture(autouse=True)

@@ -14,22 +14,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from det_compat.config.experiment import ExperimentConfig
-from det_compat.fit.environment import restarts
-from det_compat.fit.errors import FitError
-from det_compat.fit.processes.launch import is_of_launch, launch_names
-from det_compat.fit.request import Request
-from det_compat.fit.run_folder import (
+from det_compat.experiment.environment import restarts
+from det_compat.experiment.errors import FitError
+from det_compat.experiment.processes.launch import is_of_launch, launch_names
+from det_compat.experiment.request import Request
+from det_compat.experiment.run_folder import (
     RunFolder,
     latest_run_folder,
     new_run_folder,
     run_folder_at,
     run_folders,
 )
-from det_compat.fit.run_state import State, read_state
+from det_compat.experiment.run_state import State, read_state
 
 if TYPE_CHECKING:
-    from det_compat.fit.checkpoints import RunCheckpoints
-    from det_compat.fit.stored_runs import StoredRun
+    from det_compat.experiment.checkpoints import RunCheckpoints
+    from det_compat.experiment.stored_runs import StoredRun
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def _take_up(
     folder: RunFolder, config: ExperimentConfig, is_wanted: Callable[[StoredRun], bool]
 ) -> bool:
     # This import brings torch, which some runs do not need here.
-    from det_compat.fit.stored_runs import take_up
+    from det_compat.experiment.stored_runs import take_up
 
     return take_up(folder, config, is_wanted)
 
@@ -222,7 +222,7 @@ def new_seed() -> int:
 
 def _checkpoints(folder: RunFolder, config: ExperimentConfig) -> RunCheckpoints:
     # This import brings torch, which some runs do not need here.
-    from det_compat.fit.checkpoints import checkpoints_of
+    from det_compat.experiment.checkpoints import checkpoints_of
 
     return checkpoints_of(config.checkpoint_storage, folder)
 

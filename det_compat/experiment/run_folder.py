@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from det_compat.fit.errors import FitError
-from det_compat.fit.run_state import FILES
+from det_compat.experiment.errors import FitError
+from det_compat.experiment.run_state import FILES
 from det_compat.script.run_log import LOG
 from det_compat.script.run_paths import RunPaths
 from det_compat.shared.durable_files import write_durably

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from det_compat.fit.errors import FitError
-from det_compat.fit.request import Request
-from det_compat.fit.script import run_script, script_command
+from det_compat.experiment.errors import FitError
+from det_compat.experiment.request import Request
+from det_compat.experiment.script import run_script, script_command
 from tests.config.samples import parsed
 
 RUN = [sys.executable, "-m", "det_compat", "run"]

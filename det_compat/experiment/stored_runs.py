@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from det_compat.config.experiment import ExperimentConfig
 from det_compat.core.store import CompleteCheckpoint
-from det_compat.fit.checkpoints import RUN, checkpoints_of
-from det_compat.fit.errors import FitError
-from det_compat.fit.run_folder import RunFolder
+from det_compat.experiment.checkpoints import RUN, checkpoints_of
+from det_compat.experiment.errors import FitError
+from det_compat.experiment.run_folder import RunFolder
 
 
 @dataclass(frozen=True)

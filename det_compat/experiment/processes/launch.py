@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import socket
 
-from det_compat.fit.environment import restarts
-from det_compat.fit.processes.process_tree import begun_at, first_above_without
+from det_compat.experiment.environment import restarts
+from det_compat.experiment.processes.process_tree import begun_at, first_above_without
 from det_compat.script.machines import launched
 
 _VARIABLE = "TORCHELASTIC_RUN_ID"
