@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from det_compat.script.machines import machine
 from det_compat.script.task import Task, current_task
 
 __all__ = ["ClusterInfo", "RendezvousInfo", "ResourcesInfo", "TrialInfo", "get_cluster_info"]
@@ -237,10 +238,7 @@ def get_cluster_info() -> ClusterInfo | None:
 
 
 def _info_of(task: Task) -> ClusterInfo:
-    machine, machines = task.machine(), task.machines()
-    slots = task.slots_here()
-    # The addresses of further machines are known to their launcher alone.
-    addresses = [os.environ.get("MASTER_ADDR", "127.0.0.1"), *[""] * (machines - 1)]
+    addresses, slots = task.machine_addresses(), task.slots_here()
     return ClusterInfo(
         master_url="",
         cluster_id="",
@@ -262,5 +260,5 @@ def _info_of(task: Task) -> ClusterInfo:
             debug=bool(task.config.get("debug")),
             inter_node_network_interface=None,
         ),
-        rendezvous_info=RendezvousInfo(addresses, machine, [slots] * machines),
+        rendezvous_info=RendezvousInfo(addresses, machine(), [slots] * len(addresses)),
     )

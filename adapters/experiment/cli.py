@@ -5,8 +5,8 @@ import logging
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import yaml
 from jsonargparse import Namespace
 
 from det_compat import LOG_FORMAT, errors
+from det_compat.adapters.experiment.company import Company
 from det_compat.adapters.experiment.module import ExperimentRun, imported_trial
 from det_compat.adapters.experiment.options import (
     OptionsParser,
@@ -40,12 +41,12 @@ from det_compat.adapters.lightning.preemption import Interruption
 from det_compat.adapters.lightning.strategy import callbacks_of, end_other_ranks, new_trainer
 from det_compat.config.experiment import ExperimentConfig
 from det_compat.experiment.checkpoints import checkpoints_of, earlier_one_named
-from det_compat.experiment.environment import is_chief
 from det_compat.experiment.errors import FitError
 from det_compat.experiment.request import Request
 from det_compat.experiment.run_start import RunStart, begin, run_to_validate
 from det_compat.experiment.run_state import state_noted
 from det_compat.experiment.task import task_of
+from det_compat.script.machines import is_chief
 from det_compat.script.run_log import run_logged
 from det_compat.script.task import told
 from det_compat.shared.masking import without_secrets
@@ -108,7 +109,7 @@ def _is_from(folder: Path, error: BaseException) -> bool:
 def _trainer(flags: Namespace) -> pl.Trainer:
     try:
         return new_trainer(**vars(flags))
-    except (MisconfigurationException, TypeError, ValueError) as error:
+    except (MisconfigurationException, RuntimeError, TypeError, ValueError) as error:
         raise FitError(f"the Trainer does not take its options: {error}") from error
 
 
@@ -155,11 +156,13 @@ class Given:
         make: returns the Trainer's flags and the arguments of its method, when the run has begun.
         written: what ``lightning.yaml`` in the run's folder says; None for no such file.
         trial_cls: the trial class, where it need not be imported.
+        size: how many processes and machines the flags ask for, as ``task_of`` takes them.
     """
 
     make: Callable[[], tuple[Namespace, dict[str, Any]]]
     written: Callable[[], dict[str, Any]] | None = None
     trial_cls: type | None = None
+    size: Mapping[str, Any] = field(default_factory=dict)
 
 
 def _run_experiment(request: Request, experiment: ExperimentConfig) -> None:
@@ -182,7 +185,11 @@ def _run_experiment(request: Request, experiment: ExperimentConfig) -> None:
         shown = without_secrets(yaml.safe_load(parser.dump(options, skip_none=False)))
         return dict(to_write(shown))
 
-    carry_out(request, experiment, Given(make, written))
+    carry_out(
+        request,
+        experiment,
+        Given(make, written, size=size_of(options.trainer.devices, options.trainer.num_nodes)),
+    )
 
 
 def carry_out(request: Request, experiment: ExperimentConfig, given: Given) -> ExperimentRun:
@@ -196,7 +203,8 @@ def carry_out(request: Request, experiment: ExperimentConfig, given: Given) -> E
         start = run_to_validate(request, experiment)
     elif is_chief():
         start = begin(request, experiment)
-    with told(task_of(experiment, start)), _noted(request, start if fits else None):
+    task = task_of(experiment, start, **given.size)
+    with told(task), _noted(request, start if fits else None):
         trial_cls, functions = _trial(request, experiment, start, given)
         run = ExperimentRun(experiment, trial_cls, request.model_dir, start, functions)
         if fits and start is not None and given.written is not None:
@@ -205,6 +213,13 @@ def carry_out(request: Request, experiment: ExperimentConfig, given: Given) -> E
         with _damage_explained(request, run, start):
             _run(request, run, given, start)
     return run
+
+
+def size_of(devices: Any, machines: Any) -> dict[str, Any]:
+    """The processes and machines that these flags of a Trainer ask for, if they say it in numbers."""
+    machines = machines or 1
+    is_known = isinstance(devices, int) and devices > 0
+    return {"machines": machines, **({"slots": devices * machines} if is_known else {})}
 
 
 def _damage_explained(
@@ -256,17 +271,23 @@ def _run(request: Request, run: ExperimentRun, given: Given, start: RunStart | N
     _choose_bar(flags, request)
     trainer = _trainer(flags)
     if fits:
-        _fit(trainer, run, None if folder is None else request.resuming(folder.path), arguments)
+        company = Company(lambda: request.resuming(run.start.folder.path))
+        resuming = None if folder is None else request.resuming(folder.path)
+        _fit(trainer, run, resuming, arguments, company)
     else:
         _validate(trainer, run, arguments)
 
 
 def _fit(
-    trainer: pl.Trainer, run: ExperimentRun, resuming: str | None, arguments: dict[str, Any]
+    trainer: pl.Trainer,
+    run: ExperimentRun,
+    resuming: str | None,
+    arguments: dict[str, Any],
+    company: Company,
 ) -> None:
     interruption = Interruption()
     report = ExperimentReport(run, resuming, interruption=interruption)
-    callbacks_of(trainer).append(report)
+    callbacks_of(trainer).extend([report, company])
     try:
         with interruption, _deletion_noticed(run):
             trainer.fit(run.module, **arguments)
@@ -277,6 +298,7 @@ def _fit(
         if is_interrupted:
             end_other_ranks(trainer)
             raise SystemExit(_INTERRUPTED) from None
+        company.explain(error)
         raise
     if trainer.is_global_zero:
         report.print_result()

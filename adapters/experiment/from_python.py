@@ -7,7 +7,7 @@ from typing import Any
 
 from jsonargparse import Namespace
 
-from det_compat.adapters.experiment.cli import Given, carry_out, what_to_mend
+from det_compat.adapters.experiment.cli import Given, carry_out, size_of, what_to_mend
 from det_compat.adapters.experiment.options import with_changes
 from det_compat.adapters.experiment.trainer import check_devices, trainer_flags
 from det_compat.adapters.generations.generation import check_trial_class
@@ -61,10 +61,13 @@ def train(
     def make() -> tuple[Namespace, dict[str, Any]]:
         return Namespace(**{**_LEFT_OPEN, **found}), arguments
 
+    given = Given(
+        make, trial_cls=trial_cls, size=size_of(found.get("devices"), found.get("num_nodes"))
+    )
     with what_to_mend(request.model_dir):
         if trial_cls is not None:
             _check_trial(trial_cls)
-        return carry_out(request, experiment, Given(make, trial_cls=trial_cls)).start.folder
+        return carry_out(request, experiment, given).start.folder
 
 
 def _check_flags(flags: Mapping[str, Any]) -> None:

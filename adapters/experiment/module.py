@@ -4,6 +4,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compr
 
 from det_compat.adapters.checkpoints.checkpoint_keeper import checkpoint_keeper
 from det_compat.adapters.checkpoints.resume import Resume
+from det_compat.adapters.experiment.machines import Machines, brought, machines_of
 from det_compat.adapters.experiment.trainer import (
     Overrides,
     as_train_units,
@@ -81,6 +83,7 @@ class ExperimentRun(sources.Source):
         self.validations: list[tuple[int, dict[str, Any]]] = []
         self._model_dir = model_dir.resolve()
         self._started_in: str | None = None
+        self._machines: Machines | None = None
         self._rungs = rungs
         self._overrides = Overrides()
         compresses = experiment.optimizations.gradient_compression
@@ -145,8 +148,9 @@ class ExperimentRun(sources.Source):
         given = self._trial.arguments
         given.exp_conf = self._exp_conf(trainer, start.seed)
         given.seed = start.seed
-        self._tell(trainer.world_size, given.exp_conf)
         given.checkpoints = checkpoints_of(self.experiment.checkpoint_storage, start.folder)
+        self._meet(trainer)
+        self._tell(trainer.world_size, given.exp_conf)
         given.tensorboard = start.folder.tensorboard
         run = self._trial.provide(trainer, built)
         if run is not built:
@@ -156,6 +160,12 @@ class ExperimentRun(sources.Source):
             run.steering.core.train = RunReports(start.folder.path, path)
         return run
 
+    def _meet(self, trainer: pl.Trainer) -> None:
+        """Find the other machines, and out whether they see this run's checkpoints."""
+        self._machines = found = machines_of(trainer, self.checkpoints)
+        if found is not None and found.blind and trainer.is_global_zero and trainer.training:
+            found.warn(str(self.checkpoints.base_path))
+
     def _tell(self, slots: int, exp_conf: dict[str, Any]) -> None:
         """Let this process know how the run begins, which only rank 0 knew until now."""
         if (known := current_task()) is not None:
@@ -163,7 +173,8 @@ class ExperimentRun(sources.Source):
             found = task_of(
                 self.experiment, self.start, trial_id=trial_id, slots=slots, exp_conf=exp_conf
             )
-            tell(found)
+            addresses = [] if self._machines is None else self._machines.addresses
+            tell(replace(found, addresses=addresses))
 
     def _exp_conf(self, trainer: pl.Trainer, seed: int) -> dict[str, Any]:
         config = with_seed(self.experiment.raw, seed)
@@ -183,7 +194,12 @@ class ExperimentRun(sources.Source):
 
     def fit_starts(self, run: TrialRun) -> Resume | None:
         self._trial.fit_starts(run)
-        return super().fit_starts(run)
+        given, machines = self.started_from(), self._machines
+        if given is None or machines is None or not machines.blind:
+            return super().fit_starts(run)
+        found = None if machines.is_blind else self.checkpoints.find(given)
+        path = brought(run.context.distributed, found, is_blind=machines.is_blind)
+        return Resume.of_directory(run, path)
 
     def release(self) -> None:
         if self._started_in is not None:

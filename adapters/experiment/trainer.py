@@ -19,16 +19,12 @@ from det_compat.config.hyperparameters import batch_size
 from det_compat.config.lengths import Length, Unit
 from det_compat.config.periods import ResolvedPeriods
 from det_compat.config.settings import Profiling
-from det_compat.experiment.environment import launched
 from det_compat.experiment.errors import FitError
 from det_compat.experiment.run_folder import RunFolder
 from det_compat.pytorch.schedule import UNSIZED_ADVICE, Due, train_unit
 from det_compat.pytorch.train_unit import TrainUnit
+from det_compat.script.machines import launched, machines, processes_here
 
-_LAUNCHED_BY = {
-    "torchrun": ("LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE"),
-    "SLURM": ("SLURM_NTASKS_PER_NODE", "SLURM_NNODES"),
-}
 _TO_THE_END = 2**31
 
 
@@ -38,8 +34,8 @@ def trainer_flags(experiment: ExperimentConfig) -> dict[str, Any]:
 
 
 def _device_flags(slots: int) -> dict[str, Any]:
-    if (launcher := launched()) is not None:
-        devices, nodes = (int(os.environ.get(name, "1")) for name in _LAUNCHED_BY[launcher])
+    if launched() is not None:
+        devices, nodes = processes_here() or 1, machines()
         strategy = {"strategy": "ddp"} if devices * nodes > 1 else {}
         return {"devices": devices, "num_nodes": nodes, **strategy}
     if slots == 0:

@@ -229,7 +229,7 @@ class DeterminedPace(pace.Pace):
             self._checkpoint(module, stopping=True)
         self.keeper.finish()
 
-    def save_before_the_end(self, module: RunModule) -> str:
+    def save_before_the_end(self, module: RunModule, *, requeues: bool = False) -> str:
         self._checkpoint(module, stopping=True)
         return f'latest_checkpoint="{self.keeper.latest}"'
 

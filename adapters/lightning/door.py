@@ -119,9 +119,30 @@ def next_batch(data_fetcher: Any) -> tuple[Any, bool]:
     return batch, data_fetcher.done
 
 
+# Lightning's handlers of SIGTERM, and of the signal by which SLURM ends a job to requeue it.
+_HANDLERS = ("_sigterm_notifier_fn", "_slurm_sigusr_handler_fn")
+
+
 def has_had_sigterm(trainer: pl.Trainer) -> bool:
     """Whether Lightning's handler has had SIGTERM before the run's own came in its place."""
     return bool(getattr(trainer, "received_sigterm", False))
+
+
+def requeue_signal(trainer: pl.Trainer) -> Any:
+    """The signal at which a job of SLURM is to go into the queue again; None for no such job."""
+    connector = getattr(trainer, "_accelerator_connector", None)
+    environment: Any = getattr(connector, "cluster_environment", None)
+    return (getattr(environment, "auto_requeue", False) and environment.requeue_signal) or None
+
+
+def has_had_requeue(trainer: pl.Trainer) -> bool:
+    """Whether that signal has come before the run's own handler was in place."""
+    return bool(getattr(getattr(trainer, "_signal_connector", None), "received_requeue", False))
+
+
+def requeue_path(trainer: pl.Trainer) -> str:
+    """The checkpoint that Lightning goes on from when its job of SLURM runs again."""
+    return str(trainer._checkpoint_connector.hpc_save_path(trainer.default_root_dir))
 
 
 def end_for_sigterm() -> None:
@@ -135,7 +156,7 @@ def leave_to_trial(trainer: pl.Trainer) -> None:
     ``check_training`` and ``check_validation`` look whether Lightning has taken it.
     """
     _try_to_set(trainer, "num_sanity_val_steps", 0)
-    _let_sigterm_be_noted(trainer)
+    _let_signals_be_noted(trainer)
     for loop in validation_loops(trainer):
         _try_to_set(loop, "inference_mode", False)
     if isinstance(trainer.strategy, pl.strategies.DDPStrategy):
@@ -148,18 +169,27 @@ def _try_to_set(owner: Any, name: str, value: Any) -> None:
         setattr(owner, name, value)
 
 
-def _let_sigterm_be_noted(trainer: Any) -> None:
-    """Have Lightning's handler note SIGTERM alone, in the moments until the run's own is in place.
+def _let_signals_be_noted(trainer: Any) -> None:
+    """Have Lightning's handlers note signals alone, until the run's own are in place.
 
-    It would wait for the other ranks, even from within what they exchange: all would hang.
+    They would wait for the other ranks, even from within what they exchange: all would hang.
     """
     signals: Any = getattr(trainer, "_signal_connector", None)
 
-    def note(number: int, frame: Any) -> None:
+    def note_end(number: int, frame: Any) -> None:
         signals.received_sigterm = True
 
-    if hasattr(signals, "_sigterm_notifier_fn"):
-        signals._sigterm_notifier_fn = note
+    def note_requeue(number: int, frame: Any) -> None:
+        signals.received_requeue = True
+
+    for name, note in zip(_HANDLERS, (note_end, note_requeue), strict=True):
+        if hasattr(signals, name):
+            setattr(signals, name, note)
+
+
+def group_timeout(trainer: pl.Trainer) -> Any:
+    """How long an operation of the process group may take; None if the strategy does not say."""
+    return getattr(trainer.strategy, "_timeout", None)
 
 
 def _no_outer_ddp(*_: Any, **__: Any) -> None:
@@ -167,10 +197,11 @@ def _no_outer_ddp(*_: Any, **__: Any) -> None:
 
 
 def release_trainer(trainer: pl.Trainer) -> None:
-    """Undo what ``leave_to_trial`` changed in the strategy, and for SIGTERM."""
+    """Undo what ``leave_to_trial`` changed in the strategy, and for signals."""
     vars(trainer.strategy).pop("configure_ddp", None)
-    with contextlib.suppress(AttributeError):
-        del trainer._signal_connector._sigterm_notifier_fn
+    for name in (*_HANDLERS, "received_requeue"):
+        with contextlib.suppress(AttributeError):
+            delattr(trainer._signal_connector, name)
 
 
 def changes_of(tensor: torch.Tensor) -> int:

@@ -65,8 +65,11 @@ class Pace:
     def training_has_ended(self, module: RunModule) -> None:
         """The last batch of the fit is trained, or there was none left."""
 
-    def save_before_the_end(self, module: RunModule) -> str:
-        """Write a checkpoint of a run that SIGTERM ends; returns the code that goes on with it."""
+    def save_before_the_end(self, module: RunModule, *, requeues: bool = False) -> str:
+        """Write a checkpoint of a run that a signal ends; returns the code that goes on with it.
+
+        ``requeues`` is whether the same job will run again, and is to find it by itself.
+        """
         raise NotImplementedError
 
     def asked_to_exit(self, module: RunModule, *, saves: bool) -> None:
@@ -132,8 +135,10 @@ class LightningPace(Pace):
         if len(module.run.training.metrics):
             module.report_training()
 
-    def save_before_the_end(self, module: RunModule) -> str:
+    def save_before_the_end(self, module: RunModule, *, requeues: bool = False) -> str:
         path = strategy.preemption_path(module.trainer, module.run.state.batches_trained)
+        if requeues:
+            path = door.requeue_path(module.trainer)
         module.trainer.save_checkpoint(path)
         return f'trainer.fit(module, ckpt_path="{path}")'
 

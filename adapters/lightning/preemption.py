@@ -1,9 +1,11 @@
-"""SIGTERM, by which schedulers take a machine away, and Ctrl-C: what ends a run from outside."""
+"""Signals of schedulers, which take a machine away, and Ctrl-C: what ends a run from outside."""
 
+import enum
 import logging
 import math
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -13,6 +15,8 @@ import torch
 import torch.distributed as dist
 
 from det_compat import core
+from det_compat.adapters.lightning import door
+from det_compat.adapters.lightning.package import pl
 
 logger = logging.getLogger("det_compat")
 
@@ -29,16 +33,51 @@ def set_handler(number: signal.Signals, handler: Any) -> None:
         signal.signal(number, handler)
 
 
-class Preempted(SystemExit):
-    """The run has ended because of SIGTERM, and its state is in a checkpoint.
+class Reason(enum.IntEnum):
+    """Why a run is to end now; the later ones count more."""
 
-    The log of rank 0 says so, and how to go on.
+    NONE = 0
+    TERMINATION = 1
+    REQUEUE = 2
+
+
+def reason_of(trainer: pl.Trainer) -> Reason:
+    """Why the run is to end already, by the signals that Lightning's handlers have had."""
+    if door.has_had_requeue(trainer):
+        return Reason.REQUEUE
+    return Reason(door.has_had_sigterm(trainer))
+
+
+class Preempted(SystemExit):
+    """The run has ended because of a signal, and its state is in a checkpoint.
+
+    The log of rank 0 says so, and how to go on; it puts a job of SLURM into the queue again that is
+    to go on by itself.
     """
 
-    def __init__(self, rank: int, batches: int, remedy: str) -> None:
+    def __init__(self, rank: int, batches: int, remedy: str, reason: Reason) -> None:
         super().__init__(EXIT_STATUS)
         if rank == 0:
-            logger.warning(f"SIGTERM: stopped after batch {batches}; go on with {remedy}")
+            name = "SIGTERM" if reason is Reason.TERMINATION else "the signal to requeue"
+            logger.warning(f"{name}: stopped after batch {batches}; go on with {remedy}")
+            if reason is Reason.REQUEUE:
+                _requeue()
+
+
+def _requeue() -> None:
+    job = os.environ.get("SLURM_JOB_ID", "")
+    if array := os.environ.get("SLURM_ARRAY_JOB_ID"):
+        job = f"{array}_{os.environ.get('SLURM_ARRAY_TASK_ID', '')}"
+    command = ["scontrol", "requeue", job]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        failure = done.stderr.strip() if done.returncode else ""
+    except OSError as error:
+        failure = str(error)
+    if failure:
+        logger.error(f"cannot put the job into the queue again ({' '.join(command)}): {failure}")
+    else:
+        logger.warning(f"job {job} is in the queue again, and goes on from there by itself")
 
 
 class Interruption:
@@ -92,30 +131,47 @@ class Interruption:
 
 
 class TerminationSignal:
-    """Notes SIGTERM, for all ranks to act upon after the same batch.
+    """Notes SIGTERM, and what SLURM sends to requeue a job, for all ranks to act upon in step.
 
     The handler only sets a flag; a second SIGTERM does what it would do without one. A handler
-    that the script has installed is left alone. ``disposition`` is what SIGTERM did before
-    Lightning put its own handler in place, which would exit with status 0; ``has_come`` is whether
-    that handler has had the signal already.
+    that the script has installed is left alone.
+
+    Args:
+        distributed: the ranks.
+        disposition: what SIGTERM did before Lightning put its own handler in place, which would
+            exit with status 0.
+        has_come: whether Lightning's handlers have had a signal already.
+        requeue: the signal to requeue; None where there is none.
     """
 
     def __init__(
-        self, distributed: core.DistributedContext, disposition: Any, *, has_come: bool = False
+        self,
+        distributed: core.DistributedContext,
+        disposition: Any,
+        *,
+        has_come: Reason = Reason.NONE,
+        requeue: Any = None,
     ) -> None:
         self._is_ours = disposition in (signal.SIG_DFL, None)
-        self._received = has_come and self._is_ours
+        is_foreign = has_come is Reason.TERMINATION and not self._is_ours
+        self._received = Reason.NONE if is_foreign else has_come
         #: Whether there is a reason to ask; several ranks always have one: they have to agree.
-        self.may_have_come = self._received or distributed.size > 1
+        self.may_have_come = bool(self._received) or distributed.size > 1
         self._ranks = _Agreement(distributed) if distributed.size > 1 else None
         set_handler(signal.SIGTERM, self._note if self._is_ours else disposition)
+        if requeue is not None:
+            set_handler(requeue, self._note_requeue)
 
     def _note(self, number: int, frame: Any) -> None:
-        self._received = self.may_have_come = True
+        self._received = max(self._received, Reason.TERMINATION)
+        self.may_have_come = True
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
-    def is_noticed(self) -> bool:
-        """Whether the run is to end now; the same on all ranks, which all have to ask."""
+    def _note_requeue(self, number: int, frame: Any) -> None:
+        self._received, self.may_have_come = Reason.REQUEUE, True
+
+    def noticed(self) -> Reason:
+        """Why the run is to end now; the same on all ranks, which all have to ask."""
         if self._ranks is None:
             return self._received
         return self._ranks.reached(self._received)
@@ -135,27 +191,27 @@ class _Agreement:
 
     def __init__(self, distributed: core.DistributedContext) -> None:
         self._group = distributed.cpu_group()
-        self._message: torch.Tensor  # whether to stop, and the seconds since the last message
+        self._message: torch.Tensor  # why to stop, and the seconds since the last message
         self._exchange: Any = None
         self._sent = time.monotonic()
         self._batches = 0
         self._period = 1
 
-    def reached(self, wanted: bool) -> bool:
+    def reached(self, wanted: Reason) -> Reason:
         self._batches += 1
         if self._exchange is not None:
             self._exchange.wait()
             self._exchange = None
-            stops, seconds = self._message.tolist()
-            if stops:
-                return True
+            reason, seconds = self._message.tolist()
+            if reason:
+                return Reason(int(reason))
             batches_in_time = int(self._period * self.SECONDS / max(seconds, 1e-3))
             self._period = max(1, min(batches_in_time, 2 * self._period, self.BATCHES))
         if self._batches >= self._period:
             self._send(wanted)
-        return False
+        return Reason.NONE
 
-    def _send(self, wanted: bool) -> None:
+    def _send(self, wanted: Reason) -> None:
         now = time.monotonic()
         message = [float(wanted), now - self._sent]
         self._message = torch.tensor(message, dtype=torch.float32, device="cpu")

@@ -161,6 +161,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
     def configure_callbacks(self) -> Sequence[pl.Callback]:
         """What ends the run if an exception does not let ``teardown`` do it."""
         refusals.check_request(self.trainer)
+        strategy.join_ranks(self.trainer)
         # Lightning would refuse the flags a little later, and the finders' names.
         self._finders = finders.take_finders(self.trainer)
         self._flags = strategy.take_gradient_flags(self.trainer)
@@ -266,7 +267,10 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
         self.pace.training_starts(self, resume)
         ranks = self.context.distributed
         self._termination = preemption.TerminationSignal(
-            ranks, self._sigterm_did, has_come=door.has_had_sigterm(self.trainer)
+            ranks,
+            self._sigterm_did,
+            has_come=preemption.reason_of(self.trainer),
+            requeue=door.requeue_signal(self.trainer),
         )
         run.callbacks.call("on_training_start")
         if resume is not None:
@@ -291,10 +295,11 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
             self.pace.batch_has_ended(self)
             self._nothing_due_before = self.pace.nothing_due_before(self)
         assert self._termination is not None
-        if self._termination.may_have_come and self._termination.is_noticed():
-            remedy = self.pace.save_before_the_end(self)
+        if self._termination.may_have_come and (reason := self._termination.noticed()):
+            requeues = reason is preemption.Reason.REQUEUE
+            remedy = self.pace.save_before_the_end(self, requeues=requeues)
             rank, batches = self.context.distributed.rank, self.run.state.batches_trained
-            raise preemption.Preempted(rank, batches, remedy)
+            raise preemption.Preempted(rank, batches, remedy, reason)
 
     def report_training(self) -> None:
         """End the period in which training metrics are averaged."""

@@ -12,7 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 from det_compat import core
 from det_compat.adapters.checkpoints.checkpoint_io import DeterminedCheckpointIO
 from det_compat.adapters.data.loaders import UNSIZED
-from det_compat.adapters.lightning.door import comm_hook, leave_to_trial
+from det_compat.adapters.lightning.door import comm_hook, group_timeout, leave_to_trial
 from det_compat.adapters.lightning.known import examine, is_known, refusal
 from det_compat.adapters.lightning.package import (
     MODULE,
@@ -23,6 +23,7 @@ from det_compat.adapters.lightning.package import (
 )
 from det_compat.adapters.lightning.unknown.probe import check_defaults
 from det_compat.checkpoint.reader import trusts_checkpoints
+from det_compat.core.ranks.process_groups import join_torchrun
 from det_compat.errors import InvalidExperimentException
 from det_compat.pytorch.context.steering import Steering
 
@@ -67,6 +68,15 @@ def prepare_trainer(trainer: pl.Trainer) -> None:
     leave_to_trial(trainer)
     if type(strategy.checkpoint_io) is pl.plugins.TorchCheckpointIO:
         strategy.checkpoint_io = DeterminedCheckpointIO(trust=trusts_checkpoints())
+
+
+def join_ranks(trainer: pl.Trainer) -> None:
+    """Make the process group under torchrun, whose restarts Lightning 2.6.6 could not join."""
+    strategy: Any = trainer.strategy
+    if isinstance(strategy, pl.strategies.DDPStrategy):
+        is_cpu = strategy.root_device.type == "cpu"
+        backend = strategy.process_group_backend or ("gloo" if is_cpu else "nccl")
+        join_torchrun(backend, group_timeout(trainer))
 
 
 def take_gradient_flags(trainer: pl.Trainer) -> dict[str, Any]:

@@ -89,8 +89,10 @@ def _run_cli(request: Request, config: ExperimentConfig | None) -> int:
     from det_compat.alias import alias_determined
     from det_compat.experiment.environment import set_environment
     from det_compat.experiment.processes.launched_ranks import follow_chief
+    from det_compat.script.machines import tell_tasks_per_node
 
     follow_chief()
+    tell_tasks_per_node()
     if config is not None:
         # This comes before the import of torch, which reads some of the variables.
         set_environment(config)

@@ -9,6 +9,7 @@ import os
 import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from det_compat.errors import CorruptCheckpointError, UnfinishedCheckpointError
 logger = logging.getLogger("determined.core")
 
 _Storage = LocalStorage | RemoteStorage
+_READERS = 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,7 +163,10 @@ class CheckpointStore:
 
         Those whose ``metadata.json`` cannot be read are left out, and named in a warning.
         """
-        found = [self.complete(name) for name in self._storage.names() if _is_uuid(name)]
+        names = [name for name in self._storage.names() if _is_uuid(name)]
+        # Most of the time goes into waiting for answers of an object store.
+        with ThreadPoolExecutor(_READERS) as readers:
+            found = [*readers.map(self.complete, names)]
         return sorted(filter(None, found), key=CompleteCheckpoint.age)
 
     def latest(self) -> CompleteCheckpoint | None:

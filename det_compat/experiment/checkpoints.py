@@ -20,6 +20,9 @@ from det_compat.script.task import Task
 
 logger = logging.getLogger("determined.core")
 
+#: The key of a checkpoint's metadata that says which run has written it.
+RUN = "det_compat_run"
+
 
 class RunCheckpoints(CheckpointStore):
     """Where a run's checkpoints lie, and which of those there are its own.
@@ -45,7 +48,9 @@ class RunCheckpoints(CheckpointStore):
 
     @contextlib.contextmanager
     def store_path(self, metadata: dict[str, Any]) -> Iterator[tuple[Path, str]]:
-        with super().store_path(metadata) as (path, uuid):
+        about = self._run.about() if isinstance(self._run, RunFolder) else {}
+        told = {**metadata, RUN: about} if about else metadata
+        with super().store_path(told) as (path, uuid):
             self._run.begin_checkpoint(uuid)
             yield path, uuid
 
@@ -66,6 +71,16 @@ class RunCheckpoints(CheckpointStore):
                     self.delete(name)
                 except OSError as error:
                     logger.warning(f"cannot remove the unfinished {self.location(name)}: {error}")
+
+    def take_in(self) -> None:
+        """Take checkpoints for the run's own that it has written on another machine, too."""
+        own = self._run.about().get("id") if isinstance(self._run, RunFolder) else None
+        begun = {*self._run.begun_checkpoints()}
+        for found in self.list() if own is not None and not self._are_all_own else ():
+            about = found.metadata.get(RUN)
+            is_own = isinstance(about, dict) and about.get("id") == own
+            if is_own and found.uuid not in begun:
+                self._run.begin_checkpoint(found.uuid)
 
     def latest_of_run(self) -> CompleteCheckpoint | None:
         """The run's own complete checkpoint after most batches; None without any."""

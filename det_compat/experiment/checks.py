@@ -12,9 +12,10 @@ from typing import Any
 from det_compat.config.experiment import ExperimentConfig, parse_document
 from det_compat.config.loading import load
 from det_compat.experiment import startup_hook
-from det_compat.experiment.environment import ATTEMPT, is_chief, launched
+from det_compat.experiment.environment import ATTEMPT
 from det_compat.experiment.errors import FitError
 from det_compat.experiment.request import Request
+from det_compat.script.machines import is_chief, launched
 from det_compat.shared.extras import how_to_install
 from det_compat.shared.importing import has_entry
 from det_compat.shared.masking import MASK
@@ -125,7 +126,8 @@ def _announce(config: ExperimentConfig, model_dir: Path) -> None:
     if config.ignored:
         listed = "; ".join(f"{key} ({why})" for key, why in config.ignored.items())
         print(f"ignored on this machine: {listed}", file=sys.stderr)
-    if config.max_restarts and (launcher := launched()) is not None:
+    launcher = launched() or ("whoever has set NODE_RANK" if "NODE_RANK" in os.environ else None)
+    if config.max_restarts and launcher is not None:
         print(f"max_restarts: restarts are up to {launcher}", file=sys.stderr)
 
 

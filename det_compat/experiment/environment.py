@@ -3,24 +3,12 @@
 import os
 
 from det_compat.config.experiment import ExperimentConfig
+from det_compat.script.machines import launched
 
 #: Which start of a supervised command this process is, from 1; not set in any other process.
 ATTEMPT = "DET_COMPAT_ATTEMPT"
-
-
-def is_chief() -> bool:
-    """Whether this process is of rank 0, or there are no ranks yet."""
-    for name in ("RANK", "SLURM_PROCID", "LOCAL_RANK"):
-        if name in os.environ:
-            return os.environ[name] == "0"
-    return True
-
-
-def launched() -> str | None:
-    """The launcher that has started the processes of this run; None if this process is to."""
-    if "TORCHELASTIC_RUN_ID" in os.environ:
-        return "torchrun"
-    return "SLURM" if "SLURM_NTASKS" in os.environ and "SLURM_PROCID" in os.environ else None
+# How often torchrun has started its processes again, and SLURM has put a job into the queue again.
+_RESTARTS = ("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
 
 
 def is_worker() -> bool:
@@ -31,7 +19,7 @@ def is_worker() -> bool:
 def restarts() -> int:
     """How often this run has been started again after a failure."""
     attempts = int(os.environ.get(ATTEMPT, "1")) - 1
-    return max(attempts, int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")))
+    return max(attempts, *(int(os.environ.get(name, "0")) for name in _RESTARTS))
 
 
 def set_environment(config: ExperimentConfig) -> None:

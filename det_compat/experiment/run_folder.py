@@ -3,7 +3,8 @@
 import contextlib
 import json
 import re
-from collections.abc import Mapping
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ class RunFolder(RunPaths):
         """
         file = self.path / RECORD
         try:
-            seed = json.loads(file.read_text("utf-8"))["seed"]
+            seed = self._record()["seed"]
             if not isinstance(seed, int) or not 0 <= seed < 2**32:
                 raise ValueError(f"the seed {seed!r}")
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
@@ -44,8 +45,38 @@ class RunFolder(RunPaths):
             ) from error
         return seed
 
-    def begin(self, config: Mapping[str, Any], *, seed: int) -> None:
+    def about(self) -> dict[str, Any]:
+        """What tells the run from others, wherever its checkpoints are: its ``id`` and more.
+
+        Empty where there is no run yet, or one of an earlier det_compat.
+        """
+        try:
+            record = self._record()
+        except (OSError, ValueError, RecursionError):
+            return {}
+        if not isinstance(record, dict) or not isinstance(record.get("id"), str):
+            return {}
+        told = {key: record.get(key) for key in ("id", "name", "seed", "launch")}
+        return {**told, "folder": self.path.name}
+
+    def _record(self) -> Any:
+        return json.loads((self.path / RECORD).read_text("utf-8"))
+
+    def begin(
+        self,
+        config: Mapping[str, Any],
+        *,
+        seed: int,
+        run_id: str | None = None,
+        launch: Sequence[str] = (),
+    ) -> None:
         """Take the directory for a run of ``config``, of which a copy without secrets is kept.
+
+        Args:
+            config: the experiment config.
+            seed: the run's.
+            run_id: what tells the run from all others, if it has begun on another machine.
+            launch: the names of the launch that begins it.
 
         Raises:
             FitError: it cannot be written.
@@ -57,11 +88,27 @@ class RunFolder(RunPaths):
             text = yaml.safe_dump(without_secrets(dict(config)), sort_keys=False)
             (self.path / "config.yaml").write_text(text, "utf-8")
             # The record comes last and whole: a run is there once it is.
-            temporary = self.path / f".{RECORD}"
-            record = json.dumps({"seed": seed, **described(config)}, default=str)
-            write_durably(self.path / RECORD, record, temporary=temporary)
+            own = {"seed": seed, "id": run_id or uuid.uuid4().hex, "launch": list(launch)}
+            self._write_record({**own, **described(config)})
         except OSError as error:
             raise FitError(f"cannot write the run directory {self.path}: {error}") from error
+
+    def note_launch(self, launch: Sequence[str]) -> None:
+        """Note the names of the launch that goes on with the run.
+
+        Raises:
+            FitError: it cannot be noted.
+        """
+        try:
+            record = self._record()
+            if isinstance(record, dict) and record.get("launch", []) != launch:
+                self._write_record({**record, "launch": launch})
+        except (OSError, ValueError, RecursionError) as error:
+            raise FitError(f"cannot write the run directory {self.path}: {error}") from error
+
+    def _write_record(self, record: dict[str, Any]) -> None:
+        temporary = self.path / f".{RECORD}"
+        write_durably(self.path / RECORD, json.dumps(record, default=str), temporary=temporary)
 
     def give_up(self) -> None:
         """Leave nothing of a run that has not begun, nor folders that are empty without it."""
@@ -102,18 +149,24 @@ def new_run_folder(name: str) -> RunFolder:
     raise FitError(f"{parent} is full: give --run_dir")
 
 
+def run_folders(name: str) -> Iterator[RunFolder]:
+    """Those of ``runs/<name>/<NNN>`` that hold a run, the last first."""
+    parent = _folder_of(name)
+    for number in sorted(_numbers(parent), reverse=True):
+        folder = RunFolder(parent / f"{number:03}")
+        if folder.holds_run:
+            yield folder
+
+
 def latest_run_folder(name: str) -> RunFolder:
     """The last of ``runs/<name>/<NNN>`` that holds a run.
 
     Raises:
         FitError: there is none.
     """
-    parent = _folder_of(name)
-    for number in sorted(_numbers(parent), reverse=True):
-        folder = RunFolder(parent / f"{number:03}")
-        if folder.holds_run:
-            return folder
-    raise FitError(f"nothing to resume: there is no run in {parent}; give --run_dir DIR")
+    for folder in run_folders(name):
+        return folder
+    raise FitError(f"nothing to resume: there is no run in {_folder_of(name)}; give --run_dir DIR")
 
 
 def run_folder_at(path: Path, *, may_hold_run: bool) -> RunFolder:

@@ -6,7 +6,9 @@ import atexit
 import os
 import secrets
 import shutil
+import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,17 +16,20 @@ from typing import TYPE_CHECKING
 from det_compat.config.experiment import ExperimentConfig
 from det_compat.experiment.environment import restarts
 from det_compat.experiment.errors import FitError
+from det_compat.experiment.processes.launch import is_of_launch, launch_names
 from det_compat.experiment.request import Request
 from det_compat.experiment.run_folder import (
     RunFolder,
     latest_run_folder,
     new_run_folder,
     run_folder_at,
+    run_folders,
 )
 from det_compat.experiment.run_state import State, read_state
 
 if TYPE_CHECKING:
     from det_compat.experiment.checkpoints import RunCheckpoints
+    from det_compat.experiment.stored_runs import StoredRun
 
 
 @dataclass(frozen=True)
@@ -49,15 +54,72 @@ class RunStart:
 def find_folder(request: Request, config: ExperimentConfig) -> RunFolder:
     """The directory of the run that is asked for, a new one unless it is to be resumed.
 
+    A launch that has been started again goes on with its run. A run that goes on where there is no
+    folder of it is found by its checkpoints, if they are in a storage of the config's.
+
     Raises:
         FitError: there is nothing to resume, or something else is in the directory.
     """
+    fits = request.command == "fit"
     if request.run_dir is not None:
-        if restarts():
-            return RunFolder(request.run_dir)
-        return run_folder_at(request.run_dir, may_hold_run=request.resume)
+        return _folder_at(request.run_dir, request, config)
     name = config.name or Path(request.config or "run").stem
-    return latest_run_folder(name) if request.resume else new_run_folder(name)
+    if fits and (own := _folder_of_launch(name, config)) is not None:
+        return own
+    if not request.resume:
+        return new_run_folder(name)
+    found = None
+    if fits and not any(run_folders(name)):
+        found = _taken_up(name, config, lambda run: run.name == str(config.name))
+    return found or latest_run_folder(name)
+
+
+def _folder_at(path: Path, request: Request, config: ExperimentConfig) -> RunFolder:
+    folder, is_again = RunFolder(path), restarts() > 0
+    if folder.holds_run:
+        is_own = is_again or is_of_launch(folder.about().get("launch"))
+        return folder if is_own else run_folder_at(path, may_hold_run=request.resume)
+    if request.command == "fit" and (request.resume or is_again):
+        where = folder.path.name, str(config.name)
+        _take_up(folder, config, lambda run: (run.folder, run.name) == where)
+    return folder if is_again else run_folder_at(path, may_hold_run=request.resume)
+
+
+def _folder_of_launch(name: str, config: ExperimentConfig) -> RunFolder | None:
+    """The folder of the run that an earlier process of this launch has begun."""
+    for folder in run_folders(name):
+        # One launch may train several runs, one after the other.
+        is_over = not restarts() and read_state(folder.path).state is State.DONE
+        if is_of_launch(folder.about().get("launch")) and not is_over:
+            return folder
+    if not launch_names() or not restarts():
+        return None
+    return _taken_up(name, config, lambda run: is_of_launch(run.launch))
+
+
+def _taken_up(
+    name: str, config: ExperimentConfig, is_wanted: Callable[[StoredRun], bool]
+) -> RunFolder | None:
+    if config.checkpoint_storage.url is None:
+        return None
+    folder = new_run_folder(name)
+    try:
+        if _take_up(folder, config, is_wanted):
+            return folder
+    except FitError:
+        folder.give_up()
+        raise
+    folder.give_up()
+    return None
+
+
+def _take_up(
+    folder: RunFolder, config: ExperimentConfig, is_wanted: Callable[[StoredRun], bool]
+) -> bool:
+    # This import brings torch, which some runs do not need here.
+    from det_compat.experiment.stored_runs import take_up
+
+    return take_up(folder, config, is_wanted)
 
 
 def begin(request: Request, config: ExperimentConfig) -> RunStart:
@@ -67,7 +129,15 @@ def begin(request: Request, config: ExperimentConfig) -> RunStart:
         FitError: there is nothing to resume, or the directory cannot be used.
     """
     folder = find_folder(request, config)
-    return begin_in(folder, config, resume=request.resume, is_restart=restarts() > 0)
+    if restarts() and not folder.holds_run:
+        print(
+            f"restart {restarts()}: no run of this launch is found here, and a new one begins. If "
+            "there was one, it is on another machine: set checkpoint_storage, and give --run_dir, "
+            "or --rdzv_id to torchrun",
+            file=sys.stderr,
+        )
+    goes_on = restarts() > 0 or is_of_launch(folder.about().get("launch"))
+    return begin_in(folder, config, resume=request.resume, is_restart=goes_on)
 
 
 def run_to_validate(request: Request, config: ExperimentConfig) -> RunStart:
@@ -104,15 +174,18 @@ def begin_in(
     Raises:
         FitError: there is nothing to resume, or the directory cannot be used.
     """
-    seed = _seed(config, folder)
+    seed, launch = _seed(config, folder), launch_names()
     goes_on = (resume or is_restart) and folder.holds_run
     if resume and not goes_on and not is_restart:
         raise FitError(f"nothing to resume: {folder.path} holds no run of det-compat fit")
     found: tuple[str | None, int] = (None, 0)
     if goes_on:
         _check_not_running(folder)
+        if launch:
+            folder.note_launch(launch)
         try:
             checkpoints = _checkpoints(folder, config)
+            checkpoints.take_in()
             checkpoints.delete_unfinished()
             found = _latest(checkpoints)
         except OSError as error:
@@ -120,7 +193,7 @@ def begin_in(
         if found[0] is None:
             print(f"{folder.path} has no complete checkpoint: the run starts from the beginning")
     elif not folder.holds_run:
-        folder.begin(config.raw, seed=seed)
+        folder.begin(config.raw, seed=seed, launch=launch)
     return RunStart(folder, seed, goes_on, *found)
 
 

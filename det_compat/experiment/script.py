@@ -17,6 +17,7 @@ from det_compat.experiment.processes import supervisor
 from det_compat.experiment.request import Request
 from det_compat.experiment.task import task_of
 from det_compat.script.command import aliasing_variables, under_det_compat
+from det_compat.script.machines import launched, machines, processes_here
 from det_compat.script.task import Task
 
 _TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
@@ -38,6 +39,13 @@ def run_script(request: Request, config: experiment.ExperimentConfig) -> int:
         raise FitError(
             f"the entrypoint is a script, which Lightning's options do not reach: "
             f"{shlex.join(request.options)}; change the entrypoint in the config"
+        )
+    if (launcher := launched()) is not None and (processes_here() or 1) * machines() > 1:
+        raise FitError(
+            f"the entrypoint is a script, and every process of {launcher} would start it anew: on "
+            "this machine start `det-compat fit` by itself, which starts the config's slots; on "
+            f"several have {launcher} start `det-compat run SCRIPT`, without a config, in place of "
+            f"{shlex.join(config.entrypoint.argv)}"
         )
     argv = script_command(config.entrypoint, max(config.slots_per_trial, 1))
     folder = run_start.find_folder(request, config)

@@ -6,6 +6,7 @@ from det_compat.config import shims
 from det_compat.config.experiment import ExperimentConfig
 from det_compat.experiment.environment import restarts
 from det_compat.experiment.run_start import RunStart
+from det_compat.script.machines import addresses, launched
 from det_compat.script.task import Task, current_task
 
 
@@ -15,6 +16,7 @@ def task_of(
     *,
     trial_id: int = 0,
     slots: int | None = None,
+    machines: int = 1,
     exp_conf: dict[str, Any] | None = None,
 ) -> Task:
     """The task of a run of ``config`` that begins with ``start``.
@@ -28,6 +30,7 @@ def task_of(
         start: how the run begins; None on a rank that was not told.
         trial_id: the number of the trial in its search.
         slots: processes that train, if they are others than the config's.
+        machines: those that train, where no launcher tells it.
         exp_conf: the experiment config as the trial sees it, if that is another one.
     """
     if start is None and (inherited := current_task()) is not None:
@@ -43,4 +46,5 @@ def task_of(
         steps_completed=0 if start is None else start.steps_completed,
         trial_id=trial_id,
         attempt=restarts() + 1,
+        addresses=addresses(machines) if launched() is None and machines > 1 else [],
     )

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import det_compat
 from det_compat.alias import alias_determined
 from det_compat.catalog.names import MODULES
+from det_compat.script.machines import tell_as_torchrun
 from det_compat.script.run_log import run_logged
 from det_compat.script.task import current_task
 
@@ -64,6 +65,7 @@ def split(argv: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
 
 def _command(args: argparse.Namespace) -> int:
     task, name = current_task(), args.module or args.script
+    tell_as_torchrun()
     logged = run_logged(Path(task.run_dir)) if task and task.run_dir else contextlib.nullcontext()
     with logged:
         return run(name, args.script_args, is_module=args.module is not None)

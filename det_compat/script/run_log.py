@@ -32,6 +32,10 @@ def run_logged(folder: Path) -> Iterator[None]:
         setattr(sys, name, copy)
     try:
         yield
+    except SystemExit as ended:
+        if isinstance(ended.code, str):
+            print(ended.code, file=file)
+        raise
     except Exception:
         # Python shows it on its way out, when nothing is copied any more.
         with contextlib.suppress(OSError):

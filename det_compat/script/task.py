@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from det_compat.script import machines
+
 VARIABLE = "DET_COMPAT_TASK"
 
 # The variables of a container that say who it is to a master: there is none.
@@ -35,6 +37,7 @@ class Task:
         validate_at: lengths at which the search wants it to validate, as in a config.
         trial_id: the number of the trial in its search, from 1; 0 without a search.
         attempt: how often the trial has been started, this time included.
+        addresses: the machines that train, by rank; empty for those that the launcher tells.
     """
 
     config: dict[str, Any] = field(repr=False)
@@ -48,6 +51,7 @@ class Task:
     validate_at: list[dict[str, int]] = field(default_factory=list)
     trial_id: int = 0
     attempt: int = 1
+    addresses: list[str] = field(default_factory=list)
 
     def variables(self) -> dict[str, str]:
         """The environment variables that tell a process of it.
@@ -71,22 +75,14 @@ class Task:
             told["DET_LATEST_CHECKPOINT"] = self.latest_checkpoint
         return told
 
-    def machines(self) -> int:
-        """The number of machines that train, as torchrun or SLURM tells it."""
-        if "GROUP_WORLD_SIZE" in os.environ:
-            return int(os.environ["GROUP_WORLD_SIZE"])
-        return int(os.environ.get("SLURM_NNODES", "1")) if "SLURM_PROCID" in os.environ else 1
-
-    def machine(self) -> int:
-        """The rank of this machine."""
-        for name in ("GROUP_RANK", "NODE_RANK", "SLURM_NODEID"):
-            if name in os.environ:
-                return int(os.environ[name])
-        return 0
+    def machine_addresses(self) -> list[str]:
+        """The addresses of the machines that train, by rank; empty where one is not known."""
+        return self.addresses or machines.addresses()
 
     def slots_here(self) -> int:
         """The number of processes that train on this machine."""
-        return int(os.environ.get("LOCAL_WORLD_SIZE", max(self.slots // self.machines(), 1)))
+        count = len(self.machine_addresses())
+        return machines.processes_here() or max(self.slots // count, 1)
 
 
 def current_task() -> Task | None:

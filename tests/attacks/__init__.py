@@ -10,11 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from tests.attacks import checkpoints, configs, runs
+from tests.attacks import checkpoints, configs, machines, runs
 
 #: Each attack draws what it does, does it in a folder of its own, and raises what went wrong.
 ATTACKS: dict[str, Callable[[Random, Path], None]] = {
     "runs": runs.attack,
+    "machines": machines.attack,
     "checkpoints": checkpoints.attack,
     "configs": configs.attack,
 }

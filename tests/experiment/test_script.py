@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from det_compat.experiment.errors import FitError
-from det_compat.experiment.script import script_command
+from det_compat.experiment.request import Request
+from det_compat.experiment.script import run_script, script_command
 from tests.config.samples import parsed
 
 RUN = [sys.executable, "-m", "det_compat", "run"]
@@ -53,3 +55,14 @@ def test_command(entrypoint: Any, command: list[str]) -> None:
 def test_deepspeed_is_refused() -> None:
     with pytest.raises(FitError, match="deepspeed is not supported"):
         _command(f"{LAUNCHER}.deepspeed python3 train.py")
+
+
+def test_processes_of_a_launcher_do_not_each_start_the_script(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    variables = {"TORCHELASTIC_RUN_ID": "1", "LOCAL_WORLD_SIZE": "2", "GROUP_WORLD_SIZE": "2"}
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    request = Request("fit", "c.yaml", Path(), None, resume=False, options=())
+    with pytest.raises(FitError, match=r"every process of torchrun.*python3 x.py"):
+        run_script(request, parsed(entrypoint="python3 x.py"))

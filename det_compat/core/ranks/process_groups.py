@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import datetime
+import functools
 import itertools
 import os
 from collections.abc import Callable
@@ -10,6 +12,8 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
+
+from det_compat.core.ranks.starts import name_of_start
 
 T = TypeVar("T")
 
@@ -19,17 +23,22 @@ Broadcast = Callable[[Any], Any]
 _groups_made = itertools.count()
 
 
+@functools.cache
 def torchrun_store() -> Any:
     """The store that torchrun keeps for its processes; None where it has started none.
 
-    A store that a process of rank 0 is to make at ``MASTER_PORT`` is the script's own affair.
+    What processes of earlier starts have put there is not seen. All processes have to ask. A store
+    that a process of rank 0 is to make at ``MASTER_PORT`` is the script's own affair.
     """
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         return None
+    from torch.distributed.distributed_c10d import PrefixStore
+
     store = _environment_store()
     # The first process may be long in coming: it may download data first.
     store.set_timeout(datetime.timedelta(days=365))
-    return store
+    start = name_of_start(store, int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+    return PrefixStore(start, store)
 
 
 def _environment_store() -> Any:
@@ -39,24 +48,52 @@ def _environment_store() -> Any:
     return next(rendezvous("env://"))[0]
 
 
+def join_torchrun(backend: str, timeout: datetime.timedelta | None) -> None:
+    """Make the default process group of torchrun's processes, of this start and no earlier one.
+
+    Nothing happens in a process that torchrun has not started, that is alone, or has a group.
+
+    Args:
+        backend: such as ``gloo``.
+        timeout: of the group's operations; None for torch's own.
+    """
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size < 2 or dist.is_initialized() or (store := torchrun_store()) is None:
+        return
+    rank = int(os.environ["RANK"])
+    _begin_group(store, backend=backend, rank=rank, world_size=size, timeout=timeout)
+    if backend != "gloo":
+        # NCCL warns of a process that ends with a group.
+        atexit.register(_end_group)
+
+
+def _end_group() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
 def make_process_group(rank: int, size: int, host: str, broadcast: Broadcast) -> None:
     """Make the default process group: NCCL where CUDA is available, gloo elsewhere.
 
     Its store is the one that the environment names, as torchrun's does. Where it names none, rank 0
     has a store at ``host``, and tells its port by ``broadcast``.
     """
-    from torch.distributed.distributed_c10d import PrefixStore
-
     if "MASTER_ADDR" in os.environ and "MASTER_PORT" in os.environ:
-        store = _environment_store()
+        store = torchrun_store() or _environment_store()
     else:
         store = _own_store(rank, size, host, broadcast)
+    backend = "nccl" if torch.cuda.is_available() else "gloo"
+    _begin_group(store, backend=backend, rank=rank, world_size=size)
+
+
+def _begin_group(store: Any, **arguments: Any) -> None:
+    from torch.distributed.distributed_c10d import PrefixStore
+
     # Keys of a destroyed group stay in torchrun's store, where the next one would take them for
     # its own and wait for ranks at addresses of the past.
     own = PrefixStore(f"det_compat/{next(_groups_made)}", store)
-    backend = "nccl" if torch.cuda.is_available() else "gloo"
-    dist.init_process_group(backend, store=own, rank=rank, world_size=size)
-    wait_for_all(own, size)
+    dist.init_process_group(store=own, **arguments)
+    wait_for_all(own, arguments["world_size"])
 
 
 def wait_for_all(store: Any, size: int) -> None:

@@ -31,7 +31,31 @@ def send_signal(pid: int, number: int) -> None:
 def with_variable(name: str, value: str) -> list[int]:
     """The processes of this user that were started with a variable in their environment."""
     wanted = f"{name}={value}".encode()
-    return [pid for pid in _pids() if wanted in _read(f"{pid}/environ").split(b"\0")]
+    return [pid for pid in _pids() if wanted in _variables(pid)]
+
+
+def first_above_without(name: str) -> int:
+    """The nearest process above this one that was started without a variable; 0 if none is known.
+
+    What starts processes with a variable need not be their parent: there may be a shell between.
+    """
+    pid = os.getppid()
+    while pid and any(one.startswith(f"{name}=".encode()) for one in _variables(pid)):
+        pid = int(_status(pid).get("PPid", "0"))
+    return pid
+
+
+def begun_at(pid: int) -> str:
+    """When a process has begun, in a unit of the system: later ones of its number begin later.
+
+    It is empty where nothing tells.
+    """
+    fields = _read(f"{pid}/stat").rpartition(b")")[2].split()
+    return fields[19].decode() if len(fields) > 19 else ""
+
+
+def _variables(pid: int) -> list[bytes]:
+    return _read(f"{pid}/environ").split(b"\0")
 
 
 def _handling(pid: int, number: int, below: dict[int, list[int]]) -> Iterator[int]:

@@ -20,6 +20,8 @@ _INTERRUPTED = 128 + signal.SIGINT
 _TERMINATED = 128 + signal.SIGTERM
 # The variable that all processes of a run have, with its folder.
 _RUN = "DET_COMPAT_RUN"
+# The variable by which a user starts Lightning on one of several machines: all have to restart.
+_NODE_RANK = "NODE_RANK"
 # What ends like this would fail again in the same way, or has been asked to end.
 _FINAL = (0, 2, _INTERRUPTED, _TERMINATED, -signal.SIGINT, -signal.SIGTERM)
 
@@ -39,6 +41,7 @@ def wants_supervisor(request: Request, config: ExperimentConfig) -> bool:
         and not request.only_shows
         and ATTEMPT not in os.environ
         and not is_worker()
+        and _NODE_RANK not in os.environ
     )
 
 

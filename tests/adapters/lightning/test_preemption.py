@@ -191,7 +191,7 @@ class Messages:
         before = self.sent
         for _ in range(batches):
             self.seconds += seconds
-            assert not agreement.reached(wanted=False)
+            assert not agreement.reached(preemption.Reason.NONE)
         return self.sent - before
 
 
@@ -221,7 +221,7 @@ def test_a_wish_to_stop_is_sent_with_the_next_message(monkeypatch: pytest.Monkey
     answers = []
     while not any(answers):
         messages.seconds += 0.01
-        answers.append(agreement.reached(wanted=True))
+        answers.append(agreement.reached(preemption.Reason.TERMINATION))
     assert len(answers) <= 51
 
 
@@ -230,10 +230,42 @@ def test_a_signal_before_the_handler_is_ours_is_not_lost() -> None:
     one = core.DummyDistributedContext()
     before = signal.getsignal(signal.SIGTERM)
     try:
-        early = preemption.TerminationSignal(one, signal.SIG_DFL, has_come=True)
-        assert early.may_have_come and early.is_noticed()
+        early = preemption.TerminationSignal(
+            one, signal.SIG_DFL, has_come=preemption.Reason.TERMINATION
+        )
+        assert early.may_have_come and early.noticed()
         # The script's own handler has had it.
-        assert not preemption.TerminationSignal(one, print, has_come=True).is_noticed()
-        assert not preemption.TerminationSignal(one, signal.SIG_DFL).is_noticed()
+        assert not preemption.TerminationSignal(
+            one, print, has_come=preemption.Reason.TERMINATION
+        ).noticed()
+        assert not preemption.TerminationSignal(one, signal.SIG_DFL).noticed()
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def test_a_job_of_slurm_goes_into_the_queue_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1)}
+    one = core.DummyDistributedContext()
+    try:
+        noted = preemption.TerminationSignal(one, signal.SIG_DFL, requeue=signal.SIGUSR1)
+        assert not noted.may_have_come
+        os.kill(os.getpid(), signal.SIGUSR1)
+        reason = noted.noticed()
+        assert noted.may_have_come and reason is preemption.Reason.REQUEUE
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    scontrol = tmp_path / "scontrol"
+    scontrol.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/asked\n')
+    scontrol.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "12")
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "3")
+    preemption.Preempted(0, 5, "remedy", reason)
+    assert (tmp_path / "asked").read_text() == "requeue 12_3\n"
+    scontrol.write_text("#!/bin/sh\necho Invalid job id >&2; exit 1\n")
+    preemption.Preempted(0, 5, "remedy", reason)
+    assert "cannot put the job into the queue again" in caplog.text
+    assert "Invalid job id" in caplog.text

@@ -1,0 +1,98 @@
+"""``det-compat fit`` on two machines, each with a folder and a home of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from det_compat.adapters.experiment.machines import brought
+from det_compat.checkpoint import read_checkpoint
+from det_compat.core import CheckpointStore
+from tests.core.threads import on_ranks
+from tests.experiment.projects import project
+from tests.machines import launched
+from tests.preloaded import executable
+from tests.resume.compare import _differ
+
+FIT = ("-m", "det_compat", "fit", "const.yaml")
+SEES = """
+        import determined as det
+        ranks, info = context.distributed, det.get_cluster_info()
+        agents = ranks.get_num_agents(), ranks.cross_rank, ranks.allgather_local(ranks.rank)
+        told = info.container_rank, info.container_addrs, info.slot_ids
+        pathlib.Path(f"sees{ranks.rank}").write_text(json.dumps([*agents, *told]))
+"""
+
+
+def machines(tmp_path: Path, *names: str) -> list[Path]:
+    found = []
+    for name in names:
+        (tmp_path / name).mkdir()
+        code = project(
+            tmp_path / name,
+            reproducibility={"experiment_seed": 5},
+            searcher={"name": "single", "metric": "validation_loss", "max_length": {"batches": 6}},
+            min_checkpoint_period={"batches": 2},
+        ).with_name("model_def.py")
+        text = code.read_text().replace("self.batches = 0\n", f"self.batches = 0{SEES}")
+        code.write_text(text.replace("torch.ones(8, 2), batch_size=4", "torch.ones(8, 2), 2"))
+        found.append(code.parent)
+    return found
+
+
+def train(folders: list[Path], *words: str, **how: Any) -> tuple[Path, str]:
+    """The folder of rank 0, and what all have said."""
+    started = launched(folders, executable(), *FIT, *words, **how)
+    statuses = [machine.wait() for machine in started]
+    said = "\n".join(machine.said() for machine in started)
+    assert set(statuses) == {0}, said[-6000:]
+    return next(folder for folder in folders if (folder / "sees0").exists()), said
+
+
+def end_of(run: Path) -> Any:
+    store = CheckpointStore(run / "checkpoints")
+    latest = store.latest()
+    assert latest is not None and latest.steps_completed == 6
+    state = read_checkpoint(store.find(latest.uuid)).state
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    return state["models_state_dict"], state["optimizers_state_dict"], [*map(json.loads, lines)]
+
+
+def test_two_machines_train_to_the_bits_of_one(tmp_path: Path) -> None:
+    alone, _ = train(machines(tmp_path, "alone"), "--run_dir", "r", processes=4)
+    folders = machines(tmp_path, "one", "two")
+    first, said = train(folders, "--run_dir", "r", processes=2)
+    [second] = set(folders) - {first}
+    assert list(_differ(end_of(alone / "r"), end_of(first / "r"), "end")) == []
+    assert "4 cpu on 2 nodes" in said and not (second / "r").exists()
+    sees = [json.loads((second / f"sees{rank}").read_text()) for rank in (2, 3)]
+    assert sees == [[2, 1, [2, 3], 1, sees[0][4], [0, 1]]] * 2
+    assert len(sees[0][4]) == 2 and all(sees[0][4])
+
+
+def test_a_failure_starts_all_again_which_go_on(tmp_path: Path) -> None:
+    folders = machines(tmp_path, "one", "two")
+    first, said = train(folders, restarts=1, variables={"CRASH_AT": "5"})
+    assert "the trial's own error" in said and "after batch 4, from checkpoint" in said
+    [run] = (first / "runs" / "tiny").iterdir()
+    assert end_of(run)
+
+
+def test_a_checkpoint_goes_to_machines_that_do_not_see_it(tmp_path: Path) -> None:
+    there = tmp_path / "checkpoint"
+    (there / "code").mkdir(parents=True)
+    (there / "code" / "model_def.py").write_text("pass")
+    (there / "state_dict.pth").write_bytes(b"x" * (1 << 24) + b"y")
+    (there / "metadata.json").write_text("{}")
+
+    def bring(ranks: Any) -> tuple[Path, list[str], bytes]:
+        is_blind = ranks.cross_rank == 1
+        found = brought(ranks, None if is_blind else there, is_blind=is_blind)
+        names = sorted(path.name for path in found.iterdir())
+        return found, names, (found / "state_dict.pth").read_bytes()[-2:]
+
+    first, beside, second, third = on_ranks(bring, size=4, machines=2)
+    assert first[0] == beside[0] == there
+    assert second[0] == third[0] != there
+    assert second[1:] == third[1:] == (["metadata.json", "state_dict.pth"], b"xy")

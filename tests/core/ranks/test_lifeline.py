@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import queue
+import socket
+import time
+from collections.abc import Callable
+
+from det_compat.core.ranks.lifeline import Lifeline
+
+SECONDS = 20.0
+
+
+class Ranks:
+    """Processes 0, 1 and 2 of a run, and what each is told of the end of another."""
+
+    def __init__(self) -> None:
+        self.heard: queue.Queue[tuple[int, int]] = queue.Queue()
+        self.all = [Lifeline(rank, self._hears(rank)) for rank in range(3)]
+        self.port, self.token = self.all[0].listen()
+        for other in self.all[1:]:
+            other.connect("127.0.0.1", self.port, self.token)
+
+    def _hears(self, rank: int) -> Callable[[int], None]:
+        return lambda lost: self.heard.put((rank, lost))
+
+    def die(self, rank: int) -> None:
+        for connection in self.all[rank]._connections:
+            connection.shutdown(socket.SHUT_RDWR)
+
+    def wait_until_connected(self, count: int) -> None:
+        while len(self.all[0]._connections) != count:
+            time.sleep(0.01)
+
+    def are_quiet(self) -> bool:
+        try:
+            self.heard.get(timeout=0.2)
+        except queue.Empty:
+            return True
+        return False
+
+
+def test_all_hear_of_one_that_dies() -> None:
+    ranks = Ranks()
+    ranks.wait_until_connected(2)
+    ranks.die(2)
+    # Rank 2 finds its own connection gone, as that of rank 0.
+    heard = {ranks.heard.get(timeout=SECONDS) for _ in range(3)}
+    assert heard == {(0, 2), (1, 2), (2, 0)}
+
+
+def test_those_that_say_goodbye_are_not_missed() -> None:
+    ranks = Ranks()
+    ranks.wait_until_connected(2)
+    for other in ranks.all[1:]:
+        other.close()
+    ranks.wait_until_connected(0)
+    ranks.all[0].close()
+    assert ranks.are_quiet()
+
+
+def test_a_stranger_is_nobody() -> None:
+    ranks = Ranks()
+    with socket.create_connection(("127.0.0.1", ranks.port)) as stranger:
+        stranger.sendall(b"x" * 20)
+        assert stranger.recv(1) == b""  # rank 0 has hung up
+    assert ranks.are_quiet()
