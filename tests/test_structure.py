@@ -25,6 +25,7 @@ LAYERS = (
     ("pytorch", "fit"),
     ("pedl", "tensorboard", "transformers", "search"),
     ("adapters", "runs"),
+    ("tracking",),
     ("migrate",),
     ("commands",),
 )

@@ -41,6 +41,7 @@ from det_compat.config.experiment import ExperimentConfig
 from det_compat.fit.checkpoints import checkpoints_of, earlier_one_named
 from det_compat.fit.environment import is_chief
 from det_compat.fit.errors import FitError
+from det_compat.fit.processes.tracker import tracked
 from det_compat.fit.request import Request
 from det_compat.fit.run_start import RunStart, begin, run_to_validate
 from det_compat.fit.run_state import state_noted
@@ -171,7 +172,11 @@ def _noted(request: Request, start: RunStart | None) -> Iterator[None]:
         yield
         return
     path = start.folder.path
-    with state_noted(path, request.resuming(path)), run_logged(path):
+    with (
+        tracked(path, request.tracking),
+        state_noted(path, request.resuming(path)),
+        run_logged(path),
+    ):
         yield
 
 

@@ -67,10 +67,12 @@ def run(request: Request) -> int:
         return 0
     from det_compat.fit.checks import check_config, check_installed
     from det_compat.fit.processes.supervisor import run_supervised, wants_supervisor
+    from det_compat.fit.processes.tracker import check_tracking
     from det_compat.fit.script import run_script
     from det_compat.fit.startup_hook import run_first
 
     check_installed(_NEEDED)
+    check_tracking(request.tracking)
     if request.startup_hook and not request.only_shows:
         run_first(request)
     if request.config is None:

@@ -51,6 +51,11 @@ def add_parser(commands: _Commands) -> None:
     logs = _action(actions, "logs", _logs, "what a run has printed")
     _add_runs(logs)
     logs.add_argument("-f", "--follow", action="store_true", help="go on while the run does")
+    tracked = _action(actions, "track", _track, "send what a run has reported to MLflow")
+    _add_runs(tracked)
+    about = "where to; by default where it was sent before, MLFLOW_TRACKING_URI, or runs/mlflow.db"
+    tracked.add_argument("--tracking", metavar="mlflow[:URI]", help=about)
+    tracked.add_argument("--follow", action="store_true", help=argparse.SUPPRESS)
     _add_runs(_action(actions, "stop", _stop, "tell a run to write a checkpoint, and to end"))
     deleted = _action(actions, "delete", _delete, "delete the folder of a run that does not run")
     _add_runs(deleted)
@@ -211,6 +216,22 @@ def _logs(args: argparse.Namespace) -> int:
             if not goes_on:
                 return 0
             time.sleep(_LOOK_AGAIN)
+
+
+def _track(args: argparse.Namespace) -> int:
+    from det_compat.fit.errors import FitError
+    from det_compat.tracking.follow import NotSent, follow, send
+
+    try:
+        if args.follow:
+            return follow(Path(args.run), args.tracking, sys.stdin)
+        run = _named(args)
+        print(f"sent: {send(run.path, args.tracking)}")
+        return 0
+    except (FitError, NotSent) as error:
+        # Who starts it to follow a run reads nothing else.
+        print(f"det-compat: {error}", file=sys.stdout if args.follow else sys.stderr, flush=True)
+    return 1
 
 
 def _stop(args: argparse.Namespace) -> int:

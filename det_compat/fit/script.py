@@ -14,6 +14,7 @@ from det_compat.fit import run_start, run_state
 from det_compat.fit.environment import device_variables
 from det_compat.fit.errors import FitError
 from det_compat.fit.processes import supervisor
+from det_compat.fit.processes.tracker import tracked
 from det_compat.fit.request import Request
 from det_compat.fit.task import task_of
 from det_compat.script.command import aliasing_variables, under_det_compat
@@ -55,7 +56,10 @@ def run_script(request: Request, config: experiment.ExperimentConfig) -> int:
     with contextlib.suppress(OSError):  # which begin_in() tells
         folder.path.mkdir(parents=True, exist_ok=True)
     try:
-        with run_state.state_noted(folder.path, request.resuming(folder.path)) as noted:
+        with (
+            tracked(folder.path, request.tracking),
+            run_state.state_noted(folder.path, request.resuming(folder.path)) as noted,
+        ):
             noted.status = status = supervisor.supervise(
                 command, folder.path, restarts=config.max_restarts, folder=model_dir
             )

@@ -17,7 +17,10 @@ from typing import Any
 from det_compat.runs.summary import Summary, summary_of
 
 _DEEPEST = 8  # folders below the one that is searched
-_NOT_OF_RUNS = {"__pycache__", "node_modules", "site-packages", "mlruns", "wandb", "checkpoints"}
+_NOT_OF_RUNS = {
+    *("__pycache__", "node_modules", "site-packages"),
+    *("mlruns", "mlartifacts", "wandb", "checkpoints"),
+}
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from det_compat.fit.run_folder import RECORD
-from det_compat.fit.run_state import RunState, read_state
+from det_compat.fit.run_state import RunState, State, read_state
 from det_compat.script.run_paths import METRICS, RunPaths
-from det_compat.search.records import SEARCH, SearchFolder
+from det_compat.search.errors import SearchError
+from det_compat.search.records import SEARCH, SearchFolder, Status, TrialRecord
+from det_compat.shared.masking import without_secrets
 
 _VALIDATION = '"validation"'
 # What every validation reports besides the trial's own metrics.
 _COUNTS = ("batches", "epochs")
+_STATES = {
+    Status.COMPLETED: State.DONE,
+    Status.STOPPED: State.DONE,
+    Status.ERROR: State.FAILED,
+    Status.INVALID_HP: State.FAILED,
+}
 
 
 @dataclass(frozen=True)
@@ -107,8 +116,9 @@ class Summary:
         """The trials of a search that have begun."""
         if self.kind != "search":
             return []
-        folders = (record.folder for record in SearchFolder(self.path).trials())
-        return [summary_of(folder) or _unread(folder) for folder in folders]
+        records = SearchFolder(self.path).trials()
+        found = [(record, summary_of(record.folder)) for record in records]
+        return [_trial(one or _unread(record), record, self.state) for record, one in found]
 
     @property
     def batches(self) -> int:
@@ -198,8 +208,26 @@ def summary_of(folder: Path) -> Summary | None:
     return None
 
 
-def _unread(folder: Path) -> Summary:
-    return Summary(folder, "run", read_state(folder), {})
+def _unread(record: TrialRecord) -> Summary:
+    """A trial that something else than det_compat trains, whose folder is no run's."""
+    hparams: dict[str, Any] = {}
+    with contextlib.suppress(OSError, SearchError):
+        hparams = without_secrets(record.about()["hparams"])
+    return Summary(record.folder, "run", read_state(record.folder), {"hyperparameters": hparams})
+
+
+def _trial(found: Summary, record: TrialRecord, search: RunState) -> Summary:
+    """A trial with its state, which the search has noted."""
+    if found.state.state is not State.UNKNOWN:
+        return found
+    try:
+        status, begun = record.status, record.begun_at
+        ended = None if status is Status.UNFINISHED else record.ended_at / 1e9
+        known = {"started": begun / 1e9, "ended": ended, "reason": record.reason, "resume": ""}
+    except (OSError, SearchError):
+        return found
+    state = search.state if status is Status.UNFINISHED else _STATES[status]
+    return replace(found, state=replace(search, state=state, **known))
 
 
 def _read(file: Path) -> dict[str, Any]:
