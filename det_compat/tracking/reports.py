@@ -16,7 +16,7 @@ from det_compat.search.records import REPORTS
 _COUNTS = {"training": ("batches", "epochs"), "validation": ("batches", "epochs")}
 # MLflow 3.17 takes no more of a name, and no other characters.
 _LONGEST = 250
-_NOT_IN_NAMES = re.compile(r"[^\w\-. :/]|/(?=/|$)|(?<=/)\.+(?=/|$)")
+_NOT_IN_NAMES = re.compile(r"[^\w\-. :/]|/(?=/|$)|(?<![^/])\.+(?=/|$)")
 _MOST_BYTES = 4 << 20  # read at once
 
 

@@ -68,8 +68,10 @@ class Sending:
         began = run.state.started or now
         if not sent.run:
             self._begin(run, sent, began, parent)
+        if not sent.is_described:
+            self._describe(run, sent)
         is_over = run.state.state not in (State.RUNNING, State.UNKNOWN)
-        if not is_over and sent.state != run.state.state.value:
+        if not is_over and sent.state != _told(run):
             self._tell_state(run, sent)
         self._report(folder, sent, began, now)
         self._upload(sent, folder, _CONFIG, "")
@@ -79,11 +81,12 @@ class Sending:
 
     def _begin(self, run: Summary, sent: Sent, began: float, parent: str | None) -> None:
         config = _config(run)
-        experiment = run.name
         tags = {**_tags(run, config), **({"mlflow.parentRunId": parent} if parent else {})}
-        sent.experiment, sent.run = self._store.begin(experiment, _name(run), began, tags)
-        sent.state = State.RUNNING.value
+        sent.experiment, sent.run = self._store.begin(run.name, _name(run), began, tags)
+        sent.state = _told(run) if run.state.state is State.RUNNING else ""
         sent.write(run.path)
+
+    def _describe(self, run: Summary, sent: Sent) -> None:
         named = Names(sent.names)
         hparams = flat_hparams(run.hparams)
         params = {named(name): str(value) for name, value in hparams.items()}
@@ -92,6 +95,7 @@ class Sending:
             flat = flat_hparams(searcher, "searcher.")
             params |= {named(name): str(value) for name, value in flat.items()}
         self._store.describe(sent.run, params, {})
+        sent.is_described = True
         sent.write(run.path)
 
     def _tell_state(self, run: Summary, sent: Sent) -> None:
@@ -101,7 +105,7 @@ class Sending:
             tags["det_compat.resume"] = state.resume
         self._store.describe(sent.run, {}, tags)
         self._store.set_state(sent.run, _STATES[state.state], state.ended)
-        sent.state = state.state.value
+        sent.state = _told(run)
         sent.write(run.path)
 
     def _report(self, folder: Path, sent: Sent, began: float, now: float) -> None:
@@ -116,7 +120,7 @@ class Sending:
             sent.write(folder)
 
     def _finish(self, run: Summary, sent: Sent, *, is_trial: bool) -> None:
-        if sent.state != run.state.state.value:
+        if sent.state != _told(run):
             if run.best is not None:
                 value, batches = run.best
                 name = Names(sent.names)(f"best/{run.metric}")
@@ -142,6 +146,11 @@ class Sending:
         self._store.upload(sent.run, path, f"{folder}/{path.name}" if path.is_dir() else folder)
         sent.files[name] = changed
         sent.write(root)
+
+
+def _told(run: Summary) -> str:
+    """What tells a state from an equal one before: a run may go on, and end in the same way."""
+    return f"{run.state.state.value} {run.state.ended or run.state.process}"
 
 
 def _name(run: Summary) -> str:

@@ -17,6 +17,7 @@ class Sent:
     Attributes:
         uri: where it is sent, without a password that is in it.
         experiment, run: the IDs that MLflow has given; empty as long as nothing was sent.
+        is_described: whether the hyperparameters have arrived.
         offset: bytes of ``metrics.jsonl`` that have arrived.
         state: the state that was told last.
         files: the files and directories that have arrived, by path, and how new they were.
@@ -26,6 +27,7 @@ class Sent:
     uri: str = ""
     experiment: str = ""
     run: str = ""
+    is_described: bool = False
     offset: int = 0
     state: str = ""
     files: dict[str, float] = field(default_factory=dict)

@@ -51,9 +51,6 @@ class Store(Protocol):
     def set_state(self, run: str, state: str, ended: float | None) -> None:
         """Say that it is RUNNING, FINISHED, FAILED or KILLED, and since when, if it ended."""
 
-    def where(self, experiment: str, run: str) -> str:
-        """How to look at a run."""
-
 
 class MlflowStore:
     """An MLflow server, or a database.
@@ -121,9 +118,6 @@ class MlflowStore:
         else:
             at = None if ended is None else _milliseconds(ended)
             self._client.set_terminated(run, state, end_time=at)
-
-    def where(self, experiment: str, run: str) -> str:
-        return where_to_look(self.uri, experiment, run)
 
 
 def where_to_look(uri: str, experiment: str, run: str) -> str:

@@ -111,10 +111,8 @@ def _wait(process: subprocess.Popen[str], relay: threading.Thread, folder: Path)
         return
     relay.join(_PATIENCE)
     if status not in (0, 1):  # It has told of what it could not send.
-        _say(
-            f"the process that sends to MLflow ended with status {status}; {folder / TRACKING_LOG} may"
-        )
-        _say(f"say why, and `det-compat runs track {folder}` sends what it has left")
+        _say(f"the process that sends to MLflow ended with status {status}; {TRACKING_LOG} may say")
+        _say(f"why, and `det-compat runs track {folder}` sends what it has left")
 
 
 def _say(text: str) -> None:
