@@ -11,6 +11,7 @@ from dataclasses import replace
 from det_compat.config import experiment
 from det_compat.config.entrypoint import Entrypoint
 from det_compat.fit import run_start, run_state
+from det_compat.fit.curves import draw_curves
 from det_compat.fit.environment import device_variables
 from det_compat.fit.errors import FitError
 from det_compat.fit.processes import supervisor
@@ -70,6 +71,7 @@ def run_script(request: Request, config: experiment.ExperimentConfig) -> int:
         raise FitError(
             f"entrypoint: cannot run {argv[0]!r}: {os.strerror(error.errno or 0)}"
         ) from error
+    print(f"curves: {draw_curves(folder.path)}")
     print(f"resume it by: {request.resuming(folder.path)}")
     return status
 

@@ -13,14 +13,13 @@ from typing import Any
 
 from det_compat.fit.run_folder import RECORD
 from det_compat.fit.run_state import RunState, State, read_state
+from det_compat.script.reported import reports
 from det_compat.script.run_paths import METRICS, RunPaths
 from det_compat.search.errors import SearchError
 from det_compat.search.records import SEARCH, SearchFolder, Status, TrialRecord
 from det_compat.shared.masking import without_secrets
 
 _VALIDATION = '"validation"'
-# What every validation reports besides the trial's own metrics.
-_COUNTS = ("batches", "epochs")
 _STATES = {
     Status.COMPLETED: State.DONE,
     Status.STOPPED: State.DONE,
@@ -245,28 +244,21 @@ def _lines(file: Path) -> list[str]:
         return []
 
 
-def _reports(lines: list[str]) -> Iterator[dict[str, Any]]:
-    for line in lines:
-        try:
-            report = json.loads(line)
-        except (ValueError, RecursionError):
-            continue  # A killed process has cut it off.
-        if isinstance(report, dict) and isinstance(report.get("steps_completed"), int):
-            yield report
+def _counted(lines: list[str]) -> Iterator[dict[str, Any]]:
+    """The reports that say how many batches were trained."""
+    return (one for one in reports(lines) if isinstance(one.get("steps_completed"), int))
 
 
 def _validations(file: Path) -> Iterator[Validation]:
     # Most lines are of training, and need not be parsed.
-    for report in _reports([line for line in _lines(file) if _VALIDATION in line]):
-        metrics = report.get("metrics")
-        if report.get("group") == "validation" and isinstance(metrics, dict):
-            own = {name: value for name, value in metrics.items() if name not in _COUNTS}
-            yield Validation(report["steps_completed"], own)
+    for report in _counted([line for line in _lines(file) if _VALIDATION in line]):
+        if report.get("group") == "validation":
+            yield Validation(report["steps_completed"], report["metrics"])
 
 
 def _steps(file: Path) -> Iterator[int]:
     # The last lines are of the last batches: none before them tells of more.
-    for report in _reports(_lines(file)[-3:]):
+    for report in _counted(_lines(file)[-3:]):
         yield report["steps_completed"]
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from det_compat.script.reported import numbers, reports
 from det_compat.script.run_paths import METRICS
 from det_compat.search.records import REPORTS
 
-# What every report has besides the trial's own metrics.
-_COUNTS = {"training": ("batches", "epochs"), "validation": ("batches", "epochs")}
 # MLflow 3.17 takes no more of a name, and no other characters.
 _LONGEST = 250
 _NOT_IN_NAMES = re.compile(r"[^\w\-. :/]|/(?=/|$)|(?<![^/])\.+(?=/|$)")
@@ -58,8 +56,7 @@ def read_new(folder: Path, offset: int, *, began: float, now: float) -> tuple[li
     except OSError:
         return [], offset
     whole = read[: read.rfind(b"\n") + 1]
-    reports = (_report(line) for line in whole.splitlines())
-    values = [value for one in reports if one for value in _values(one, began, now)]
+    values = [value for one in reports(whole.splitlines()) for value in _values(one, began, now)]
     return values, offset + len(whole)
 
 
@@ -69,33 +66,13 @@ def _file(folder: Path) -> Path:
     return found if found.exists() else folder / REPORTS
 
 
-def _report(line: bytes) -> dict[str, Any] | None:
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return None  # A killed process has cut it off.
-    if not isinstance(found, dict) or not isinstance(found.get("metrics"), dict):
-        return None
-    if "group" not in found:
-        return {**found, "group": "validation", "steps_completed": found.get("batches")}
-    return found
-
-
 def _values(report: dict[str, Any], began: float, now: float) -> Iterator[Value]:
-    group, step, time = report.get("group"), report.get("steps_completed"), report.get("time")
+    step, time = report.get("steps_completed", report.get("batches")), report.get("time")
     time = time if isinstance(time, (int, float)) else now
     step = step if isinstance(step, int) else max(round(time - began), 0)
-    metrics = {k: v for k, v in report["metrics"].items() if k not in _COUNTS.get(str(group), ())}
-    for name, value in _numbers(metrics, f"{group}/"):
+    # What a search keeps are validations.
+    for name, value in numbers(report["metrics"], f"{report.get('group', 'validation')}/"):
         yield Value(name, value, step, time)
-
-
-def _numbers(metrics: dict[str, Any], prefix: str) -> Iterator[tuple[str, float]]:
-    for name, value in metrics.items():
-        if isinstance(value, dict):
-            yield from _numbers(value, f"{prefix}{name}.")
-        elif isinstance(value, (int, float)):
-            yield f"{prefix}{name}", float(value)
 
 
 class Names:
