@@ -77,6 +77,19 @@ def run_named(name: str, root: Path) -> Summary:
     raise NoSuchRun(f"there is no run {name} in {root}; `det-compat runs` lists those that are")
 
 
+def trial_of(search: Summary, number: int) -> Summary:
+    """Trial ``number`` of a search, from 0.
+
+    Raises:
+        NoSuchRun: there is none.
+    """
+    for trial in search.trials:
+        if trial.path.name.isdecimal() and int(trial.path.name) == number:
+            return trial
+    kind = f"has {len(search.trials)} trials" if search.kind == "search" else "is no search"
+    raise NoSuchRun(f"there is no trial {number}: {search.path} {kind}")
+
+
 @dataclass(frozen=True)
 class Wanted:
     """What is asked of a run; None and empty ask for nothing.

@@ -115,9 +115,7 @@ class Summary:
         """The trials of a search that have begun."""
         if self.kind != "search":
             return []
-        records = SearchFolder(self.path).trials()
-        found = [(record, summary_of(record.folder)) for record in records]
-        return [_trial(one or _unread(record), record, self.state) for record, one in found]
+        return [_trial(record, self.state) for record in SearchFolder(self.path).trials()]
 
     @property
     def batches(self) -> int:
@@ -200,6 +198,9 @@ class Summary:
 
 def summary_of(folder: Path) -> Summary | None:
     """What lies in ``folder``; None if that is no run and no search."""
+    record = TrialRecord(folder)
+    if record.is_begun:
+        return _trial(record, read_state(folder.absolute().parent.parent))
     for name, kind in ((SEARCH, "search"), (RECORD, "run")):
         file = folder / name
         if file.is_file():
@@ -207,26 +208,21 @@ def summary_of(folder: Path) -> Summary | None:
     return None
 
 
-def _unread(record: TrialRecord) -> Summary:
-    """A trial that something else than det_compat trains, whose folder is no run's."""
-    hparams: dict[str, Any] = {}
+def _trial(record: TrialRecord, search: RunState) -> Summary:
+    """A trial of a search, which has noted the trial's state."""
+    folder = record.folder.absolute()
+    state, about = read_state(folder), _read(folder / RECORD)
+    unfinished = State.STOPPED if search.state in (State.DONE, State.FAILED) else search.state
+    # What something else than det_compat trains is no run of its own.
     with contextlib.suppress(OSError, SearchError):
-        hparams = without_secrets(record.about()["hparams"])
-    return Summary(record.folder, "run", read_state(record.folder), {"hyperparameters": hparams})
-
-
-def _trial(found: Summary, record: TrialRecord, search: RunState) -> Summary:
-    """A trial with its state, which the search has noted."""
-    if found.state.state is not State.UNKNOWN:
-        return found
-    try:
-        status, begun = record.status, record.begun_at
-        ended = None if status is Status.UNFINISHED else record.ended_at / 1e9
-        known = {"started": begun / 1e9, "ended": ended, "reason": record.reason, "resume": ""}
-    except (OSError, SearchError):
-        return found
-    state = search.state if status is Status.UNFINISHED else _STATES[status]
-    return replace(found, state=replace(search, state=state, **known))
+        about = about or {"hyperparameters": without_secrets(record.about()["hparams"])}
+        if state.state is State.UNKNOWN:
+            status = record.status
+            ended = None if status is Status.UNFINISHED else record.ended_at / 1e9
+            begun, reason = record.begun_at / 1e9, record.reason
+            known = {"started": begun, "ended": ended, "reason": reason, "resume": ""}
+            state = replace(search, state=_STATES.get(status, unfinished), **known)
+    return Summary(folder, "run", state, about)
 
 
 def _read(file: Path) -> dict[str, Any]:

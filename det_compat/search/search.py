@@ -7,6 +7,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from det_compat.fit.errors import FitError
 from det_compat.fit.processes.tracker import check_tracking, tracked
 from det_compat.fit.run_state import state_noted
 from det_compat.search.errors import SearchError
-from det_compat.search.records import SearchFolder
+from det_compat.search.records import SearchFolder, Status
 from det_compat.search.results import Saved, TrialResult, read_results, write_results
 from det_compat.search.searchers.plan import SearchPlan, plan_search
 from det_compat.search.tune.attempt import SCRIPT_TRAINER, TRAINER, TrainOne, TrialTask
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 # The packages of the extra ``search``, and those of Ray's own that only its extras bring.
 _PACKAGES = ("matplotlib", "ray", "rich", "pandas", "pyarrow", "pydantic", "tensorboardX")
+
+# The exit status of shells after Ctrl-C.
+_INTERRUPTED = 128 + signal.SIGINT
 
 ConfigSource = str | os.PathLike[str] | Mapping[str, Any] | ExperimentConfig
 
@@ -79,8 +83,11 @@ class Search:
                 self.folder.begin(self.about, without_secrets(self.task.config))
             with tracked(self.folder.path, tracking):
                 try:
-                    with state_noted(self.folder.path, resuming):
-                        return run_search(self.task, address=address)
+                    with state_noted(self.folder.path, resuming) as noted:
+                        found = run_search(self.task, address=address)
+                        if any(one.status is Status.UNFINISHED for one in self.folder.trials()):
+                            noted.status = _INTERRUPTED  # Tune has ended it in good order.
+                    return found
                 finally:
                     if self.folder.trials():
                         self.write_results()

@@ -27,7 +27,7 @@ _LAST_TRIES = (0.0, 1.0, 4.0)  # seconds before each of the tries after the end 
 _NICENESS = 10
 
 
-class NotSent(Exception):
+class NotSent(ValueError):
     """Something of a run could not be sent; the message says what, and what to do."""
 
 

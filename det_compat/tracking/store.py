@@ -119,6 +119,15 @@ class MlflowStore:
             at = None if ended is None else _milliseconds(ended)
             self._client.set_terminated(run, state, end_time=at)
 
+    def register(self, run: str, folder: str, name: str) -> str:
+        """Make a folder of a run's files a new version of a model; returns its number."""
+        try:
+            self._client.create_registered_model(name)
+        except Exception:
+            self._client.get_registered_model(name)  # It is there, or else this says what is wrong.
+        source = f"{self._client.get_run(run).info.artifact_uri}/{folder}"
+        return str(self._client.create_model_version(name, source, run).version)
+
 
 def where_to_look(uri: str, experiment: str, run: str) -> str:
     """A URL for a browser, or the command after which there is one."""
