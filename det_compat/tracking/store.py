@@ -21,6 +21,8 @@ _MOST_VALUES = 1000
 _MOST_PARAMS = 100
 _LONGEST_PARAM = 6000
 _LONGEST_TAG = 5000
+# Without it the pages of MLflow 3.17 show an experiment as one of language models, without curves.
+_OF_TRAINING = {"mlflow.experimentKind": "custom_model_development"}
 _ENVIRONMENT = {
     # MLflow's own defaults let a request to a server that hangs take ten minutes.
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
@@ -85,7 +87,8 @@ class MlflowStore:
         if found is not None:
             return str(found.experiment_id)
         try:
-            return str(self._client.create_experiment(name, _artifacts_of(self.uri, name)))
+            place = _artifacts_of(self.uri, name)
+            return str(self._client.create_experiment(name, place, tags=_OF_TRAINING))
         except Exception:
             # Another process may have been faster.
             if (found := self._client.get_experiment_by_name(name)) is None:
