@@ -25,9 +25,9 @@ def test_runs_searches_and_models_arrive(
     folder = make_run(tmp_path / "runs/digits/001", [0.5, 0.25], lr=0.1, **odd)
     (folder / "config.yaml").write_text("name: digits\nlabels: [a]\n")
     with (folder / "metrics.jsonl").open("a") as file:
-        file.write(
-            '{"group": "mine", "steps_completed": 3, "metrics": {"n@": NaN, "i": Infinity}}\n'
-        )
+        metrics = {"n@": float("nan"), "i": float("inf")}
+        line = {"group": "mine", "steps_completed": 3, "metrics": metrics}
+        file.write(json.dumps(line) + "\n")
     search = make_search(tmp_path / "search_many", [[0.3], [0.8]])
     for path in (folder, search):
         assert main(["runs", "track", str(path)]) == 0
