@@ -45,7 +45,9 @@ def _read(file: Path) -> Curves:
     with contextlib.suppress(FileNotFoundError), file.open("rb") as lines:
         for report in reports(lines):
             step = report.get("steps_completed")
-            for name, value in numbers(report["metrics"]) if isinstance(step, int) else ():
+            if not isinstance(step, int):
+                continue  # The load of the machine goes by the time.
+            for name, value in numbers(report["metrics"]):
                 if math.isfinite(value):
                     # Of a resumed run, the last report of a number of batches counts.
                     found[name][str(report.get("group"))][step] = value

@@ -219,9 +219,14 @@ def _trial(record: TrialRecord, search: RunState) -> Summary:
         if state.state is State.UNKNOWN:
             status = record.status
             ended = None if status is Status.UNFINISHED else record.ended_at / 1e9
-            begun, reason = record.begun_at / 1e9, record.reason
-            known = {"started": begun, "ended": ended, "reason": reason, "resume": ""}
-            state = replace(search, state=_STATES.get(status, unfinished), **known)
+            state = replace(
+                search,
+                state=_STATES.get(status, unfinished),
+                started=record.begun_at / 1e9,
+                ended=ended,
+                reason=record.reason,
+                resume="",
+            )
     return Summary(folder, "run", state, about)
 
 

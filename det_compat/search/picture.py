@@ -69,12 +69,14 @@ def _parallel(plot: Any, plan: SearchPlan, names: list[str], results: list[Trial
     ]
     metrics = [one.metric for one in known if one.metric is not None]
     heights.append(_axis(plot, len(names), plan.searcher.metric, metrics, False))
-    colours = ScalarMappable(Normalize(min(metrics, default=0), max(metrics, default=1)), "viridis")
+    colours: Any = ScalarMappable(
+        Normalize(min(metrics, default=0), max(metrics, default=1)), "viridis"
+    )
     for rank in range(len(known) - 1, -1, -1):  # the best is drawn last, on top
         points = [(x, line[rank]) for x, line in enumerate(heights) if line[rank] is not None]
         plot.plot(
             *zip(*points, strict=True),
-            color=colours.to_rgba(metrics[rank]),
+            color=colours.cmap(colours.norm(metrics[rank])),
             linewidth=2.0 if rank < _LEGEND else 0.8,
             alpha=1.0 if rank < _LEGEND else 0.5,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import tempfile
 import time
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from det_compat.tracking.store import MlflowStore, make_room
 if TYPE_CHECKING:
     from torch import nn
 
-_STATE = "state_dict.pth"  # the name by which mlflow.pytorch.load_state_dict finds it
+_STATE = "state_dict.pt"  # mlflow.pytorch.load_state_dict finds it by the suffix .pth
 _MODEL = "registered_model"
 
 
@@ -55,7 +56,7 @@ def register(
         if with_code:
             _save_model(checkpoint, made, trust)
         made.mkdir(exist_ok=True)
-        files = export(checkpoint, made / "state_dict.pt", trust=trust)
+        files = export(checkpoint, made / _STATE, trust=trust)
         for file in files:
             file.rename(file.with_suffix(".pth"))
         try:
@@ -90,8 +91,6 @@ def _register(
 
 def _save_model(checkpoint: Path, target: Path, trust: bool) -> None:
     """Save the checkpoint's one model with MLflow, with the code that defines it."""
-    import mlflow.pytorch
-
     if not checkpoint.is_dir():
         raise InvalidCheckpointException(
             f"{checkpoint} is a file: only the directory of a checkpoint has the code of its model"
@@ -99,7 +98,8 @@ def _save_model(checkpoint: Path, target: Path, trust: bool) -> None:
     model = _model(checkpoint, trust)
     code = sorted(path for path in (checkpoint / "code").glob("*") if _is_code(path))
     options: dict[str, Any] = {"code_paths": [str(path) for path in code] or None}
-    mlflow.pytorch.save_model(model, str(target), serialization_format="pickle", **options)
+    flavour = importlib.import_module("mlflow.pytorch")
+    flavour.save_model(model, str(target), serialization_format="pickle", **options)
 
 
 def _model(checkpoint: Path, trust: bool) -> nn.Module:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from urllib.parse import quote, urlsplit
 
 from det_compat.tracking.reports import Value
-
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
 
 _EXPERIMENT = "MLFLOW_EXPERIMENT_NAME"
 _DATABASE = "mlflow.db"
@@ -67,10 +65,9 @@ class MlflowStore:
     def __init__(self, uri: str) -> None:
         for name, value in _ENVIRONMENT.items():
             os.environ.setdefault(name, value)
-        from mlflow import MlflowClient
-
         self.uri = uri
-        self._client: MlflowClient = MlflowClient(tracking_uri=uri)
+        self._client: Any = importlib.import_module("mlflow").MlflowClient(tracking_uri=uri)
+        self._entities: Any = importlib.import_module("mlflow.entities")
 
     def begin(
         self, experiment: str, name: str, started: float, tags: dict[str, str]
@@ -96,18 +93,15 @@ class MlflowStore:
             return str(found.experiment_id)
 
     def describe(self, run: str, params: dict[str, str], tags: dict[str, str]) -> None:
-        from mlflow.entities import Param, RunTag
-
-        given = [Param(key, value[:_LONGEST_PARAM]) for key, value in params.items()]
-        noted = [RunTag(key, value[:_LONGEST_TAG]) for key, value in tags.items()]
+        given = [self._entities.Param(key, value[:_LONGEST_PARAM]) for key, value in params.items()]
+        noted = [self._entities.RunTag(key, value[:_LONGEST_TAG]) for key, value in tags.items()]
         self._client.log_batch(run, params=given[:_MOST_PARAMS], tags=noted)
         for start in range(_MOST_PARAMS, len(given), _MOST_PARAMS):
             self._client.log_batch(run, params=given[start : start + _MOST_PARAMS])
 
     def report(self, run: str, values: Sequence[Value]) -> None:
-        from mlflow.entities import Metric
-
-        metrics = [Metric(v.name, v.value, _milliseconds(v.time), v.step) for v in values]
+        metric = self._entities.Metric
+        metrics = [metric(v.name, v.value, _milliseconds(v.time), v.step) for v in values]
         for start in range(0, len(metrics), _MOST_VALUES):
             self._client.log_batch(run, metrics=metrics[start : start + _MOST_VALUES])
 
