@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from det_compat.fit.run_folder import RECORD
+from det_compat.experiment.run_folder import RECORD
 from det_compat.shared.detignore import ignored_by
 from det_compat.shared.masking import holds_secrets, is_secret_name
 

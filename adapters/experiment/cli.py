@@ -38,14 +38,14 @@ from det_compat.adapters.lightning.package import (
 from det_compat.adapters.lightning.preemption import Interruption
 from det_compat.adapters.lightning.strategy import callbacks_of, end_other_ranks, new_trainer
 from det_compat.config.experiment import ExperimentConfig
-from det_compat.fit.checkpoints import checkpoints_of, earlier_one_named
-from det_compat.fit.environment import is_chief
-from det_compat.fit.errors import FitError
-from det_compat.fit.processes.tracker import tracked
-from det_compat.fit.request import Request
-from det_compat.fit.run_start import RunStart, begin, run_to_validate
-from det_compat.fit.run_state import state_noted
-from det_compat.fit.task import task_of
+from det_compat.experiment.checkpoints import checkpoints_of, earlier_one_named
+from det_compat.experiment.environment import is_chief
+from det_compat.experiment.errors import FitError
+from det_compat.experiment.processes.tracker import tracked
+from det_compat.experiment.request import Request
+from det_compat.experiment.run_start import RunStart, begin, run_to_validate
+from det_compat.experiment.run_state import state_noted
+from det_compat.experiment.task import task_of
 from det_compat.script.run_log import run_logged
 from det_compat.script.task import told
 from det_compat.shared.masking import without_secrets

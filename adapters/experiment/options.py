@@ -23,8 +23,8 @@ from det_compat.adapters.jsonargparse_types import plain, to_write
 from det_compat.adapters.lightning.package import MODULE, PACKAGE, VERSION, pl
 from det_compat.adapters.module import TrialModule
 from det_compat.config.experiment import ExperimentConfig, parse_config
-from det_compat.fit import hyperparameters
-from det_compat.fit.request import ABOUT, HELP_ALL, OWN, USAGE, Request
+from det_compat.experiment import hyperparameters
+from det_compat.experiment.request import ABOUT, HELP_ALL, OWN, USAGE, Request
 
 if TYPE_CHECKING:
     from pytorch_lightning.cli import LightningArgumentParser

@@ -13,7 +13,7 @@ from det_compat.adapters.lightning.strategy import end_other_ranks
 from det_compat.config.hyperparameters import batch_size
 from det_compat.config.lengths import Length, Period, Unit
 from det_compat.config.periods import ResolvedPeriods
-from det_compat.fit.curves import draw_curves
+from det_compat.experiment.curves import draw_curves
 from det_compat.shared.masking import without_secrets
 
 Validation = tuple[int, dict[str, Any]]

@@ -15,8 +15,8 @@ from det_compat.config.experiment import ExperimentConfig, parse_config
 from det_compat.config.lengths import Length
 from det_compat.core.distributed import DistributedContext, DummyDistributedContext
 from det_compat.core.reports.search_line import as_number
-from det_compat.fit import environment, run_folder, run_start
-from det_compat.fit.task import task_of
+from det_compat.experiment import environment, run_folder, run_start
+from det_compat.experiment.task import task_of
 from det_compat.script.task import told
 from det_compat.search.records import trial_number
 from det_compat.search.tune.attempt import ReportFunction

@@ -19,9 +19,9 @@ from det_compat.config.hyperparameters import batch_size
 from det_compat.config.lengths import Length, Unit
 from det_compat.config.periods import ResolvedPeriods
 from det_compat.config.settings import Profiling
-from det_compat.fit.environment import launched
-from det_compat.fit.errors import FitError
-from det_compat.fit.run_folder import RunFolder
+from det_compat.experiment.environment import launched
+from det_compat.experiment.errors import FitError
+from det_compat.experiment.run_folder import RunFolder
 from det_compat.pytorch.schedule import UNSIZED_ADVICE, Due, train_unit
 from det_compat.pytorch.train_unit import TrainUnit
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from det_compat.fit.request import ABOUT, Request, parse_request, short_help
+from det_compat.experiment.request import ABOUT, Request, parse_request, short_help
 
 if TYPE_CHECKING:
     from det_compat.config.experiment import ExperimentConfig
@@ -40,7 +40,7 @@ def split(argv: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
 
 def _command(args: argparse.Namespace) -> int:
     from det_compat.config.document import ConfigError
-    from det_compat.fit.errors import FitError
+    from det_compat.experiment.errors import FitError
 
     try:
         return run(parse_request(args.name, args.script_args))
@@ -65,11 +65,11 @@ def run(request: Request) -> int:
     if request.asks_for_help:
         print(short_help(request.command))
         return 0
-    from det_compat.fit.checks import check_config, check_installed
-    from det_compat.fit.processes.supervisor import run_supervised, wants_supervisor
-    from det_compat.fit.processes.tracker import check_tracking
-    from det_compat.fit.script import run_script
-    from det_compat.fit.startup_hook import run_first
+    from det_compat.experiment.checks import check_config, check_installed
+    from det_compat.experiment.processes.supervisor import run_supervised, wants_supervisor
+    from det_compat.experiment.processes.tracker import check_tracking
+    from det_compat.experiment.script import run_script
+    from det_compat.experiment.startup_hook import run_first
 
     check_installed(_NEEDED)
     check_tracking(request.tracking)
@@ -87,8 +87,8 @@ def run(request: Request) -> int:
 
 def _run_cli(request: Request, config: ExperimentConfig | None) -> int:
     from det_compat.alias import alias_determined
-    from det_compat.fit.environment import set_environment
-    from det_compat.fit.processes.launched_ranks import follow_chief
+    from det_compat.experiment.environment import set_environment
+    from det_compat.experiment.processes.launched_ranks import follow_chief
 
     follow_chief()
     if config is not None:

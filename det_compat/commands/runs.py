@@ -226,7 +226,7 @@ def _logs(args: argparse.Namespace) -> int:
 
 
 def _print_log(run: Summary, *, follow: bool) -> None:
-    from det_compat.fit.run_state import State
+    from det_compat.experiment.run_state import State
     from det_compat.runs.summary import summary_of
     from det_compat.script.run_log import LOG
 
@@ -242,7 +242,7 @@ def _print_log(run: Summary, *, follow: bool) -> None:
 
 
 def _track(args: argparse.Namespace) -> int:
-    from det_compat.fit.errors import FitError
+    from det_compat.experiment.errors import FitError
     from det_compat.tracking.follow import NotSent, follow, send
 
     try:
@@ -258,7 +258,7 @@ def _track(args: argparse.Namespace) -> int:
 
 
 def _stop(args: argparse.Namespace) -> int:
-    from det_compat.fit.run_state import State, read_state
+    from det_compat.experiment.run_state import State, read_state
     from det_compat.runs.finding import NoSuchRun
 
     run = _named(args)
@@ -278,7 +278,7 @@ def _stop(args: argparse.Namespace) -> int:
 
 
 def _delete(args: argparse.Namespace) -> int:
-    from det_compat.fit.run_state import State
+    from det_compat.experiment.run_state import State
     from det_compat.runs.finding import NoSuchRun
 
     run = _named(args)

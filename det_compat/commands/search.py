@@ -58,8 +58,8 @@ def add_parser(commands: _Commands) -> None:
 
 def _search(args: argparse.Namespace) -> int:
     from det_compat.config import ConfigError
-    from det_compat.fit.errors import FitError
-    from det_compat.fit.processes.tracker import check_tracking
+    from det_compat.experiment.errors import FitError
+    from det_compat.experiment.processes.tracker import check_tracking
     from det_compat.search.errors import SearchError
     from det_compat.search.search import prepare
 
@@ -98,7 +98,7 @@ def _run(search: Search, args: argparse.Namespace) -> int:
 
 def _announce(search: Search) -> None:
     from det_compat.config import parse_config
-    from det_compat.fit.checks import notes_on_place
+    from det_compat.experiment.checks import notes_on_place
 
     plan = search.plan
     metric = f"{plan.searcher.metric} ({plan.mode}imum)"

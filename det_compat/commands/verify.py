@@ -70,8 +70,8 @@ def parsed_hparams(text: str | None) -> dict[str, Any] | None:
         ValueError: they are none.
     """
     from det_compat.config.document import ConfigError
-    from det_compat.fit.errors import FitError
-    from det_compat.fit.hyperparameters import mapping_of
+    from det_compat.experiment.errors import FitError
+    from det_compat.experiment.hyperparameters import mapping_of
 
     try:
         return None if text is None else mapping_of(text, "--hparams")

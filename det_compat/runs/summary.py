@@ -11,8 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from det_compat.fit.run_folder import RECORD
-from det_compat.fit.run_state import RunState, State, read_state
+from det_compat.experiment.run_folder import RECORD
+from det_compat.experiment.run_state import RunState, State, read_state
 from det_compat.script.reported import reports
 from det_compat.script.run_paths import METRICS, RunPaths
 from det_compat.search.errors import SearchError

@@ -14,7 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from det_compat.fit.run_state import FILES
+from det_compat.experiment.run_state import FILES
 from det_compat.script.run_paths import TRACKED, TRACKING_LOG
 from det_compat.search.errors import SearchError
 

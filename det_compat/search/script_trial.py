@@ -14,8 +14,8 @@ from typing import Any
 from det_compat.config.experiment import parse_config
 from det_compat.config.lengths import Length, Unit
 from det_compat.errors import InvalidHP
-from det_compat.fit import run_folder, run_start, script
-from det_compat.fit.task import task_of
+from det_compat.experiment import run_folder, run_start, script
+from det_compat.experiment.task import task_of
 from det_compat.search.records import TrialRecord, trial_number
 from det_compat.search.tune.attempt import ReportFunction
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from det_compat.config.experiment import ExperimentConfig, parse_config, read_config
-from det_compat.fit import checks, run_folder, run_start
-from det_compat.fit.errors import FitError
-from det_compat.fit.processes.tracker import check_tracking, tracked
-from det_compat.fit.run_state import state_noted
+from det_compat.experiment import checks, run_folder, run_start
+from det_compat.experiment.errors import FitError
+from det_compat.experiment.processes.tracker import check_tracking, tracked
+from det_compat.experiment.run_state import state_noted
 from det_compat.search.errors import SearchError
 from det_compat.search.records import SearchFolder, Status
 from det_compat.search.results import Saved, TrialResult, read_results, write_results
@@ -103,7 +103,7 @@ class Search:
     def _last_saved(self, folder: Path) -> Saved | None:
         """The latest checkpoint that is there of the trial in ``folder``, at whatever batch."""
         # This import brings torch, which a trial that saves when it validates does not need.
-        from det_compat.fit.checkpoints import checkpoints_of
+        from det_compat.experiment.checkpoints import checkpoints_of
 
         storage = parse_config(self.task.config).checkpoint_storage
         with contextlib.suppress(FitError, OSError):
@@ -210,7 +210,7 @@ def _check_runnable(experiment: ExperimentConfig, model_dir: Path) -> None:
         checks.check_runnable(experiment, model_dir)
         if experiment.checkpoint_storage.url is not None:
             # This import brings torch, which only such a storage needs here.
-            from det_compat.fit.checkpoints import checkpoints_of
+            from det_compat.experiment.checkpoints import checkpoints_of
 
             checkpoints_of(experiment.checkpoint_storage, run_folder.RunFolder("."))
     except FitError as error:

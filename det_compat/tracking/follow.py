@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from det_compat.fit.processes.tracker import NONE, VARIABLE, check_tracking, uri_in
-from det_compat.fit.run_state import State, read_state
+from det_compat.experiment.processes.tracker import NONE, VARIABLE, check_tracking, uri_in
+from det_compat.experiment.run_state import State, read_state
 from det_compat.script.run_paths import TRACKING_LOG
 from det_compat.shared.masking import MASK, without_secrets
 from det_compat.tracking.sending import Sending

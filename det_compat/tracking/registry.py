@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from det_compat.errors import InvalidCheckpointException
-from det_compat.fit.errors import FitError
+from det_compat.experiment.errors import FitError
 from det_compat.shared.masking import without_secrets
 from det_compat.tracking.follow import NotSent, uri_for
 from det_compat.tracking.sent import Sent

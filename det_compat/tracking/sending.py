@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from det_compat import __version__
-from det_compat.fit.run_state import State
+from det_compat.experiment.run_state import State
 from det_compat.runs.summary import Summary, summary_of
 from det_compat.search.results import flat_hparams
 from det_compat.shared.masking import without_secrets

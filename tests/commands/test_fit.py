@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from det_compat.cli import main
-from tests.fit.projects import project
+from tests.experiment.projects import project
 from tests.fresh_python import python
 
 NO_LENGTH = {"name": "single", "metric": "x"}

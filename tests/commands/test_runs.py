@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from det_compat.cli import main
-from det_compat.fit.run_state import state_noted
+from det_compat.experiment.run_state import state_noted
 from tests.fresh_python import environment, python
 from tests.preloaded import executable
 from tests.runs.made import make_run, make_search
@@ -90,7 +90,7 @@ def test_a_run_is_followed_and_stopped(runs: Path, capfd: pytest.CaptureFixture[
     code = (
         "import signal, sys, time\n"
         "from pathlib import Path\n"
-        "from det_compat.fit.run_state import state_noted\n"
+        "from det_compat.experiment.run_state import state_noted\n"
         "from det_compat.script.run_log import run_logged\n"
         "signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))\n"
         "folder = Path('runs/a/001')\n"

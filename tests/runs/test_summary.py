@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from det_compat.fit.run_state import state_noted
+from det_compat.experiment.run_state import state_noted
 from det_compat.runs.summary import summary_of
 from tests.runs.made import make_run, make_search, write
 

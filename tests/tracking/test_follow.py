@@ -21,8 +21,8 @@ STUB = Path(__file__).with_name("stub")
 RUN = """
 import json, sys, time
 from pathlib import Path
-from det_compat.fit.processes.tracker import tracked
-from det_compat.fit.run_state import state_noted
+from det_compat.experiment.processes.tracker import tracked
+from det_compat.experiment.run_state import state_noted
 
 folder = Path(sys.argv[1])
 with tracked(folder, sys.argv[2]), state_noted(folder):

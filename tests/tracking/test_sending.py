@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from det_compat.fit.run_state import state_noted
+from det_compat.experiment.run_state import state_noted
 from det_compat.tracking.sending import Sending
 from det_compat.tracking.sent import Sent
 from tests.runs.made import make_run, make_search, write

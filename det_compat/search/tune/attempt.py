@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from det_compat.config.document import ConfigError
 from det_compat.config.lengths import Length
 from det_compat.errors import InvalidHP
-from det_compat.fit.errors import FitError
+from det_compat.experiment.errors import FitError
 from det_compat.search.errors import SearchError
 from det_compat.search.records import Report, SearchFolder, Status, TrialRecord
 from det_compat.search.searchers.plan import SearchPlan, trial_config

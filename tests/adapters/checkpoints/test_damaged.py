@@ -21,7 +21,7 @@ from det_compat.errors import InvalidCheckpointException
 from det_compat.pytorch import load_trial_from_checkpoint_path
 from det_compat.shared.plain_types import _TAG
 from tests.adapters.trials import Linear, trainer
-from tests.fit.projects import QUIET, project
+from tests.experiment.projects import QUIET, project
 from tests.without_determined import without_determined
 
 Damage = Callable[[Any], Any]

@@ -14,10 +14,10 @@ from jsonargparse import Namespace
 
 from det_compat.adapters.experiment.options import make_paths_absolute
 from det_compat.cli import main
-from det_compat.fit.request import USUAL
-from det_compat.fit.run_state import State
+from det_compat.experiment.request import USUAL
+from det_compat.experiment.run_state import State
 from det_compat.runs.summary import summary_of
-from tests.fit.projects import EPOCH, QUIET, project, recorded
+from tests.experiment.projects import EPOCH, QUIET, project, recorded
 from tests.fresh_python import environment
 from tests.preloaded import executable, python
 

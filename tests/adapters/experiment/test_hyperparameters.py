@@ -14,7 +14,7 @@ from pytorch_lightning.cli import LightningCLI
 
 from det_compat import TrialModule, to_lightning
 from det_compat.cli import main
-from tests.fit.projects import CONFIG, QUIET, project
+from tests.experiment.projects import CONFIG, QUIET, project
 
 EXECUTED = "import pathlib; pathlib.Path('executed').touch()\nclass Thing:\n    pass\n"
 STRINGS = {

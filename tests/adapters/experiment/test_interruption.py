@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from det_compat.cli import main
-from tests.fit.projects import QUIET, project
+from tests.experiment.projects import QUIET, project
 from tests.fresh_python import environment
 from tests.preloaded import executable
 

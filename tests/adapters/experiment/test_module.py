@@ -19,10 +19,10 @@ from det_compat.adapters.experiment.trainer import trainer_flags
 from det_compat.checkpoint.reader import read_checkpoint
 from det_compat.config import ConfigError, parse_config, read_config
 from det_compat.config.experiment import ExperimentConfig
-from det_compat.fit.errors import FitError
-from det_compat.fit.run_folder import RunFolder
-from det_compat.fit.run_start import begin_in
-from tests.fit.projects import CONFIG, EPOCH, project, recorded
+from det_compat.experiment.errors import FitError
+from det_compat.experiment.run_folder import RunFolder
+from det_compat.experiment.run_start import begin_in
+from tests.experiment.projects import CONFIG, EPOCH, project, recorded
 from tests.fresh_python import ROOT
 from tests.preloaded import python
 from tests.without_determined import without_determined

@@ -19,7 +19,7 @@ from det_compat.cli import main
 from det_compat.config.lengths import Length, Unit
 from det_compat.pytorch import Batch, Epoch, PyTorchTrial
 from tests.adapters.trials import trainer
-from tests.fit.projects import QUIET, project, recorded
+from tests.experiment.projects import QUIET, project, recorded
 
 STREAM = """
 class Stream(torch.utils.data.IterableDataset):

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from det_compat import core
-from det_compat.fit import checkpoints
+from det_compat.experiment import checkpoints
 from det_compat.pytorch.data import DataLoader
 from det_compat.pytorch.engine import FitArguments, engine
 from det_compat.pytorch.private.boundaries import TrialState

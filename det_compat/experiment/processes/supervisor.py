@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from det_compat.config.experiment import ExperimentConfig
-from det_compat.fit.environment import ATTEMPT, is_worker
-from det_compat.fit.errors import FitError
-from det_compat.fit.processes.process_tree import send_signal, with_variable
-from det_compat.fit.processes.tracker import tracked
-from det_compat.fit.request import Request
-from det_compat.fit.run_start import find_folder
+from det_compat.experiment.environment import ATTEMPT, is_worker
+from det_compat.experiment.errors import FitError
+from det_compat.experiment.processes.process_tree import send_signal, with_variable
+from det_compat.experiment.processes.tracker import tracked
+from det_compat.experiment.request import Request
+from det_compat.experiment.run_start import find_folder
 
 _INTERRUPTED = 128 + signal.SIGINT
 _TERMINATED = 128 + signal.SIGTERM

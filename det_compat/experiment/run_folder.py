@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from det_compat.fit.errors import FitError
-from det_compat.fit.run_state import FILES
+from det_compat.experiment.errors import FitError
+from det_compat.experiment.run_state import FILES
 from det_compat.script.run_log import LOG
 from det_compat.script.run_paths import TRACKED, TRACKING_LOG, RunPaths
 from det_compat.shared.durable_files import write_durably

@@ -4,8 +4,8 @@ from typing import Any
 
 from det_compat.config import shims
 from det_compat.config.experiment import ExperimentConfig
-from det_compat.fit.environment import restarts
-from det_compat.fit.run_start import RunStart
+from det_compat.experiment.environment import restarts
+from det_compat.experiment.run_start import RunStart
 from det_compat.script.task import Task, current_task
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from det_compat.config.loading import load, value_of
-from det_compat.fit.errors import FitError
+from det_compat.experiment.errors import FitError
 
 OPTION = "--model.hparams"
 

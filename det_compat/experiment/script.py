@@ -10,14 +10,14 @@ from dataclasses import replace
 
 from det_compat.config import experiment
 from det_compat.config.entrypoint import Entrypoint
-from det_compat.fit import run_start, run_state
-from det_compat.fit.curves import draw_curves
-from det_compat.fit.environment import device_variables
-from det_compat.fit.errors import FitError
-from det_compat.fit.processes import supervisor
-from det_compat.fit.processes.tracker import tracked
-from det_compat.fit.request import Request
-from det_compat.fit.task import task_of
+from det_compat.experiment import run_start, run_state
+from det_compat.experiment.curves import draw_curves
+from det_compat.experiment.environment import device_variables
+from det_compat.experiment.errors import FitError
+from det_compat.experiment.processes import supervisor
+from det_compat.experiment.processes.tracker import tracked
+from det_compat.experiment.request import Request
+from det_compat.experiment.task import task_of
 from det_compat.script.command import aliasing_variables, under_det_compat
 from det_compat.script.task import Task
 

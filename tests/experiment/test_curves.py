@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from det_compat.fit import curves
+from det_compat.experiment import curves
 
 
 def write(folder: Path, *lines: tuple[str, int, dict[str, object]]) -> None:

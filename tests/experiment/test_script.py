@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from det_compat.fit.errors import FitError
-from det_compat.fit.script import script_command
+from det_compat.experiment.errors import FitError
+from det_compat.experiment.script import script_command
 from tests.config.samples import parsed
 
 RUN = [sys.executable, "-m", "det_compat", "run"]

@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from det_compat.fit.environment import is_worker
-from det_compat.fit.errors import FitError
-from det_compat.fit.request import Request
+from det_compat.experiment.environment import is_worker
+from det_compat.experiment.errors import FitError
+from det_compat.experiment.request import Request
 
 NAME = "startup-hook.sh"
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from det_compat.config.experiment import ExperimentConfig, parse_document
 from det_compat.config.loading import load
-from det_compat.fit import startup_hook
-from det_compat.fit.environment import ATTEMPT, is_chief, launched
-from det_compat.fit.errors import FitError
-from det_compat.fit.request import Request
+from det_compat.experiment import startup_hook
+from det_compat.experiment.environment import ATTEMPT, is_chief, launched
+from det_compat.experiment.errors import FitError
+from det_compat.experiment.request import Request
 from det_compat.shared.extras import how_to_install
 from det_compat.shared.importing import has_entry
 from det_compat.shared.masking import MASK

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from det_compat.fit.errors import FitError
-from det_compat.fit.request import parse_request
+from det_compat.experiment.errors import FitError
+from det_compat.experiment.request import parse_request
 
 
 def test_own_options_may_be_anywhere(tmp_path: Path) -> None:

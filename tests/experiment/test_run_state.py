@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from det_compat.fit.run_state import State, read_state, state_noted
+from det_compat.experiment.run_state import State, read_state, state_noted
 from tests.runs.made import make_run
 
 

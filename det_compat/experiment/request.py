@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from det_compat.fit.errors import FitError
+from det_compat.experiment.errors import FitError
 
 USAGE = """det-compat {command} CONFIG.yaml [MODEL_DIR] [--run_dir DIR] [--resume] [--startup-hook]
                       [--tracking mlflow[:URI]] [OPTIONS...]

@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from det_compat.config.experiment import ExperimentConfig
-from det_compat.fit.environment import restarts
-from det_compat.fit.errors import FitError
-from det_compat.fit.request import Request
-from det_compat.fit.run_folder import (
+from det_compat.experiment.environment import restarts
+from det_compat.experiment.errors import FitError
+from det_compat.experiment.request import Request
+from det_compat.experiment.run_folder import (
     RunFolder,
     latest_run_folder,
     new_run_folder,
     run_folder_at,
 )
-from det_compat.fit.run_state import State, read_state
+from det_compat.experiment.run_state import State, read_state
 
 if TYPE_CHECKING:
-    from det_compat.fit.checkpoints import RunCheckpoints
+    from det_compat.experiment.checkpoints import RunCheckpoints
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def new_seed() -> int:
 
 def _checkpoints(folder: RunFolder, config: ExperimentConfig) -> RunCheckpoints:
     # This import brings torch, which some runs do not need here.
-    from det_compat.fit.checkpoints import checkpoints_of
+    from det_compat.experiment.checkpoints import checkpoints_of
 
     return checkpoints_of(config.checkpoint_storage, folder)
 

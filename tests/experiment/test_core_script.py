@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from det_compat.fit.run_state import State, read_state
+from det_compat.experiment.run_state import State, read_state
 from det_compat.runs.summary import summary_of
 from tests.fresh_python import environment
 from tests.preloaded import executable

@@ -17,8 +17,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from det_compat.fit.environment import ATTEMPT
-from det_compat.fit.errors import FitError
+from det_compat.experiment.environment import ATTEMPT
+from det_compat.experiment.errors import FitError
 from det_compat.script.run_paths import TRACKED, TRACKING_LOG
 from det_compat.shared.extras import how_to_install
 

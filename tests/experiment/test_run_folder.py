@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from det_compat.fit.errors import FitError
-from det_compat.fit.run_folder import (
+from det_compat.experiment.errors import FitError
+from det_compat.experiment.run_folder import (
     RunFolder,
     latest_run_folder,
     new_run_folder,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from det_compat.fit.processes.process_tree import send_signal
+from det_compat.experiment.processes.process_tree import send_signal
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="there is no /proc")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from det_compat.fit import startup_hook
-from det_compat.fit.errors import FitError
-from det_compat.fit.request import parse_request
+from det_compat.experiment import startup_hook
+from det_compat.experiment.errors import FitError
+from det_compat.experiment.request import parse_request
 from tests.preloaded import python
 
 CONFIG = """

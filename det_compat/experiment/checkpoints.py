@@ -13,8 +13,8 @@ from det_compat.config.storage import CheckpointStorage, parse_storage
 from det_compat.core.storage.local import is_unfinished
 from det_compat.core.store import CheckpointStore, CompleteCheckpoint
 from det_compat.errors import InvalidCheckpointException, UnsafeCheckpointError
-from det_compat.fit.errors import FitError
-from det_compat.fit.run_folder import RunFolder
+from det_compat.experiment.errors import FitError
+from det_compat.experiment.run_folder import RunFolder
 from det_compat.script.run_paths import RunPaths
 from det_compat.script.task import Task
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from det_compat.fit.environment import ATTEMPT
-from det_compat.fit.errors import FitError
-from det_compat.fit.processes.supervisor import Command, check_not_in_use, supervise
+from det_compat.experiment.environment import ATTEMPT
+from det_compat.experiment.errors import FitError
+from det_compat.experiment.processes.supervisor import Command, check_not_in_use, supervise
 
 
 def _python(code: str) -> Command:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from det_compat.fit.checks import check_runnable, notes_on_place
-from det_compat.fit.errors import FitError
+from det_compat.experiment.checks import check_runnable, notes_on_place
+from det_compat.experiment.errors import FitError
 from det_compat.shared.masking import without_secrets
 from tests.config.samples import parsed
 

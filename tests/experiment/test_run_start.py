@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from det_compat.fit.checkpoints import checkpoints_of
-from det_compat.fit.errors import FitError
-from det_compat.fit.request import Request
-from det_compat.fit.run_folder import RECORD, RunFolder
-from det_compat.fit.run_start import begin_in, run_to_validate
-from det_compat.fit.run_state import state_noted
+from det_compat.experiment.checkpoints import checkpoints_of
+from det_compat.experiment.errors import FitError
+from det_compat.experiment.request import Request
+from det_compat.experiment.run_folder import RECORD, RunFolder
+from det_compat.experiment.run_start import begin_in, run_to_validate
+from det_compat.experiment.run_state import state_noted
 from tests.config.samples import parsed
 
 
