@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import re
 import shlex
 import shutil
@@ -114,8 +116,11 @@ class Project:
         self._programs.mkdir()
         self._program("python", "")
         self._program("det-compat", "-m det_compat")
+        given = {k: v for k, v in environment().items() if not k.startswith("GIT_")}
+        if importlib.util.find_spec("mlflow") is None:
+            given["PYTHONPATH"] += f"{os.pathsep}{ROOT / 'tests' / 'tracking' / 'stub'}"
         self._environment = {
-            **{k: v for k, v in environment().items() if not k.startswith("GIT_")},
+            **given,
             "PATH": f"{self._programs}:{Path(sys.executable).parent}:/usr/bin:/bin",
             "XDG_DATA_HOME": str(folder / "data"),
             "COLUMNS": "120",

@@ -19,7 +19,7 @@ EXAMPLES = [f"examples/{name}/README.md" for name in ("determined-0.12", "digits
 EXAMPLES.append("examples/pedl-trial/README.md")
 # What these tell of comes after MIGRATION.md has been followed, or is a trial from elsewhere.
 GUIDES = ["docs/start.md", "docs/search.md", "docs/mnist.md"]
-DOCUMENTS = ["README.md", "docs/runs.md", "MIGRATION.md", *GUIDES, *EXAMPLES]
+DOCUMENTS = ["README.md", "docs/runs.md", "docs/tracking.md", "MIGRATION.md", *GUIDES, *EXAMPLES]
 
 NOT_RUN = {
     "make demo": "installs the project; its command is that of examples/digits",
@@ -32,6 +32,8 @@ NOT_RUN = {
     "det-compat run -m determined.launch.torch_distributed --nproc_per_node=2 -- python train.py": (
         "tests/launch/test_torch_distributed.py runs such a command"
     ),
+    "det-compat search adaptive.yaml --run-dir tracked --tracking mlflow": "README.md's search is "
+    "run; tests/tracking/test_sending.py has what is sent of one",
     "python examples/pedl/train.py --devices 2": "tests/test_example_pedl.py runs it",
     "det-compat search examples/digits/adaptive.yaml": "trains for minutes; README.md's search is "
     "run",
@@ -72,6 +74,10 @@ PRINTS = {
     "det-compat runs compare mine/001 mine/002": r"best error +│ 0\.\d+ +│ 0\.",
     "det-compat runs checkpoints mine/001 --best 3": r"checkpoints/\S+ +│ \d+ +│ 0\.",
     "det-compat runs logs mine/001": r"run directory +│ \S*/runs/mine/001",
+    "det-compat runs logs search_mine --trial 0": r"\S",
+    "det-compat fit const.yaml --tracking mlflow": r"curves: mlflow server --backend-store-uri",
+    "det-compat runs track mine/001": r"sent: mlflow server --backend-store-uri sqlite:/",
+    "det-compat checkpoint register DIR --name mine": r"registered models:/mine/1 at sqlite:/",
     "det-compat checkpoint show DIR": r"safe to load: yes",
     "det-compat check .": r"0 are refused, 0 are unknown; 0 places could not be read",
     "det-compat check src/": r"1 file, .* 0 are unknown; 0 places could not be read",
@@ -141,6 +147,7 @@ def test_commands_of_the_readme_and_the_guide(project: Project) -> None:
     done: set[str] = set()
     problems = run_all("README.md", project, done) + run_all("docs/runs.md", project, done)
     project.restore()
+    problems += run_all("docs/tracking.md", project, done)
     problems += run_all("MIGRATION.md", project, done)
     problems += [p for document in GUIDES for p in run_all(document, project, done)]
     weights = python_block("MIGRATION.md", "load_state_dict")

@@ -25,6 +25,7 @@ LAYERS = (
     ("pytorch", "experiment"),
     ("pedl", "tensorboard", "transformers", "search", "start"),
     ("adapters", "runs"),
+    ("tracking",),
     ("migrate", "api"),
     ("commands",),
 )

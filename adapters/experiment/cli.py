@@ -42,6 +42,7 @@ from det_compat.adapters.lightning.strategy import callbacks_of, end_other_ranks
 from det_compat.config.experiment import ExperimentConfig
 from det_compat.experiment.checkpoints import checkpoints_of, earlier_one_named
 from det_compat.experiment.errors import FitError
+from det_compat.experiment.processes.tracker import tracked
 from det_compat.experiment.request import Request
 from det_compat.experiment.run_start import RunStart, begin, run_to_validate
 from det_compat.experiment.run_state import state_noted
@@ -216,7 +217,7 @@ def carry_out(request: Request, experiment: ExperimentConfig, given: Given) -> E
 
 
 def size_of(devices: Any, machines: Any) -> dict[str, Any]:
-    """The processes and machines that these flags of a Trainer ask for, if they say it in numbers."""
+    """The processes and machines that a Trainer's flags ask for, if they say it in numbers."""
     machines = machines or 1
     is_known = isinstance(devices, int) and devices > 0
     return {"machines": machines, **({"slots": devices * machines} if is_known else {})}
@@ -242,7 +243,11 @@ def _noted(request: Request, start: RunStart | None) -> Iterator[None]:
         yield
         return
     path = start.folder.path
-    with state_noted(path, request.resuming(path)), run_logged(path):
+    with (
+        tracked(path, request.tracking),
+        state_noted(path, request.resuming(path)),
+        run_logged(path),
+    ):
         yield
 
 

@@ -13,6 +13,7 @@ from det_compat.adapters.lightning.strategy import end_other_ranks
 from det_compat.config.hyperparameters import batch_size
 from det_compat.config.lengths import Length, Period, Unit
 from det_compat.config.periods import ResolvedPeriods
+from det_compat.experiment.curves import draw_curves
 from det_compat.shared.masking import without_secrets
 
 Validation = tuple[int, dict[str, Any]]
@@ -145,6 +146,7 @@ class ExperimentReport(pl.Callback):
         folder = str(run.start.folder.path)
         rows["run directory"] = folder
         rows["curves"] = f"tensorboard --logdir {shlex.quote(folder)}"
+        rows["picture"] = draw_curves(run.start.folder.path)
         if self._resuming:
             rows["resume it by"] = self._resuming
         _print_table("results", rows)

@@ -88,6 +88,26 @@ def add_parser(commands: _Commands) -> None:
         "target", metavar="OUT", type=Path, help="a file ending in .pt or .safetensors"
     )
     export.set_defaults(action=_export)
+    _add_register(actions, source)
+
+
+def _add_register(actions: _Commands, source: argparse.ArgumentParser) -> None:
+    about = "add its weights to MLflow's model registry"
+    register = actions.add_parser(
+        "register",
+        parents=[source],
+        help=about,
+        description=f"{about.capitalize()}, as a new version, from which "
+        "mlflow.pytorch.load_state_dict gets them without det_compat.",
+    )
+    register.add_argument("--name", required=True, help="of the model in the registry")
+    about = "by default where the run was sent, MLFLOW_TRACKING_URI, or runs/mlflow.db"
+    register.add_argument("--tracking", metavar="mlflow[:URI]", help=f"where to; {about}")
+    about = "add the model itself, to be served; this runs the code in the checkpoint"
+    register.add_argument("--with-code", action="store_true", help=about)
+    about = "load the checkpoint even if that runs code from it"
+    register.add_argument("--trust", action="store_true", help=about)
+    register.set_defaults(action=_register)
 
 
 def _command(args: argparse.Namespace) -> int:
@@ -132,3 +152,16 @@ def _export(args: argparse.Namespace) -> None:
 
     for file in export(args.source, args.target, trust=args.trust, force=args.force):
         print(file)
+
+
+def _register(args: argparse.Namespace) -> None:
+    from det_compat.tracking.registry import register
+
+    where, version, models = register(
+        args.source, args.name, args.tracking, trust=args.trust, with_code=args.with_code
+    )
+    print(f"registered {version} at {where}")
+    if models == 1:
+        print(f'load it: mlflow.pytorch.load_state_dict("{version}")')
+    else:
+        print(f'load them: mlflow.artifacts.download_artifacts("{version}"), and torch.load')

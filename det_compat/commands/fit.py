@@ -69,10 +69,12 @@ def run(request: Request) -> int:
         return 0
     from det_compat.experiment.checks import NEEDED, check_config, check_installed
     from det_compat.experiment.processes.supervisor import run_supervised, wants_supervisor
+    from det_compat.experiment.processes.tracker import check_tracking
     from det_compat.experiment.script import run_script
     from det_compat.experiment.startup_hook import run_first
 
     check_installed(NEEDED)
+    check_tracking(request.tracking)
     if request.startup_hook and not request.only_shows:
         run_first(request)
     if request.config is None:

@@ -50,7 +50,14 @@ def add_parser(commands: _Commands) -> None:
     checkpoints.add_argument("--json", action="store_true", help="as JSON")
     logs = _action(actions, "logs", _logs, "what a run has printed")
     _add_runs(logs)
+    about = "of a search: only trial N, from 0; by default all, one after the other"
+    logs.add_argument("--trial", type=int, metavar="N", help=about)
     logs.add_argument("-f", "--follow", action="store_true", help="go on while the run does")
+    tracked = _action(actions, "track", _track, "send what a run has reported to MLflow")
+    _add_runs(tracked)
+    about = "where to; by default where it was sent before, MLFLOW_TRACKING_URI, or runs/mlflow.db"
+    tracked.add_argument("--tracking", metavar="mlflow[:URI]", help=about)
+    tracked.add_argument("--follow", action="store_true", help=argparse.SUPPRESS)
     _add_runs(_action(actions, "stop", _stop, "tell a run to write a checkpoint, and to end"))
     deleted = _action(actions, "delete", _delete, "delete the folder of a run that does not run")
     _add_runs(deleted)
@@ -86,6 +93,11 @@ def _command(args: argparse.Namespace) -> int:
     from det_compat.runs.finding import NoSuchRun
 
     try:
+        if "://" in args.dir:
+            raise NoSuchRun(
+                f"--dir {args.dir}: runs are read from a folder of this machine; copy them here, "
+                "or have those of all machines at one MLflow server (--tracking)"
+            )
         if not Path(args.dir).is_dir():
             raise NoSuchRun(f"--dir: there is no folder {args.dir}")
         status: int = args.action(args)
@@ -194,23 +206,55 @@ def _checkpoints(args: argparse.Namespace) -> int:
 
 
 def _logs(args: argparse.Namespace) -> int:
-    from det_compat.experiment.run_state import State, read_state
-    from det_compat.runs.finding import NoSuchRun
+    from det_compat.runs.finding import NoSuchRun, trial_of
     from det_compat.script.run_log import LOG
 
     run = _named(args)
-    file = run.path / LOG
-    if not file.exists():
-        raise NoSuchRun(f"{run.path} has no {LOG}: it is of a search, or of an older det_compat")
-    with file.open(encoding="utf-8", errors="replace") as log:
+    if args.trial is not None:
+        run = trial_of(run, args.trial)
+    shown = run.trials if run.kind == "search" else [run]
+    if args.follow and run.kind == "search":
+        raise NoSuchRun(f"{run.path} is a search: follow one of its trials, with --trial N")
+    there = [one for one in shown if (one.path / LOG).exists()]
+    if not there:
+        raise NoSuchRun(f"{run.path} has no {LOG}: nothing has run, or under an older det_compat")
+    for one in there:
+        if run.kind == "search":
+            print(f"trial {int(one.path.name)}:")
+        _print_log(one, follow=args.follow)
+    return 0
+
+
+def _print_log(run: Summary, *, follow: bool) -> None:
+    from det_compat.experiment.run_state import State
+    from det_compat.runs.summary import summary_of
+    from det_compat.script.run_log import LOG
+
+    with (run.path / LOG).open(encoding="utf-8", errors="replace") as log:
         while True:
             # Whether the run goes on is asked before the rest is read, so that none is lost.
-            goes_on = args.follow and read_state(run.path).state is State.RUNNING
+            now = summary_of(run.path) if follow else None
             shutil.copyfileobj(log, sys.stdout)
             sys.stdout.flush()
-            if not goes_on:
-                return 0
+            if now is None or now.state.state is not State.RUNNING:
+                return
             time.sleep(_LOOK_AGAIN)
+
+
+def _track(args: argparse.Namespace) -> int:
+    from det_compat.experiment.errors import FitError
+    from det_compat.tracking.follow import NotSent, follow, send
+
+    try:
+        if args.follow:
+            return follow(Path(args.run), args.tracking, sys.stdin)
+        run = _named(args)
+        print(f"sent: {send(run.path, args.tracking)}")
+        return 0
+    except (FitError, NotSent) as error:
+        # Who starts it to follow a run reads nothing else.
+        print(f"det-compat: {error}", file=sys.stdout if args.follow else sys.stderr, flush=True)
+    return 1
 
 
 def _stop(args: argparse.Namespace) -> int:

@@ -47,22 +47,31 @@ def add_parser(commands: _Commands) -> None:
         help="of a Ray cluster (HOST:PORT, or auto), whose machines have det_compat and see the "
         "folders under the same paths",
     )
+    parser.add_argument(
+        "--tracking",
+        metavar="mlflow[:URI]",
+        help="send what is reported to MLflow, a run for the search and one for each trial; by "
+        "default to MLFLOW_TRACKING_URI, else to runs/mlflow.db",
+    )
     parser.set_defaults(command=_search)
 
 
 def _search(args: argparse.Namespace) -> int:
     from det_compat.config import ConfigError
+    from det_compat.experiment.errors import FitError
+    from det_compat.experiment.processes.tracker import check_tracking
     from det_compat.search.errors import SearchError
     from det_compat.search.search import prepare
 
     try:
+        check_tracking(args.tracking)
         search = prepare(args.config, args.model_dir, run_dir=args.run_dir, resume=args.resume)
         _announce(search)
         return _run(search, args)
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 1
-    except (ImportError, OSError, SearchError) as error:
+    except (FitError, ImportError, OSError, SearchError) as error:
         print(f"det-compat: {error}", file=sys.stderr)
         return 2
 
@@ -77,7 +86,7 @@ def _run(search: Search, args: argparse.Namespace) -> int:
 
     before = signal.signal(signal.SIGTERM, interrupt)
     try:
-        search.run(args.address, resuming=_resuming(search, args))
+        search.run(args.address, resuming=_resuming(search, args), tracking=args.tracking)
     except KeyboardInterrupt:
         # This is a second one, or one before the trials began: Tune takes the first.
         print(f"interrupted; go on with\n  {_resuming(search, args)}")
@@ -131,7 +140,9 @@ def _finish(search: Search, args: argparse.Namespace, if_interrupted: int) -> in
 def _resuming(search: Search, args: argparse.Namespace) -> str:
     words = ["det-compat", "search", args.config, *filter(None, [args.model_dir])]
     cluster = ["--address", args.address] if args.address else []
-    return shlex.join([*words, "--run-dir", str(search.folder.path), *cluster, "--resume"])
+    tracking = ["--tracking", args.tracking] if args.tracking else []
+    folder = str(search.folder.path)
+    return shlex.join([*words, "--run-dir", folder, *cluster, *tracking, "--resume"])
 
 
 def _name_best(search: Search, results: list[TrialResult]) -> int:

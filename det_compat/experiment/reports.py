@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,12 @@ class RunReports(TrainContext):
         batch_metrics: list[dict[str, Any]] | None,
     ) -> None:
         values = {str(name): plain_value(value) for name, value in metrics.items()}
-        line = {"group": group, "steps_completed": steps_completed, "metrics": values}
+        line = {
+            "group": group,
+            "steps_completed": steps_completed,
+            "time": time.time(),
+            "metrics": values,
+        }
         try:
             # The directory is not made again if somebody has deleted it.
             with self._file.open("a", encoding="utf-8") as file:

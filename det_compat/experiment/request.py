@@ -13,7 +13,7 @@ from det_compat.experiment.errors import FitError
 from det_compat.shared.verbosity import LEVELS
 
 USAGE = """det-compat {command} CONFIG.yaml [MODEL_DIR] [--run_dir DIR] [--resume] [--startup-hook]
-                      [OPTIONS...]
+                      [--tracking mlflow[:URI]] [OPTIONS...]
        det-compat {command} --model.trial_cls MODULE:CLASS [OPTIONS...]"""
 
 ABOUT = {
@@ -27,6 +27,8 @@ OWN = """CONFIG.yaml: an experiment config of PEDL or Determined 0.12 to 0.38.
 MODEL_DIR: where its entrypoint is imported from; by default the config's folder.
 --run_dir DIR: where results go; by default runs/NAME/NNN, the next number.
 --resume: go on from the latest checkpoint of the run directory, by default the latest of that name.
+--tracking mlflow[:URI]: send what is reported to MLflow; by default to MLFLOW_TRACKING_URI, else
+to runs/mlflow.db. A run that goes on is sent on; --tracking none sends nothing.
 --startup-hook: first source startup-hook.sh of MODEL_DIR, as a cluster did before each trial.
 --quiet: print nothing but warnings and errors; --log-level debug, info, warning or error.
 All else goes to Lightning, relative paths from here: --trainer.devices 2 --trainer.strategy ddp
@@ -84,6 +86,7 @@ class Request:
     beside: tuple[str, ...] = ()
     quiet: bool = False
     log_level: str | None = None
+    tracking: str | None = None
 
     @property
     def only_shows(self) -> bool:
@@ -102,7 +105,8 @@ class Request:
             words += [self.config, str(self.model_dir)]
         if self.run_dir is not None:
             words += ["--run_dir", str(self.run_dir)]
-        return [*words, *(["--resume"] if self.resume else []), *self.options]
+        resume = ["--resume"] if self.resume else []
+        return [*words, *resume, *self._tracking_words(), *self.options]
 
     def own_words(self) -> list[str]:
         """The words that say how much is printed."""
@@ -114,7 +118,10 @@ class Request:
         words = ["det-compat", self.command, *filter(None, [self.config])]
         if self.config is not None and self.model_dir != Path(self.config).parent:
             words.append(str(self.model_dir))
-        return shlex.join([*words, *own, *self.options])
+        return shlex.join([*words, *own, *self._tracking_words(), *self.options])
+
+    def _tracking_words(self) -> list[str]:
+        return [] if self.tracking is None else ["--tracking", self.tracking]
 
     def resuming(self, run_dir: Path) -> str:
         """The command that goes on with the run in ``run_dir``, which has a copy of its config."""
@@ -138,6 +145,8 @@ def parse_request(command: str, argv: Sequence[str]) -> Request:
     config = paths[0] if paths else None
     if config is None and (own.resume or own.run_dir):
         raise FitError("--resume and --run_dir go with an experiment config: give CONFIG.yaml")
+    if own.tracking is not None and (config is None or command != "fit"):
+        raise FitError("--tracking goes with `fit` and an experiment config: give CONFIG.yaml")
     model_dir = Path(paths[1] if len(paths) > 1 else Path(config or "").parent)
     if len(paths) > 1 and not model_dir.is_dir():
         raise FitError(
@@ -154,6 +163,7 @@ def parse_request(command: str, argv: Sequence[str]) -> Request:
         own.startup_hook,
         quiet=own.quiet,
         log_level=own.log_level,
+        tracking=own.tracking,
     )
 
 
@@ -186,6 +196,7 @@ def _own_options(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser = _Parser(add_help=False, allow_abbrev=False)
     parser.add_argument("--run_dir", "--run-dir", metavar="DIR")
     parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--tracking", metavar="mlflow[:URI]")
     parser.add_argument("--startup-hook", "--startup_hook", action="store_true")
     parser.add_argument("--quiet", action="store_true")
     parser.add_argument("--log-level", "--log_level", choices=LEVELS)

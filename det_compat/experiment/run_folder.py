@@ -11,7 +11,7 @@ from typing import Any
 from det_compat.experiment.errors import FitError
 from det_compat.experiment.run_state import FILES
 from det_compat.script.run_log import LOG
-from det_compat.script.run_paths import RunPaths
+from det_compat.script.run_paths import TRACKED, TRACKING_LOG, RunPaths
 from det_compat.shared.durable_files import write_durably
 from det_compat.shared.masking import without_secrets
 
@@ -113,7 +113,7 @@ class RunFolder(RunPaths):
     def give_up(self) -> None:
         """Leave nothing of a run that has not begun, nor folders that are empty without it."""
         with contextlib.suppress(OSError):
-            for name in (RECORD, "config.yaml", LOG, *FILES):
+            for name in (RECORD, "config.yaml", LOG, TRACKED, TRACKING_LOG, *FILES):
                 (self.path / name).unlink(missing_ok=True)
             self.path.rmdir()
             if self.path.parent.parent.name == "runs":
@@ -122,7 +122,10 @@ class RunFolder(RunPaths):
 
 def described(config: Mapping[str, Any]) -> dict[str, Any]:
     """What lists of runs show of a config, so that they need not read it."""
-    shown = ("name", "description", "labels", "searcher", "hyperparameters", "checkpoint_storage")
+    shown = (
+        *("name", "description", "labels", "project", "workspace"),
+        *("searcher", "hyperparameters", "checkpoint_storage"),
+    )
     found: dict[str, Any] = without_secrets({k: config[k] for k in shown if k in config})
     return found
 

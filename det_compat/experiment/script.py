@@ -11,9 +11,11 @@ from dataclasses import replace
 from det_compat.config import experiment
 from det_compat.config.entrypoint import Entrypoint
 from det_compat.experiment import run_start, run_state
+from det_compat.experiment.curves import draw_curves
 from det_compat.experiment.environment import device_variables
 from det_compat.experiment.errors import FitError
 from det_compat.experiment.processes import supervisor
+from det_compat.experiment.processes.tracker import tracked
 from det_compat.experiment.request import Request
 from det_compat.experiment.task import task_of
 from det_compat.script.command import aliasing_variables, under_det_compat
@@ -63,7 +65,10 @@ def run_script(request: Request, config: experiment.ExperimentConfig) -> int:
     with contextlib.suppress(OSError):  # which begin_in() tells
         folder.path.mkdir(parents=True, exist_ok=True)
     try:
-        with run_state.state_noted(folder.path, request.resuming(folder.path)) as noted:
+        with (
+            tracked(folder.path, request.tracking),
+            run_state.state_noted(folder.path, request.resuming(folder.path)) as noted,
+        ):
             noted.status = status = supervisor.supervise(
                 command, folder.path, restarts=config.max_restarts, folder=model_dir
             )
@@ -74,6 +79,7 @@ def run_script(request: Request, config: experiment.ExperimentConfig) -> int:
         raise FitError(
             f"entrypoint: cannot run {argv[0]!r}: {os.strerror(error.errno or 0)}"
         ) from error
+    print(f"curves: {draw_curves(folder.path)}")
     print(f"resume it by: {request.resuming(folder.path)}")
     return status
 

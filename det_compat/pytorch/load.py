@@ -84,17 +84,34 @@ def load_trial_from_checkpoint_path(
     checkpoint = read_checkpoint(
         path, trust=trust, continuing=False, **(torch_load_kwargs or kwargs)
     )
+    trial, models, is_older = _built(checkpoint, trial_class, trial_kwargs or {})
+    if is_older and not (checkpoint.path / "load_data.json").exists():
+        trial = models[0]
+    return cast("PyTorchTrial", trial)
+
+
+def models_of_checkpoint(path: str, *, trust: bool = False) -> list[nn.Module]:
+    """The models of a checkpoint with their weights, built by the code in the checkpoint.
+
+    Raises:
+        Exception: as ``load_trial_from_checkpoint_path``.
+    """
+    return _built(read_checkpoint(path, trust=trust, continuing=False), None, {})[1]
+
+
+def _built(
+    checkpoint: Checkpoint, trial_class: type[PyTorchTrial] | None, arguments: dict[str, Any]
+) -> tuple[Any, list[nn.Module], bool]:
+    """The trial, its models, and whether it is one with ``build_model``."""
     if trial_class is None:
         trial_class = _import_trial_class(checkpoint)
     context = CheckpointLoadContext(checkpoint.hparams, checkpoint.experiment_config)
     if hasattr(trial_class, "build_model"):
-        trial, is_older = engine().build_without_data(trial_class, context, trial_kwargs or {})
+        trial, is_older = engine().build_without_data(trial_class, context, arguments)
     else:
-        trial, is_older = trial_class(context, **trial_kwargs or {}), False
+        trial, is_older = trial_class(context, **arguments), False
     load_weights(context.models, checkpoint.state)
-    if is_older and not (checkpoint.path / "load_data.json").exists():
-        trial = context.models[0]
-    return cast("PyTorchTrial", trial)
+    return trial, context.models, is_older
 
 
 def load_weights(models: list[nn.Module], checkpoint: dict[str, Any]) -> None:

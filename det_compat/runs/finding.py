@@ -17,7 +17,10 @@ from typing import Any
 from det_compat.runs.summary import Summary, summary_of
 
 _DEEPEST = 8  # folders below the one that is searched
-_NOT_OF_RUNS = {"__pycache__", "node_modules", "site-packages", "mlruns", "wandb", "checkpoints"}
+_NOT_OF_RUNS = {
+    *("__pycache__", "node_modules", "site-packages"),
+    *("mlruns", "mlartifacts", "wandb", "checkpoints"),
+}
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
@@ -72,6 +75,19 @@ def run_named(name: str, root: Path) -> Summary:
         paths = ", ".join(str(one.path) for one in near)
         raise NoSuchRun(f"{name} may be any of {paths}: give more of the path")
     raise NoSuchRun(f"there is no run {name} in {root}; `det-compat runs` lists those that are")
+
+
+def trial_of(search: Summary, number: int) -> Summary:
+    """Trial ``number`` of a search, from 0.
+
+    Raises:
+        NoSuchRun: there is none.
+    """
+    for trial in search.trials:
+        if trial.path.name.isdecimal() and int(trial.path.name) == number:
+            return trial
+    kind = f"has {len(search.trials)} trials" if search.kind == "search" else "is no search"
+    raise NoSuchRun(f"there is no trial {number}: {search.path} {kind}")
 
 
 @dataclass(frozen=True)

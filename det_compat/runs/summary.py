@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from det_compat.experiment.run_folder import RECORD
-from det_compat.experiment.run_state import RunState, read_state
+from det_compat.experiment.run_state import RunState, State, read_state
+from det_compat.script.reported import reports
 from det_compat.script.run_paths import METRICS, RunPaths
-from det_compat.search.records import SEARCH, SearchFolder
+from det_compat.search.errors import SearchError
+from det_compat.search.records import SEARCH, SearchFolder, Status, TrialRecord
+from det_compat.shared.masking import without_secrets
 
 _VALIDATION = '"validation"'
-# What every validation reports besides the trial's own metrics.
-_COUNTS = ("batches", "epochs")
+_STATES = {
+    Status.COMPLETED: State.DONE,
+    Status.STOPPED: State.DONE,
+    Status.ERROR: State.FAILED,
+    Status.INVALID_HP: State.FAILED,
+}
 
 
 @dataclass(frozen=True)
@@ -107,8 +115,7 @@ class Summary:
         """The trials of a search that have begun."""
         if self.kind != "search":
             return []
-        folders = (record.folder for record in SearchFolder(self.path).trials())
-        return [summary_of(folder) or _unread(folder) for folder in folders]
+        return [_trial(record, self.state) for record in SearchFolder(self.path).trials()]
 
     @property
     def batches(self) -> int:
@@ -191,6 +198,9 @@ class Summary:
 
 def summary_of(folder: Path) -> Summary | None:
     """What lies in ``folder``; None if that is no run and no search."""
+    record = TrialRecord(folder)
+    if record.is_begun:
+        return _trial(record, read_state(folder.absolute().parent.parent))
     for name, kind in ((SEARCH, "search"), (RECORD, "run")):
         file = folder / name
         if file.is_file():
@@ -198,8 +208,26 @@ def summary_of(folder: Path) -> Summary | None:
     return None
 
 
-def _unread(folder: Path) -> Summary:
-    return Summary(folder, "run", read_state(folder), {})
+def _trial(record: TrialRecord, search: RunState) -> Summary:
+    """A trial of a search, which has noted the trial's state."""
+    folder = record.folder.absolute()
+    state, about = read_state(folder), _read(folder / RECORD)
+    unfinished = State.STOPPED if search.state in (State.DONE, State.FAILED) else search.state
+    # What something else than det_compat trains is no run of its own.
+    with contextlib.suppress(OSError, SearchError):
+        about = about or {"hyperparameters": without_secrets(record.about()["hparams"])}
+        if state.state is State.UNKNOWN:
+            status = record.status
+            ended = None if status is Status.UNFINISHED else record.ended_at / 1e9
+            state = replace(
+                search,
+                state=_STATES.get(status, unfinished),
+                started=record.begun_at / 1e9,
+                ended=ended,
+                reason=record.reason,
+                resume="",
+            )
+    return Summary(folder, "run", state, about)
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -217,28 +245,21 @@ def _lines(file: Path) -> list[str]:
         return []
 
 
-def _reports(lines: list[str]) -> Iterator[dict[str, Any]]:
-    for line in lines:
-        try:
-            report = json.loads(line)
-        except (ValueError, RecursionError):
-            continue  # A killed process has cut it off.
-        if isinstance(report, dict) and isinstance(report.get("steps_completed"), int):
-            yield report
+def _counted(lines: list[str]) -> Iterator[dict[str, Any]]:
+    """The reports that say how many batches were trained."""
+    return (one for one in reports(lines) if isinstance(one.get("steps_completed"), int))
 
 
 def _validations(file: Path) -> Iterator[Validation]:
     # Most lines are of training, and need not be parsed.
-    for report in _reports([line for line in _lines(file) if _VALIDATION in line]):
-        metrics = report.get("metrics")
-        if report.get("group") == "validation" and isinstance(metrics, dict):
-            own = {name: value for name, value in metrics.items() if name not in _COUNTS}
-            yield Validation(report["steps_completed"], own)
+    for report in _counted([line for line in _lines(file) if _VALIDATION in line]):
+        if report.get("group") == "validation":
+            yield Validation(report["steps_completed"], report["metrics"])
 
 
 def _steps(file: Path) -> Iterator[int]:
     # The last lines are of the last batches: none before them tells of more.
-    for report in _reports(_lines(file)[-3:]):
+    for report in _counted(_lines(file)[-3:]):
         yield report["steps_completed"]
 
 

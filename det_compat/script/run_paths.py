@@ -7,6 +7,10 @@ from pathlib import Path
 
 #: What a run has reported, one JSON object a line.
 METRICS = "metrics.jsonl"
+#: Where a run is sent to be looked at, and what of it was.
+TRACKED = "tracking.json"
+#: What the process that sends it has printed; whoever sends holds a lock on it.
+TRACKING_LOG = "tracking.log"
 
 
 class RunPaths:

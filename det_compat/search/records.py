@@ -8,17 +8,20 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from det_compat.experiment.run_state import FILES
+from det_compat.script.run_paths import TRACKED, TRACKING_LOG
 from det_compat.search.errors import SearchError
 
 #: What a search notes when it begins.
 SEARCH = "search.json"
+#: The validations of a trial, one JSON object a line.
+REPORTS = "reports.jsonl"
 _DIED = "the trial's process died: it may have run out of memory, or not see the search's folder"
 
 
@@ -73,7 +76,7 @@ class TrialRecord:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._reports = folder / "reports.jsonl"
+        self._reports = folder / REPORTS
         self._end = folder / "end.json"
         self._error = folder / "error.txt"
 
@@ -156,6 +159,11 @@ class TrialRecord:
             raise SearchError(f"{self._end}: {error}") from None
 
     @property
+    def begun_at(self) -> int:
+        """When it was begun, in nanoseconds; it has to have begun."""
+        return (self.folder / "trial.json").stat().st_mtime_ns
+
+    @property
     def ended_at(self) -> int:
         """When it ended, in nanoseconds; it has to have ended."""
         return self._end.stat().st_mtime_ns
@@ -178,16 +186,22 @@ class SearchFolder:
         self.path = Path(os.path.abspath(path))
         self._about = self.path / SEARCH
         self._lock = self.path / ".lock"
+        self._config = self.path / "config.yaml"
 
-    def begin(self, about: dict[str, Any]) -> None:
-        """Make the folder, and note what is searched."""
+    def begin(self, about: dict[str, Any], config: Mapping[str, Any]) -> None:
+        """Make the folder, and note what is searched, with the config, which has no secrets."""
+        import yaml
+
         self.path.mkdir(parents=True, exist_ok=True)
+        text = yaml.safe_dump(json.loads(json.dumps(config, default=str)), sort_keys=False)
+        self._config.write_text(text, "utf-8")
         _write(self._about, about)
 
     @property
     def is_free(self) -> bool:
         """Whether nothing is here, or only a search that has no trials yet."""
-        own = (self._about.name, self._lock.name, *FILES)
+        own = {file.name for file in (self._about, self._lock, self._config)}
+        own |= {TRACKED, TRACKING_LOG, *FILES}
         return not self.path.exists() or all(file.name in own for file in self.path.iterdir())
 
     @contextlib.contextmanager

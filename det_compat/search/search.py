@@ -7,6 +7,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 from det_compat.config.experiment import ExperimentConfig, parse_config, read_config
 from det_compat.experiment import checks, run_folder, run_start
 from det_compat.experiment.errors import FitError
+from det_compat.experiment.processes.tracker import check_tracking, tracked
 from det_compat.experiment.run_state import state_noted
 from det_compat.search.errors import SearchError
-from det_compat.search.records import SearchFolder
+from det_compat.search.records import SearchFolder, Status
 from det_compat.search.results import Saved, TrialResult, read_results, write_results
 from det_compat.search.searchers.plan import SearchPlan, plan_search
 from det_compat.search.tune.attempt import SCRIPT_TRAINER, TRAINER, TrainOne, TrialTask
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 
 # The packages of the extra ``search``, and those of Ray's own that only its extras bring.
 _PACKAGES = ("matplotlib", "ray", "rich", "pandas", "pyarrow", "pydantic", "tensorboardX")
+
+# The exit status of shells after Ctrl-C.
+_INTERRUPTED = 128 + signal.SIGINT
 
 ConfigSource = str | os.PathLike[str] | Mapping[str, Any] | ExperimentConfig
 
@@ -57,12 +62,15 @@ class Search:
         """Where everything is kept."""
         return self.task.folder
 
-    def run(self, address: str | None = None, *, resuming: str = "") -> ResultGrid:
+    def run(
+        self, address: str | None = None, *, resuming: str = "", tracking: str | None = None
+    ) -> ResultGrid:
         """Run it, and write its results, whatever ends it.
 
         Args:
             address: of a Ray cluster.
             resuming: the command that goes on with the search.
+            tracking: where what it reports is sent, as for ``det-compat search --tracking``.
 
         Raises:
             SearchError: it cannot be run, or another one runs in the folder.
@@ -72,13 +80,17 @@ class Search:
         with self.folder.held():
             _check_folder(self.folder, self.about, resume=self.is_resumed)
             if not self.is_resumed:
-                self.folder.begin(self.about)
-            try:
-                with state_noted(self.folder.path, resuming):
-                    return run_search(self.task, address=address)
-            finally:
-                if self.folder.trials():
-                    self.write_results()
+                self.folder.begin(self.about, without_secrets(self.task.config))
+            with tracked(self.folder.path, tracking):
+                try:
+                    with state_noted(self.folder.path, resuming) as noted:
+                        found = run_search(self.task, address=address)
+                        if any(one.status is Status.UNFINISHED for one in self.folder.trials()):
+                            noted.status = _INTERRUPTED  # Tune has ended it in good order.
+                    return found
+                finally:
+                    if self.folder.trials():
+                        self.write_results()
 
     def results(self) -> list[TrialResult]:
         """The trials so far, best first."""
@@ -145,6 +157,7 @@ def run(
     run_dir: str | os.PathLike[str] | None = None,
     resume: bool = False,
     address: str | None = None,
+    tracking: str | None = None,
     train_one: TrainOne | str = TRAINER,
 ) -> ResultGrid:
     """Search the hyperparameters of an experiment config, as ``det-compat search`` does.
@@ -156,6 +169,8 @@ def run(
         resume: go on with the interrupted search in ``run_dir``.
         address: the address of a Ray cluster, all of whose machines have to see ``run_dir`` and
             ``model_dir``.
+        tracking: ``mlflow`` or ``mlflow:URI`` sends what is reported there, ``none`` nothing;
+            None what was sent before.
         train_one: what trains a trial in its process; a function, or ``module:function``.
 
     Returns:
@@ -169,7 +184,11 @@ def run(
         SearchError: the search cannot be run.
     """
     search = prepare(config, model_dir, run_dir=run_dir, resume=resume, train_one=train_one)
-    return search.run(address)
+    try:
+        check_tracking(tracking)
+    except FitError as error:
+        raise SearchError(str(error)) from error
+    return search.run(address, tracking=tracking)
 
 
 def _check_extra() -> None:

@@ -129,6 +129,13 @@ def test_a_run_is_followed_and_stopped(runs: Path, capfd: pytest.CaptureFixture[
     assert "does not run: it is stopped" in capfd.readouterr().err
 
 
+def test_logs_of_a_search(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in (0, 1):
+        (runs / f"search_many/trials/000{number}/log.txt").write_text(f"line of {number}\n")
+    assert shown(capsys, "logs", "search_many") == "trial 0:\nline of 0\ntrial 1:\nline of 1\n"
+    assert shown(capsys, "logs", "search_many", "--trial", "1") == "line of 1\n"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -137,6 +144,9 @@ def test_a_run_is_followed_and_stopped(runs: Path, capfd: pytest.CaptureFixture[
         (["--where", "lr"], "'lr' is no condition"),
         (["--since", "soon"], "'soon' is no time"),
         (["--dir", "nowhere"], "there is no folder nowhere"),
+        (["--dir", "s3://there/runs"], "s3://there/runs: runs are read from a folder"),
+        (["logs", "search_many", "--trial", "7"], "there is no trial 7"),
+        (["logs", "search_many", "--follow"], "with --trial N"),
     ],
 )
 def test_what_cannot_be_done_is_said(

@@ -75,6 +75,8 @@ def main(folder: Path, owner: int) -> None:
     sys.executable = str(folder / side)
     for name in SIDES[side]:
         importlib.import_module(name)
+    if side == "det_compat":
+        importlib.import_module("matplotlib.backends.backend_agg")  # curves.png of every run
     if side == "det_compat" and importlib.util.find_spec("ray") is not None:
         for name in NEEDED_BY_RAY:
             importlib.import_module(name)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from det_compat.experiment.run_state import state_noted
 from det_compat.runs.summary import summary_of
 from tests.runs.made import make_run, make_search, write
 
@@ -29,6 +30,23 @@ def test_a_search_is_as_good_as_its_best_trial(tmp_path: Path) -> None:
     assert found.best == (0.8, 10)
     assert found.checkpoints[0].path == tmp_path / "s/trials/0001/checkpoints/1"
     assert found.hparams == {"lr": {"type": "log", "minval": -3, "maxval": 0, "base": 10}}
+
+
+def test_a_trial_has_the_state_that_the_search_has_noted(tmp_path: Path) -> None:
+    search = make_search(tmp_path / "s", [[0.1], [0.2], [0.3]])
+    for trial, ended in (("0000", "stopped"), ("0001", "invalid_hp"), ("0002", None)):
+        (search / "trials" / trial / "state.json").unlink()
+        if ended:
+            end = {"status": ended, "reason": f"it is {ended}"}
+            write(search / "trials" / trial / "end.json", end)
+    with state_noted(search):
+        found = summary_of(search)
+        assert found is not None
+        assert [one.state.state.value for one in found.trials] == ["done", "failed", "running"]
+    (alone,) = (summary_of(search / "trials/0001"),)
+    assert alone is not None and alone.state.reason == "it is invalid_hp"
+    last = summary_of(search / "trials/0002")
+    assert last is not None and last.state.state.value == "stopped"
 
 
 def test_constants_are_shown_as_the_trial_gets_them(tmp_path: Path) -> None:

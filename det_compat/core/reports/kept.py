@@ -107,6 +107,7 @@ class KeptTrainContext(TrainContext):
         line: dict[str, Any] = {
             "group": group,
             "steps_completed": steps_completed,
+            "time": time.time(),
             "metrics": numbers,
         }
         if batch_metrics is not None:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from det_compat.config.experiment import ExperimentConfig
 from det_compat.experiment.environment import ATTEMPT, is_worker
 from det_compat.experiment.errors import FitError
 from det_compat.experiment.processes.process_tree import send_signal, with_variable
+from det_compat.experiment.processes.tracker import tracked
 from det_compat.experiment.request import Request
 from det_compat.experiment.run_start import find_folder
 
@@ -52,13 +54,13 @@ def run_supervised(request: Request, config: ExperimentConfig) -> int:
         FitError: there is nothing to resume, or the directory cannot be used.
     """
     folder = find_folder(request, config)
-    words = [request.config or "", str(request.model_dir), "--run_dir", str(folder.path)]
-    if request.resume:
-        words.append("--resume")
     check_not_in_use(folder.path)
-    words = [request.command, *request.own_words(), *words]
-    argv = [sys.executable, "-m", "det_compat", *words, *request.options]
-    return supervise(lambda attempt: Command(argv, {}), folder.path, restarts=config.max_restarts)
+    words = replace(request, run_dir=folder.path, startup_hook=False).words()
+    argv = [sys.executable, "-m", "det_compat", *words]
+    with tracked(folder.path, request.tracking):
+        return supervise(
+            lambda attempt: Command(argv, {}), folder.path, restarts=config.max_restarts
+        )
 
 
 def check_not_in_use(run_dir: Path) -> None:
