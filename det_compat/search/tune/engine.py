@@ -20,8 +20,9 @@ from ray import tune
 from det_compat.search.errors import SearchError
 from det_compat.search.searchers.plan import SearchPlan
 from det_compat.search.tune import live, scheduler, suggestions
+from det_compat.search.tune.actor import TrialActor
 from det_compat.search.tune.attempt import TrialTask
-from det_compat.search.tune.trial import run_trial
+from det_compat.search.tune.trial import run_in_tune
 
 if TYPE_CHECKING:
     from ray.tune import ResultGrid
@@ -59,7 +60,10 @@ def run_search(task: TrialTask, *, address: str | None) -> ResultGrid:
     """
     with _environment(), _quiet(), _connected(address):
         resources, at_once = _resources(task.plan)
-        train = tune.with_resources(functools.partial(run_trial, task=task), resources)
+        train: Any = functools.partial(run_in_tune, task=task)
+        if task.plan.processes == 1:
+            train = tune.with_parameters(TrialActor, task=task)
+        train = tune.with_resources(train, resources)
         own = task.folder.path / "tune"
         _forget_states(own)
         try:
@@ -93,7 +97,7 @@ def _tuner(task: TrialTask, train: Any, at_once: int | None) -> tune.Tuner:
             scheduler=scheduler.BracketScheduler(plan, task.folder),
             num_samples=-1,
             max_concurrent_trials=at_once,
-            reuse_actors=False,
+            reuse_actors=plan.processes == 1,
             trial_name_creator=_name,
             trial_dirname_creator=_name,
         ),
@@ -101,6 +105,10 @@ def _tuner(task: TrialTask, train: Any, at_once: int | None) -> tune.Tuner:
             name="tune",
             storage_path=str(task.folder.path),
             callbacks=[live.LiveTable(plan, task.folder)],
+            # A class would else be asked for a checkpoint at its end.
+            checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False)
+            if plan.processes == 1
+            else None,
             failure_config=tune.FailureConfig(max_failures=plan.max_restarts),
             verbose=0,
         ),

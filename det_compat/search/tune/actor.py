@@ -1,0 +1,70 @@
+"""The actors in which Ray Tune runs trials of one process, one trial after the other."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+from ray import cloudpickle
+from ray.tune import Trainable
+from ray.tune.result import RESULT_DUPLICATE
+
+from det_compat.config.experiment import parse_config
+from det_compat.fit.environment import device_variables
+from det_compat.search.forks.client import Request
+from det_compat.search.forks.forks import Forks
+from det_compat.search.records import Report
+from det_compat.search.tune.attempt import SCRIPT_TRAINER, TRAINER, TrialTask
+from det_compat.search.tune.trial import tune_result
+
+_PATIENCE = 10.0  # seconds that a trial has to end once it is stopped
+
+
+class TrialActor(Trainable):
+    """Has each trial run in a process of its own, which is a fork wherever that is exact."""
+
+    def setup(self, config: dict[str, Any], task: TrialTask | None = None) -> None:
+        """Start the process that forks, while Tune goes on."""
+        assert task is not None
+        self._task = task
+        # Ray has no types for this function.
+        self._payload = cloudpickle.dumps(task)  # type: ignore[no-untyped-call]
+        self._running: Request | None = None
+        # What else trains trials is code of users, which each trial imports anew.
+        preload, variables = [], {}
+        if task.train_one in (TRAINER, SCRIPT_TRAINER):
+            preload = [str(task.train_one).partition(":")[0]]
+        if task.train_one == TRAINER:
+            variables = device_variables(parse_config(task.config))
+        self._forks = Forks(preload, variables)
+
+    def step(self) -> dict[str, Any]:
+        """The trial's next validation.
+
+        Raises:
+            RuntimeError: the trial has failed.
+        """
+        if self._running is None:
+            payload = pickle.dumps((self._payload, self.config))
+            self._running = self._forks.start(f"{__name__.rpartition('.')[0]}.trial:run", payload)
+        else:
+            self._running.answer(True)
+        said = self._running.receive()
+        if said is None:
+            return {RESULT_DUPLICATE: True}
+        return tune_result(Report(**said), self._task.plan.searcher.metric)
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Be ready for another trial."""
+        self._end()
+        return True
+
+    def cleanup(self) -> None:
+        """End everything."""
+        self._end()
+        self._forks.close()
+
+    def _end(self) -> None:
+        if self._running is not None:
+            self._running.end(_PATIENCE)
+            self._running = None
