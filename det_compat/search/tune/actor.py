@@ -17,6 +17,7 @@ from det_compat.search.records import Report
 from det_compat.search.tune.attempt import SCRIPT_TRAINER, TRAINER, TrialTask
 from det_compat.search.tune.trial import tune_result
 
+_RUN = "det_compat.search.tune.trial:run"
 _PATIENCE = 10.0  # seconds that a trial has to end once it is stopped
 
 
@@ -30,6 +31,7 @@ class TrialActor(Trainable):
         # Ray has no types for this function.
         self._payload = cloudpickle.dumps(task)  # type: ignore[no-untyped-call]
         self._running: Request | None = None
+        self._is_new = True
         # What else trains trials is code of users, which each trial imports anew.
         preload, variables = [], {}
         if task.train_one in (TRAINER, SCRIPT_TRAINER):
@@ -44,9 +46,10 @@ class TrialActor(Trainable):
         Raises:
             RuntimeError: the trial has failed.
         """
-        if self._running is None:
-            payload = pickle.dumps((self._payload, self.config))
-            self._running = self._forks.start(f"{__name__.rpartition('.')[0]}.trial:run", payload)
+        if self._running is None or self._is_new:
+            self._end()
+            self._is_new = False
+            self._running = self._forks.start(_RUN, pickle.dumps((self._payload, self.config)))
         else:
             self._running.answer(True)
         said = self._running.receive()
@@ -55,8 +58,12 @@ class TrialActor(Trainable):
         return tune_result(Report(**said), self._task.plan.searcher.metric)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Be ready for another trial."""
-        self._end()
+        """Be ready for another trial.
+
+        Tune gives up a trial that an actor is lost for before it has begun, so the last one is
+        ended when this one has.
+        """
+        self._is_new = True
         return True
 
     def cleanup(self) -> None:

@@ -21,7 +21,7 @@ from tests.preloaded import executable
 
 REQUESTS = "tests.search.forks.requests"
 # A module that nothing else imports here.
-INSTALLED = "colorsys"
+INSTALLED = "tabnanny"
 
 
 @pytest.fixture
