@@ -19,6 +19,8 @@ from det_compat.search.errors import SearchError
 
 #: What a search notes when it begins.
 SEARCH = "search.json"
+#: By which a machine of a cluster finds out whether it sees the folder.
+NONCE = ".nonce"
 _DIED = "the trial's process died: it may have run out of memory, or not see the search's folder"
 
 
@@ -187,7 +189,7 @@ class SearchFolder:
     @property
     def is_free(self) -> bool:
         """Whether nothing is here, or only a search that has no trials yet."""
-        own = (self._about.name, self._lock.name, *FILES)
+        own = (self._about.name, self._lock.name, NONCE, *FILES)
         return not self.path.exists() or all(file.name in own for file in self.path.iterdir())
 
     @contextlib.contextmanager

@@ -15,6 +15,7 @@ from det_compat.search.forks.client import Request
 from det_compat.search.forks.forks import Forks
 from det_compat.search.records import Report
 from det_compat.search.tune.attempt import SCRIPT_TRAINER, TRAINER, TrialTask
+from det_compat.search.tune.mirror import Mirror
 from det_compat.search.tune.trial import tune_result
 
 _RUN = "det_compat.search.tune.trial:run"
@@ -24,10 +25,13 @@ _PATIENCE = 10.0  # seconds that a trial has to end once it is stopped
 class TrialActor(Trainable):
     """Has each trial run in a process of its own, which is a fork wherever that is exact."""
 
-    def setup(self, config: dict[str, Any], task: TrialTask | None = None) -> None:
-        """Start the process that forks, while Tune goes on."""
+    def setup(
+        self, config: dict[str, Any], task: TrialTask | None = None, keeper: Any = None
+    ) -> None:
+        """Start the process that forks, while Tune goes on; see ``mirror`` for ``keeper``."""
         assert task is not None
-        self._task = task
+        self._mirror = Mirror(task, keeper, config["trial"]["index"])
+        self._task = task = self._mirror.task
         # Ray has no types for this function.
         self._payload = cloudpickle.dumps(task)  # type: ignore[no-untyped-call]
         self._running: Request | None = None
@@ -49,10 +53,15 @@ class TrialActor(Trainable):
         if self._running is None or self._is_new:
             self._end()
             self._is_new = False
+            self._index = self.config["trial"]["index"]
+            self._mirror.pull(self._index)
             self._running = self._forks.start(_RUN, pickle.dumps((self._payload, self.config)))
         else:
             self._running.answer(True)
-        said = self._running.receive()
+        try:
+            said = self._running.receive()
+        finally:
+            self._mirror.push(self._index)
         if said is None:
             return {RESULT_DUPLICATE: True}
         return tune_result(Report(**said), self._task.plan.searcher.metric)
@@ -70,6 +79,7 @@ class TrialActor(Trainable):
         """End everything."""
         self._end()
         self._forks.close()
+        self._mirror.close()
 
     def _end(self) -> None:
         if self._running is not None:
