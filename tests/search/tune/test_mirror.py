@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -36,6 +37,7 @@ class Handle:
 def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SearchFolder:
     """The folder on the search's machine, with a trial in it."""
     monkeypatch.setattr(mirror_module.ray, "get", lambda value: value)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     folder = SearchFolder(tmp_path / "ours")
     folder.begin({"seed": 1, "config": "", "file": None})
     (folder.path / NONCE).write_text("a nonce")
