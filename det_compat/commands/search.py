@@ -44,8 +44,7 @@ def add_parser(commands: _Commands) -> None:
     )
     parser.add_argument(
         "--address",
-        help="of a Ray cluster (HOST:PORT, or auto), whose machines have det_compat and see the "
-        "folders under the same paths",
+        help="of a Ray cluster (HOST:PORT, or auto), whose machines have det_compat",
     )
     parser.add_argument(
         "--tracking",

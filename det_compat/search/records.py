@@ -22,6 +22,8 @@ from det_compat.search.errors import SearchError
 SEARCH = "search.json"
 #: The validations of a trial, one JSON object a line.
 REPORTS = "reports.jsonl"
+#: By which a machine of a cluster finds out whether it sees the folder.
+NONCE = ".nonce"
 _DIED = "the trial's process died: it may have run out of memory, or not see the search's folder"
 
 
@@ -201,7 +203,7 @@ class SearchFolder:
     def is_free(self) -> bool:
         """Whether nothing is here, or only a search that has no trials yet."""
         own = {file.name for file in (self._about, self._lock, self._config)}
-        own |= {TRACKED, TRACKING_LOG, *FILES}
+        own |= {TRACKED, TRACKING_LOG, NONCE, *FILES}
         return not self.path.exists() or all(file.name in own for file in self.path.iterdir())
 
     @contextlib.contextmanager

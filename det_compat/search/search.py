@@ -167,8 +167,8 @@ def run(
         model_dir: where the entrypoint is imported from; by default the folder of the file.
         run_dir: a new folder for the results; by default ``search_<name>`` in this directory.
         resume: go on with the interrupted search in ``run_dir``.
-        address: the address of a Ray cluster, all of whose machines have to see ``run_dir`` and
-            ``model_dir``.
+        address: the address of a Ray cluster. A machine of it that does not see ``run_dir`` needs a
+            ``checkpoint_storage`` that all machines see.
         tracking: ``mlflow`` or ``mlflow:URI`` sends what is reported there, ``none`` nothing;
             None what was sent before.
         train_one: what trains a trial in its process; a function, or ``module:function``.

@@ -1,4 +1,4 @@
-"""Attacks on det_compat: runs that are disturbed, checkpoints and configs that are damaged.
+"""Attacks on det_compat: disturbed runs and searches, damaged checkpoints and configs.
 
 ``make attack`` makes them for half an hour, with a seed that it prints; ``test_attacks`` makes a
 few.
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from tests.attacks import checkpoints, configs, machines, runs
+from tests.attacks import checkpoints, configs, machines, runs, searches
 
 #: Each attack draws what it does, does it in a folder of its own, and raises what went wrong.
 ATTACKS: dict[str, Callable[[Random, Path], None]] = {
@@ -18,4 +18,5 @@ ATTACKS: dict[str, Callable[[Random, Path], None]] = {
     "machines": machines.attack,
     "checkpoints": checkpoints.attack,
     "configs": configs.attack,
+    "searches": searches.attack,
 }

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -17,8 +18,10 @@ def local_ray() -> Iterator[None]:
     ray = pytest.importorskip("ray", reason="needs det-compat[search]")
     from det_compat.search.tune.engine import NO_DASHBOARD
     from tests.fresh_python import environment
-    from tests.preloaded import executable
+    from tests.preloaded import executable, python
 
+    # The raylet waits for its agents for 15 seconds, and the first fork for many imports.
+    python("-c", "pass", cwd=Path.cwd())
     paths = environment()["PYTHONPATH"]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(sys, "executable", executable())

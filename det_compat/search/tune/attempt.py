@@ -133,8 +133,10 @@ class Attempt:
             print(f"det-compat: {error}", file=sys.stderr)
             raise
         except BaseException:
-            record.note_error(traceback.format_exc())
-            traceback.print_exc()
+            # One that the search has stopped ends here too.
+            if record.status is Status.UNFINISHED:
+                record.note_error(traceback.format_exc())
+                traceback.print_exc()
             raise
 
     def _report(

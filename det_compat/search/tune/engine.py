@@ -20,8 +20,10 @@ from ray import tune
 from det_compat.search.errors import SearchError
 from det_compat.search.searchers.plan import SearchPlan
 from det_compat.search.tune import live, scheduler, suggestions
+from det_compat.search.tune.actor import TrialActor
 from det_compat.search.tune.attempt import TrialTask
-from det_compat.search.tune.trial import run_trial
+from det_compat.search.tune.mirror import start_keeper
+from det_compat.search.tune.trial import run_in_tune
 
 if TYPE_CHECKING:
     from ray.tune import ResultGrid
@@ -42,6 +44,8 @@ _QUIET: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
 #: Where there is no dashboard, Ray Train finds out at once, and not after 12 seconds a trial.
 NO_DASHBOARD = {"RAY_API_SERVER_ADDRESS": "http://127.0.0.1:9"}
 _PATIENCE = 10  # seconds
+# What runs and searches leave beside the code.
+_NO_CODE = ["/runs/", "/search_*/", "__pycache__/", ".git/", ".venv/"]
 # Tune takes no empty reservation; this one is in bytes.
 _NEXT_TO_NOTHING = {"memory": 2.0**20}
 
@@ -57,9 +61,13 @@ def run_search(task: TrialTask, *, address: str | None) -> ResultGrid:
     Raises:
         SearchError: no machine can run a trial.
     """
-    with _environment(), _quiet(), _connected(address):
+    with _environment(), _quiet(), _connected(address, task):
         resources, at_once = _resources(task.plan)
-        train = tune.with_resources(functools.partial(run_trial, task=task), resources)
+        train: Any = functools.partial(run_in_tune, task=task)
+        if task.plan.processes == 1:
+            keeper = None if address is None else start_keeper(task.folder)
+            train = tune.with_parameters(TrialActor, task=task, keeper=keeper)
+        train = tune.with_resources(train, resources)
         own = task.folder.path / "tune"
         _forget_states(own)
         try:
@@ -93,7 +101,7 @@ def _tuner(task: TrialTask, train: Any, at_once: int | None) -> tune.Tuner:
             scheduler=scheduler.BracketScheduler(plan, task.folder),
             num_samples=-1,
             max_concurrent_trials=at_once,
-            reuse_actors=False,
+            reuse_actors=plan.processes == 1,
             trial_name_creator=_name,
             trial_dirname_creator=_name,
         ),
@@ -101,6 +109,10 @@ def _tuner(task: TrialTask, train: Any, at_once: int | None) -> tune.Tuner:
             name="tune",
             storage_path=str(task.folder.path),
             callbacks=[live.LiveTable(plan, task.folder)],
+            # A class would else be asked for a checkpoint at its end.
+            checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False)
+            if plan.processes == 1
+            else None,
             failure_config=tune.FailureConfig(max_failures=plan.max_restarts),
             verbose=0,
         ),
@@ -154,7 +166,7 @@ os.register_at_fork(after_in_child=_leave_group)
 
 
 @contextlib.contextmanager
-def _connected(address: str | None) -> Iterator[None]:
+def _connected(address: str | None, task: TrialTask) -> Iterator[None]:
     """Ray, started for the block unless the process has it already."""
     if ray.is_initialized():
         yield
@@ -167,12 +179,18 @@ def _connected(address: str | None) -> Iterator[None]:
             _start_here({**variables, **NO_DASHBOARD})
         else:
             _check_reachable(address)
-            ray.init(**_QUIET, address=address, runtime_env={"env_vars": variables})
+            environment = {"env_vars": variables, **_code(task)}
+            ray.init(**_QUIET, address=address, runtime_env=environment)
     except (ConnectionError, TimeoutError, socket.gaierror) as error:
         raise SearchError(
             f"cannot connect to a Ray cluster at {address}: {error}. See whether it runs (`ray "
             f"status --address {address}`); one that was started with a token wants "
             "RAY_AUTH_MODE=token here too"
+        ) from error
+    except ValueError as error:
+        raise SearchError(
+            f"the code in {task.model_dir} cannot be sent to the cluster: {error}. Keep large "
+            "files in another folder, or name them in a file .gitignore"
         ) from error
     finally:
         _is_starting.clear()
@@ -183,6 +201,14 @@ def _connected(address: str | None) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def _code(task: TrialTask) -> dict[str, Any]:
+    """The part of Ray's runtime environment that sends the code of the trials to all machines."""
+    excluded = list(_NO_CODE)
+    if task.folder.path.is_relative_to(task.model_dir):
+        excluded.append(f"/{task.folder.path.relative_to(task.model_dir)}/")
+    return {"working_dir": str(task.model_dir), "excludes": excluded}
 
 
 def _start_here(variables: dict[str, str]) -> None:

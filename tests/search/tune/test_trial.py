@@ -1,4 +1,4 @@
-"""``run_trial`` in this process, with a list in the place of Tune."""
+"""``run_trial`` in this process, with a list in the place of the search."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from tests.search.objectives import train_one
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[Report]:
-    """What Tune was told; standard output stays pytest's."""
+    """What the search was told; standard output stays pytest's."""
     reports: list[Report] = []
-    monkeypatch.setattr(trial_module, "_tell_tune", lambda report, metric: reports.append(report))
     monkeypatch.setattr(trial_module, "log_to", lambda file: None)
     return reports
 
 
-def start(tmp_path: Path, trainer: Any = train_one, **hparams: Any) -> SearchFolder:
+def start(
+    told: list[Report], tmp_path: Path, trainer: Any = train_one, **hparams: Any
+) -> SearchFolder:
     config = parse_config(
         {
             "hyperparameters": hparams,
@@ -41,12 +42,12 @@ def start(tmp_path: Path, trainer: Any = train_one, **hparams: Any) -> SearchFol
     folder = SearchFolder(tmp_path)
     folder.trial(0).begin(0, 0, hparams)
     task = TrialTask(plan_search(config, 0), config.raw, folder, tmp_path, trainer)
-    run_trial({"trial": {"index": 0, "bracket": 0}, "hparams": {"x": "masked"}}, task)
+    run_trial({"trial": {"index": 0, "bracket": 0}, "hparams": {"x": "masked"}}, task, told.append)
     return folder
 
 
 def test_a_trial_reports_and_completes(told: list[Report], tmp_path: Path) -> None:
-    record = start(tmp_path, "tests.search.objectives:train_one", x=0.5).trial(0)
+    record = start(told, tmp_path, "tests.search.objectives:train_one", x=0.5).trial(0)
     assert [(report.batches, report.rungs, report.metric) for report in told] == [
         (2, 1, 0.5),
         (8, 2, 0.5),
@@ -60,15 +61,15 @@ def test_a_trial_goes_on_from_its_last_report(told: list[Report], tmp_path: Path
     record.begin(0, 0, {})
     (record.folder / "checkpoint_2").write_text("2")
     record.append(Report(2, 1, 0.4, {}, str(record.folder / "checkpoint_2")))
-    start(tmp_path, x=0.5)
+    start(told, tmp_path, x=0.5)
     # the search hears again where it stood, and then what is new
     assert [report.batches for report in told] == [2, 8]
     assert (record.folder / "starts").read_text() == f"{record.folder / 'checkpoint_2'}\n"
 
 
 def test_one_that_ended_is_not_trained_again(told: list[Report], tmp_path: Path) -> None:
-    start(tmp_path, x=0.5)
-    start(tmp_path, x=0.5)
+    start(told, tmp_path, x=0.5)
+    start(told, tmp_path, x=0.5)
     assert (tmp_path / "trials" / "0000" / "starts").read_text() == "None\n"
     assert [report.batches for report in told] == [2, 8, 8]
 
@@ -86,14 +87,14 @@ def test_one_that_ended_is_not_trained_again(told: list[Report], tmp_path: Path)
 def test_endings(
     fate: str, status: Status, reason: str, told: list[Report], tmp_path: Path
 ) -> None:
-    record = start(tmp_path, x=1, fate=fate).trial(0)
+    record = start(told, tmp_path, x=1, fate=fate).trial(0)
     assert record.status is status
     assert reason in record.reason
 
 
 def test_an_exception_is_noted_and_passed_on(told: list[Report], tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="this trial raises"):
-        start(tmp_path, x=1, fate="raises")
+        start(told, tmp_path, x=1, fate="raises")
     record = SearchFolder(tmp_path).trial(0)
     # whether it is started again is for Tune to say
     assert record.status is Status.UNFINISHED

@@ -1,0 +1,1 @@
+"""Processes that begin where another one has imported what they need."""

@@ -1,0 +1,107 @@
+"""What a request has imported of installed packages, and its import before the next one.
+
+Modules of users, which may be others the next time, are never among them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import site
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from types import FunctionType, ModuleType
+from typing import Any
+
+from det_compat.search.forks import fitness
+
+_KINDS = ("stdlib", "platstdlib", "purelib", "platlib")
+_OURS = ("det_compat", "determined")
+
+
+def learned(known: Set[str], before: Mapping[str, str]) -> dict[str, Any]:
+    """What ``learn`` is to be given, after a request that began with these modules and variables.
+
+    Installed modules are in the order in which they were imported. Those that use Determined are
+    of users, installed or not, and their packages with them.
+    """
+    new = [name for name in list(sys.modules) if name not in known and _file(name)]
+    of_users = {name.partition(".")[0] for name in new if _uses_determined(name)} - {*_OURS}
+    installed = [n for n in new if _is_installed(n) and n.partition(".")[0] not in of_users]
+    variables = {name: os.environ.get(name) for name in {*before, *os.environ}}
+    return {
+        "modules": installed,
+        "of_users": [name for name in new if name not in installed],
+        "variables": {name: it for name, it in variables.items() if it != before.get(name)},
+    }
+
+
+def _file(name: str) -> str:
+    """Where a module was read from; "" for what some packages put under a name in its place."""
+    spec = getattr(sys.modules[name], "__spec__", None)
+    origin = getattr(spec, "origin", None)
+    is_itself = getattr(spec, "name", None) == name
+    return origin if is_itself and isinstance(origin, str) and os.sep in origin else ""
+
+
+def _is_installed(name: str) -> bool:
+    # `determined` is a name that det_compat has in a trial, and not before.
+    if name.partition(".")[0] in _OURS:
+        return name.startswith("det_compat")
+    roots = {sysconfig.get_path(kind) for kind in _KINDS} | {*site.getsitepackages()}
+    return any(_file(name).startswith(root + os.sep) for root in roots)
+
+
+def _uses_determined(name: str) -> bool:
+    kinds = (ModuleType, FunctionType, type)
+    used = [value for value in vars(sys.modules[name]).values() if isinstance(value, kinds)]
+    homes = [it.__name__ if isinstance(it, ModuleType) else it.__module__ for it in used]
+    return any(str(home).partition(".")[0] in _OURS for home in homes)
+
+
+def learn(
+    modules: Sequence[str],
+    of_users: Sequence[str],
+    variables: Mapping[str, str | None],
+    given: Mapping[str, str],
+) -> str:
+    """Import ``modules``; says why forks would not be as before, "" if they are.
+
+    Args:
+        modules: by name.
+        of_users: those that must not be imported.
+        variables: environment variables that a request has left, None for those that it deleted.
+        given: those of them that every request sets before it imports anything.
+    """
+    before = fitness.traces()
+    with _environment(given):
+        for name in modules:
+            try:
+                importlib.import_module(name)
+            except Exception as error:
+                return f"{name} cannot be imported: {error!r}"
+        unlike = sorted(name for name, value in variables.items() if os.environ.get(name) != value)
+    if brought := sorted({*of_users} & {*sys.modules}):
+        return f"installed packages import {brought[0]}"
+    if unlike:
+        return f"a trial has changed {', '.join(unlike)}, which imports may look at"
+    after = fitness.traces()
+    if changed := [name for name, value in before.items() if after[name] != value]:
+        return f"imports have changed {', '.join(changed)}"
+    return fitness.why_not_to_fork()
+
+
+@contextmanager
+def _environment(given: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

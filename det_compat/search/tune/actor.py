@@ -1,0 +1,87 @@
+"""The actors in which Ray Tune runs trials of one process, one trial after the other."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+from ray import cloudpickle
+from ray.tune import Trainable
+from ray.tune.result import RESULT_DUPLICATE
+
+from det_compat.config.experiment import parse_config
+from det_compat.experiment.environment import device_variables
+from det_compat.search.forks.client import Request
+from det_compat.search.forks.forks import Forks
+from det_compat.search.records import Report
+from det_compat.search.tune.attempt import SCRIPT_TRAINER, TRAINER, TrialTask
+from det_compat.search.tune.mirror import Mirror
+from det_compat.search.tune.trial import tune_result
+
+_RUN = "det_compat.search.tune.trial:run"
+_PATIENCE = 10.0  # seconds that a trial has to end once it is stopped
+
+
+class TrialActor(Trainable):
+    """Has each trial run in a process of its own, which is a fork wherever that is exact."""
+
+    def setup(
+        self, config: dict[str, Any], task: TrialTask | None = None, keeper: Any = None
+    ) -> None:
+        """Start the process that forks, while Tune goes on; see ``mirror`` for ``keeper``."""
+        assert task is not None
+        self._mirror = Mirror(task, keeper, config["trial"]["index"])
+        self._task = task = self._mirror.task
+        # Ray has no types for this function.
+        self._payload = cloudpickle.dumps(task)  # type: ignore[no-untyped-call]
+        self._running: Request | None = None
+        self._is_new = True
+        # What else trains trials is code of users, which each trial imports anew.
+        preload, variables = [], {}
+        if task.train_one in (TRAINER, SCRIPT_TRAINER):
+            preload = [str(task.train_one).partition(":")[0]]
+        if task.train_one == TRAINER:
+            variables = device_variables(parse_config(task.config))
+        self._forks = Forks(preload, variables)
+
+    def step(self) -> dict[str, Any]:
+        """The trial's next validation.
+
+        Raises:
+            RuntimeError: the trial has failed.
+        """
+        if self._running is None or self._is_new:
+            self._end()
+            self._is_new = False
+            self._index = self.config["trial"]["index"]
+            self._mirror.pull(self._index)
+            self._running = self._forks.start(_RUN, pickle.dumps((self._payload, self.config)))
+        else:
+            self._running.answer(True)
+        try:
+            said = self._running.receive()
+        finally:
+            self._mirror.push(self._index)
+        if said is None:
+            return {RESULT_DUPLICATE: True}
+        return tune_result(Report(**said), self._task.plan.searcher.metric)
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Be ready for another trial.
+
+        Tune gives up a trial that an actor is lost for before it has begun, so the last one is
+        ended when this one has.
+        """
+        self._is_new = True
+        return True
+
+    def cleanup(self) -> None:
+        """End everything."""
+        self._end()
+        self._forks.close()
+        self._mirror.close()
+
+    def _end(self) -> None:
+        if self._running is not None:
+            self._running.end(_PATIENCE)
+            self._running = None

@@ -1,0 +1,155 @@
+"""Searches of which a process is killed: the search itself, or one that works for it.
+
+They are resumed until one comes to the end, and have to end where an undisturbed search does; no
+process of theirs is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from det_compat.checkpoint import read_checkpoint
+from tests.attacks import project
+from tests.resume.compare import _differ
+
+ROOT = Path(__file__).parents[2]
+TRIALS = 4
+_SECONDS = 400
+_STATES = ("models_state_dict", "optimizers_state_dict", "lr_schedulers_state_dict")
+#: Who is killed, by words of its command line; forks have the one of the server that forked them.
+_WHO = {
+    "the search": "det_compat search",
+    "an actor": "ray::TrialActor",
+    "a server of forks": "forks.server",
+    "a trial": "forks.server",
+    "the raylet": "raylet/raylet",
+}
+
+
+def attack(draw: Random, folder: Path, python: str = sys.executable) -> None:
+    """One search, of which a process is killed two times."""
+    write(folder / "run")
+    killed = []
+    for _ in range(2):
+        with _started(folder / "run", python) as process:
+            time.sleep(draw.uniform(5, 25))
+            who = draw.choice(list(_WHO))
+            killed.append(f"{who}: {_kill(draw, folder / 'run', who)}")
+            _wait(process)
+        if process.returncode == 0:
+            break
+    else:
+        with _started(folder / "run", python) as process:
+            _wait(process)
+    said = (folder / "run" / "log.txt").read_text("utf-8", errors="replace")
+    assert process.returncode == 0, f"{killed}: {said[-3000:]}"
+    differences = list(_differ(undisturbed(python), end(folder / "run"), "end"))
+    assert differences == [], f"{killed}: {differences}"
+    until = time.monotonic() + 30
+    while (left := _processes(folder / "run")) and time.monotonic() < until:
+        time.sleep(0.2)
+    assert left == {}, f"{killed} left {left}"
+
+
+def write(folder: Path) -> None:
+    """Write a project with a search of a few trials."""
+    project.write(folder, "sized")
+    config: dict[str, Any] = json.loads((folder / "const.yaml").read_text())
+    config["searcher"].update(name="random", max_trials=TRIALS)
+    config["max_restarts"] = 3
+    (folder / "search.yaml").write_text(json.dumps(config))
+
+
+@functools.cache
+def undisturbed(python: str) -> Any:
+    """The end of a search that nothing happens to."""
+    with tempfile.TemporaryDirectory() as folder:
+        write(Path(folder, "run"))
+        with _started(Path(folder, "run"), python) as process:
+            _wait(process)
+        assert process.returncode == 0, Path(folder, "run", "log.txt").read_text()
+        return end(Path(folder, "run"))
+
+
+def end(folder: Path) -> dict[str, Any]:
+    """What has come of each trial, to the bits of its best checkpoint."""
+    found = {}
+    results = json.loads((folder / "out" / "results.json").read_text())
+    for one in sorted(results, key=lambda one: one["trial"]):
+        state = read_checkpoint(one["checkpoint"]).state
+        plain = {name: one[name] for name in ("status", "batches", "metric", "metric_batches")}
+        found[f"trial {one['trial']}"] = {**plain, **{name: state[name] for name in _STATES}}
+    assert len(found) == TRIALS, found.keys()
+    return found
+
+
+@contextlib.contextmanager
+def _started(folder: Path, python: str) -> Iterator[subprocess.Popen[bytes]]:
+    resume = ["--resume"] if (folder / "out" / "search.json").exists() else []
+    ours = {
+        "PYTHONPATH": str(ROOT),
+        "ATTACK_STARTED": str(folder / "started"),
+        "ATTACK_SECONDS": "0.05",
+    }
+    with (folder / "log.txt").open("w") as log:
+        process = subprocess.Popen(
+            [python, "-m", "det_compat", "search", "search.yaml", "--run-dir", "out", *resume],
+            cwd=folder,
+            env={**os.environ, **ours},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _wait(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_SECONDS)
+
+
+def _processes(folder: Path) -> dict[int, str]:
+    """The command lines of the processes of a search: they have inherited a variable of it."""
+    mark, found = f"ATTACK_STARTED={folder / 'started'}".encode(), {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if mark in (process / "environ").read_bytes().split(b"\0"):
+                words = (process / "cmdline").read_bytes().replace(b"\0", b" ")
+                found[int(process.name)] = words.decode(errors="replace")
+    return found
+
+
+def _kill(draw: Random, folder: Path, who: str) -> int | None:
+    """Kill a process of the search; returns its id, None if there is none of that kind."""
+    running = _processes(folder)
+    alike = sorted(number for number, words in running.items() if _WHO[who] in words)
+    if "forks.server" in _WHO[who]:
+        forks = [number for number in alike if _parent(number) in alike]
+        alike = forks if who == "a trial" else [it for it in alike if it not in forks]
+    if not alike:
+        return None
+    chosen = draw.choice(alike)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(chosen, signal.SIGKILL)
+    return chosen
+
+
+def _parent(process: int) -> int:
+    with contextlib.suppress(OSError):
+        return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+    return 0

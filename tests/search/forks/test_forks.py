@@ -1,0 +1,140 @@
+"""Requests in forks, one after the other, and in new processes where forks would not be exact."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from det_compat.search.forks import forks as forks_module
+from det_compat.search.forks.client import ProcessDied, Request
+from det_compat.search.forks.forks import Forks
+from tests.fresh_python import environment
+from tests.preloaded import executable
+
+REQUESTS = "tests.search.forks.requests"
+# A module that nothing else imports here.
+INSTALLED = "tabnanny"
+
+
+@pytest.fixture
+def forks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Forks]:
+    monkeypatch.setattr(sys, "executable", executable())
+    for name, value in environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.syspath_prepend(tmp_path)
+    found = Forks([], {"GIVEN": "1"})
+    yield found
+    found.close()
+
+
+def told(forks: Forks, function: str, *modules: str) -> dict[str, Any]:
+    """What a request that runs to its end tells of its process."""
+    request = forks.start(f"{REQUESTS}:{function}", json.dumps(modules).encode())
+    said = request.receive()
+    assert said is not None
+    assert request.receive() is None
+    request.end(10)
+    return said
+
+
+def is_gone(process: int) -> bool:
+    for _ in range(100):
+        try:
+            if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def started(forks: Forks, payload: bytes = b"") -> tuple[Request, dict[str, Any]]:
+    request = forks.start(f"{REQUESTS}:waits", payload)
+    said = request.receive()
+    assert said is not None
+    return request, said
+
+
+def test_each_is_as_a_new_process(forks: Forks, tmp_path: Path) -> None:
+    (tmp_path / "of_a_user.py").write_text("COUNTED = 1")
+    first = told(forks, "about", "of_a_user", INSTALLED)
+    (tmp_path / "of_a_user.py").write_text("COUNTED = 2  # it was edited")
+    second = told(forks, "about", "of_a_user", INSTALLED)
+    assert first["server"] == second["server"]
+    assert first["process"] != second["process"]
+    assert first["random"] != second["random"]
+    assert (first["counted"], second["counted"]) == (1, 2)
+    for one in (first, second):
+        assert one["leads"]
+        assert one["handlers"] == [str(signal.SIG_DFL)] * 2
+        assert one["stdin"] == os.devnull
+        assert one["variable"] is None
+    # What is installed is imported once, and what is a user's each time.
+    assert first["imported"] == sorted([INSTALLED, "of_a_user"])
+    assert second["imported"] == ["of_a_user"]
+
+
+def test_a_variable_that_imports_may_look_at(forks: Forks) -> None:
+    first, second = told(forks, "changes", INSTALLED), told(forks, "about", INSTALLED)
+    assert INSTALLED in first["imported"]
+    assert INSTALLED in second["imported"]
+
+
+def test_what_it_raises(forks: Forks) -> None:
+    request = forks.start(f"{REQUESTS}:raises", b"this one fails")
+    with pytest.raises(RuntimeError, match="ValueError: this one fails"):
+        request.receive()
+    request.end(10)
+    assert told(forks, "about")["leads"]
+
+
+@pytest.mark.parametrize("payload", [b"", b"does not listen"])
+def test_one_that_is_stopped_leaves_nothing(payload: bytes, forks: Forks) -> None:
+    request, said = started(forks, payload)
+    request.end(0.2 if payload else 10)
+    assert is_gone(said["process"])
+    assert is_gone(said["child"])
+    assert told(forks, "about")["leads"]
+
+
+def test_one_that_is_killed(forks: Forks) -> None:
+    request, said = started(forks)
+    os.kill(said["process"], signal.SIGKILL)
+    with pytest.raises(ProcessDied):
+        request.receive()
+    request.end(10)
+    assert is_gone(said["child"])
+    assert told(forks, "about")["leads"]
+
+
+def test_the_end_of_the_server_ends_its_fork(forks: Forks) -> None:
+    request, said = started(forks)
+    server = int(Path(f"/proc/{said['process']}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(server, signal.SIGKILL)
+    with pytest.raises(ProcessDied):
+        request.receive()
+    assert is_gone(said["process"])
+    request.end(10)
+    # The next one is a new process.
+    assert told(forks, "about")["server"] != server
+
+
+def test_no_forks_on_other_systems(forks: Forks, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forks_module.sys, "platform", "darwin")
+    alone = Forks([], {})
+    first, second = told(alone, "about", INSTALLED), told(alone, "about", INSTALLED)
+    assert first["process"] != second["process"]
+    assert INSTALLED in first["imported"]
+    assert INSTALLED in second["imported"]
+    request, said = started(alone, b"does not listen")
+    request.end(0.2)
+    assert is_gone(said["process"])
+    assert is_gone(said["child"])

@@ -1,0 +1,111 @@
+"""A trial on a machine that does not see the search's folder, with the keeper in this process."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from det_compat.config.experiment import parse_config
+from det_compat.search.errors import SearchError
+from det_compat.search.records import NONCE, Report, SearchFolder, Status
+from det_compat.search.searchers.plan import plan_search
+from det_compat.search.tune.attempt import TrialTask
+
+pytest.importorskip("ray", reason="needs det-compat[search]")
+
+from det_compat.search.tune import mirror as mirror_module
+from det_compat.search.tune.mirror import Keeper, Mirror
+
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
+
+
+class Handle:
+    """Calls a keeper at once, as if it were an actor."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+
+    def __getattr__(self, name: str) -> Any:
+        return SimpleNamespace(remote=getattr(self._keeper, name))
+
+
+@pytest.fixture
+def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SearchFolder:
+    """The folder on the search's machine, with a trial in it."""
+    monkeypatch.setattr(mirror_module.ray, "get", lambda value: value)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = SearchFolder(tmp_path / "ours")
+    folder.begin({"seed": 1, "config": "", "file": None})
+    (folder.path / NONCE).write_text("a nonce")
+    folder.trial(0).begin(0, 0, {"lr": 0.5})
+    return folder
+
+
+def task(folder: SearchFolder, storage: dict[str, Any] | None) -> TrialTask:
+    config: dict[str, Any] = {
+        "searcher": {"name": "single", "metric": "loss", "max_length": {"batches": 4}},
+        "hyperparameters": {"lr": 0.5},
+    }
+    if storage:
+        config["checkpoint_storage"] = storage
+    return TrialTask(plan_search(parse_config(config), 0), config, folder, Path("/project"), "a:b")
+
+
+def elsewhere(ours: SearchFolder, tmp_path: Path) -> Mirror:
+    """What an actor has on a machine where the same path leads to nothing."""
+    storage = {"type": "shared_fs", "host_path": str(tmp_path / "store")}
+    return Mirror(task(SearchFolder(tmp_path / "theirs"), storage), Handle(Keeper(ours)), 0)
+
+
+def test_what_a_trial_writes_comes_back(ours: SearchFolder, tmp_path: Path) -> None:
+    there = elsewhere(ours, tmp_path)
+    there.pull(0)
+    record, own = there.task.folder.trial(0), ours.trial(0)
+    assert record.folder != own.folder
+    assert record.about()["hparams"] == {"lr": 0.5}
+    record.append(Report(2, 1, 0.25, {}, "s3://bucket/one"))
+    (record.folder / "checkpoints").mkdir()
+    (record.folder / "checkpoints" / "weights").write_text("heavy")
+    there.push(0)
+    assert [report.batches for report in own.reports()] == [2]
+    assert not (own.folder / "checkpoints").exists()
+    # Another machine goes on where this one was lost.
+    other = elsewhere(ours, tmp_path)
+    other.pull(0)
+    assert [report.checkpoint for report in other.task.folder.trial(0).reports()] == [
+        "s3://bucket/one"
+    ]
+    other.task.folder.trial(0).finish(Status.COMPLETED)
+    other.push(0)
+    assert own.status is Status.COMPLETED
+    scratch = other.task.folder.path
+    other.close()
+    assert not scratch.exists()
+
+
+def test_how_it_ended_is_noted_once(ours: SearchFolder, tmp_path: Path) -> None:
+    there = elsewhere(ours, tmp_path)
+    there.pull(0)
+    ours.trial(0).finish(Status.STOPPED)
+    there.task.folder.trial(0).finish(Status.ERROR, "it was stopped")
+    there.push(0)
+    assert ours.trial(0).status is Status.STOPPED
+
+
+def test_on_the_same_disk_nothing_travels(ours: SearchFolder, tmp_path: Path) -> None:
+    here = Mirror(task(ours, None), Handle(Keeper(ours)), 0)
+    here.pull(0)
+    assert here.task.folder is ours
+    here.push(0)
+    here.close()
+    assert ours.exists
+
+
+def test_checkpoints_must_outlive_the_machine(ours: SearchFolder, tmp_path: Path) -> None:
+    with pytest.raises(SearchError, match="checkpoint_storage is not one that all machines see"):
+        Mirror(task(SearchFolder(tmp_path / "theirs"), None), Handle(Keeper(ours)), 0)
+    assert "set it to s3" in ours.trial(0).last_error()
