@@ -59,7 +59,8 @@ def train(
     arguments = {"ckpt_path": None if ckpt_path is None else _path(ckpt_path)}
 
     def make() -> tuple[Namespace, dict[str, Any]]:
-        return Namespace(**{**_LEFT_OPEN, **found}), arguments
+        flags = Namespace(**{**_LEFT_OPEN, **found})  # type: ignore[no-untyped-call]
+        return flags, arguments
 
     with what_to_mend(request.model_dir):
         if trial_cls is not None:
