@@ -59,8 +59,8 @@ def train(
     arguments = {"ckpt_path": None if ckpt_path is None else _path(ckpt_path)}
 
     def make() -> tuple[Namespace, dict[str, Any]]:
-        flags = Namespace(**{**_LEFT_OPEN, **found})  # type: ignore[no-untyped-call]
-        return flags, arguments
+        options = Namespace(**{**_LEFT_OPEN, **found})  # type: ignore[no-untyped-call]
+        return options, arguments
 
     with what_to_mend(request.model_dir):
         if trial_cls is not None:
