@@ -17,6 +17,7 @@ from det_compat.catalog.generations import Generation
 from det_compat.config.hyperparameters import batch_size
 from det_compat.config.lengths import parse_length
 from det_compat.experiment.checkpoints import task_checkpoints
+from det_compat.experiment.reports import RunReports
 from det_compat.pytorch.context.steering import Steering
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.engine import FitArguments
@@ -51,9 +52,12 @@ def build_without_data(
 
 def train_context(task: Task, tensorboard_path: Path) -> core.TrainContext:
     """Where the chief of a script reports; its search hears of it, if there is one."""
-    if task.search is None:
+    if not task.run_dir:
         return core.TrainContext(tensorboard_path)
-    return SearchedTrainContext(tensorboard_path, task.search)
+    folder = Path(task.run_dir)
+    if task.search is None:
+        return RunReports(folder, tensorboard_path)
+    return SearchedTrainContext(folder, tensorboard_path, task.search)
 
 
 def validation_period(task: Task, own: TrainUnit, context: PyTorchTrialContext) -> TrainUnit:

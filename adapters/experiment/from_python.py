@@ -59,7 +59,8 @@ def train(
     arguments = {"ckpt_path": None if ckpt_path is None else _path(ckpt_path)}
 
     def make() -> tuple[Namespace, dict[str, Any]]:
-        return Namespace(**{**_LEFT_OPEN, **found}), arguments
+        options = Namespace(**{**_LEFT_OPEN, **found})  # type: ignore[no-untyped-call]
+        return options, arguments
 
     given = Given(
         make, trial_cls=trial_cls, size=size_of(found.get("devices"), found.get("num_nodes"))

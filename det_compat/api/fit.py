@@ -117,9 +117,10 @@ def fit(
 def _config(source: ConfigSource, trial_cls: type | str | None) -> ExperimentConfig:
     if isinstance(source, ExperimentConfig):
         config = source
+    elif isinstance(source, Mapping):
+        config = parse_config(source)
     else:
-        is_mapping = isinstance(source, Mapping)
-        config = parse_config(source) if is_mapping else read_config(Path(source))
+        config = read_config(Path(source))
     if trial_cls is not None:
         named = trial_cls
         if isinstance(trial_cls, type):

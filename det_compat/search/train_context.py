@@ -4,19 +4,21 @@ from pathlib import Path
 from typing import Any
 
 from det_compat.core.reports.search_line import SearchLine
-from det_compat.core.train import EarlyExitReason, TrainContext
+from det_compat.core.train import EarlyExitReason
+from det_compat.experiment.reports import RunReports
 
 
-class SearchedTrainContext(TrainContext):
+class SearchedTrainContext(RunReports):
     """Tells a search of validations, which may end the process, and of InvalidHP.
 
     Args:
+        folder: the run's.
         tensorboard_path: the run's TensorBoard directory.
         port: the port of this machine at which the search listens.
     """
 
-    def __init__(self, tensorboard_path: Path, port: int) -> None:
-        super().__init__(tensorboard_path)
+    def __init__(self, folder: Path, tensorboard_path: Path, port: int) -> None:
+        super().__init__(folder, tensorboard_path)
         self._line = SearchLine(port)
 
     def validated(self, batches: int, metrics: dict[str, Any], checkpoint: str | None) -> None:

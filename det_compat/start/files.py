@@ -85,11 +85,9 @@ def _entries(
     names = dict.fromkeys(reading.path[depth] for reading in found)
     for name in names:
         path = (*above, name)
-        inner = [
-            one for one in found if one.path[: depth + 1] == path and len(one.path) > depth + 1
-        ]
+        inner = [one for one in found if _is_above(path, one.path)]
         own = next((one for one in found if one.path == path), None)
-        needed = any(not _known(one) for one in inner or [own] if one is not None)
+        needed = any(not _known(one) for one in inner or found if one.path[: depth + 1] == path)
         mark = "# " if hidden or needed else ""
         indent = "  " * (depth + 1)
         start = f"  {mark}{indent[2:]}{_flow(name)}:"

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from det_compat import core, pytorch
+from det_compat import pytorch
 from det_compat.adapters import engine as lightning_engine
 from det_compat.pytorch import Batch, Epoch
 from det_compat.pytorch.context.steering import Steering
 from det_compat.pytorch.engine import engine
+from det_compat.script.run_paths import METRICS
 from det_compat.script.task import Task
 from tests.adapters.trials import Linear, built
 
@@ -41,10 +42,15 @@ def test_rungs_are_added_to_the_period_of_the_script(tmp_path: Path) -> None:
     assert [batch for batch in range(1, 20) if period.should_stop(batch)] == [3, 7, 10, 15]
 
 
-def test_without_a_search_reports_are_logged(tmp_path: Path) -> None:
+def test_reports_are_kept_in_the_run(tmp_path: Path) -> None:
     train = engine().train_context(task(tmp_path), tmp_path)
-    assert type(train) is core.TrainContext
     assert train.get_tensorboard_path() == tmp_path
+    train.report_training_metrics(5, {"loss": 2.0})
+    train.report_validation_metrics(10, {"error": 1.0})
+    assert [*map(json.loads, (tmp_path / METRICS).read_text().splitlines())] == [
+        {"group": "training", "steps_completed": 5, "metrics": {"loss": 2.0}},
+        {"group": "validation", "steps_completed": 10, "metrics": {"error": 1.0}},
+    ]
 
 
 def test_the_checkpoints_are_those_of_the_run(tmp_path: Path) -> None:
