@@ -31,7 +31,7 @@ def test_a_trial(tmp_path: Path) -> None:
 def test_a_free_folder(tmp_path: Path) -> None:
     folder = SearchFolder(tmp_path / "run")
     assert folder.is_free
-    folder.begin({"seed": 1, "config": "", "file": None})
+    folder.begin({"seed": 1, "config": "", "file": None}, {"name": "x"})
     assert folder.is_free
     assert folder.exists
     folder.trial(0).begin(0, 0, {})
