@@ -147,6 +147,11 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
         if weights:
             self.models.load_state_dict(weights)
 
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """Weights as ``nn.Module`` has them; of sharded models whole, which every rank calls."""
+        state = super().state_dict(*args, **kwargs)
+        return state if self._run is None else self._run.steering.whole(state)
+
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> Any:

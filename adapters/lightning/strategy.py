@@ -47,7 +47,8 @@ def check_strategy(trainer: pl.Trainer) -> None:
     if not isinstance(strategy, (pl.strategies.DDPStrategy, pl.strategies.SingleDeviceStrategy)):
         raise InvalidExperimentException(
             f"strategy {type(strategy).__name__} does not go with a PyTorchTrial, whose models "
-            "are moved and distributed one by one: use strategy='ddp', or one device"
+            "are moved and distributed one by one: use strategy='ddp', or one device; "
+            "'fully_shard' shards each of them"
         )
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from det_compat.adapters.lightning import door
+from det_compat.adapters.lightning.features.fully_sharded import check_sharded
 from det_compat.adapters.lightning.package import pl
 from det_compat.adapters.lightning.strategy import callbacks_of, check_strategy
 from det_compat.errors import InvalidExperimentException
@@ -53,6 +54,7 @@ def check_request(trainer: pl.Trainer) -> None:
                     f"the callback {type(callback).__name__} does not go with a PyTorchTrial: "
                     f"{reason}"
                 )
+    check_sharded(trainer, flags.callbacks)
     if flags.state.fn != pl.trainer.states.TrainerFn.FITTING:
         return
     _check_checkpoint(trainer)

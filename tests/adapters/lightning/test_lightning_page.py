@@ -410,8 +410,9 @@ SECTIONS: dict[str, dict[str, Any]] = {
     "`Tuner`": TUNER,
     "Methods": METHODS,
 }
-#: Rows whose tests need processes of their own: test_strategy.py and test_launchers.
+#: Rows whose tests need processes of their own.
 ELSEWHERE = {name for name in strategies.StrategyRegistry.available_strategies() if "ddp" in name}
+ELSEWHERE.add("fully_shard")
 PAGE = read("docs/lightning.md")
 ROW = re.compile(r"^\| `(\w[\w-]*)` \| (works|refused|unknown) \| (.*)\|$", re.M)
 
