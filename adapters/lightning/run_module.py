@@ -198,6 +198,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
         self._sigterm_did = signal.getsignal(signal.SIGTERM)
         self.pace.fit_starts(self.trainer)
         run = self.run
+        run.overfits = strategy.overfits(self.trainer)
         self._resume = self.source.fit_starts(run) or self._resume
         if self._resume is not None:
             self._show_again(self._resume.continuation)

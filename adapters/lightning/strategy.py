@@ -164,6 +164,13 @@ def limited_epoch(trainer: pl.Trainer, batches: int) -> int:
     return min(batches, limit) if isinstance(limit, int) else int(batches * limit)
 
 
+def overfits(trainer: pl.Trainer) -> int | float:
+    """The Trainer's ``overfit_batches``."""
+    flags: Any = trainer  # The class does not declare the attribute.
+    given: int | float = flags.overfit_batches
+    return given
+
+
 def check_limit(name: str, limit: int | float, batches: int) -> None:
     """Raise InvalidExperimentException if ``limit`` is a part of ``batches`` that nobody knows."""
     if batches >= UNSIZED and isinstance(limit, float) and limit not in (0, 1):

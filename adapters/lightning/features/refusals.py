@@ -42,11 +42,6 @@ def check_request(trainer: pl.Trainer) -> None:
     """Raise InvalidExperimentException for flags, callbacks and data that no trial can follow."""
     check_strategy(trainer)  # Before it makes a process group, which nobody would end.
     flags: Any = trainer  # Some of these are not declared by the class.
-    if flags.overfit_batches != 0:
-        raise InvalidExperimentException(
-            f"overfit_batches={flags.overfit_batches!r} does not go with a PyTorchTrial: its data "
-            "is one endless stream: use limit_train_batches"
-        )
     for callback in flags.callbacks:
         for name, reason in _CALLBACKS.items():
             if isinstance(callback, getattr(pl.callbacks, name, ())):

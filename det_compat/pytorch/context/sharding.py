@@ -209,7 +209,7 @@ class Sharding:
 
     def _renew(self, optimizer: torch.optim.Optimizer, parameter: Any) -> Any:
         found = self._renewed.get(id(parameter))
-        if found is None or found[0]() is not parameter:
+        if found is None or id(found[0]()) != id(parameter):
             return parameter
         new = found[1]
         if parameter in optimizer.state:
