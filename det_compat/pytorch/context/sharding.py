@@ -74,8 +74,8 @@ class Sharding:
                 f"torch cannot shard the model {name}: {error}: {_INSTEAD}"
             ) from error
         for key, parameter in model.named_parameters(remove_duplicate=False):
-            old = before[key]
-            self._renewed[id(old)] = weakref.ref(old), parameter
+            if (old := before[key]) is not parameter:
+                self._renewed[id(old)] = weakref.ref(old), parameter
         self._models.append(model)
         model.register_forward_pre_hook(self._share_buffers)
         # torch has no types for this method.
@@ -93,6 +93,8 @@ class Sharding:
 
     def _start_like_the_chief(self, model: nn.Module) -> None:
         for tensor in [*model.parameters(), *model.buffers()]:
+            if isinstance(tensor, DTensor):
+                continue  # It is of a submodule that is wrapped by itself, too.
             there = tensor.detach().to(self._device)
             dist.broadcast(there, src=0)
             tensor.data.copy_(there)

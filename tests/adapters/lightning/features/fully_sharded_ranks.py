@@ -83,7 +83,9 @@ class Uneven(Linear):
 
     def net(self) -> nn.Module:
         frozen = nn.Linear(3, 3).requires_grad_(False)
-        return nn.Sequential(frozen, nn.Linear(3, 4), Block(), Block(), nn.Linear(4, 3), Net())
+        first = self.context.wrap_model(nn.Linear(3, 4))
+        inner = getattr(first, "module", first)  # One model is in two that are wrapped.
+        return nn.Sequential(frozen, inner, Block(), Block(), nn.Linear(4, 3), Net())
 
     def build_validation_data_loader(self) -> Any:
         return DataLoader(rows(6, seed=1), batch_size=2)
