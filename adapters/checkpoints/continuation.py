@@ -94,7 +94,7 @@ def _kept(metrics: dict[str, Any]) -> dict[str, Any]:
 
 def _gradients(run: TrialRun) -> list[Any]:
     """A gradient each parameter: None, 0 for one of zeros, or the tensor."""
-    found = [parameter.grad for parameter in _parameters(run)]
+    found = [run.steering.gradient_of(parameter) for parameter in _parameters(run)]
     return [grad if grad is None or grad.is_sparse or grad.any() else 0 for grad in found]
 
 
@@ -148,7 +148,7 @@ def restore_collected(run: TrialRun, own: dict[str, Any]) -> None:
     for parameter, grad in zip(_parameters(run), own["gradients"], strict=False):
         if grad is not None:
             given = torch.zeros_like(parameter) if isinstance(grad, int) else grad
-            parameter.grad = given.to(parameter.device)
+            run.steering.put_gradient(parameter, given)
 
 
 def try_random_states(own: dict[str, Any]) -> None:

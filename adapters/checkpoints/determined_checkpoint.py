@@ -9,7 +9,7 @@ import torch
 
 import det_compat
 from det_compat.adapters.checkpoints.code_folder import code_folder
-from det_compat.adapters.checkpoints.run_state import plain_state, state_of
+from det_compat.adapters.checkpoints.run_state import give_parts, plain_state, state_of
 from det_compat.adapters.generations.adapted import user_trial
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.checkpoint.reader import CONTINUATION
@@ -37,6 +37,8 @@ def write_checkpoint(
         }
         with run.steering.core.checkpoint.store_path(metadata) as (path, uuid):
             _write(run, path, to_go_on, callbacks)
+    else:
+        give_parts(run)
     uuid = run.context.distributed.broadcast(uuid)
     run.callbacks.call("on_checkpoint_upload_end", uuid=uuid)
     return uuid

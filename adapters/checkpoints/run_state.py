@@ -3,6 +3,7 @@
 import logging
 import random
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -31,7 +32,7 @@ def state_of(run: TrialRun, callbacks: dict[str, Any] | None = None) -> dict[str
     """
     context = run.context
     state: dict[str, Any] = {
-        **_models_and_optimizers(context),
+        **_models_and_optimizers(run),
         "lr_schedulers_state_dict": [wrapped.state_dict() for wrapped in context.lr_schedulers],
         "callbacks": run.callbacks.state_dict() if callbacks is None else callbacks,
         "rng_state": _rng_state(context.device),
@@ -39,6 +40,12 @@ def state_of(run: TrialRun, callbacks: dict[str, Any] | None = None) -> dict[str
     if run.steering.scaler is not None:
         state["scaler_state_dict"] = run.steering.scaler.state_dict()
     return state
+
+
+def give_parts(run: TrialRun) -> None:
+    """Let the chief gather this rank's parts of sharded models, while it calls ``state_of``."""
+    if run.steering.sharding is not None:
+        _models_and_optimizers(run)
 
 
 def under_names_of(models: torch.nn.ModuleList, state_dict: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -76,7 +83,7 @@ def restore_run(run: TrialRun, state: dict[str, Any], path: object = "the checkp
         if key not in _NOT_SEEN:
             with putting_back(path, str(key)):
                 own[key] = from_plain(value)
-    state = {**_models_and_optimizers(context), **own}
+    state = {**_models_and_optimizers(run, everywhere=True), **own}
     run.callbacks.call("on_checkpoint_load_start", state)
     if "models_state_dict" in state:
         load_weights(context.models, state)
@@ -109,10 +116,11 @@ def _of_apex(amp_state: dict[str, Any] | None) -> dict[str, Any] | None:
     }
 
 
-def _models_and_optimizers(context: PyTorchTrialContext) -> dict[str, Any]:
+def _models_and_optimizers(run: TrialRun, *, everywhere: bool = False) -> dict[str, Any]:
+    context, whole = run.context, partial(run.steering.whole, everywhere=everywhere)
     return {
-        "models_state_dict": [model.state_dict() for model in context.models],
-        "optimizers_state_dict": [optimizer.state_dict() for optimizer in context.optimizers],
+        "models_state_dict": [whole(model.state_dict()) for model in context.models],
+        "optimizers_state_dict": [whole(one.state_dict()) for one in context.optimizers],
     }
 
 

@@ -147,6 +147,11 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
         if weights:
             self.models.load_state_dict(weights)
 
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """Weights as ``nn.Module`` has them; of sharded models whole, which every rank calls."""
+        state = super().state_dict(*args, **kwargs)
+        return state if self._run is None else self._run.steering.whole(state)
+
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> Any:
@@ -194,6 +199,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
         self._sigterm_did = signal.getsignal(signal.SIGTERM)
         self.pace.fit_starts(self.trainer)
         run = self.run
+        run.overfits = strategy.overfits(self.trainer)
         self._resume = self.source.fit_starts(run) or self._resume
         if self._resume is not None:
             self._show_again(self._resume.continuation)

@@ -15,12 +15,14 @@ from det_compat.adapters.generations.adapted import NO_FUNCTIONS, LoaderFunction
 from det_compat.adapters.generations.generation import in_context_api
 from det_compat.adapters.generations.trial_class import full_name
 from det_compat.adapters.lightning.door import ddp_kwargs
+from det_compat.adapters.lightning.features.fully_sharded import sharding_of
 from det_compat.adapters.lightning.package import pl
 from det_compat.adapters.lightning.strategy import distributed_context, register_comm_hook
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.core.train import new_tensorboard_path, tensorboard_path_is
 from det_compat.errors import InvalidExperimentException
 from det_compat.pytorch.context.settings import experiment_seed
+from det_compat.pytorch.context.steering import Steering
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.shared.random_state import set_seed
 
@@ -160,7 +162,7 @@ class TrialClass(Source):
         if built is not None and _is_for(built, distributed, device):
             built.context.set_tensorboard_path(path)
             return built
-        run = self.build(distributed, device, ddp_kwargs(trainer), path)
+        run = self.build(distributed, device, ddp_kwargs(trainer), path, trainer)
         register_comm_hook(trainer, run.context.models, self.arguments.comm_hook)
         return run
 
@@ -191,8 +193,12 @@ class TrialClass(Source):
         device: torch.device,
         ddp: dict[str, Any],
         tensorboard: Path | None,
+        trainer: pl.Trainer | None = None,
     ) -> TrialRun:
-        """The run of a new trial for these ranks, this device and these arguments of DDP."""
+        """The run of a new trial for these ranks, this device and these arguments of DDP.
+
+        With a Trainer, its models are as the Trainer's strategy has them on several ranks.
+        """
         given = self.arguments
         if given.seed is not None:
             set_seed(given.seed)
@@ -211,6 +217,9 @@ class TrialClass(Source):
         )
         context.device = device
         context.ddp_kwargs.update(ddp)
+        if trainer is not None and distributed.size > 1:
+            Steering(context).convert_models_by(trainer.precision_plugin.convert_module)
+            Steering(context).shard_models(sharding_of(trainer))
         optimizations = (given.exp_conf or {}).get("optimizations") or {}
         averages = optimizations.get("average_aggregated_gradients", True)
         context.average_aggregated_gradients = bool(averages)

@@ -48,7 +48,8 @@ def check_strategy(trainer: pl.Trainer) -> None:
     if not isinstance(strategy, (pl.strategies.DDPStrategy, pl.strategies.SingleDeviceStrategy)):
         raise InvalidExperimentException(
             f"strategy {type(strategy).__name__} does not go with a PyTorchTrial, whose models "
-            "are moved and distributed one by one: use strategy='ddp', or one device"
+            "are moved and distributed one by one: use strategy='ddp', or one device; "
+            "'fully_shard' shards each of them"
         )
 
 
@@ -171,6 +172,13 @@ def limited_epoch(trainer: pl.Trainer, batches: int) -> int:
     if limit == 1.0 and isinstance(limit, float):
         return batches
     return min(batches, limit) if isinstance(limit, int) else int(batches * limit)
+
+
+def overfits(trainer: pl.Trainer) -> int | float:
+    """The Trainer's ``overfit_batches``."""
+    flags: Any = trainer  # The class does not declare the attribute.
+    given: int | float = flags.overfit_batches
+    return given
 
 
 def check_limit(name: str, limit: int | float, batches: int) -> None:

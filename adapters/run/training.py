@@ -56,6 +56,8 @@ class MetricsWindow:
 
     def _keep(self, value: torch.Tensor) -> Any:
         value = value.detach()
+        if hasattr(value, "full_tensor"):  # It is of a sharded model, as the norm of gradients is.
+            value = value.full_tensor()
         if value.device.type == "cpu" and value.dtype != torch.bfloat16:
             return value.numpy()
         self._is_on_device = True

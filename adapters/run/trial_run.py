@@ -7,6 +7,7 @@ from typing import Any
 
 from det_compat.adapters.data import loaders
 from det_compat.adapters.data.batch_stream import BatchStream
+from det_compat.adapters.data.overfitting import in_order, keep_first
 from det_compat.adapters.generations.adapted import user_trial
 from det_compat.adapters.run import validation
 from det_compat.adapters.run.callbacks import TrialCallbacks
@@ -57,6 +58,8 @@ class TrialRun:
         self.validation = validation.Validation(self)
         self.epoch_len = loaders.UNSIZED
         self.stream: BatchStream | None = None
+        #: The number, or the share, of a rank's batches that each epoch repeats; 0 for all.
+        self.overfits: int | float = 0
         #: Whether the run is going to end because somebody has asked for it.
         self.is_stopping = False
         #: The random state in which the loaders were built.
@@ -135,8 +138,14 @@ class TrialRun:
         method = "build_training_data_loader"
         self.steering.start_at(self.state.batches_trained)
         data = self.trial.build_training_data_loader()
+        length = None
+        if self.overfits:
+            ranks = self.context.distributed.size
+            data = in_order(method, data, ranks)
+            length = keep_first(data, self.overfits, ranks)  # The Trainer's limits count all.
         loader = loaders.torch_loader(self.context, method, data, repeat=True, skip=skip)
-        length = self.context.distributed.broadcast(loaders.length_of(loader))
+        length = loaders.length_of(loader) if length is None else length
+        length = self.context.distributed.broadcast(length)
         if length == 0:
             raise RuntimeError(f"the training loader is empty: {method}() has no batch to train on")
         self.set_epoch_len(length)
@@ -145,6 +154,8 @@ class TrialRun:
     def _build_validation_loader(self) -> None:
         method, by_batch = "build_validation_data_loader", self.validation.by_batch
         data = self.trial.build_validation_data_loader()
+        if self.overfits:
+            data = in_order(method, data, self.context.distributed.size)
         loader = None
         if by_batch or self.is_chief:
             loader = loaders.torch_loader(self.context, method, data, every_rank=by_batch)

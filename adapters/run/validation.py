@@ -46,6 +46,7 @@ class Validation:
         run.context.reset_reducers()
         for model in run.context.models:
             model.eval()
+        run.steering.make_models_whole()
 
     def start(self) -> None:
         """Tell the callbacks that a validation starts."""
@@ -93,6 +94,7 @@ class Validation:
                 steps_completed=run.state.batches_trained, metrics=metrics
             )
         run.context.flush_tensorboard_writer()
+        run.steering.shard_models_again()
         return metrics
 
     def _reduced(self, batches: list[dict[str, Any]]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from det_compat.adapters.lightning import door
+from det_compat.adapters.lightning.features.fully_sharded import check_sharded
 from det_compat.adapters.lightning.package import pl
 from det_compat.adapters.lightning.strategy import callbacks_of, check_strategy
 from det_compat.errors import InvalidExperimentException
@@ -41,11 +42,6 @@ def check_request(trainer: pl.Trainer) -> None:
     """Raise InvalidExperimentException for flags, callbacks and data that no trial can follow."""
     check_strategy(trainer)  # Before it makes a process group, which nobody would end.
     flags: Any = trainer  # Some of these are not declared by the class.
-    if flags.overfit_batches != 0:
-        raise InvalidExperimentException(
-            f"overfit_batches={flags.overfit_batches!r} does not go with a PyTorchTrial: its data "
-            "is one endless stream: use limit_train_batches"
-        )
     for callback in flags.callbacks:
         for name, reason in _CALLBACKS.items():
             if isinstance(callback, getattr(pl.callbacks, name, ())):
@@ -53,6 +49,7 @@ def check_request(trainer: pl.Trainer) -> None:
                     f"the callback {type(callback).__name__} does not go with a PyTorchTrial: "
                     f"{reason}"
                 )
+    check_sharded(trainer, flags.callbacks)
     if flags.state.fn != pl.trainer.states.TrainerFn.FITTING:
         return
     _check_checkpoint(trainer)

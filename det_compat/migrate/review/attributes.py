@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 
+from det_compat.catalog.members import TELLTALE
 from det_compat.migrate.review.project import Code, Finding, Text, methods, written
 from det_compat.migrate.to_lightning.attributes import RESERVED
 
@@ -15,6 +16,8 @@ _KNOWN = {
 }
 #: A module has these once its Trainer runs.
 _OF_TRAINER = frozenset({"trainer", "logger"})
+#: The class that the methods are of which a module does not have.
+_CONTEXT = "det_compat.pytorch.PyTorchTrialContext"
 _OPEN = ("__getattr__", "__getattribute__")
 
 
@@ -108,6 +111,27 @@ def gone(before: Code, after: Code, text: Text) -> Iterator[Finding]:
             yield Finding(node.lineno, f"{node.attr} of a trial is trial_{node.attr} now")
         elif node.attr in missing and not {owner, _first(node)} & {"super", "self", *modules}:
             yield Finding(node.lineno, f"nothing sets or defines {node.attr} any more")
+
+
+def of_context(after: Code, text: Text) -> Iterator[Finding]:
+    """Calls of methods that only Determined's context has, where a module has come in its place.
+
+    What they are called on was not known to be the context: it came out of a dict, for example.
+    """
+    if any("PyTorchTrial" in map(written, node.bases) for node in text.classes.values()):
+        return  # It is no module yet, and says why.
+    own = {name for each in after.files.values() for name in _functions(each)}
+    for node in text.nodes:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            name = node.func.attr
+            if TELLTALE.get(name) == _CONTEXT and name not in own:
+                yield Finding(node.lineno, f"{name} is a method of Determined's context")
+
+
+def _functions(text: Text) -> Iterator[str]:
+    for node in text.nodes:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node.name
 
 
 def _asked_by_name(call: ast.Call) -> str:

@@ -47,6 +47,7 @@ def _findings(
     if is_lightning:
         yield from attributes.gone(before, after, text)
         if result.is_changed:
+            yield from attributes.of_context(after, text)
             yield from attributes.not_set(before, after, text)
             yield from attributes.too_early(after, text)
             yield from hooks.idle(after, text)

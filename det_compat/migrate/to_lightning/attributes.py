@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
+from typing import cast
 
 import libcst as cst
 from libcst import matchers as m
@@ -140,13 +141,20 @@ class _Aliases(LightningTransformer):
             return False
         target, value = _target(small), small.value
         targets, values = syntax.parts(target), syntax.parts(value)
-        if not all(m.matches(part, _OWN) for part in targets):
+        if not all(m.matches(part, _OWN) for part in targets) or self._are_shared(targets):
             return False
         if isinstance(value, cst.Call):
             is_hparams = self.symbols.method(value) == "get_hparams"
             return is_hparams and syntax.code(target) == "self.hparams"
         is_followed = self.symbols.is_followed
         return len(targets) == len(values) and all(map(is_followed, values, targets))
+
+    def _are_shared(self, targets: Sequence[cst.BaseExpression]) -> bool:
+        """Whether one is a variable of the file, or of a function around, which others read."""
+        scopes = m.findall(self.functions[-1], m.Global() | m.Nonlocal()) if self.functions else ()
+        items = [item for scope in scopes for item in cast("cst.Global", scope).names]
+        shared = {item.name.value for item in items}
+        return any(isinstance(one, cst.Name) and one.value in shared for one in targets)
 
     def _without_aliases(self, line: Line, small: cst.Assign) -> Line:
         """What is left of ``rows, ranks = read(), context.distributed``: ``rows = read()``."""

@@ -1,12 +1,19 @@
 """What the runner of a trial reads and sets in the trial's context."""
 
+from __future__ import annotations
+
 import contextlib
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import torch
 
 from det_compat.errors import InvalidExperimentException
 from det_compat.pytorch.context.ddp import no_gradient_sync
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
+
+if TYPE_CHECKING:
+    from det_compat.pytorch.context.sharding import Sharding
 
 
 class Steering:
@@ -86,10 +93,57 @@ class Steering:
         """Have ``count`` called for the length of an epoch, if it is asked for before it is set."""
         self.context._count_epoch = count
 
+    def convert_models_by(self, convert: Callable[[torch.nn.Module], torch.nn.Module]) -> None:
+        """Have ``wrap_model`` convert models to another dtype before it distributes them.
+
+        DistributedDataParallel reduces no gradients of parameters that are converted later.
+        """
+        self.context._convert_before = convert
+
+    # These are about shards.
+
+    @property
+    def sharding(self) -> Sharding | None:
+        """What shards the models over the ranks; None where each rank has them whole."""
+        return self.context._sharding
+
+    def shard_models(self, sharding: Sharding | None) -> None:
+        """Have ``wrap_model`` shard models, if ``sharding`` is given."""
+        self.context._sharding = sharding
+
+    def whole(self, state: Any, *, everywhere: bool = False) -> Any:
+        """``state`` without shards, complete on the chief, or everywhere. Every rank calls it."""
+        if self.sharding is None:
+            return state
+        return self.sharding.whole(state, everywhere=everywhere)
+
+    def gradient_of(self, parameter: torch.Tensor) -> torch.Tensor | None:
+        """The gradient of ``parameter``, without shards. Every rank has to call it."""
+        return parameter.grad if self.sharding is None else self.sharding.gradient_of(parameter)
+
+    def put_gradient(self, parameter: torch.Tensor, gradient: torch.Tensor) -> None:
+        """Set a gradient that ``gradient_of`` returned."""
+        if self.sharding is None:
+            parameter.grad = gradient.to(parameter.device)
+        else:
+            self.sharding.put_gradient(parameter, gradient)
+
+    def make_models_whole(self) -> None:
+        """Let each rank run the models as often as it likes, for a validation."""
+        if self.sharding is not None:
+            self.sharding.make_whole()
+
+    def shard_models_again(self) -> None:
+        """Undo ``make_models_whole``."""
+        if self.sharding is not None:
+            self.sharding.shard_again()
+
     # These are about gradients.
 
     def gradient_sync(self) -> contextlib.AbstractContextManager[None]:
         """Keep gradients of a ``train_batch`` on this rank, if the batch only accumulates them."""
+        if self.sharding is not None:
+            return self.sharding.user_code()
         if self.context.sync_when_accumulating or self.steps_on_this_batch():
             return contextlib.nullcontext()
         return no_gradient_sync(self.context.models)

@@ -1,7 +1,7 @@
 """The context that a trial gets in its ``__init__``."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -12,6 +12,9 @@ from det_compat.pytorch.context import amp, ddp, debugging, settings, tensorboar
 from det_compat.pytorch.data import to_device
 from det_compat.pytorch.lr_scheduler import LRScheduler
 from det_compat.pytorch.reducer import ReducerContext
+
+if TYPE_CHECKING:
+    from det_compat.pytorch.context.sharding import Sharding
 
 
 class PyTorchTrialContext(
@@ -80,6 +83,8 @@ class PyTorchTrialContext(
         self.sync_when_accumulating = bool(optimizations.get("sync_when_accumulating", True))
 
         self._inner_models: list[nn.Module] = []
+        self._convert_before: Callable[[nn.Module], nn.Module] | None = None
+        self._sharding: Sharding | None = None
         self._adapted_trials: list[Any] = []
         self._average_gradients_of: dict[torch.optim.Optimizer, bool] = {}
         self._scaler: Any = None
@@ -117,8 +122,13 @@ class PyTorchTrialContext(
         inner = wrapped = model
         if self._managed_training:
             self._refuse_after_apex("wrap_model")
-            inner = wrapped = model.to(self.device)
-            if self.distributed.size > 1:
+            if self._convert_before is not None:
+                model = self._convert_before(model)
+            if self._sharding is not None:
+                inner = wrapped = self._sharding.shard(model)
+            else:
+                inner = wrapped = model.to(self.device)
+            if self.distributed.size > 1 and self._sharding is None:
                 self.distributed.init_process_group()
                 wrapped = ddp.distribute(inner, **self.ddp_kwargs)
         if self.experimental._auto_amp:
@@ -157,6 +167,8 @@ class PyTorchTrialContext(
                 )
         if average_aggregated_gradients is None:
             average_aggregated_gradients = self.average_aggregated_gradients
+        if self._sharding is not None:
+            self._sharding.adopt(optimizer)
         self._average_gradients_of[optimizer] = average_aggregated_gradients
         self.optimizers.append(optimizer)
         return optimizer

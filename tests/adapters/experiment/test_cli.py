@@ -140,7 +140,6 @@ def test_options_that_lightning_does_not_have(
     ("options", "message"),
     [
         (["--trainer.devices", "two"], "the Trainer does not take its options"),
-        (["--trainer.overfit_batches", "2"], "limit_train_batches"),
         (["--trainer.strategy", "fsdp"], "."),
     ],
 )

@@ -130,7 +130,7 @@ ARGUMENTS: dict[str, Any] = {
         {"limit_predict_batches": 2},
         lambda _, used: len(used.predict(made(Predicts))) == 2,
     ),
-    "overfit_batches": Refused("limit_train_batches", {"overfit_batches": 2}),
+    "overfit_batches": ({"overfit_batches": 2}, trained(4)),
     "val_check_interval": ({"val_check_interval": 2}, evaluated(8)),
     "check_val_every_n_epoch": ({"check_val_every_n_epoch": 2}, evaluated(2)),
     "num_sanity_val_steps": ({"num_sanity_val_steps": 2}, SAME),
@@ -410,8 +410,9 @@ SECTIONS: dict[str, dict[str, Any]] = {
     "`Tuner`": TUNER,
     "Methods": METHODS,
 }
-#: Rows whose tests need processes of their own: test_strategy.py and test_launchers.
+#: Rows whose tests need processes of their own.
 ELSEWHERE = {name for name in strategies.StrategyRegistry.available_strategies() if "ddp" in name}
+ELSEWHERE.add("fully_shard")
 PAGE = read("docs/lightning.md")
 ROW = re.compile(r"^\| `(\w[\w-]*)` \| (works|refused|unknown) \| (.*)\|$", re.M)
 

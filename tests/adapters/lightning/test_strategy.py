@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from pytorch_lightning.accelerators import CPUAccelerator
+from pytorch_lightning.callbacks import GradientAccumulationScheduler
 from pytorch_lightning.strategies import SingleDeviceStrategy, Strategy
 
 from det_compat import core, to_lightning
@@ -202,8 +203,9 @@ def test_a_flag_for_what_no_trial_does() -> None:
         def prepare(self) -> None:
             built.append(self)
 
-    with pytest.raises(InvalidExperimentException, match=r"overfit_batches=2.*limit_train_batches"):
-        trainer(overfit_batches=2).fit(to_lightning(Builds)(hparams={}))
+    callback = GradientAccumulationScheduler({0: 2})
+    with pytest.raises(InvalidExperimentException, match=r"give the Trainer accumulate_grad"):
+        trainer(callbacks=[callback]).fit(to_lightning(Builds)(hparams={}))
     assert built == []
 
 

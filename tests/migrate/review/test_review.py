@@ -70,6 +70,35 @@ def comments(folder: Path, before: str, after: str, **others: str) -> list[str]:
             id="an attribute that nobody sets any more",
         ),
         pytest.param(
+            """
+            def rate():
+                return known["context"].get_hparam("rate")
+            """,
+            """
+            def rate():
+                return (known["context"].get_hparam("rate"))
+            """,
+            [
+                "get_hparam is a method of Determined's context: "
+                'return (known["context"].get_hparam("rate"))'
+            ],
+            id="a context that was not known to be one",
+        ),
+        pytest.param(
+            """
+            class Own:
+                def get_hparam(self, name): ...
+                def rate(self): return self.get_hparam("rate")
+            """,
+            """
+            class Own:
+                def get_hparam(self, name): ...
+                def rate(self): return (self.get_hparam("rate"))
+            """,
+            [],
+            id="a method of that name",
+        ),
+        pytest.param(
             "class T(Unknown):\n    def f(self): return self.context\n",
             "class T(Unknown):\n    def f(self): return self.context or 1\n",
             [],

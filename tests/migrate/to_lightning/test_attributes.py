@@ -47,6 +47,15 @@ def test_an_alias_beside_another_value(tmp_path):
     )
 
 
+def test_a_variable_of_the_file_becomes_the_module(tmp_path):
+    setting = "self.context = context\n        global shared\n        shared = context"
+    source = trial(("self.context = context", setting))
+    made = rewritten(tmp_path, f'{source}\n\ndef rate():\n    return shared.get_hparam("rate")\n')
+    assert "        global shared\n        shared = self\n" in made
+    assert "def rate():\n    return shared.hparams.rate\n" in made
+    assert "MIGRATE" not in made
+
+
 def test_a_torch_module_with_the_context(tmp_path):
     loss = (
         "class Loss(torch.nn.Module):\n"
