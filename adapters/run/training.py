@@ -161,7 +161,7 @@ class Training:
             run.steering.core.train.report_training_metrics(
                 steps_completed=run.state.batches_trained, metrics=averages, batch_metrics=batches
             )
-        received = distributed.broadcast((averages, AsColumns(batches)))
+        received: Any = distributed.broadcast((averages, AsColumns(batches)))
         if not run.is_chief:
             averages, batches = received
         run.callbacks.call("on_training_workload_end", avg_metrics=averages, batch_metrics=batches)
