@@ -1,56 +1,73 @@
-"""``python -m benchmarks``: train every workload with every contender in turn, and compare."""
+"""``python -m benchmarks``: measure every part in turn, and compare."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import json
-import subprocess
 import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks import growth, resuming, saving, starts
 from benchmarks.contenders import CONTENDERS
 from benchmarks.measure import training_process
-from benchmarks.report import Figures, as_markdown, machine, write_page
+from benchmarks.plots import draw
+from benchmarks.report import as_markdown, machine, write_page
 from benchmarks.workloads import WORKLOADS
+
+Part = Callable[[argparse.Namespace], Any]
 
 
 def main() -> None:
     """Measure, print the tables as Markdown, and write what was measured as JSON."""
     options = _options()
-    figures: Figures = {"throughput": {}, "start": {}}
-    for workload in options.workloads:
-        print(f"{workload} ...", file=sys.stderr, flush=True)
-        figures["throughput"][workload] = measure_throughput(workload, options.alternations)
-    if not options.no_start:
-        figures["start"] = measure_start(options.alternations)
-    found: dict[str, Any] = {"machine": machine(), "alternations": options.alternations, **figures}
+    found: dict[str, Any] = {
+        "machine": machine(),
+        "alternations": options.alternations,
+        "quick": options.quick,
+    }
+    for name in options.parts:
+        print(f"{name} ...", file=sys.stderr, flush=True)
+        found[name] = PARTS[name](options)
     options.json.write_text(json.dumps(found, indent=1) + "\n")
-    tables = as_markdown(figures)
-    print(tables)
-    is_whole = options.workloads == list(WORKLOADS) and not options.no_start
-    if options.page and is_whole:
-        write_page(options.page, tables, found["machine"])
+    print(as_markdown(found))
+    is_whole = options.parts == list(PARTS) and options.workloads == list(WORKLOADS)
+    if options.page and is_whole and not options.quick:
+        # The tables and the plots of a page are of the one file that lies beside it.
+        (options.page.with_name("benchmarks.json")).write_text(json.dumps(found, indent=1) + "\n")
+        draw(found, options.page.parent)
+        write_page(options.page, found)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=main.__doc__)
-    parser.add_argument("--alternations", type=int, default=5, metavar="N")
+    parser.add_argument("--alternations", type=int, default=3, metavar="N")
     parser.add_argument("--json", type=Path, default=Path("benchmarks.json"), metavar="FILE")
     parser.add_argument(
         "--page", type=Path, metavar="FILE", help="a page to put the tables of a whole run into"
     )
-    parser.add_argument("--no-start", action="store_true", help="leave out the time to start")
+    parser.add_argument(
+        "--parts", nargs="+", choices=PARTS, default=list(PARTS), help="leave out the others"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="only the small sizes; the page is left as it is"
+    )
     parser.add_argument(
         "workloads", nargs="*", metavar="WORKLOAD", help=f"of: {', '.join(WORKLOADS)}"
     )
     options = parser.parse_args()
     if unknown := set(options.workloads) - WORKLOADS.keys():
         parser.error(f"no workload {', '.join(sorted(unknown))}; there are {', '.join(WORKLOADS)}")
+    if options.workloads:
+        options.parts = ["throughput"]
     options.workloads = options.workloads or list(WORKLOADS)
     return options
+
+
+def _throughput(options: argparse.Namespace) -> dict[str, dict[str, list[float]]]:
+    return {name: measure_throughput(name, options.alternations) for name in options.workloads}
 
 
 def measure_throughput(workload: str, alternations: int) -> dict[str, list[float]]:
@@ -69,38 +86,21 @@ def measure_throughput(workload: str, alternations: int) -> dict[str, list[float
     return found
 
 
-def measure_start(alternations: int) -> dict[str, dict[str, list[float]]]:
-    """Seconds from the start of a process to its first batch, its peak memory, and imports."""
-    found: dict[str, dict[str, list[float]]] = {
-        "seconds to the first batch": {name: [] for name in CONTENDERS},
-        "peak memory in MiB": {name: [] for name in CONTENDERS},
-        "import in ms": {name: [] for name in _IMPORTS},
-    }
-    for _ in range(alternations):
-        for name in CONTENDERS:
-            with training_process(name) as process:
-                result = process.train("digits CNN", batches=60, warm_up=1)
-            found["seconds to the first batch"][name].append(result["seconds_to_first_batch"])
-            found["peak memory in MiB"][name].append(result["peak_mib"])
-        for name, statement in _IMPORTS.items():
-            found["import in ms"][name].append(_milliseconds(statement))
-    return found
-
-
-_IMPORTS = {
-    "nothing": "pass",
-    "det_compat": "import det_compat",
-    "torch": "import torch",
-    "det_compat.pytorch": "import det_compat.pytorch",
-    "pytorch_lightning": "import pytorch_lightning",
-    "det_compat.to_lightning": "from det_compat import to_lightning",
+#: The parts of a run, in their order.
+PARTS: dict[str, Part] = {
+    "throughput": _throughput,
+    "start": lambda options: starts.in_small_process(
+        "benchmarks.starts", str(options.alternations)
+    ),
+    "growth": lambda options: growth.measure_growth(
+        [*growth.GROWTH], largest=10 if options.quick else sys.maxsize
+    ),
+    "saving": lambda options: saving.measure_saving(100 if options.quick else sys.maxsize),
+    "resuming": lambda options: resuming.measure_resumes(10_000 if options.quick else sys.maxsize),
+    "tools": lambda options: starts.in_small_process(
+        "benchmarks.tools", str(10 if options.quick else sys.maxsize)
+    ),
 }
-
-
-def _milliseconds(statement: str) -> float:
-    start = time.perf_counter()
-    subprocess.run([sys.executable, "-c", statement], check=True)
-    return (time.perf_counter() - start) * 1000
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.stopwatch import STARTED
+from benchmarks.stopwatch import STARTED, Mark
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -52,8 +52,9 @@ class TrainingProcess:
     def train(self, workload: str, **changes: Any) -> dict[str, float]:
         """Train ``workload``, with some of its fields changed.
 
-        Returns ``batches_per_second``, and ``seconds_to_first_batch`` since the process was
-        started, and ``peak_mib``, both of interest for the first training of a process.
+        Returns ``batches_per_second``, ``cpu_seconds_per_batch``, ``bytes_sent_per_batch`` and
+        ``bytes_written_per_batch`` of all ranks together, ``seconds_to_first_batch`` since the
+        process was started, and ``peak_mib``, both of interest for the first training of a process.
 
         Raises:
             RuntimeError: the training failed.
@@ -117,17 +118,36 @@ def main(contender: str) -> None:
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     from benchmarks.contenders import run
+    from benchmarks.growth import workload_of
+    from benchmarks.saving import SAVING
     from benchmarks.workloads import WORKLOADS
 
-    for workload, changes in _requests():
-        stopwatch = run(contender, dataclasses.replace(WORKLOADS[workload], **changes))
+    for name, changes in _requests():
+        known = {**WORKLOADS, **SAVING}
+        workload = known[name] if name in known else workload_of(name)
+        stopwatch = run(contender, dataclasses.replace(workload, **changes))
+        cost = _over_ranks(stopwatch.per_batch())
         result = {
-            "batches_per_second": stopwatch.batches_per_second(),
+            "batches_per_second": 1 / cost.wall,
+            "cpu_seconds_per_batch": cost.cpu,
+            "bytes_sent_per_batch": cost.sent,
+            "bytes_written_per_batch": cost.written,
             "seconds_to_first_batch": stopwatch.seconds_to_first_batch,
             "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         }
         if os.environ.get("RANK", "0") == "0":
             print("RESULT", json.dumps(result), flush=True)
+
+
+def _over_ranks(cost: Mark) -> Mark:
+    """The processor time and the bytes of all ranks, in the time that this one took."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return cost
+    import torch.distributed as dist
+
+    costs: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(costs, tuple(cost))
+    return Mark(cost.wall, *map(sum, list(zip(*costs, strict=True))[1:]))
 
 
 def _requests() -> Iterator[tuple[str, dict[str, Any]]]:

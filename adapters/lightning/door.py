@@ -11,6 +11,7 @@ else, the run is refused, since it could train other weights.
 import contextlib
 import importlib
 import inspect
+import itertools
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
@@ -47,6 +48,8 @@ class PlainAttributes:
 
 #: The methods that train on a batch and evaluate one, of the loops over batches.
 ADVANCE, EVALUATION_STEP = "advance", "_evaluation_step"
+#: The method that looks, before each evaluation, at the signatures of the module's hooks.
+SIGNATURE_CHECK = "_verify_dataloader_idx_requirement"
 
 
 def is_lightnings_own(loop: Any) -> bool:
@@ -57,11 +60,34 @@ def is_lightnings_own(loop: Any) -> bool:
 
 def begin_batch(trainer: Any, loop: Any, batch: Any) -> None:
     """Let ``log`` know of the batch that it is called in."""
-    metrics, results = trainer._logger_connector, loop._results
+    metrics = trainer._logger_connector
     if metrics._first_loop_iter is not False:
         metrics.on_batch_start(batch)
     else:  # Lightning does the same with more calls after an epoch's first two batches.
-        results.batch, results.batch_size = batch, None
+        show_batch(loop, batch)
+
+
+def show_batch(loop: Any, batch: Any) -> None:
+    """Let ``log`` know of a batch that is not one of the first two of an epoch."""
+    results = loop._results
+    results.batch, results.batch_size = batch, None
+
+
+def own_step(strategy: Any, step: str) -> Callable[..., Any] | None:
+    """The module's method ``step``, where the strategy does nothing else; None where it does."""
+    precision, module = strategy.precision_plugin, strategy.lightning_module
+    is_plain = (
+        type(precision).forward_context is pl.plugins.precision.Precision.forward_context
+        and all(
+            getattr(type(precision), name) is getattr(pl.plugins.precision.Precision, name)
+            for name in ("train_step_context", "val_step_context")
+        )
+        and getattr(type(strategy), step) is getattr(pl.strategies.Strategy, step)
+        and not {step, "forward_context"} & {*vars(strategy), *vars(precision)}
+        and strategy.model is module
+    )
+    method: Callable[..., Any] = getattr(module, step)
+    return method if is_plain else None
 
 
 def end_batch(trainer: Any, loop: Any, *, trains: bool) -> None:
@@ -84,6 +110,50 @@ def _end_evaluation_step(metrics: Any, loop: Any, has_logged: bool) -> None:
     if has_logged:
         metrics.update_eval_step_metrics(seen[0])
     seen[0] += 1
+
+
+def can_go_on(trainer: Any, loop: Any) -> bool:
+    """Whether the batches that are left can be evaluated with no account of each to Lightning."""
+    fetcher = loop._data_fetcher
+    return (
+        trainer._logger_connector._first_loop_iter is False
+        and not loop._results
+        and not trainer.received_sigterm
+        and fetcher.length is not None
+        and not fetcher.batches
+        and len(fetcher.combined_loader.flattened) == 1
+    )
+
+
+def logged_in(loop: Any) -> Any:
+    """What is true as soon as something has been logged in a batch of the loop."""
+    return loop._results
+
+
+def batches_left(loop: Any) -> Iterator[Any]:
+    """The batches that are left of an evaluation; ``count_evaluated`` says how many were."""
+    fetcher = loop._data_fetcher
+    [iterator] = fetcher.combined_loader._iterator.iterators
+    return itertools.islice(iterator, fetcher.length - fetcher.fetched)
+
+
+def count_evaluated(trainer: Any, loop: Any, begun: int, done: int) -> None:
+    """Count batches of ``batches_left``, of which all but the last have logged nothing."""
+    fetcher, progress = loop._data_fetcher, loop.batch_progress
+    fetcher.combined_loader._iterator._idx += begun
+    fetcher.fetched += begun
+    fetcher.done = progress.is_last_batch = fetcher.fetched >= fetcher.length
+    for counts in (progress.total, progress.current):
+        counts.ready += begun
+        counts.started += begun
+        counts.processed += done
+        counts.completed += done
+    seen, metrics = loop._seen_batches_per_dataloader, trainer._logger_connector
+    seen[0] += done
+    if loop._results and begun == done:
+        metrics.on_batch_end()
+        metrics.update_eval_step_metrics(seen[0] - 1)
+    loop._results.batch = None
 
 
 def call_hook(module: Any, hook: str, method: Callable[..., Any], *args: Any) -> None:
@@ -238,6 +308,12 @@ def check_validation(trainer: pl.Trainer) -> None:
 def validation_loops(trainer: pl.Trainer) -> list[Any]:
     """The loops that validate in ``fit``, ``validate`` and ``test``, where they are still there."""
     return _found(trainer, "fit_loop.epoch_loop.val_loop", "validate_loop", "test_loop")
+
+
+def running_validations(trainer: Any) -> list[Any]:
+    """The loop of the validation that runs; all of them in a Lightning that does not say which."""
+    running = getattr(trainer, "_evaluation_loop", None)
+    return validation_loops(trainer) if running is None else [running]
 
 
 def loops_over_batches(trainer: pl.Trainer) -> list[Any]:

@@ -8,7 +8,7 @@ loop objects that run for each batch are replaced here while a trial runs on the
 and only in a Lightning that ``known.py`` knows.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from det_compat.adapters.data.batch_stream import BatchStream
@@ -48,10 +48,12 @@ def shorten_validation(trainer: pl.Trainer, known: type) -> None:
         InvalidExperimentException: it is a validation that a trial would not be the same after.
     """
     door.check_validation(trainer)
-    for loop in door.validation_loops(trainer):
+    for loop in door.running_validations(trainer):
         _restore(loop)
         if _is_plain(trainer, loop, known, (*_VALIDATION, "validation_step")):
-            vars(loop)[door.EVALUATION_STEP] = ShortLoop(trainer, loop, _VALIDATION).evaluate
+            short = ShortLoop(trainer, loop, _VALIDATION)
+            vars(loop)[door.EVALUATION_STEP] = short.evaluate
+            vars(loop)[door.SIGNATURE_CHECK] = short.check_signatures
 
 
 def restore_loops(trainer: pl.Trainer) -> None:
@@ -112,10 +114,24 @@ class Listeners:
             for hook in self._hooks
         }
 
+    @property
+    def are_none(self) -> bool:
+        """Whether no callback has either of the hooks."""
+        self._look_again()
+        return not any(self._methods.values())
+
+    @property
+    def are_others(self) -> bool:
+        """Whether the Trainer has other callbacks than when they were looked at."""
+        return bool(self._trainer.callbacks != self._callbacks)
+
+    def _look_again(self) -> None:
+        if self.are_others:
+            self.refresh()
+
     def tell(self, hook: str, *args: Any) -> None:
         """Call what the callbacks have for ``hook``, as Lightning does."""
-        if self._trainer.callbacks != self._callbacks:
-            self.refresh()
+        self._look_again()
         if methods := self._methods[hook]:
             module = self._trainer.lightning_module
             door.call_hook(module, hook, self._tell_all, methods, module, args)
@@ -140,7 +156,12 @@ class ShortLoop:
         self._progress = loop.batch_progress
         self._hooks = hooks
         self._trains = hooks == _TRAINING
+        self._step = "training_step" if self._trains else "validation_step"
+        own = door.own_step(trainer.strategy, self._step)
+        self._is_direct = own is not None
+        self._take_step = own or getattr(trainer.strategy, self._step)
         self._listeners = Listeners(trainer, hooks)
+        self._begun = self._done = 0
 
     def advance(self, data_fetcher: Any) -> None:
         """Train on one batch, and go on while nothing else can be due after it.
@@ -163,19 +184,49 @@ class ShortLoop:
         if batch_idx == 0:
             self._listeners.refresh()
         self._progress.is_last_batch = is_last
-        self._run("training_step", batch, batch_idx, {})
+        self._run(batch, batch_idx, {})
 
     def evaluate(self, batch: Any, batch_idx: int, *_: Any) -> None:
-        """Evaluate one batch.
+        """Evaluate a batch, and those that are left while nobody is to hear of any.
 
         Raises:
             SIGTERMException: SIGTERM has come, and Lightning is to act on it.
         """
-        self._run("validation_step", batch, batch_idx, None)
-        if self._trainer.received_sigterm and not self._progress.is_last_batch:
+        self._run(batch, batch_idx, None)
+        trainer, loop = self._trainer, self._loop
+        if self._is_direct and self._listeners.are_none and door.can_go_on(trainer, loop):
+            module = trainer.strategy.lightning_module
+            self._begun = self._done = 0
+            steps, left = module.validation_steps, self._left()
+            try:
+                door.call_hook(module, self._step, steps, left, batch_idx + 1)
+            finally:
+                door.count_evaluated(trainer, loop, self._begun, self._done)
+        if trainer.received_sigterm and not self._progress.is_last_batch:
             door.end_for_sigterm()
 
-    def _run(self, step: str, batch: Any, batch_idx: int, outputs: dict[str, Any] | None) -> None:
+    def check_signatures(self) -> None:
+        """Check what the module's hooks take, but for one loader, which has been done once."""
+        if self._loop.num_dataloaders != 1:
+            getattr(type(self._loop), door.SIGNATURE_CHECK)(self._loop)
+
+    def _left(self) -> Iterator[Any]:
+        """The batches that are left to evaluate, on the device, up to one that has an effect."""
+        trainer, loop = self._trainer, self._loop
+        strategy = trainer.strategy
+        convert, device = strategy.precision_plugin.convert_input, strategy.root_device
+        to_device = strategy.lightning_module.transfer_batch_to_device
+        logged = door.logged_in(loop)
+        for batch in door.batches_left(loop):
+            self._begun += 1
+            batch = to_device(convert(batch), device, 0)
+            door.show_batch(loop, batch)
+            yield batch
+            self._done += 1
+            if logged or trainer.received_sigterm or self._listeners.are_others:
+                return
+
+    def _run(self, batch: Any, batch_idx: int, outputs: dict[str, Any] | None) -> None:
         trainer, told, progress = self._trainer, self._listeners, self._progress
         start, end = self._hooks
         strategy = trainer.strategy
@@ -186,7 +237,7 @@ class ShortLoop:
         door.begin_batch(trainer, self._loop, batch)
         told.tell(start, batch, batch_idx)
         progress.increment_started()
-        door.call_hook(module, step, getattr(strategy, step), batch, batch_idx)
+        door.call_hook(module, self._step, self._take_step, batch, batch_idx)
         if self._trains:
             strategy.post_training_step()
         progress.increment_processed()

@@ -18,7 +18,7 @@ Module = TypeVar("Module", bound=type[Any])
 # The hooks in which user code is called while a trial is trained.
 _HOOKS = (
     *("training_step", "on_train_batch_end", "on_train_epoch_end"),
-    *("on_validation_model_eval", "on_validation_start", "validation_step"),
+    *("on_validation_model_eval", "on_validation_start", "validation_step", "validation_steps"),
     *("on_validation_epoch_end", "on_validation_end"),
 )
 

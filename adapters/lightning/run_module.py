@@ -2,7 +2,7 @@
 
 import contextlib
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -347,6 +347,11 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
 
     def validation_step(self, batch: Any, batch_idx: int) -> None:
         self.run.validation.evaluate(batch, batch_idx)
+
+    def validation_steps(self, batches: Iterable[Any], first: int) -> None:
+        """Take a validation step for each of ``batches``, of which ``first`` is the index."""
+        for batch_idx, batch in enumerate(batches, first):
+            self.run.validation.evaluate(batch, batch_idx)
 
     def on_validation_epoch_end(self) -> None:
         metrics = self.run.validation.end()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from det_compat.core.ranks.columns import AsColumns
 from det_compat.pytorch.lr_scheduler import step_what_is_due
 from det_compat.pytorch.metrics import (
     average_over_ranks,
@@ -55,10 +56,12 @@ class MetricsWindow:
         self._batches.append(metrics)
 
     def _keep(self, value: torch.Tensor) -> Any:
-        value = value.detach()
-        if hasattr(value, "full_tensor"):  # It is of a sharded model, as the norm of gradients is.
+        if value.requires_grad:
+            value = value.detach()
+        # The norm of a sharded model's gradients is sharded, too.
+        if type(value) is not torch.Tensor and hasattr(value, "full_tensor"):
             value = value.full_tensor()
-        if value.device.type == "cpu" and value.dtype != torch.bfloat16:
+        if value.is_cpu and value.dtype != torch.bfloat16:
             return value.numpy()
         self._is_on_device = True
         return value.clone()
@@ -161,14 +164,18 @@ class Training:
             run.steering.core.train.report_training_metrics(
                 steps_completed=run.state.batches_trained, metrics=averages, batch_metrics=batches
             )
-        averages, batches = distributed.broadcast((averages, batches))
+        received: Any = distributed.broadcast((averages, AsColumns(batches)))
+        if not run.is_chief:
+            averages, batches = received
         run.callbacks.call("on_training_workload_end", avg_metrics=averages, batch_metrics=batches)
         run.context.flush_tensorboard_writer()
         return averages
 
     def averages_so_far(self) -> dict[str, Any]:
         """Averages over the period that is not over yet, without reducers, on every rank."""
-        gathered = self._run.context.distributed.allgather(self.metrics.peek())
+        distributed, batches = self._run.context.distributed, self.metrics.peek()
+        gathered: list[Any] = [*distributed.allgather(AsColumns(batches))]
+        gathered[distributed.rank] = batches
         return average_training_metrics(average_over_ranks(gathered))
 
 

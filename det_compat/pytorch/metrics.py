@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from det_compat import core
+from det_compat.core.ranks.columns import AsColumns
 from det_compat.errors import InvalidExperimentException
 from det_compat.pytorch.reducer import Reducer, as_reducer
 
@@ -81,8 +82,8 @@ def combine_training_metrics(
     Raises:
         ValueError: on the chief, if another rank lacks a batch or a metric that it has.
     """
-    gathered = distributed.gather(batches)
-    return batches if gathered is None else average_over_ranks(gathered)
+    gathered = distributed.gather(AsColumns(batches))
+    return batches if gathered is None else average_over_ranks([batches, *gathered[1:]])
 
 
 def average_over_ranks(gathered: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:

@@ -15,7 +15,8 @@ from torch import nn
 
 from det_compat import to_lightning
 from det_compat.adapters.lightning.epoch_loop import Listeners, replaces
-from tests.adapters.trials import Gan, Linear, trainer, weights
+from det_compat.pytorch import DataLoader
+from tests.adapters.trials import Gan, Linear, rows, trainer, weights
 
 BATCHES = 8  # of two epochs
 
@@ -128,6 +129,88 @@ def test_what_the_trial_logs_through_its_module_arrives() -> None:
     module = to_lightning(Logs)(hparams={})
     trainer().fit(module)
     assert module.trainer.callback_metrics["of the trial"] == BATCHES / 2 - 1
+
+
+# Batches of a validation that nobody hears of
+
+
+class Evaluates(Linear):
+    """Six validation batches; ``at`` is what happens in each."""
+
+    at: Callable[[pl.Trainer, Any, int], None]
+    module: Any
+
+    def build_validation_data_loader(self) -> Any:
+        return DataLoader(rows(24, seed=1), batch_size=4)
+
+    def evaluate_batch(self, batch: Any, batch_idx: int) -> Any:
+        type(self).at(self.module.trainer, self.module, batch_idx)
+        return {"validation_loss": self.loss(batch)}
+
+
+Seen = tuple[Any, dict[str, Any], dict[str, Any]]
+
+
+def evaluated(at: Callable[..., None], profiler: str | None, **flags: Any) -> Seen:
+    """The batches evaluated, the loops' state and the metrics of a run."""
+    cls = type("Evaluates", (Evaluates,), {"at": staticmethod(at)})
+    torch.manual_seed(3)
+    module = to_lightning(cls)(hparams={})
+    Evaluates.module = module
+    found = trainer(max_epochs=2, profiler=profiler, **flags)
+    error = None
+    try:
+        found.fit(module)
+    except ZeroDivisionError as raised:
+        error = raised
+    return error is None, found.fit_loop.state_dict(), {**found.callback_metrics}
+
+
+def _nothing(*_: Any) -> None:
+    pass
+
+
+def _logs(_: pl.Trainer, module: Any, batch_idx: int) -> None:
+    if batch_idx == 3:
+        module.log("of the trial", 5.0, on_step=True, on_epoch=True)
+
+
+def _fails(_: pl.Trainer, module: Any, batch_idx: int) -> None:
+    if batch_idx == 3:
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    ("at", "flags"),
+    [(_nothing, {}), (_nothing, {"limit_val_batches": 4}), (_logs, {}), (_fails, {})],
+)
+def test_a_validation_is_the_same_as_on_lightnings_own_loop(at: Any, flags: Any) -> None:
+    assert evaluated(at, None, **flags) == evaluated(at, "simple", **flags)
+
+
+@pytest.mark.parametrize("profiler", [None, "simple"])
+def test_a_callback_that_comes_within_a_validation_hears_of_the_rest(profiler: Any) -> None:
+    counts = counting("on_validation_batch_start", "on_validation_batch_end")
+    counts.calls.clear()
+
+    def comes(found: Any, _: Any, batch_idx: int) -> None:
+        if batch_idx == 3 and counts not in found.callbacks:
+            found.callbacks.append(counts)
+
+    evaluated(comes, profiler, limit_train_batches=1, num_sanity_val_steps=0)
+    heard = [(hook.removeprefix("on_validation_batch_"), step) for hook, _, step in counts.calls]
+    rest = [("start", 1), ("end", 1)] * 2
+    assert heard[: len(rest) + 1] in ([("end", 1), *rest], [*rest, ("start", 2)])
+
+
+def test_batches_of_a_validation_are_not_accounted_for_one_by_one() -> None:
+    looks: list[int] = []
+
+    def look(found: Any, _: Any, batch_idx: int) -> None:
+        looks.append(found.fit_loop.epoch_loop.val_loop.batch_progress.current.completed)
+
+    evaluated(look, None, limit_train_batches=1)
+    assert looks[:6] == [0, 1, 1, 1, 1, 1]
 
 
 def test_a_strategy_and_a_profiler_of_ones_own_are_asked() -> None:
