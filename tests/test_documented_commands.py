@@ -63,7 +63,7 @@ PRINTS = {
     "det-compat fit const.yaml --ckpt_path DIR": r"latest checkpoint +│ \S+/DIR",
     "det-compat search adaptive.yaml": r"results\.json, results\.csv, results\.png",
     "det-compat init src/": r"wrote \S+/src/train\.py, for model_def:MyTrial",
-    "det-compat fit src/const.yaml --model.hparams.lr 0.1": r"/runs/MyTrial/001",
+    "det-compat fit src/const.yaml --model.hparams.lr 0.1": r"resume it by +│ det-compat fit src/",
     "det-compat runs show MyTrial/001": r"hyperparameter lr +│ 0\.1",
     "det-compat runs show search_mine": r"search_mine/trials/0000",
     "det-compat runs": r"runs/mine/001 +│ done(.|\n)*search_mine +│ done",

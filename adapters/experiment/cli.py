@@ -115,8 +115,15 @@ def _trainer(flags: Namespace) -> pl.Trainer:
 
 
 def _choose_bar(flags: Namespace, request: Request) -> None:
-    if flags.enable_progress_bar is None:
+    """Show a bar where somebody sees it, unless the user has said whether, or which."""
+    given = [flags.callbacks] if isinstance(flags.callbacks, pl.Callback) else flags.callbacks or []
+    if flags.enable_progress_bar is None and not any(map(_is_bar, given)):
         flags.enable_progress_bar = shows_progress() and not request.quiet
+
+
+def _is_bar(callback: Any) -> bool:
+    """Whether it is a progress bar, without which ``enable_progress_bar=False`` is refused."""
+    return isinstance(callback, pl.callbacks.ProgressBar)
 
 
 def _method_arguments(options: Namespace) -> dict[str, Any]:

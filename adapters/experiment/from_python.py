@@ -20,7 +20,7 @@ from det_compat.experiment.run_folder import RunFolder
 from det_compat.shared.spelling import did_you_mean
 
 # What a run decides if nobody did.
-_LEFT_OPEN = {"logger": None, "profiler": None, "enable_progress_bar": None}
+_LEFT_OPEN = dict.fromkeys(("logger", "profiler", "enable_progress_bar", "callbacks"))
 
 
 def train(

@@ -18,6 +18,7 @@ from det_compat.api.run import Run
 from det_compat.config.experiment import ExperimentConfig, parse_config, read_config
 from det_compat.experiment import checks, environment
 from det_compat.experiment.errors import FitError
+from det_compat.experiment.processes.tracker import check_tracking
 from det_compat.experiment.request import Request
 from det_compat.shared.verbosity import verbosity
 
@@ -41,6 +42,7 @@ def fit(
     resume: bool = False,
     ckpt_path: str | os.PathLike[str] | None = None,
     quiet: bool = False,
+    tracking: str | None = None,
     **trainer_flags: Any,
 ) -> Run:
     """Train as an experiment config says, as ``det-compat fit`` does, in this process.
@@ -63,6 +65,8 @@ def fit(
         resume: whether to go on with the run in ``run_dir``, by default the latest of that name.
         ckpt_path: a checkpoint to begin with.
         quiet: whether nothing is printed but warnings.
+        tracking: ``mlflow`` or ``mlflow:URI`` sends what is reported there, ``none`` nothing; by
+            default, a run that was sent before is sent on.
         **trainer_flags: flags of ``pl.Trainer``, such as ``max_epochs=3`` or ``callbacks=[...]``,
             over what the config says.
 
@@ -76,6 +80,7 @@ def fit(
         SystemExit: SIGTERM has ended the run, after a checkpoint.
     """
     checks.check_installed(checks.NEEDED)
+    check_tracking(tracking)
     experiment = _config(config, trial_cls)
     if model_dir is None:
         model_dir = Path(experiment.file).parent if experiment.file else Path()
@@ -90,6 +95,7 @@ def fit(
         resume=resume,
         options=options,
         quiet=quiet,
+        tracking=tracking,
         beside=(*others, *(["trial_cls"] if trial_cls is not None else [])),
     )
     with _left_as_it_was(), verbosity(quiet=quiet):

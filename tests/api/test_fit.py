@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -20,11 +21,14 @@ from det_compat.cli import main
 from det_compat.config import ConfigError
 from det_compat.experiment.errors import FitError
 from tests.experiment.projects import CONFIG, EPOCH, MODEL_DEF, QUIET, project
+from tests.without_determined import without_determined
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
+    with without_determined():
+        yield
 
 
 def _weights(run: Run) -> dict[str, torch.Tensor]:
@@ -134,6 +138,7 @@ def test_an_interrupt_leaves_a_run_that_goes_on(tmp_path: Path) -> None:
         ({"resume": True}, "nothing to resume"),
         ({"devices": "two"}, "the Trainer does not take its options"),
         ({"trial_cls": "model_def:Trail"}, "has no Trail"),
+        ({"tracking": "wandb"}, "write mlflow, mlflow:URI, or none"),
     ],
 )
 def test_what_is_to_be_mended(arguments: dict[str, object], message: str, tmp_path: Path) -> None:

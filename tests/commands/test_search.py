@@ -67,7 +67,7 @@ def test_without_the_extra(tmp_path: Path) -> None:
 def test_nothing_of_ray_is_imported_otherwise(tmp_path: Path) -> None:
     code = (
         "import sys, det_compat, det_compat.cli, det_compat.search\n"
-        "det_compat.cli._parser()\n"
+        "det_compat.cli.whole_parser()\n"
         "print([n for n in ('ray', 'torch', 'rich', 'matplotlib') if n in sys.modules])"
     )
     run = subprocess.run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import yaml
 from det_compat.cli import main
 from det_compat.config import read_config
 from tests.experiment.projects import MODEL_DEF
+from tests.without_determined import without_determined
 
 TRIAL = """
 import determined.pytorch as dp
@@ -45,8 +47,10 @@ class Third(Second):
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
+    with without_determined():
+        yield
 
 
 def _init(*words: str) -> int:

@@ -39,7 +39,7 @@ def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SearchFolder:
     monkeypatch.setattr(mirror_module.ray, "get", lambda value: value)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     folder = SearchFolder(tmp_path / "ours")
-    folder.begin({"seed": 1, "config": "", "file": None})
+    folder.begin({"seed": 1, "config": "", "file": None}, {"name": "x"})
     (folder.path / NONCE).write_text("a nonce")
     folder.trial(0).begin(0, 0, {"lr": 0.5})
     return folder
