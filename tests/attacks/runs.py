@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -23,6 +22,7 @@ from typing import Any
 from det_compat.checkpoint import read_checkpoint
 from det_compat.core import CheckpointStore
 from tests.attacks import project
+from tests.attacks.started import started
 from tests.resume.compare import _differ
 
 ROOT = Path(__file__).parents[2]
@@ -89,25 +89,13 @@ def run(folder: Path, python: str, **variables: str) -> Ended:
     return _ended(folder, process)
 
 
-@contextlib.contextmanager
-def _started(folder: Path, python: str, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
+def _started(
+    folder: Path, python: str, **variables: str
+) -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
     begun = (folder / "out" / "det_compat_run.json").exists()
     (folder / "started").unlink(missing_ok=True)
-    ours = {"PYTHONPATH": str(ROOT), "ATTACK_STARTED": str(folder / "started")}
-    command = [python, "-m", "det_compat", "fit", "const.yaml", "--run_dir", "out"]
-    with (folder / "log.txt").open("w") as log:
-        process = subprocess.Popen(
-            [*command, *(["--resume"] if begun else [])],
-            cwd=folder,
-            env={**os.environ, **ours, **variables},
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
+    words = ["fit", "const.yaml", "--run_dir", "out", *(["--resume"] if begun else [])]
+    return started(folder, python, *words, **variables)
 
 
 def _ended(folder: Path, process: subprocess.Popen[bytes]) -> Ended:

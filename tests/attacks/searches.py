@@ -15,13 +15,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from det_compat.checkpoint import read_checkpoint
 from tests.attacks import project
+from tests.attacks.started import started
 from tests.resume.compare import _differ
 
 ROOT = Path(__file__).parents[2]
@@ -95,27 +95,12 @@ def end(folder: Path) -> dict[str, Any]:
     return found
 
 
-@contextlib.contextmanager
-def _started(folder: Path, python: str) -> Iterator[subprocess.Popen[bytes]]:
+def _started(
+    folder: Path, python: str
+) -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
     resume = ["--resume"] if (folder / "out" / "search.json").exists() else []
-    ours = {
-        "PYTHONPATH": str(ROOT),
-        "ATTACK_STARTED": str(folder / "started"),
-        "ATTACK_SECONDS": "0.05",
-    }
-    with (folder / "log.txt").open("w") as log:
-        process = subprocess.Popen(
-            [python, "-m", "det_compat", "search", "search.yaml", "--run-dir", "out", *resume],
-            cwd=folder,
-            env={**os.environ, **ours},
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
+    words = ["search", "search.yaml", "--run-dir", "out", *resume]
+    return started(folder, python, *words, ATTACK_SECONDS="0.05")
 
 
 def _wait(process: subprocess.Popen[bytes]) -> None:
