@@ -6,16 +6,16 @@ import argparse
 import contextlib
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks import growth, resuming, saving, starts
 from benchmarks.contenders import CONTENDERS
-from benchmarks.measure import training_process
+from benchmarks.measure import TrainingProcess, training_process
 from benchmarks.plots import draw
 from benchmarks.report import as_markdown, machine, write_page
-from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads import WORKLOADS, Workload
 
 Part = Callable[[argparse.Namespace], Any]
 
@@ -31,7 +31,8 @@ def main() -> None:
     for name in options.parts:
         print(f"{name} ...", file=sys.stderr, flush=True)
         found[name] = PARTS[name](options)
-    options.json.write_text(json.dumps(found, indent=1) + "\n")
+        # Whoever ends it has what is measured so far.
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
     print(as_markdown(found))
     is_whole = options.parts == list(PARTS) and options.workloads == list(WORKLOADS)
     if options.page and is_whole and not options.quick:
@@ -66,29 +67,37 @@ def _options() -> argparse.Namespace:
     return options
 
 
-def _throughput(options: argparse.Namespace) -> dict[str, dict[str, list[float]]]:
-    return {name: measure_throughput(name, options.alternations) for name in options.workloads}
+def measure_throughput(
+    workloads: Sequence[str], alternations: int
+) -> dict[str, dict[str, list[float]]]:
+    """Batches per second of each contender, in turn, after a short training that is not counted."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for ranks in sorted({WORKLOADS[name].ranks for name in workloads}):
+        with contextlib.ExitStack() as stack:
+            processes = {
+                name: stack.enter_context(training_process(name, ranks)) for name in CONTENDERS
+            }
+            for name in (name for name in workloads if WORKLOADS[name].ranks == ranks):
+                found[name] = _in_turn(processes, WORKLOADS[name], alternations)
+    return found
 
 
-def measure_throughput(workload: str, alternations: int) -> dict[str, list[float]]:
-    """Batches per second of each contender, in turn, after one training that is not counted."""
-    found: dict[str, list[float]] = {name: [] for name in CONTENDERS}
-    with contextlib.ExitStack() as stack:
-        processes = {
-            name: stack.enter_context(training_process(name, WORKLOADS[workload].ranks))
-            for name in CONTENDERS
-        }
-        for process in processes.values():
-            process.train(workload)
-        for _ in range(alternations):
-            for name, process in processes.items():
-                found[name].append(process.train(workload)["batches_per_second"])
+def _in_turn(
+    processes: Mapping[str, TrainingProcess], workload: Workload, alternations: int
+) -> dict[str, list[float]]:
+    few = workload.warm_up + (workload.batches - workload.warm_up) // 4
+    for process in processes.values():
+        process.train(workload.name, batches=few - few % workload.aggregation)
+    found: dict[str, list[float]] = {name: [] for name in processes}
+    for _ in range(alternations):
+        for name, process in processes.items():
+            found[name].append(process.train(workload.name)["batches_per_second"])
     return found
 
 
 #: The parts of a run, in their order.
 PARTS: dict[str, Part] = {
-    "throughput": _throughput,
+    "throughput": lambda options: measure_throughput(options.workloads, options.alternations),
     "start": lambda options: starts.in_small_process(
         "benchmarks.starts", str(options.alternations)
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -111,18 +112,24 @@ Point = dict[str, float]
 
 
 def measure_growth(things: list[str], *, largest: int = sys.maxsize) -> dict[str, Any]:
-    """What each size of ``things`` cost each contender, in a process of its own."""
+    """What each size of ``things`` cost each contender.
+
+    A contender has one process for all sizes of a thing, from the smallest: its peak memory is that
+    of the size, which is larger than those before. Each number of ranks has processes of its own.
+    """
     from benchmarks.measure import training_process
 
     found: dict[str, Any] = {}
     for thing in things:
         growth = GROWTH[thing]
+        sizes = {size: workload for size, workload in growth.workloads.items() if size <= largest}
         found[thing] = {name: {} for name in growth.contenders}
-        for size, workload in growth.workloads.items():
-            for name in growth.contenders if size <= largest else ():
-                with training_process(name, workload.ranks) as process:
-                    result = process.train(f"{thing}/{size}")
-                found[thing][name][str(size)] = _point(thing, size, workload, result)
+        for name, points in found[thing].items():
+            for ranks, group in groupby(sizes.items(), lambda item: item[1].ranks):
+                with training_process(name, ranks) as process:
+                    for size, workload in group:
+                        result = process.train(f"{thing}/{size}")
+                        points[str(size)] = _point(thing, size, workload, result)
     return found
 
 

@@ -28,8 +28,8 @@ class Large(Workload):
 SAVING: dict[str, Workload] = {
     f"model of {size} MiB": Large(
         f"model of {size} MiB",
-        batches=4,
-        warm_up=2,
+        batches=3,
+        warm_up=1,
         checkpoint_period=1,
         settings={"MiB": size},
     )
@@ -41,18 +41,16 @@ def measure_saving(largest: int = SIZES[-1]) -> dict[str, dict[str, dict[str, fl
     """Seconds that a batch with a checkpoint takes each contender, and bytes that it writes."""
     from benchmarks.measure import training_process
 
-    found: dict[str, Any] = {}
-    for name, workload in SAVING.items():
-        if workload.settings["MiB"] > largest:
-            continue
-        found[name] = {}
-        for contender in CONTENDERS:
-            with training_process(contender) as process:
+    sizes = [name for name, workload in SAVING.items() if workload.settings["MiB"] <= largest]
+    found: dict[str, Any] = {name: {} for name in sizes}
+    for contender in CONTENDERS:
+        with training_process(contender) as process:
+            for name in sizes:
                 result = process.train(name)
-            found[name][contender] = {
-                "seconds": 1 / result["batches_per_second"],
-                "CPU seconds": result["cpu_seconds_per_batch"],
-                "MiB written": result["bytes_written_per_batch"] / MEBIBYTE,
-                "peak MiB": result["peak_mib"],
-            }
+                found[name][contender] = {
+                    "seconds": 1 / result["batches_per_second"],
+                    "CPU seconds": result["cpu_seconds_per_batch"],
+                    "MiB written": result["bytes_written_per_batch"] / MEBIBYTE,
+                    "peak MiB": result["peak_mib"],
+                }
     return found

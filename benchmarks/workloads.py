@@ -30,7 +30,7 @@ class Workload:
     """
 
     name: str
-    batches: int = 4000
+    batches: int = 2000
     warm_up: int = 200
     batch_size: int = 4
     validation_period: int = 0
@@ -200,15 +200,15 @@ WORKLOADS: dict[str, Workload] = {
     workload.name: workload
     for workload in (
         Workload("overhead"),
-        Digits("digits CNN", batches=220, warm_up=20, batch_size=64),
-        Gan("GAN", batches=500, warm_up=50, batch_size=64),
-        Transformer("transformer", batches=170, warm_up=20, batch_size=16),
-        Workload("validation-heavy", batches=600, warm_up=100, validation_period=10),
-        ShortEpochs("short epochs", batches=640, warm_up=16, workers=2),
-        Digits("checkpoints", batches=221, warm_up=20, batch_size=64, checkpoint_period=50),
-        Digits("2 ranks", batches=200, warm_up=20, batch_size=32, ranks=2),
+        Digits("digits CNN", batches=120, warm_up=20, batch_size=64),
+        Gan("GAN", batches=250, warm_up=50, batch_size=64),
+        Transformer("transformer", batches=90, warm_up=20, batch_size=16),
+        Workload("validation-heavy", batches=400, warm_up=100, validation_period=10),
+        ShortEpochs("short epochs", batches=320, warm_up=16, workers=2),
+        Digits("checkpoints", batches=121, warm_up=20, batch_size=64, checkpoint_period=50),
+        Digits("2 ranks", batches=120, warm_up=20, batch_size=32, ranks=2),
         Digits(
-            "2 ranks, aggregation 4", batches=200, warm_up=20, batch_size=32, ranks=2, aggregation=4
+            "2 ranks, aggregation 4", batches=120, warm_up=20, batch_size=32, ranks=2, aggregation=4
         ),
     )
 }
