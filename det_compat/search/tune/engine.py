@@ -61,8 +61,8 @@ def run_search(task: TrialTask, *, address: str | None) -> ResultGrid:
     Raises:
         SearchError: no machine can run a trial.
     """
-    with _environment(), _quiet(), _connected(address, task):
-        resources, at_once = _resources(task.plan)
+    with _environment(_ENVIRONMENT), _quiet(), _connected(address, task):
+        resources, places = _resources(task.plan)
         train: Any = functools.partial(run_in_tune, task=task)
         if task.plan.processes == 1:
             keeper = None if address is None else start_keeper(task.folder)
@@ -71,12 +71,14 @@ def run_search(task: TrialTask, *, address: str | None) -> ResultGrid:
         own = task.folder.path / "tune"
         _forget_states(own)
         try:
-            tuner = _tuner(task, train, at_once)
+            tuner = _tuner(task, train, places)
         finally:
             # Tune has pickled the plan for a restore of its own, and with it the secrets that
             # hyperparameters hold.
             _forget_states(own)
-        return tuner.fit()
+        # Otherwise Tune asks for the second trial when the process of the first has started.
+        with _environment({"TUNE_MAX_PENDING_TRIALS_PG": str(places)}):
+            return tuner.fit()
 
 
 def _forget_states(folder: Path) -> None:
@@ -90,7 +92,7 @@ def _forget_states(folder: Path) -> None:
             file.unlink()
 
 
-def _tuner(task: TrialTask, train: Any, at_once: int | None) -> tune.Tuner:
+def _tuner(task: TrialTask, train: Any, places: int) -> tune.Tuner:
     plan = task.plan
     return tune.Tuner(
         train,
@@ -100,7 +102,8 @@ def _tuner(task: TrialTask, train: Any, at_once: int | None) -> tune.Tuner:
             search_alg=suggestions.Suggestions(plan, task.folder),
             scheduler=scheduler.BracketScheduler(plan, task.folder),
             num_samples=-1,
-            max_concurrent_trials=at_once,
+            # Tune reserves nothing for trials of several slots: only this keeps them apart.
+            max_concurrent_trials=None if plan.processes == 1 else places,
             reuse_actors=plan.processes == 1,
             trial_name_creator=_name,
             trial_dirname_creator=_name,
@@ -124,8 +127,9 @@ def _name(trial: Any) -> str:
 
 
 @contextlib.contextmanager
-def _environment() -> Iterator[None]:
-    added = {name: value for name, value in _ENVIRONMENT.items() if name not in os.environ}
+def _environment(variables: dict[str, str]) -> Iterator[None]:
+    """Have ``variables`` in the environment for the block, but for those that are there."""
+    added = {name: value for name, value in variables.items() if name not in os.environ}
     os.environ.update(added)
     try:
         yield
@@ -230,11 +234,11 @@ def _check_reachable(address: str | None) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
 
 
-def _resources(plan: SearchPlan) -> tuple[dict[str, float], int | None]:
-    """What Tune reserves for a trial, and how many trials there may be at once.
+def _resources(plan: SearchPlan) -> tuple[dict[str, float], int]:
+    """What Tune reserves for a trial, and how many trials have a place at once.
 
     Ray Train reserves what the processes of a trial of several slots need: for such a trial Tune
-    reserves next to nothing, and the number of trials is limited to those that have a place.
+    reserves next to nothing.
     """
     # Ray has no types for this function.
     total = ray.cluster_resources()  # type: ignore[no-untyped-call]
@@ -249,4 +253,4 @@ def _resources(plan: SearchPlan) -> tuple[dict[str, float], int | None]:
         )
     if plan.processes > 1:
         return _NEXT_TO_NOTHING, places
-    return ({"CPU": 1, "GPU": devices} if kind == "GPU" else {"CPU": devices}), None
+    return ({"CPU": 1, "GPU": devices} if kind == "GPU" else {"CPU": devices}), places
