@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import pytest
 
 import det_compat
 from det_compat.cli import main
+from det_compat.shared.verbosity import verbosity
 from tests.fresh_python import python
 
 
@@ -69,6 +71,7 @@ import atexit, sys
 heavy = {{"torch", "numpy", "yaml", "pytorch_lightning", "determined"}}
 atexit.register(lambda: print("loaded:", heavy & {{*sys.modules}}))
 from det_compat.cli import main
+from det_compat.shared.verbosity import verbosity
 main({argv!r})
 """
     assert python("-c", code, cwd=tmp_path).stdout.splitlines()[-1] == "loaded: set()"
@@ -77,6 +80,15 @@ main({argv!r})
 def test_python_m_is_the_same_command(tmp_path: Path) -> None:
     done = python("-m", "det_compat", "--version", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, f"det-compat {det_compat.__version__}\n")
+
+
+def test_what_lightning_warns_of_its_own_code_is_not_told() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with verbosity():
+            warnings.warn("`isinstance(treespec, LeafSpec)` is deprecated, use", FutureWarning, 2)
+            with pytest.raises(FutureWarning):
+                warnings.warn("another is deprecated", FutureWarning, 2)
 
 
 def test_quiet_and_the_level_of_logs(

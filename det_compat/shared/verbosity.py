@@ -6,11 +6,15 @@ import contextlib
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 
 LEVELS = ("debug", "info", "warning", "error")
 # Lightning gives its loggers a level and a handler of their own.
 _LOGGERS = ("", "det_compat", "determined", "pytorch_lightning", "lightning", "lightning.pytorch")
+
+# Lightning 2.6.6 says it of its own code, with torch 2.13 or later: users can do nothing about it.
+_OF_LIGHTNING_ITSELF = r"`isinstance\(treespec, LeafSpec\)` is deprecated"
 
 
 def shows_progress() -> bool:
@@ -29,6 +33,8 @@ def verbosity(*, quiet: bool = False, level: str | None = None) -> Iterator[None
     """
     level = level or ("warning" if quiet else None)
     with contextlib.ExitStack() as after:
+        after.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", _OF_LIGHTNING_ITSELF)
         if quiet:
             nothing = after.enter_context(open(os.devnull, "w", encoding="utf-8"))
             after.enter_context(contextlib.redirect_stdout(nothing))
