@@ -2,6 +2,7 @@
 
 import ast
 import builtins
+import re
 import symtable
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -154,7 +155,12 @@ class Lightning(Target):
             early=self._early,
             hearing=self._hearing,
             makes_evaluating=self._makes_evaluating,
+            is_imported=self._is_imported(path),
         )
+
+    def _is_imported(self, path: Path) -> bool:
+        line = re.compile(rb"^\s*(?:from|import)\b.*\b%b\b" % re.escape(path.stem.encode()), re.M)
+        return any(line.search(text) for other, text in self.sources.items() if other != path)
 
     @cached_property
     def _early(self) -> dict[str, frozenset[str]]:
