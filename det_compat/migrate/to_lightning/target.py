@@ -4,7 +4,7 @@ import ast
 import builtins
 import re
 import symtable
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -64,7 +64,8 @@ class Lightning(Target):
         self._hierarchy = analysis.inference.hierarchy
         self._read: dict[Path, _Source] = {}
         self._plans: dict[Scope, TrialPlan] = {}
-        self._renamed = taken_names(self._trial_nodes())
+        nodes = {node: path for path, node in self._trial_nodes()}
+        self._renamed = taken_names(nodes, are_nested=lambda: _are_nested(nodes))
         for path in sources:
             if refused := self._refused(path):
                 problems[path] = Problem(refused)
@@ -110,13 +111,13 @@ class Lightning(Target):
         names = (*loaders.NAMES, *(f".{name}" for name in self._renamed))
         return not any(name.encode() in self.sources[path] for name in names)
 
-    def _trial_nodes(self) -> Iterator[ast.ClassDef]:
+    def _trial_nodes(self) -> Iterator[tuple[Path, ast.ClassDef]]:
         for code in self.analysis.inference.codes:
             for scope in code.classes:
                 relatives = (scope, *self._hierarchy.relatives(scope))
                 is_trial = any(self._hierarchy.is_trial(each) for each in relatives)
                 if is_trial and isinstance(scope.node, ast.ClassDef):
-                    yield scope.node
+                    yield code.module.source.path, scope.node
 
     def _read_file(self, path: Path) -> None:
         facts = self.analysis.facts(path)
@@ -248,6 +249,13 @@ class Lightning(Target):
             for source in self._read.values()
             for call in find(source.tree, cst.Call)
         )
+
+
+def _are_nested(nodes: Mapping[ast.ClassDef, Path]) -> bool:
+    """Whether a config of these trials has hyperparameters in hyperparameters."""
+    configs = (config for node, path in nodes.items() for config in configs_of(path, node.name))
+    found = (value for config in configs for value in config.hyperparameters.space.values())
+    return any(isinstance(getattr(value, "value", value), Mapping) for value in found)
 
 
 def _bound(source: bytes, path: Path) -> set[str]:
