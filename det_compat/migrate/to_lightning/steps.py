@@ -3,6 +3,7 @@
 What they returned is logged instead.
 """
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
@@ -115,7 +116,7 @@ def _automatic(
     index, backward, step = found
     body = [*syntax.body_of(method)]
     given = backward.args[0].value
-    comments = [*comments_of(body[index]), *comments_of(body[index + 1])]
+    comments = [c for line in body[index : index + 2] for c in _lasting(comments_of(line))]
     after = body[index + 2 :]
     made_before: list[cst.BaseStatement] = []
     loss = syntax.code(given)
@@ -133,6 +134,15 @@ def _automatic(
     if clip is not None and syntax.code(clip) != "None":
         made.append(_clipping_hook(clip, own, file.functions))
     return made
+
+
+def _lasting(comments: list[cst.EmptyLine]) -> list[cst.EmptyLine]:
+    """The comments above a call that goes; none if they speak of it."""
+    texts = (line.comment.value for line in comments if line.comment is not None)
+    return [] if any(map(_BACKWARD.search, texts)) else comments
+
+
+_BACKWARD = re.compile(r"\bbackward|\bback.?prop|\bstep the optimizer", re.IGNORECASE)
 
 
 def _with_loss(line: cst.BaseStatement, text: str) -> cst.BaseStatement:
