@@ -108,8 +108,9 @@ class Lightning(Target):
         classes = map(self._bases, source.facts.classes.values())
         if len(source.symbols) or source.trials or any(every for every, _ in classes):
             return False
-        names = (*loaders.NAMES, *(f".{name}" for name in self._renamed))
-        return not any(name.encode() in self.sources[path] for name in names)
+        # Attributes of trials have been renamed as the file was read.
+        is_renamed = bool(self._renamed) and source.tree.bytes != self.sources[path]
+        return not is_renamed and not any(n.encode() in self.sources[path] for n in loaders.NAMES)
 
     def _trial_nodes(self) -> Iterator[tuple[Path, ast.ClassDef]]:
         for code in self.analysis.inference.codes:
@@ -125,7 +126,8 @@ class Lightning(Target):
             # Older trials that are still there have been marked: the code around them is theirs.
             return
         tree, symbols = resolve(self.sources[path], facts, self._renamed)
-        tree = keep_modes(name_wrapped(keep_wrapped(tree, symbols), symbols), symbols)
+        if len(symbols):
+            tree = keep_modes(name_wrapped(keep_wrapped(tree, symbols), symbols), symbols)
         nodes = {node.name.value: node for node in find(tree, cst.ClassDef)}
         trials = {
             scope: (nodes[scope.name], facts_of(nodes[scope.name], symbols, nodes))

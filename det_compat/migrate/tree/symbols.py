@@ -143,8 +143,11 @@ def resolve(
     Raises:
         CannotRewriteError: LibCST cannot parse the file.
     """
-    symbols = Symbols()
-    return parsed(source).visit(_Resolver(facts, symbols, renamed)), symbols
+    symbols, wrapper = Symbols(), parsed(source)
+    if not (renamed and facts.has_trials) and not any(map(_symbol, facts.all_values)):
+        # Most files of a project have nothing of Determined's, and need no closer look.
+        return wrapper.module, symbols
+    return wrapper.visit(_Resolver(facts, symbols, renamed)), symbols
 
 
 class _Resolver(LocatingTransformer):
