@@ -96,7 +96,8 @@ class _Leftovers(FileTransformer[File]):
             self._blocks.pop()
 
     def leave_FunctionDef(self, original_node: _Block, updated_node: _Block) -> _Block:
-        lines = sorted({self._imports[name] for name in self._needed.pop(original_node, ())})
+        needed = {self._imports[name] for name in self._needed.pop(original_node, ())}
+        lines = sorted(needed, key=lambda text: (text.startswith("from"), text))
         if not lines:
             return updated_node
         self.file.imports.local.update(lines)
