@@ -44,13 +44,15 @@ def test_imports_that_are_left_over(before: str, rewritten: str, after: str) -> 
     ("before", "after"),
     [
         pytest.param(
-            "import os\n\nimport torch\nimport yaml\nfrom determined import pytorch\nfrom z import y\n",
+            "import os\n\nimport torch\nimport yaml\n"
+            "from determined import pytorch\nfrom z import y\n",
             "import os\n\nimport pytorch_lightning as pl\nimport torch\nimport yaml\n"
             "from torch.utils.data import DataLoader\nfrom z import y\n",
             id="among sorted imports",
         ),
         pytest.param(
-            "import os\n\nimport torch\nfrom torch import nn\n\nfrom determined import pytorch\n\n\nx = 1\n",
+            "import os\n\nimport torch\nfrom torch import nn\n\n"
+            "from determined import pytorch\n\n\nx = 1\n",
             "import os\n\nimport pytorch_lightning as pl\nimport torch\nfrom torch import nn\n"
             "from torch.utils.data import DataLoader\n\n\nx = 1\n",
             id="among those of torch",
