@@ -114,7 +114,9 @@ def test_a_step_mode_of_run_time_is_wrapped_where_the_scheduler_is(tmp_path):
             else LRScheduler.StepMode.MANUAL_STEP
         ),
     )"""
-    assert after in method(rewritten(tmp_path, of_run_time_mode(), "context"), "__init__")
+    made = rewritten(tmp_path, of_run_time_mode(), "context")
+    assert after in method(made, "__init__")
+    assert "every = " not in method(made, "create_lr_scheduler")
 
 
 def test_a_step_mode_of_run_time_steps_in_lightning(tmp_path):
