@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 import libcst as cst
 from libcst.helpers import ensure_type
 
+from det_compat.migrate.to_lightning.data.batch_numbers import with_batch_number
 from det_compat.migrate.to_lightning.optimization.automatic import (
     backward_and_step,
     without_zeroing,
 )
 from det_compat.migrate.to_lightning.optimization.stepping import clipping, with_optimizers
-from det_compat.migrate.to_lightning.plan import TOTAL_BATCH, LightningFile, TrialPlan
+from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.to_lightning.reductions import reduction
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
@@ -165,13 +166,8 @@ def _clipping_hook(
 
 
 def _training(method: cst.FunctionDef, returns: str = "None") -> cst.FunctionDef:
-    own, index = syntax.self_name(method), _parameter(method, "batch")
-    uses_index = index in syntax.names_in(method.body)
-    method = _with_epoch(method)
-    if uses_index:
-        # Determined counts batches from the start of the run, Lightning from that of the epoch.
-        line = syntax.statements(f"{index} = {TOTAL_BATCH.format(own)}\n")
-        method = syntax.with_body(method, [*line, *syntax.body_of(method)])
+    index = _parameter(method, "batch")
+    method = with_batch_number(_with_epoch(method), index)
     return _as_step(method, "training_step", returns)
 
 
