@@ -19,7 +19,12 @@ def is_automatic(node: cst.ClassDef, symbols: Symbols, facts: ClassFacts) -> boo
     method = own.get("train_batch")
     if method is None or len(facts.optimizers) != 1:
         return False
-    if any(_uses(node, symbols, name) != 1 for name in ("wrap_optimizer", *_ONCE)):
+    # An attribute may be set to one of several optimizers.
+    wraps = len(symbols.calls(node, "wrap_optimizer"))
+    is_kept = "wrap_optimizer" not in facts.unkept and not facts.optimizers[0].startswith("*")
+    if not is_kept or _uses(node, symbols, "wrap_optimizer") != wraps:
+        return False
+    if any(_uses(node, symbols, name) != 1 for name in _ONCE):
         return False
     if not all(s.interval and s.is_torchs and not s.may_lack for s in facts.schedulers):
         return False
