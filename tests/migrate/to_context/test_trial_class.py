@@ -88,6 +88,11 @@ def test_a_trial_that_is_not_known_stays(tmp_path):
     assert "wrap_model" not in made
 
 
+def test_a_trial_with_loaders_downloads_by_itself(tmp_path):
+    (tmp_path / "data.py").write_text("def download_data(directory, data_config): ...\n")
+    assert "download_data" not in rewritten(tmp_path, OLD, "context")
+
+
 def test_trials_of_today_stay(tmp_path):
     source = rewritten(tmp_path, OLD, "context")
     assert rewritten(tmp_path, source, "context") == source
