@@ -5,13 +5,14 @@ that is None, the variables that hold it, and the parameters that are given noth
 """
 
 import re
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 import libcst as cst
+from libcst.helpers import ensure_type
 from libcst.metadata import Assignment, MetadataWrapper, Scope, ScopeProvider
 
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.marks import above
 from det_compat.migrate.tree.symbols import Symbols
 
@@ -236,17 +237,42 @@ _SECTION = r"\n[ \t]*\n[ \t]*(?:Args|Arguments|Parameters):[ \t]*(?=\n[ \t]*(?:\
 class _Constants(_Step):
     """Writes out what is known where it is kept or given, and drops what is not read."""
 
-    def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
-        small = syntax.simple(original)
+    def leave_IndentedBlock(
+        self, original: cst.IndentedBlock, updated: cst.IndentedBlock
+    ) -> cst.IndentedBlock:
+        return updated.with_changes(body=self._kept(original.body, updated.body))
+
+    def leave_Module(self, original: cst.Module, updated: cst.Module) -> cst.Module:
+        return updated.with_changes(body=self._kept(original.body, updated.body))
+
+    def _kept(
+        self, before: Sequence[cst.BaseStatement], after: Sequence[cst.BaseStatement]
+    ) -> list[cst.BaseStatement]:
+        """The statements of a block, with the blank line above one that goes on the next one."""
+        kept: list[cst.BaseStatement] = []
+        space: list[cst.EmptyLine] = []
+        for old, new in zip(before, after, strict=True):
+            value, target = self._known(old)
+            leading = getattr(new, "leading_lines", ())
+            if target is not None and not self.values.is_read(target):
+                space = space or [line for line in leading if line.comment is None]
+                continue
+            if target is not None:
+                small = ensure_type(syntax.simple(new), cst.Assign)
+                new = new.with_changes(body=[small.with_changes(value=cst.Name(str(value)))])
+            kept.append(new if leading else above(new, space))
+            space = []
+        return kept
+
+    def _known(self, line: cst.BaseStatement) -> tuple[object, cst.Name | None]:
+        """What a statement sets a variable to, if that is known and nothing is asked of it."""
+        small = syntax.simple(line)
         if not isinstance(small, cst.Assign) or len(small.targets) != 1:
-            return updated
-        target = small.targets[0].target
-        value = self.values.of(small.value)
+            return None, None
+        target, value = small.targets[0].target, self.values.of(small.value)
         if value is _UNKNOWN or not isinstance(target, cst.Name) or self.values.is_asked(target):
-            return updated
-        if not self.values.is_read(target):
-            return cst.RemoveFromParent()
-        return updated.with_changes(body=[small.with_changes(value=cst.Name(str(value)))])
+            return None, None
+        return value, target
 
     def leave_Arg(self, original: cst.Arg, updated: cst.Arg) -> cst.Arg:
         value = self.values.of(original.value)

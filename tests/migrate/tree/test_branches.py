@@ -39,6 +39,8 @@ def pick(debug):
 
 
 if __name__ == "__main__":
+    print("it begins")
+
     is_local = det.get_cluster_info() is None
     run(pytorch.Batch(3), local=is_local)
 '''
@@ -65,6 +67,8 @@ def pick(debug):
 
 
 if __name__ == "__main__":
+    print("it begins")
+
     run({"max_steps": 3})
 '''
 
