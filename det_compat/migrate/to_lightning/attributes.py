@@ -114,7 +114,8 @@ def _are_plainly_used(nodes: Sequence[ast.ClassDef], are_nested: Callable[[], bo
         use = around[node]
         if isinstance(use, (ast.Attribute, ast.Subscript)):
             asked = around[use]
-            is_called = isinstance(around.get(asked), ast.Call) and around[asked].func is asked
+            call = around.get(asked)
+            is_called = isinstance(call, ast.Call) and call.func is asked
             if isinstance(asked, ast.Attribute) and not is_called:
                 return False
             if getattr(use, "attr", "") in _CHANGING or not isinstance(use.ctx, ast.Load):

@@ -6,7 +6,7 @@ that is None, the variables that hold it, and the parameters that are given noth
 
 import re
 from collections.abc import Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
 import libcst as cst
 from libcst.helpers import ensure_type
@@ -16,7 +16,6 @@ from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import above
 from det_compat.migrate.tree.symbols import Symbols
 
-_Branch: TypeAlias = cst.If | cst.Else
 #: What an expression is if it is not known to be None, True or False.
 _UNKNOWN: Final = object()
 
@@ -62,7 +61,9 @@ class _Values:
         self._asked: set[cst.CSTNode] = set()
         single = [a for a in syntax.find(tree, cst.Assign) if len(a.targets) == 1]
         self._assigned = {assign.targets[0].target: assign.value for assign in single}
-        self._calls = {call.func: call for call in syntax.find(tree, cst.Call)}
+        self._calls: dict[cst.CSTNode, cst.Call] = {
+            call.func: call for call in syntax.find(tree, cst.Call)
+        }
         self._owners = {attribute.value for attribute in syntax.find(tree, cst.Attribute)}
         functions = [f for f in tree.body if isinstance(f, cst.FunctionDef) and not is_imported]
         self._functions = {param: f for f in functions for param in f.params.params}
@@ -159,21 +160,26 @@ class _Branches(_Step):
 
     def leave_If(
         self, original: cst.If, updated: cst.If
-    ) -> _Branch | cst.RemovalSentinel | cst.FlattenSentinel[cst.BaseStatement]:
-        value = self.values.of(original.test)
-        taken = updated if value else updated.orelse
-        lines = [] if taken is None else [*syntax.body_of(taken)]
-        if value is _UNKNOWN or any(map(_ends, lines[-1:])):
-            # What follows a branch that ends would never run.
+    ) -> cst.BaseStatement | cst.RemovalSentinel | cst.FlattenSentinel[cst.BaseStatement]:
+        below = original.orelse
+        if isinstance(below, cst.If) and isinstance(updated.orelse, cst.If):
+            updated = updated.with_changes(orelse=self._taken(below, updated.orelse))
+        taken = updated if original in self._elifs else self._taken(original, updated)
+        if taken is updated:
             return updated
-        if isinstance(taken, cst.If) and taken is updated.orelse:
-            lines = [taken.with_changes(leading_lines=[])]
-        if original in self._elifs:
-            if taken is None or taken is updated.orelse:
-                return taken or cst.RemoveFromParent()
-            return cst.Else(updated.body, updated.leading_lines)
+        if isinstance(taken, cst.If):
+            return taken.with_changes(leading_lines=updated.leading_lines)
+        lines = [] if taken is None else [*syntax.body_of(taken)]
         lines[:1] = [above(line, updated.leading_lines) for line in lines[:1]]
         return cst.FlattenSentinel(lines) if lines else cst.RemoveFromParent()
+
+    def _taken(self, original: cst.If, updated: cst.If) -> cst.If | cst.Else | None:
+        """What stays of a condition: itself, its branch, or what there is otherwise."""
+        value = self.values.of(original.test)
+        taken = cst.Else(updated.body, updated.leading_lines) if value else updated.orelse
+        lines = [] if taken is None else syntax.body_of(taken)
+        # What follows a branch that ends would never run.
+        return updated if value is _UNKNOWN or any(map(_ends, lines[-1:])) else taken
 
     def leave_IfExp(self, original: cst.IfExp, updated: cst.IfExp) -> cst.BaseExpression:
         value = self.values.of(original.test)
