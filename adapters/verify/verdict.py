@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -79,7 +80,16 @@ def verify(pair: Pair, *, batches: int = 100, seed: int = 0) -> Verdict:
     first batch and after every batch; the batches of the module's own loader in the first epoch;
     the validation metrics after each epoch and at the end, to 5 digits.
     """
-    return verify_all([pair], batches=batches, seed=seed)[0]
+    return verify_all([pair], batches=batches, seed=seed, package=_package(pair.new[0]))[0]
+
+
+def _package(path: Path) -> str | None:
+    """The package that a file has Lightning from; None if it does not say."""
+    found = {*re.findall(_IMPORT, path.read_text(errors="replace"), re.MULTILINE)}
+    return found.pop() if len(found) == 1 else None
+
+
+_IMPORT = r"^\s*(?:import|from)\s+(pytorch_lightning|lightning)\b"
 
 
 def verify_all(

@@ -79,25 +79,28 @@ def _whole(path: str) -> str:
 _PEDL = re.compile(rb"^\s*(from|import) pedl\b", re.MULTILINE)
 
 
-def _imported_names(sources: Iterable[Source]) -> set[str]:
-    """The names that the files import from one another."""
+def _imported_names(sources: Iterable[Source]) -> dict[str, set[str]]:
+    """The names that the files import from one another, by the last part of the module's name."""
     sources = [*sources]
-    stems = {source.path.stem for source in sources}
+    found: dict[str, set[str]] = {source.path.stem: set() for source in sources}
     nodes = (node for source in sources for tree in source.trees for node in ast.walk(tree))
-    imports = (node for node in nodes if isinstance(node, ast.ImportFrom))
-    own = (n for n in imports if n.level or (n.module or "").rpartition(".")[2] in stems)
-    return {alias.name for node in own for alias in node.names}
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom):
+            module = (node.module or "").rpartition(".")[2]
+            found.setdefault(module, set()).update(alias.name for alias in node.names)
+    return found
 
 
-def _tidied(result: FileResult, exported: set[str]) -> FileResult:
+def _tidied(result: FileResult, exported: dict[str, set[str]]) -> FileResult:
     """The file without what rewriting has left over: imports without a use, and long lines."""
     if not result.is_changed:
         return result
     problems = Problems()
     with problems.of(result.path):
         tree = cst.parse_module(result.after)
-        if result.path.name != "__init__.py":
-            tree = without_unused(tree, result.before, exported)
+        asked = exported.get(result.path.stem, set())
+        if result.path.name != "__init__.py" and "*" not in asked:
+            tree = without_unused(tree, result.before, asked)
         return replace(result, after=line_length.apply(tree, result.before).bytes)
     # The lines are long, which is no reason to lose what has been migrated.
     return result

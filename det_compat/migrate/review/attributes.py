@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from det_compat.catalog.members import TELLTALE
-from det_compat.migrate.review.project import Code, Finding, Text, methods, written
+from det_compat.migrate.review.project import Code, Finding, Text, imports, methods, written
 from det_compat.migrate.to_lightning.attributes import RESERVED
 
 #: The bases of which every attribute is known.
@@ -118,8 +118,11 @@ def of_context(after: Code, text: Text) -> Iterator[Finding]:
 
     What they are called on was not known to be the context: it came out of a dict, for example.
     """
-    if any("PyTorchTrial" in map(written, node.bases) for node in text.classes.values()):
-        return  # It is no module yet, and says why.
+    nodes = (base for node in text.classes.values() for base in node.bases)
+    bases = {written(base).rpartition(".")[2] for base in nodes}
+    asked = {module.partition(".")[0] for _, module, _ in imports(text.nodes)}
+    if "PyTorchTrial" in bases or ("determined" in asked and "LightningModule" not in bases):
+        return  # It is Determined's still, and says why.
     own = {name for each in after.files.values() for name in _functions(each)}
     for node in text.nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):

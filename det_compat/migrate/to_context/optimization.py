@@ -166,4 +166,11 @@ def with_plain_scheduler(create: cst.FunctionDef, file: File) -> cst.FunctionDef
         changed = syntax.with_node(line, made, scheduler) if is_made else line
         if not syntax.is_idle(changed):
             lines.append(changed)
+    # What says when to step has been written where the scheduler is wrapped.
+    modes = {
+        name for arg in made.args if arg.value is not scheduler for name in syntax.names_in(arg)
+    }
+    used = [name for line in lines for name in syntax.find(line, cst.Name)]
+    idle = {name for name in modes if sum(each.value == name for each in used) == 1}
+    lines = [line for line in lines if syntax.target_of(line) not in idle]
     return syntax.with_body(create, lines).with_changes(returns=None)

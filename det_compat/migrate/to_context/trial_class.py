@@ -84,9 +84,13 @@ class _Rewriting:
         if self._older.is_standard:
             body.extend(batch_methods(self._own, self._optimizer, self._clip))
             self._file.imports.new.add("import torch")
-        if not any(name in self._own for name in _LOADERS):
+        if not self._has_loaders:
             body.extend(_loader_methods())
         return syntax.with_body(self._node, body)
+
+    @property
+    def _has_loaders(self) -> bool:
+        return any(name in self._own for name in _LOADERS)
 
     def _made_of(self, line: cst.BaseStatement) -> list[cst.BaseStatement]:
         """What takes the place of a statement of the class."""
@@ -125,7 +129,9 @@ class _Rewriting:
         lines = [
             line for line in syntax.body_of(init) if not isinstance(syntax.simple(line), cst.Pass)
         ]
-        download = self._older.functions.get("download_data")
+        # Who makes loaders by methods calls what downloads their data as well.
+        functions = {} if self._has_loaders else self._older.functions
+        download = functions.get("download_data")
         first = [] if self._keeps_context(lines, own) else [f"{own}.context = {context}"]
         if download is not None:
             self._import(download)
@@ -167,7 +173,7 @@ class _Rewriting:
             text = f"{own}.create_lr_scheduler({own}.{optimizer}{given})"
             made.append(f"{own}.lr_scheduler = {context}.wrap_lr_scheduler({text}, {mode})")
         loaders = self._older.functions.get("make_data_loaders")
-        if loaders is not None and not any(name in self._own for name in _LOADERS):
+        if loaders is not None and not self._has_loaders:
             self._import(loaders)
             targets = f"{own}.training_loader, {own}.validation_loader"
             made.append(f"{targets} = {loaders.call(own, context)}")

@@ -1,7 +1,7 @@
 """The attributes of trials: those that a LightningModule has for something else, and aliases."""
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import cast
 
 import libcst as cst
@@ -49,9 +49,26 @@ _IS_DROPPED = (
 )
 
 
-def taken_names(nodes: Iterable[ast.ClassDef]) -> frozenset[str]:
-    """The attributes and methods of trial classes that a LightningModule has for something else."""
-    return frozenset(name for node in nodes for name in _own_names(node)) & (RESERVED - _SHARED)
+#: Dicts whose keys are attributes, as those of a module's hyperparameters are.
+_ATTRIBUTE_DICTS = words("AttrDict AttributeDict EasyDict edict")
+_CHANGING = words("__dict__ update pop popitem setdefault clear")
+#: What adds something to the hyperparameters of a module.
+_SECTIONS = words("get_data_config get_experiment_config get_trial_seed")
+
+
+def taken_names(nodes: Iterable[ast.ClassDef], *, are_nested: Callable[[], bool]) -> frozenset[str]:
+    """The attributes and methods of trial classes that a LightningModule has for something else.
+
+    Args:
+        nodes: the trial classes.
+        are_nested: tells whether some config of theirs has hyperparameters in hyperparameters.
+    """
+    nodes = [*nodes]
+    found = {name for node in nodes for name in _own_names(node)}
+    wraps = any(_wraps_hparams(node) for each in nodes for node in ast.walk(each))
+    if wraps and not _are_plainly_used(nodes, are_nested):
+        found.add("hparams")
+    return frozenset(found & (RESERVED - _SHARED))
 
 
 def _own_names(node: ast.ClassDef) -> Iterator[str]:
@@ -62,14 +79,57 @@ def _own_names(node: ast.ClassDef) -> Iterator[str]:
         # A LightningModule has the hyperparameters and the device under these names, too.
         same = ""
         value = assign.value.func if isinstance(assign.value, ast.Call) else assign.value
-        if isinstance(value, ast.Attribute) and value.attr == "get_hparams":
+        if _wraps_hparams(assign) or (
+            isinstance(value, ast.Attribute) and value.attr == "get_hparams"
+        ):
             same = "hparams"
         elif isinstance(value, ast.Attribute) and "context" in ast.unparse(value.value):
             same = value.attr if value.attr == "device" else ""
         targets = assign.targets if isinstance(assign, ast.Assign) else [assign.target]
         for part in (part for target in targets for part in ast.walk(target)):
-            if isinstance(part, ast.Attribute) and getattr(part.value, "id", "") == "self":
+            if isinstance(part, ast.Attribute) and _owner(part) == "self":
                 yield from () if part.attr == same else [part.attr]
+
+
+def _wraps_hparams(line: ast.AST) -> bool:
+    """Whether this is ``self.hparams = AttrDict(context.get_hparams())``."""
+    if not isinstance(line, ast.Assign) or [*map(ast.unparse, line.targets)] != ["self.hparams"]:
+        return False
+    call = line.value
+    given = call.args[0] if isinstance(call, ast.Call) and len(call.args) == 1 else None
+    if not isinstance(call, ast.Call) or call.keywords or not isinstance(given, ast.Call):
+        return False
+    name = ast.unparse(call.func).rpartition(".")[2]
+    return name in _ATTRIBUTE_DICTS and ast.unparse(given.func).endswith(".get_hparams")
+
+
+def _are_plainly_used(nodes: Sequence[ast.ClassDef], are_nested: Callable[[], bool]) -> bool:
+    """Whether trials do nothing with ``self.hparams`` which those of a module are different for."""
+    every = [node for each in nodes for node in ast.walk(each)]
+    around = {child: node for node in every for child in ast.iter_child_nodes(node)}
+    is_handed_on = False
+    for node in every:
+        if not isinstance(node, ast.Attribute) or (node.attr, _owner(node)) != ("hparams", "self"):
+            continue
+        use = around[node]
+        if isinstance(use, (ast.Attribute, ast.Subscript)):
+            asked = around[use]
+            call = around.get(asked)
+            is_called = isinstance(call, ast.Call) and call.func is asked
+            if isinstance(asked, ast.Attribute) and not is_called:
+                return False
+            if getattr(use, "attr", "") in _CHANGING or not isinstance(use.ctx, ast.Load):
+                return False
+        elif isinstance(use, ast.Call) and getattr(use.func, "id", "") == "vars":
+            return False
+        elif not isinstance(use, ast.Compare) and not _wraps_hparams(use):
+            is_handed_on = True
+    asks = any(isinstance(node, ast.Attribute) and node.attr in _SECTIONS for node in every)
+    return not is_handed_on or not (asks or are_nested())
+
+
+def _owner(node: ast.Attribute) -> str:
+    return getattr(node.value, "id", "")
 
 
 def rename_reserved(tree: cst.Module, file: LightningFile) -> cst.Module:
@@ -144,7 +204,10 @@ class _Aliases(LightningTransformer):
         if not all(m.matches(part, _OWN) for part in targets) or self._are_shared(targets):
             return False
         if isinstance(value, cst.Call):
-            is_hparams = self.symbols.method(value) == "get_hparams"
+            inner = value.args[0].value if len(value.args) == 1 else value
+            name = syntax.code(value.func).rpartition(".")[2]
+            asking = inner if name in _ATTRIBUTE_DICTS else value
+            is_hparams = self.symbols.method(asking) == "get_hparams"
             return is_hparams and syntax.code(target) == "self.hparams"
         is_followed = self.symbols.is_followed
         return len(targets) == len(values) and all(map(is_followed, values, targets))

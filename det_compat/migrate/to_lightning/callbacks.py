@@ -6,6 +6,7 @@ import libcst as cst
 
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.added_metrics import with_logging_hook
 from det_compat.migrate.tree.marks import marked
 from det_compat.migrate.tree.validation_state import with_gradients
 
@@ -65,9 +66,12 @@ def rename_hooks(tree: cst.Module, file: LightningFile) -> cst.Module:
     def renamed(node: cst.ClassDef) -> cst.ClassDef:
         if node.name.value not in file.callbacks:
             return node
+        node, logging = with_logging_hook(node)
         names = _new_names(node)
         body = [
-            _method(line, names) if isinstance(line, cst.FunctionDef) else line
+            _method(line, names)
+            if isinstance(line, cst.FunctionDef) and line.name.value != logging
+            else line
             for line in syntax.body_of(node)
         ]
         return syntax.with_body(node, body)

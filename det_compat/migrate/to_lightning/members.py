@@ -224,6 +224,9 @@ class _Members(LightningTransformer):
     def _wrapped(self, member: str) -> list[str] | None:
         """The attributes with all that a trial wraps of a kind; None if they are not known."""
         plan = self.plan
+        if plan is None and self.classes and len(self.file.plans) == 1:
+            # A callback, for example, that the one trial of the file makes.
+            (plan,) = self.file.plans.values()
         if plan is None or plan.is_mixin:
             return None
         # Code of a base may run in a class that wraps more.
@@ -232,6 +235,16 @@ class _Members(LightningTransformer):
             return None
         known = {tuple(_listed(each, member)) for each in family}
         return [*known.pop()] if len(known) == 1 else None
+
+    def leave_Subscript(self, original: cst.Subscript, updated: cst.Subscript) -> syntax.Expression:
+        """``context.models[0]`` as the first of them."""
+        is_of_context = self.symbols.member(original.value) is not None
+        listed = updated.value.elements if isinstance(updated.value, cst.List) else ()
+        index = syntax.code(updated.slice[0].slice)
+        is_known = is_of_context and len(updated.slice) == 1 and index.isdigit()
+        if not is_known or not all(isinstance(each, cst.Element) for each in listed):
+            return updated
+        return listed[int(index)].value if int(index) < len(listed) else updated
 
     def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> syntax.Expression:
         found = self.symbols.member(updated)

@@ -32,6 +32,8 @@ class Holds(enum.Flag):
     NONE = 0
     #: calls of ``to_lightning(Trial)(...)`` and ``alias_determined()``
     ADAPTERS = enum.auto()
+    #: placeholders of ``get_cluster_info``, and what asks it
+    CLUSTER = enum.auto()
     #: placeholders of ``pytorch.init``, ``pytorch.Trainer``, ``Batch`` and ``Epoch``
     SCRIPTS = enum.auto()
     #: trial classes whose attributes are all their own, none Lightning's
@@ -93,6 +95,8 @@ PASSES = (
     # No other pass reads or writes what it takes: it may stand anywhere above the last one, which
     # would put the calls back.
     Pass(names.make_modules, needs=Holds.ADAPTERS, takes=Holds.ADAPTERS),
+    # It needs the placeholders of the Trainer, by which it knows that a script is one of it.
+    Pass(scripts.run_off_clusters, needs=Holds.CLUSTER | Holds.SCRIPTS, takes=Holds.CLUSTER),
     # It tells the context that a script hands to a trial, which later passes make the module of.
     Pass(scripts.train_with_lightning, needs=Holds.SCRIPTS | Holds.ALIASES, takes=Holds.SCRIPTS),
     # It has to see the whole trial: what __init__ wraps moves to configure_optimizers, one backward

@@ -137,6 +137,7 @@ class LightningFile(File):
         early: the methods of each trial class that run before there is a Trainer, since its
             ``__init__`` calls them, or that of a class which derives from it.
         hearing: the names of the classes of the whole tree that are told of validations.
+        is_imported: whether another file imports this one.
     """
 
     plans: dict[str, TrialPlan] = field(default_factory=dict)
@@ -149,6 +150,7 @@ class LightningFile(File):
     early: dict[str, frozenset[str]] = field(default_factory=dict)
     hearing: frozenset[str] = frozenset()
     makes_evaluating: bool = False
+    is_imported: bool = False
 
 
 def early_methods(trials: Mapping[str, TrialPlan]) -> dict[str, frozenset[str]]:

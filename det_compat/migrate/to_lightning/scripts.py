@@ -14,10 +14,12 @@ from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.branches import without_cluster
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.marks import above, comments_of, marked
 from det_compat.migrate.tree.symbols import Symbols
 
+_CLUSTER = "det_compat.info.get_cluster_info"
 _INIT, _TRAINER = "det_compat.pytorch.init", "det_compat.pytorch.Trainer"
 _LENGTHS = {"det_compat.pytorch.Batch": "max_steps", "det_compat.pytorch.Epoch": "max_epochs"}
 _CHECKPOINT = "from pytorch_lightning.callbacks import ModelCheckpoint"
@@ -35,6 +37,15 @@ _FIT = (
 )
 _STEPS = "max_steps counts the steps of each optimizer, of which there are several"
 _INIT_KNOWN = {"hparams", "exp_conf", "aggregation_frequency", "enable_tensorboard_logging"}
+
+
+def run_off_clusters(tree: cst.Module, file: LightningFile) -> cst.Module:
+    """Leave out of a script of the Trainer what asks for a cluster, which no Lightning is on."""
+    asks = file.symbols.has(_CLUSTER) and (file.symbols.has(_INIT, _TRAINER) or file.plans)
+    # A script of the Core API stays one, and is told of its task in this way.
+    if not asks or file.symbols.has_below("det_compat.core"):
+        return tree
+    return without_cluster(tree, file.symbols, _CLUSTER, is_imported=file.is_imported)
 
 
 def train_with_lightning(tree: cst.Module, file: LightningFile) -> cst.Module:

@@ -3,18 +3,20 @@
 What they returned is logged instead.
 """
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import libcst as cst
 from libcst.helpers import ensure_type
 
+from det_compat.migrate.to_lightning.data.batch_numbers import with_batch_number
 from det_compat.migrate.to_lightning.optimization.automatic import (
     backward_and_step,
     without_zeroing,
 )
 from det_compat.migrate.to_lightning.optimization.stepping import clipping, with_optimizers
-from det_compat.migrate.to_lightning.plan import TOTAL_BATCH, LightningFile, TrialPlan
+from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.to_lightning.reductions import reduction
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
@@ -115,7 +117,7 @@ def _automatic(
     index, backward, step = found
     body = [*syntax.body_of(method)]
     given = backward.args[0].value
-    comments = [*comments_of(body[index]), *comments_of(body[index + 1])]
+    comments = [c for line in body[index : index + 2] for c in _lasting(comments_of(line))]
     after = body[index + 2 :]
     made_before: list[cst.BaseStatement] = []
     loss = syntax.code(given)
@@ -133,6 +135,15 @@ def _automatic(
     if clip is not None and syntax.code(clip) != "None":
         made.append(_clipping_hook(clip, own, file.functions))
     return made
+
+
+def _lasting(comments: list[cst.EmptyLine]) -> list[cst.EmptyLine]:
+    """The comments above a call that goes; none if they speak of it."""
+    texts = (line.comment.value for line in comments if line.comment is not None)
+    return [] if any(map(_BACKWARD.search, texts)) else comments
+
+
+_BACKWARD = re.compile(r"\bbackward|\bback.?prop|\bstep the optimizer", re.IGNORECASE)
 
 
 def _with_loss(line: cst.BaseStatement, text: str) -> cst.BaseStatement:
@@ -155,13 +166,8 @@ def _clipping_hook(
 
 
 def _training(method: cst.FunctionDef, returns: str = "None") -> cst.FunctionDef:
-    own, index = syntax.self_name(method), _parameter(method, "batch")
-    uses_index = index in syntax.names_in(method.body)
-    method = _with_epoch(method)
-    if uses_index:
-        # Determined counts batches from the start of the run, Lightning from that of the epoch.
-        line = syntax.statements(f"{index} = {TOTAL_BATCH.format(own)}\n")
-        method = syntax.with_body(method, [*line, *syntax.body_of(method)])
+    index = _parameter(method, "batch")
+    method = with_batch_number(_with_epoch(method), index)
     return _as_step(method, "training_step", returns)
 
 

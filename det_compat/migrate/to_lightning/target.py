@@ -2,8 +2,9 @@
 
 import ast
 import builtins
+import re
 import symtable
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -63,7 +64,8 @@ class Lightning(Target):
         self._hierarchy = analysis.inference.hierarchy
         self._read: dict[Path, _Source] = {}
         self._plans: dict[Scope, TrialPlan] = {}
-        self._renamed = taken_names(self._trial_nodes())
+        nodes = {node: path for path, node in self._trial_nodes()}
+        self._renamed = taken_names(nodes, are_nested=lambda: _are_nested(nodes))
         for path in sources:
             if refused := self._refused(path):
                 problems[path] = Problem(refused)
@@ -106,16 +108,17 @@ class Lightning(Target):
         classes = map(self._bases, source.facts.classes.values())
         if len(source.symbols) or source.trials or any(every for every, _ in classes):
             return False
-        names = (*loaders.NAMES, *(f".{name}" for name in self._renamed))
-        return not any(name.encode() in self.sources[path] for name in names)
+        # Attributes of trials have been renamed as the file was read.
+        is_renamed = bool(self._renamed) and source.tree.bytes != self.sources[path]
+        return not is_renamed and not any(n.encode() in self.sources[path] for n in loaders.NAMES)
 
-    def _trial_nodes(self) -> Iterator[ast.ClassDef]:
+    def _trial_nodes(self) -> Iterator[tuple[Path, ast.ClassDef]]:
         for code in self.analysis.inference.codes:
             for scope in code.classes:
                 relatives = (scope, *self._hierarchy.relatives(scope))
                 is_trial = any(self._hierarchy.is_trial(each) for each in relatives)
                 if is_trial and isinstance(scope.node, ast.ClassDef):
-                    yield scope.node
+                    yield code.module.source.path, scope.node
 
     def _read_file(self, path: Path) -> None:
         facts = self.analysis.facts(path)
@@ -123,7 +126,8 @@ class Lightning(Target):
             # Older trials that are still there have been marked: the code around them is theirs.
             return
         tree, symbols = resolve(self.sources[path], facts, self._renamed)
-        tree = keep_modes(name_wrapped(keep_wrapped(tree, symbols), symbols), symbols)
+        if len(symbols):
+            tree = keep_modes(name_wrapped(keep_wrapped(tree, symbols), symbols), symbols)
         nodes = {node.name.value: node for node in find(tree, cst.ClassDef)}
         trials = {
             scope: (nodes[scope.name], facts_of(nodes[scope.name], symbols, nodes))
@@ -154,7 +158,12 @@ class Lightning(Target):
             early=self._early,
             hearing=self._hearing,
             makes_evaluating=self._makes_evaluating,
+            is_imported=self._is_imported(path),
         )
+
+    def _is_imported(self, path: Path) -> bool:
+        line = re.compile(rb"^\s*(?:from|import)\b.*\b%b\b" % re.escape(path.stem.encode()), re.M)
+        return any(line.search(text) for other, text in self.sources.items() if other != path)
 
     @cached_property
     def _early(self) -> dict[str, frozenset[str]]:
@@ -242,6 +251,13 @@ class Lightning(Target):
             for source in self._read.values()
             for call in find(source.tree, cst.Call)
         )
+
+
+def _are_nested(nodes: Mapping[ast.ClassDef, Path]) -> bool:
+    """Whether a config of these trials has hyperparameters in hyperparameters."""
+    configs = (config for node, path in nodes.items() for config in configs_of(path, node.name))
+    found = (value for config in configs for value in config.hyperparameters.space.values())
+    return any(isinstance(getattr(value, "value", value), Mapping) for value in found)
 
 
 def _bound(source: bytes, path: Path) -> set[str]:

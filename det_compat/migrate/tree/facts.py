@@ -1,7 +1,7 @@
 """What the expressions of a file stand for, by where they are."""
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TypeAlias
 
@@ -32,6 +32,16 @@ class Facts:
         """What the expression at ``span`` may stand for."""
         return self._values.get(span, NOTHING)
 
+    @property
+    def all_values(self) -> Collection[Values]:
+        """What the names and attributes of the file stand for."""
+        return self._values.values()
+
+    @property
+    def has_trials(self) -> bool:
+        """Whether something in the file stands for a trial."""
+        return any(map(self._are_trials, self._values.values()))
+
     def is_trial(self, scope: Scope) -> bool:
         """Whether a class is a trial class, or a base or mixin of one."""
         hierarchy = self._inference.hierarchy
@@ -39,7 +49,9 @@ class Facts:
 
     def stands_for_trial(self, span: Span) -> bool:
         """Whether the expression at ``span`` is a trial."""
-        found = self.values(span)
+        return self._are_trials(self.values(span))
+
+    def _are_trials(self, found: Values) -> bool:
         return bool(found) and all(
             isinstance(value, Instance) and self.is_trial(value.scope) for value in found
         )

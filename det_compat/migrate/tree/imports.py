@@ -7,6 +7,7 @@ packages, and new names in front of those that a statement has. RemoveImportsVis
 """
 
 import ast
+import bisect
 import itertools
 import re
 import sys
@@ -59,16 +60,14 @@ def dropping(tree: cst.Module, transformer: cst.CSTTransformer) -> cst.Module:
             leading = leading or own
             continue
         if leading:
-            line = line.with_changes(leading_lines=_without_repeated_blanks([*leading, *own]))
+            if all(each.comment is None for each in leading):
+                # Blank lines that come together here are not those of two statements.
+                blanks = [*itertools.takewhile(lambda each: each.comment is None, own)]
+                leading = leading[len(blanks) :]
+            line = line.with_changes(leading_lines=[*leading, *own])
             leading = []
         body.append(line)
     return tree.with_changes(body=body).visit(transformer)
-
-
-def _without_repeated_blanks(lines: list[cst.EmptyLine]) -> list[cst.EmptyLine]:
-    """Blank lines and comments, without the blank lines that came together at the front."""
-    blanks = [*itertools.takewhile(lambda line: line.comment is None, lines)]
-    return [*blanks[:2], *lines[len(blanks) :]]
 
 
 def without_unused(tree: cst.Module, before: bytes, exported: Collection[str]) -> cst.Module:
@@ -270,6 +269,37 @@ def _order(text: str) -> str:
     return text.split()[1]
 
 
+def _rank(line: cst.BaseStatement) -> tuple[bool, str]:
+    """What isort and ruff sort imports by: those without ``from`` come first."""
+    return isinstance(simple(line), cst.ImportFrom), _module_of(line).lower()
+
+
+def _group(body: Sequence[cst.BaseStatement], at: int) -> range:
+    """The imports around one, up to the next blank lines or comments."""
+    start = end = at
+    while start and _modules(body[start - 1]) and not getattr(body[start], "leading_lines", True):
+        start -= 1
+    while end < len(body) and _modules(body[end]):
+        if end > at and getattr(body[end], "leading_lines", True):
+            break
+        end += 1
+    return range(start, end)
+
+
+def _sorted_group(body: Sequence[cst.BaseStatement], at: int) -> range:
+    """The group of imports for one at ``at``: that of torch's if only Determined's are there.
+
+    It is empty if that group is not sorted.
+    """
+    group = _group(body, at)
+    if all(any(map(_is_ours, _modules(body[index]))) for index in group):
+        beside = (i for i in range(at) if _module_of(body[i]).partition(".")[0] == "torch")
+        group = _group(body, next(beside, at))
+    ranks = [_rank(body[index]) for index in group]
+    is_sorted = len(ranks) > 1 and ranks == sorted(ranks) and not _is_standard(body[group.start])
+    return group if is_sorted else range(0)
+
+
 def _with_standard(body: list[cst.BaseStatement], text: str) -> list[cst.BaseStatement]:
     """The statements with an import among those of the standard library, which are first."""
     first = at = _first_import(body)
@@ -280,6 +310,11 @@ def _with_standard(body: list[cst.BaseStatement], text: str) -> list[cst.BaseSta
 
 def _in_group(body: list[cst.BaseStatement], at: int, text: str) -> list[cst.BaseStatement]:
     """The statements with an import in the group of imports that ``at`` belongs to."""
+    group = _sorted_group(body, at) if at < len(body) else range(0)
+    if group:
+        ranks = [_rank(body[index]) for index in group]
+        place = group.start + bisect.bisect(ranks, _rank(statement(text)))
+        return _inserted(body, place, text, heads_group=place == group.start)
     while 0 < at < len(body) and not getattr(body[at], "leading_lines", True):
         if _order(text) >= _module_of(body[at - 1]) or _is_standard(body[at - 1]):
             break

@@ -58,7 +58,14 @@ class _Leftovers(FileTransformer[File]):
         context, member = found
         link = support.of_member(CONTEXT, member.partition(".")[0]).link
         self.mark(f"the context's {member} has no counterpart", link)
-        return syntax.expression(f"{self.symbols.original(context)}.{member}")
+        return syntax.expression(f"{self._context(context)}.{member}")
+
+    def _context(self, context: cst.Name) -> str:
+        """What is written for a context: ``__init__`` of a trial is not given one any more."""
+        text, module = self.symbols.original(context), self.symbols.module(context)
+        is_given = text.isidentifier() and text != module
+        is_gone = is_given and [f.name.value for f in self.functions] == ["__init__"]
+        return f"{module}.context" if is_gone else text
 
     def leave_Name(self, original: cst.Name, updated: cst.Name) -> syntax.Expression:
         symbol = self.symbols.get(original)
@@ -96,7 +103,8 @@ class _Leftovers(FileTransformer[File]):
             self._blocks.pop()
 
     def leave_FunctionDef(self, original_node: _Block, updated_node: _Block) -> _Block:
-        lines = sorted({self._imports[name] for name in self._needed.pop(original_node, ())})
+        needed = {self._imports[name] for name in self._needed.pop(original_node, ())}
+        lines = sorted(needed, key=lambda text: (text.startswith("from"), text))
         if not lines:
             return updated_node
         self.file.imports.local.update(lines)

@@ -60,6 +60,10 @@ class Symbols:
         """Whether any placeholder stands for one of these names."""
         return any(symbol.path in paths for symbol in self._known.values())
 
+    def has_below(self, package: str) -> bool:
+        """Whether any placeholder stands for a name of a package."""
+        return any(symbol.path.startswith(f"{package}.") for symbol in self._known.values())
+
     def get(self, node: cst.CSTNode | None) -> Symbol | None:
         """What ``node`` stands for, if it is a placeholder."""
         return self._known.get(node.value) if isinstance(node, cst.Name) else None
@@ -139,8 +143,11 @@ def resolve(
     Raises:
         CannotRewriteError: LibCST cannot parse the file.
     """
-    symbols = Symbols()
-    return parsed(source).visit(_Resolver(facts, symbols, renamed)), symbols
+    symbols, wrapper = Symbols(), parsed(source)
+    if not (renamed and facts.has_trials) and not any(map(_symbol, facts.all_values)):
+        # Most files of a project have nothing of Determined's, and need no closer look.
+        return wrapper.module, symbols
+    return wrapper.visit(_Resolver(facts, symbols, renamed)), symbols
 
 
 class _Resolver(LocatingTransformer):

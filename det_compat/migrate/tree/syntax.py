@@ -102,7 +102,9 @@ def argument(call: cst.Call, position: int, name: str) -> cst.BaseExpression | N
     return None
 
 
-def body_of(node: cst.FunctionDef | cst.ClassDef | cst.If) -> Sequence[cst.BaseStatement]:
+def body_of(
+    node: cst.FunctionDef | cst.ClassDef | cst.If | cst.Else,
+) -> Sequence[cst.BaseStatement]:
     """The statements of a block; those of one line get lines of their own."""
     if isinstance(node.body, cst.IndentedBlock):
         return node.body.body

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from det_compat.adapters.verify import verdict
 from det_compat.adapters.verify.verdict import Pair, Verdict, verify_all
 from det_compat.cli import main
 from det_compat.migrate.migration import migrate
@@ -117,6 +118,23 @@ def test_the_command(tmp_path, capfd, monkeypatch):
     options = ["--config", str(folder / "const.yaml"), "--batches", "1"]
     assert main([*command, *options]) == 0
     assert capfd.readouterr().out == "identical: 1 batches, every tensor bit for bit\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "package"),
+    [
+        ("import lightning as L\n", "lightning"),
+        ("from pytorch_lightning import LightningModule\n", "pytorch_lightning"),
+        ("import lightning_utilities\nfrom base import Module\n", None),
+    ],
+)
+def test_lightning_is_that_of_the_module(tmp_path, monkeypatch, source, package):
+    path = tmp_path / "model.py"
+    path.write_text(source)
+    asked = []
+    monkeypatch.setattr(verdict, "verify_all", lambda _, **given: asked.append(given) or [None])
+    verdict.verify(Pair((path, "Trial"), (path, "Module")))
+    assert [given["package"] for given in asked] == [package]
 
 
 def test_its_exit_status(monkeypatch, capsys):

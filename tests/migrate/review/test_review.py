@@ -71,6 +71,34 @@ def comments(folder: Path, before: str, after: str, **others: str) -> list[str]:
         ),
         pytest.param(
             """
+            class T(pytorch.PyTorchTrial):
+                def train_batch(self, batch, model):
+                    return self.context.get_hparam("rate")
+            """,
+            """
+            class T(pytorch.PyTorchTrial):
+                def train_batch(self, batch, model):
+                    return (self.context.get_hparam("rate"))
+            """,
+            [],
+            id="a context where a trial has stayed as it was",
+        ),
+        pytest.param(
+            """
+            from determined.experimental import estimator
+            def rate():
+                return estimator.init().get_hparam("rate")
+            """,
+            """
+            from determined.experimental import estimator
+            def rate():
+                return (estimator.init().get_hparam("rate"))
+            """,
+            [],
+            id="a context of another framework",
+        ),
+        pytest.param(
+            """
             def rate():
                 return known["context"].get_hparam("rate")
             """,

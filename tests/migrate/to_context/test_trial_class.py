@@ -88,6 +88,11 @@ def test_a_trial_that_is_not_known_stays(tmp_path):
     assert "wrap_model" not in made
 
 
+def test_a_trial_with_loaders_downloads_by_itself(tmp_path):
+    (tmp_path / "data.py").write_text("def download_data(directory, data_config): ...\n")
+    assert "download_data" not in rewritten(tmp_path, OLD, "context")
+
+
 def test_trials_of_today_stay(tmp_path):
     source = rewritten(tmp_path, OLD, "context")
     assert rewritten(tmp_path, source, "context") == source
@@ -114,7 +119,9 @@ def test_a_step_mode_of_run_time_is_wrapped_where_the_scheduler_is(tmp_path):
             else LRScheduler.StepMode.MANUAL_STEP
         ),
     )"""
-    assert after in method(rewritten(tmp_path, of_run_time_mode(), "context"), "__init__")
+    made = rewritten(tmp_path, of_run_time_mode(), "context")
+    assert after in method(made, "__init__")
+    assert "every = " not in method(made, "create_lr_scheduler")
 
 
 def test_a_step_mode_of_run_time_steps_in_lightning(tmp_path):

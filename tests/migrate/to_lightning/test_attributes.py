@@ -33,6 +33,33 @@ def test_hparams_are_there_already(tmp_path):
     assert "def __init__(self, *, global_batch_size: Any, lr: Any)" in made
 
 
+WRAPPED = ("self.context = context", "self.hparams = AttrDict(context.get_hparams())")
+
+
+@pytest.mark.parametrize(
+    ("use", "is_plain"),
+    [
+        pytest.param('lr=self.hparams.get("lr", self.hparams.lr)', True, id="read"),
+        pytest.param("lr=rate(self.hparams)", True, id="handed on"),
+        pytest.param("lr=self.hparams.optimizer.lr", False, id="nested"),
+        pytest.param('lr=self.hparams.update(x=1) or self.hparams["x"]', False, id="changed"),
+        pytest.param('lr=vars(self.hparams)["lr"]', False, id="as an object"),
+    ],
+)
+def test_hparams_in_a_dict_of_attributes(tmp_path, use, is_plain):
+    made = rewritten(tmp_path, trial(WRAPPED, ("lr=0.1", use)))
+    assert (use in made) is is_plain and ("AttrDict" not in made) is is_plain
+    assert ("self.trial_hparams = AttrDict(self.hparams)" in made) is not is_plain
+
+
+def test_nested_hparams_that_are_handed_on_keep_their_dict(tmp_path):
+    config = "searcher: {name: single, metric: x, max_length: {batches: 8}}\n"
+    config += "hyperparameters: {global_batch_size: 4, model: {width: 3}}\n"
+    (tmp_path / "const.yaml").write_text(f"entrypoint: model_def:Trial\n{config}")
+    made = rewritten(tmp_path, trial(WRAPPED, ("lr=0.1", "lr=rate(self.hparams)")))
+    assert "lr=rate(self.trial_hparams)" in made
+
+
 def test_an_alias_beside_another_value(tmp_path):
     text = (
         "n, ranks = 3, self.context.distributed\n"

@@ -101,7 +101,30 @@ def test_callbacks_that_are_no_literal(tmp_path):
     assert "return list(make().values())" in rewritten(tmp_path, source)
 
 
-@pytest.mark.parametrize("line", ['metrics["a"] = 1', 'metrics.update({"a": 1})'])
+def test_numbers_that_a_callback_adds_are_logged(tmp_path):
+    source = """\
+from determined.pytorch import PyTorchCallback
+
+
+class C(PyTorchCallback):
+    def on_validation_end(self, metrics):
+        self.end()
+        metrics["n"] = self.last.item()
+
+    def on_validation_epoch_end(self, outputs):
+        self.count()
+"""
+    made = rewritten(tmp_path, source)
+    assert made.endswith("""\
+class C(pl.Callback):
+    def on_validation_epoch_end(self, trainer, pl_module):
+        self.count()
+        self.end()
+        pl_module.log("n", self.last.item())
+""")
+
+
+@pytest.mark.parametrize("line", ['metrics["a"] = text', 'metrics.update({"a": 1})'])
 def test_metrics_that_a_callback_adds_are_left_to_the_reader(line, tmp_path):
     source = (
         "from determined.pytorch import PyTorchCallback\n\n\n"

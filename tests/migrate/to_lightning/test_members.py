@@ -224,3 +224,24 @@ def test_a_hyperparameter_that_init_keeps(tmp_path):
     kept = "self.context = context\n        self.lr = context.get_hparam('lr')\n"
     made = rewritten(tmp_path, trial(("self.context = context\n", kept)))
     assert "        self.lr = lr\n" in made
+
+
+def test_a_callback_has_the_models_of_the_one_trial(tmp_path):
+    callback = """\
+
+
+class Prints(pytorch.PyTorchCallback):
+    def __init__(self, context):
+        self.model, self.every = context.models[0], context.models
+"""
+    build = "    def build_callbacks(self):\n        return {'p': Prints(self.context)}\n\n"
+    change = ("    def evaluate_batch", f"{build}    def evaluate_batch")
+    made = rewritten(tmp_path, f"from determined import pytorch\n{trial(change)}{callback}")
+    assert "self.model, self.every = context.model, [context.model]" in made
+
+
+def test_what_init_asks_in_vain_has_no_name_that_is_gone(tmp_path):
+    change = ("self.context = context", "context.set_profiler(True)")
+    made = rewritten(tmp_path, trial(change))
+    assert "# MIGRATE: the context's set_profiler has no counterpart" in made
+    assert "        self.context.set_profiler(True)\n" in made

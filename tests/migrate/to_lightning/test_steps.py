@@ -15,12 +15,14 @@ def test_one_backward_and_one_step_are_lightnings(tmp_path):
     )
 
 
-def test_comments_stay(tmp_path):
-    change = (
-        "        self.context.backward(loss)",
-        "        # why\n        self.context.backward(loss)",
+def test_comments_stay_but_for_those_on_what_goes(tmp_path):
+    backward, step = "        self.context.backward(loss)", "        self.context.step_optimizer"
+    changes = (
+        (backward, f"        # why\n{backward}"),
+        (step, f"        # Now we step the optimizer,\n        # once.\n{step}"),
     )
-    assert "    # why\n" in method(rewritten(tmp_path, trial(change)), "training_step")
+    made = method(rewritten(tmp_path, trial(*changes)), "training_step")
+    assert "    # why\n" in made and "once" not in made
 
 
 def test_steps_in_other_places_are_manual(tmp_path):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import libcst as cst
 import pytest
 
-from det_compat.migrate.tree.imports import without_unused
+from det_compat.migrate.tree.imports import ImportEdits, tidied, without_unused
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,40 @@ from det_compat.migrate.tree.imports import without_unused
 def test_imports_that_are_left_over(before: str, rewritten: str, after: str) -> None:
     made = without_unused(cst.parse_module(rewritten), before.encode(), {"given"})
     assert made.code == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            "import os\n\nimport torch\nimport yaml\n"
+            "from determined import pytorch\nfrom z import y\n",
+            "import os\n\nimport pytorch_lightning as pl\nimport torch\nimport yaml\n"
+            "from torch.utils.data import DataLoader\nfrom z import y\n",
+            id="among sorted imports",
+        ),
+        pytest.param(
+            "import os\n\nimport torch\nfrom torch import nn\n\n"
+            "from determined import pytorch\n\n\nx = 1\n",
+            "import os\n\nimport pytorch_lightning as pl\nimport torch\nfrom torch import nn\n"
+            "from torch.utils.data import DataLoader\n\n\nx = 1\n",
+            id="among those of torch",
+        ),
+        pytest.param(
+            "import yaml\nimport torch\nfrom determined import pytorch\nimport nn\n",
+            "import pytorch_lightning as pl\nimport yaml\nimport torch\n"
+            "from torch.utils.data import DataLoader\nimport nn\n",
+            id="in the place of Determined's",
+        ),
+        pytest.param(
+            "import os\n\nfrom determined import pytorch\nimport determined\n\nimport own\n",
+            "import os\n\nimport pytorch_lightning as pl\nfrom torch.utils.data import DataLoader\n"
+            "\nimport own\n",
+            id="a group of their own",
+        ),
+    ],
+)
+def test_new_imports_have_their_place(before: str, after: str) -> None:
+    edits = ImportEdits()
+    edits.new |= {"import pytorch_lightning as pl", "from torch.utils.data import DataLoader"}
+    assert tidied(cst.parse_module(before), edits).code == after

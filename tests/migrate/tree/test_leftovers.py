@@ -38,7 +38,7 @@ def test_functions_import_what_they_still_need(tmp_path):
         "    with pytorch.init() as context:\n"
         "        pytorch.Trainer(Trial(context), context).fit(max_length=unknown(), odd=1)\n\n\n"
         "if __name__ == '__main__':\n"
-        "    print(det.get_cluster_info())\n"
+        "    print(det.get_cluster_info().trial)\n"
         "    run()\n"
     )
     made = rewritten(tmp_path, trial() + "\n\n" + script)

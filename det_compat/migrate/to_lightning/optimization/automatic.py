@@ -19,7 +19,12 @@ def is_automatic(node: cst.ClassDef, symbols: Symbols, facts: ClassFacts) -> boo
     method = own.get("train_batch")
     if method is None or len(facts.optimizers) != 1:
         return False
-    if any(_uses(node, symbols, name) != 1 for name in ("wrap_optimizer", *_ONCE)):
+    # An attribute may be set to one of several optimizers.
+    wraps = len(symbols.calls(node, "wrap_optimizer"))
+    is_kept = "wrap_optimizer" not in facts.unkept and not facts.optimizers[0].startswith("*")
+    if not is_kept or _uses(node, symbols, "wrap_optimizer") != wraps:
+        return False
+    if any(_uses(node, symbols, name) != 1 for name in _ONCE):
         return False
     if not all(s.interval and s.is_torchs and not s.may_lack for s in facts.schedulers):
         return False
@@ -152,21 +157,26 @@ def _sees(
 def _changed_by_step(
     own: dict[str, cst.FunctionDef], functions: set[str], facts: ClassFacts, symbols: Symbols
 ) -> set[str]:
-    """The attributes and variables that a step may change: models, optimizers, what has them."""
+    """The attributes, and variables of ``train_batch``, that a step may change.
+
+    These are models and optimizers, and whatever has them.
+    """
     me = {syntax.self_name(method) for method in own.values()}
     wraps = [call for method in own.values() for call in symbols.calls(method, "wrap_model")]
     found = {syntax.code(arg.value).rpartition(".")[2] for call in wraps for arg in call.args}
     found |= {model.attribute.removeprefix("*") for model in facts.models} | {*facts.optimizers}
-    holds = _Holding(me, found, own.keys() - functions, symbols)
-    lines = [line for method in own.values() for line in syntax.find(method, cst.Assign)]
+    variables: dict[str, set[str]] = {name: set() for name in own}
+    lines = [(name, a) for name, method in own.items() for a in syntax.find(method, cst.Assign)]
     before = -1
-    while before < len(found):
-        before = len(found)
-        for line in lines:
+    while before < (now := len(found) + sum(map(len, variables.values()))):
+        before = now
+        for name, line in lines:
+            holds = _Holding(me, found | variables[name], own.keys() - functions, symbols)
             if holds(line.value):
-                targets = (part for each in line.targets for part in syntax.parts(each.target))
-                found |= {syntax.code(target).rpartition(".")[2] for target in targets}
-    return found
+                for target in (part for each in line.targets for part in syntax.parts(each.target)):
+                    kind = variables[name] if isinstance(target, cst.Name) else found
+                    kind.add(syntax.code(target).rpartition(".")[2])
+    return found | variables["train_batch"]
 
 
 @dataclass(frozen=True)
@@ -197,6 +207,16 @@ class _Holding:
             if is_own:
                 return node.attr.value in self.names or node.attr.value in self.methods
             return self(node.value)
-        if isinstance(node, cst.Call) and syntax.code(node.func).rpartition(".")[2] in self.names:
+        if isinstance(node, cst.Call) and _called(node).rpartition(".")[2] in self.names:
             return any(self(arg.value) for arg in node.args)
         return any(map(self, syntax.children(node)))
+
+
+def _called(call: cst.Call) -> str:
+    """What a call calls: a model also where it is put into a mode, or on a device, before."""
+    func = call.func
+    while isinstance(func, cst.Call) and isinstance(func.func, cst.Attribute):
+        if func.func.attr.value not in ("to", "cuda", "cpu", "train", "eval"):
+            break
+        func = func.func.value
+    return syntax.code(func)

@@ -49,3 +49,14 @@ def test_gradients_that_are_zero_already(tmp_path):
     made = rewritten(tmp_path, trial(change))
     assert "zero_grad" not in made
     assert "automatic_optimization" not in made
+
+
+def test_a_variable_of_another_method_is_another_one(tmp_path):
+    own = """\
+    def evaluate_batch(self, batch):
+        loss = self.model
+        return {"error": loss(batch).sum()}
+"""
+    source = trial(("self.model(batch).sum()\n", 'self.model.to("cpu")(batch).sum()\n'))
+    made = rewritten(tmp_path, source[: source.index("    def evaluate_batch")] + own)
+    assert "automatic_optimization" not in made

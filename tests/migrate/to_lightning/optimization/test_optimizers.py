@@ -127,6 +127,7 @@ def test_one_of_two_optimizers_is_one(tmp_path):
         tmp_path, trial((sgd, f"        if True:\n    {sgd}        else:\n    {adam}"))
     )
     assert "MIGRATE" not in made
+    assert "automatic_optimization" not in made
     assert "return self.opt" in method(made, "configure_optimizers")
 
 

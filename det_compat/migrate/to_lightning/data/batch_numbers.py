@@ -1,0 +1,55 @@
+"""The numbers of batches: Determined's start with the run, Lightning's with each epoch."""
+
+import libcst as cst
+
+from det_compat.migrate.to_lightning.plan import TOTAL_BATCH
+from det_compat.migrate.tree import syntax
+
+#: What a method may ask to know whether a batch is the first of the run, and is not.
+_IS_FIRST = ("{0} == 0", "not {0}")
+_IS_LATER = ("{0} != 0", "{0} > 0")
+
+
+def with_batch_number(method: cst.FunctionDef, index: str) -> cst.FunctionDef:
+    """A batch method that finds the number of its batch, if it uses that.
+
+    Args:
+        method: train_batch.
+        index: the parameter that it was given the number by; Lightning's is ``batch_idx``.
+    """
+    names = [name for name in syntax.find(method.body, cst.Name) if name.value == index]
+    if not names:
+        return method
+    own = syntax.self_name(method)
+    first = _First(own, index)
+    asking = method.body.visit(first)
+    if first.asked == len(names):
+        return method.with_changes(body=asking)
+    line = syntax.statements(f"{index} = {TOTAL_BATCH.format(own)}\n")
+    return syntax.with_body(method, [*line, *syntax.body_of(method)])
+
+
+class _First(cst.CSTTransformer):
+    """Asks for the epoch as well where code asks whether a batch is the first one."""
+
+    def __init__(self, own: str, index: str) -> None:
+        super().__init__()
+        self.asked = 0
+        first = f"{own}.current_epoch == 0 and batch_idx == 0"
+        later = f"{own}.current_epoch > 0 or batch_idx > 0"
+        self._made = {text.format(index): first for text in _IS_FIRST}
+        self._made |= {text.format(index): later for text in _IS_LATER}
+
+    def leave_Comparison(
+        self, original_node: cst.BaseExpression, updated_node: cst.BaseExpression
+    ) -> cst.BaseExpression:
+        text = self._made.get(syntax.code(original_node.with_changes(lpar=[], rpar=[])))
+        self.asked += text is not None
+        return updated_node if text is None else syntax.expression(f"({text})")
+
+    leave_UnaryOperation = leave_Comparison
+
+    def leave_If(self, original: cst.If, updated: cst.If) -> cst.If:
+        if syntax.code(original.test) not in self._made:
+            return updated
+        return updated.with_changes(test=updated.test.with_changes(lpar=[], rpar=[]))

@@ -1,0 +1,287 @@
+"""Branches for a cluster: off one, only the others run, and so only they stay.
+
+The function that tells of the cluster returns None off it. What follows is known as well: whether
+that is None, the variables that hold it, and the parameters that are given nothing else.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+import libcst as cst
+from libcst.helpers import ensure_type
+from libcst.metadata import Assignment, MetadataWrapper, Scope, ScopeProvider
+
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.marks import above
+from det_compat.migrate.tree.symbols import Symbols
+
+#: What an expression is if it is not known to be None, True or False.
+_UNKNOWN: Final = object()
+
+
+def without_cluster(
+    tree: cst.Module, symbols: Symbols, path: str, *, is_imported: bool
+) -> cst.Module:
+    """The file without what only runs on a cluster.
+
+    Args:
+        tree: of the file, with placeholders.
+        symbols: what these stand for.
+        path: the name of the function that tells of the cluster.
+        is_imported: whether other files may call the functions of this one.
+    """
+
+    def original(name: cst.Name) -> cst.BaseExpression:
+        # What is asked of the cluster stays as it is where the branch stays.
+        symbol = symbols.get(name)
+        is_of_it = symbol is not None and symbol.path.startswith(f"{path}()")
+        return symbol.original.deep_clone() if symbol is not None and is_of_it else name
+
+    tree = syntax.each(tree, cst.Name, original)
+    for step in (_Branches, _Parameters, _Constants):
+        # Each changes what is used, so the next looks again.
+        wrapper = MetadataWrapper(tree)
+        values = _Values(wrapper, symbols, path, is_imported=is_imported)
+        tree = wrapper.module.visit(step(values))
+    return tree
+
+
+class _Values:
+    """What is known of the expressions of a file."""
+
+    def __init__(
+        self, wrapper: MetadataWrapper, symbols: Symbols, path: str, *, is_imported: bool
+    ) -> None:
+        tree = wrapper.module
+        self._scopes = wrapper.resolve(ScopeProvider)
+        self._symbols = symbols
+        self._path = path
+        self._is_imported = is_imported
+        self._asked: set[cst.CSTNode] = set()
+        single = [a for a in syntax.find(tree, cst.Assign) if len(a.targets) == 1]
+        self._assigned = {assign.targets[0].target: assign.value for assign in single}
+        self._calls: dict[cst.CSTNode, cst.Call] = {
+            call.func: call for call in syntax.find(tree, cst.Call)
+        }
+        self._owners = {attribute.value for attribute in syntax.find(tree, cst.Attribute)}
+        functions = [f for f in tree.body if isinstance(f, cst.FunctionDef) and not is_imported]
+        self._functions = {param: f for f in functions for param in f.params.params}
+
+    def of(self, node: cst.BaseExpression) -> object:
+        """None, True or False, if an expression is that because there is no cluster."""
+        if isinstance(node, cst.Call):
+            return None if self._symbols.path(node.func) == self._path else _UNKNOWN
+        if isinstance(node, cst.Name):
+            return self._of_name(node)
+        if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
+            value = self.of(node.expression)
+            return value if value is _UNKNOWN else not value
+        if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
+            (target,) = node.comparisons
+            value = self.of(node.left)
+            is_sure = value is not _UNKNOWN and syntax.code(target.comparator) == "None"
+            if is_sure and isinstance(target.operator, (cst.Is, cst.Equal)):
+                return value is None
+            if is_sure and isinstance(target.operator, (cst.IsNot, cst.NotEqual)):
+                return value is not None
+        return _UNKNOWN
+
+    def _of_name(self, name: cst.Name) -> object:
+        scope = self._scopes.get(name)
+        found = [*scope[name.value]] if isinstance(scope, Scope) else []
+        binding = found[0] if len(found) == 1 else None
+        if not isinstance(binding, Assignment) or binding.node in self._asked:
+            return _UNKNOWN
+        self._asked.add(binding.node)
+        values = {_UNKNOWN}
+        if isinstance(binding.node, cst.Param):
+            values = {self.of(each) for each in self.given(binding.node)} or values
+        elif isinstance(binding.node, cst.Name) and binding.node in self._assigned:
+            values = {self.of(self._assigned[binding.node])}
+        self._asked.discard(binding.node)
+        return values.pop() if len(values) == 1 else _UNKNOWN
+
+    def given(self, param: cst.Param) -> list[cst.BaseExpression]:
+        """All that a parameter is ever given; nothing if that is not known."""
+        function = self._functions.get(param)
+        if function is None:
+            return []
+        at = [*function.params.params].index(param)
+        calls = [self._calls.get(node) for node in self._reads(function)]
+        values = [c and syntax.argument(c, at, param.name.value) for c in calls]
+        return [v for v in values if v is not None] if all(values) else []
+
+    def is_read(self, node: cst.CSTNode) -> bool:
+        """Whether a variable or parameter, given by what binds it, is read at all."""
+        return self._is_imported or bool(self._reads(node))
+
+    def is_asked(self, node: cst.CSTNode) -> bool:
+        """Whether something is asked of what a variable holds."""
+        return any(read in self._owners for read in self._reads(node))
+
+    def _reads(self, node: cst.CSTNode) -> list[cst.CSTNode]:
+        scopes = {scope for scope in self._scopes.values() if scope is not None}
+        bindings = (each for scope in scopes for each in scope.assignments)
+        return [
+            access.node
+            for each in bindings
+            if isinstance(each, Assignment) and each.node is node
+            for access in each.references
+        ]
+
+    def idle(self) -> set[cst.Param]:
+        """The parameters that nothing reads, and that are given nothing but what is known."""
+        return {
+            param
+            for param in self._functions
+            if not self.is_read(param)
+            and (given := self.given(param))
+            and not any(self.of(value) is _UNKNOWN for value in given)
+        }
+
+
+class _Step(cst.CSTTransformer):
+    def __init__(self, values: _Values) -> None:
+        super().__init__()
+        self.values = values
+
+
+class _Branches(_Step):
+    """Puts the branch that is taken in the place of a condition."""
+
+    def __init__(self, values: _Values) -> None:
+        super().__init__(values)
+        self._elifs: set[cst.CSTNode] = set()
+
+    def visit_If(self, node: cst.If) -> None:
+        if isinstance(node.orelse, cst.If):
+            self._elifs.add(node.orelse)
+
+    def leave_If(
+        self, original: cst.If, updated: cst.If
+    ) -> cst.BaseStatement | cst.RemovalSentinel | cst.FlattenSentinel[cst.BaseStatement]:
+        below = original.orelse
+        if isinstance(below, cst.If) and isinstance(updated.orelse, cst.If):
+            updated = updated.with_changes(orelse=self._taken(below, updated.orelse))
+        taken = updated if original in self._elifs else self._taken(original, updated)
+        if taken is updated:
+            return updated
+        if isinstance(taken, cst.If):
+            return taken.with_changes(leading_lines=updated.leading_lines)
+        lines = [] if taken is None else [*syntax.body_of(taken)]
+        lines[:1] = [above(line, updated.leading_lines) for line in lines[:1]]
+        return cst.FlattenSentinel(lines) if lines else cst.RemoveFromParent()
+
+    def _taken(self, original: cst.If, updated: cst.If) -> cst.If | cst.Else | None:
+        """What stays of a condition: itself, its branch, or what there is otherwise."""
+        value = self.values.of(original.test)
+        taken = cst.Else(updated.body, updated.leading_lines) if value else updated.orelse
+        lines = [] if taken is None else syntax.body_of(taken)
+        # What follows a branch that ends would never run.
+        return updated if value is _UNKNOWN or any(map(_ends, lines[-1:])) else taken
+
+    def leave_IfExp(self, original: cst.IfExp, updated: cst.IfExp) -> cst.BaseExpression:
+        value = self.values.of(original.test)
+        if value is _UNKNOWN:
+            return updated
+        taken = updated.body if value else updated.orelse
+        return taken.with_changes(
+            lpar=[*updated.lpar, *taken.lpar], rpar=[*taken.rpar, *updated.rpar]
+        )
+
+
+def _ends(line: cst.BaseStatement) -> bool:
+    """Whether nothing runs after a statement."""
+    call = syntax.lone_call(line)
+    is_exit = call is not None and syntax.code(call.func) in ("exit", "quit", "sys.exit")
+    return is_exit or isinstance(
+        syntax.simple(line), (cst.Return, cst.Raise, cst.Break, cst.Continue)
+    )
+
+
+class _Parameters(_Step):
+    """Takes away the parameters that nothing reads any more."""
+
+    def __init__(self, values: _Values) -> None:
+        super().__init__(values)
+        self._gone = values.idle()
+        self._args = {value for param in self._gone for value in values.given(param)}
+
+    def leave_FunctionDef(
+        self, original: cst.FunctionDef, updated: cst.FunctionDef
+    ) -> cst.FunctionDef:
+        there = original.params.params
+        gone = [param.name.value for param in there if param in self._gone]
+        if not gone:
+            return updated
+        kept = [p for p in updated.params.params if p.name.value not in gone]
+        kept[-1:] = [param.with_changes(comma=there[-1].comma) for param in kept[-1:]]
+        updated = updated.with_changes(params=updated.params.with_changes(params=kept))
+        body = [*syntax.body_of(updated)]
+        if syntax.has_docstring(body):
+            text = syntax.code(body[0])
+            for name in gone:
+                text = re.sub(_ENTRY.format(name), "", text)
+            body[0] = syntax.statement(re.sub(_SECTION, "", text))
+        return syntax.with_body(updated, body)
+
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.Call:
+        pairs = zip(original.args, updated.args, strict=True)
+        kept = [new for old, new in pairs if old.value not in self._args]
+        if len(kept) == len(original.args):
+            return updated
+        kept[-1:] = [arg.with_changes(comma=original.args[-1].comma) for arg in kept[-1:]]
+        return updated.with_changes(args=kept)
+
+
+#: The entry of a parameter in a docstring, and a section that has no entry any more.
+_ENTRY = r"\n[ \t]*{}(?: *\([^)\n]*\))?:[^\n]*"
+_SECTION = r"\n[ \t]*\n[ \t]*(?:Args|Arguments|Parameters):[ \t]*(?=\n[ \t]*(?:\n|\"\"\"|\'\'\'))"
+
+
+class _Constants(_Step):
+    """Writes out what is known where it is kept or given, and drops what is not read."""
+
+    def leave_IndentedBlock(
+        self, original: cst.IndentedBlock, updated: cst.IndentedBlock
+    ) -> cst.IndentedBlock:
+        return updated.with_changes(body=self._kept(original.body, updated.body))
+
+    def leave_Module(self, original: cst.Module, updated: cst.Module) -> cst.Module:
+        return updated.with_changes(body=self._kept(original.body, updated.body))
+
+    def _kept(
+        self, before: Sequence[cst.BaseStatement], after: Sequence[cst.BaseStatement]
+    ) -> list[cst.BaseStatement]:
+        """The statements of a block, with the blank line above one that goes on the next one."""
+        kept: list[cst.BaseStatement] = []
+        space: list[cst.EmptyLine] = []
+        for old, new in zip(before, after, strict=True):
+            value, target = self._known(old)
+            leading = getattr(new, "leading_lines", ())
+            if target is not None and not self.values.is_read(target):
+                space = space or [line for line in leading if line.comment is None]
+                continue
+            if target is not None:
+                small = ensure_type(syntax.simple(new), cst.Assign)
+                new = new.with_changes(body=[small.with_changes(value=cst.Name(str(value)))])
+            kept.append(new if leading else above(new, space))
+            space = []
+        return kept
+
+    def _known(self, line: cst.BaseStatement) -> tuple[object, cst.Name | None]:
+        """What a statement sets a variable to, if that is known and nothing is asked of it."""
+        small = syntax.simple(line)
+        if not isinstance(small, cst.Assign) or len(small.targets) != 1:
+            return None, None
+        target, value = small.targets[0].target, self.values.of(small.value)
+        if value is _UNKNOWN or not isinstance(target, cst.Name) or self.values.is_asked(target):
+            return None, None
+        return value, target
+
+    def leave_Arg(self, original: cst.Arg, updated: cst.Arg) -> cst.Arg:
+        value = self.values.of(original.value)
+        if value is _UNKNOWN or isinstance(original.value, cst.Name):
+            return updated
+        return updated.with_changes(value=cst.Name(str(value)))

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import libcst as cst
+import pytest
+from libcst.helpers import ensure_type
+
+from det_compat.migrate.to_lightning.data.batch_numbers import with_batch_number
+from det_compat.migrate.tree import syntax
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "if i == 0:\n        start()",
+            "if me.current_epoch == 0 and batch_idx == 0:\n        start()",
+        ),
+        (
+            "if not i or new:\n        pass",
+            "if (me.current_epoch == 0 and batch_idx == 0) or new:\n        pass",
+        ),
+        ("return (i > 0) is later", "return (me.current_epoch > 0 or batch_idx > 0) is later"),
+        (
+            "return f(i != 0, i == 1)",
+            "i = me.trainer.fit_loop.total_batch_idx\n    return f(i != 0, i == 1)",
+        ),
+        ("return batch", "return batch"),
+    ],
+)
+def test_the_number_of_a_batch(before: str, after: str) -> None:
+    head = "def train_batch(me, batch, epoch, i):\n    "
+    method = ensure_type(syntax.statement(f"{head}{before}\n"), cst.FunctionDef)
+    assert syntax.code(with_batch_number(method, "i")) == f"{head}{after}\n"
