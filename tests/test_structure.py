@@ -23,7 +23,7 @@ LAYERS = (
     ("core", "analysis", "launch"),
     ("checkpoint", "check"),
     ("pytorch", "experiment"),
-    ("pedl", "tensorboard", "transformers", "search", "start"),
+    ("experimental", "pedl", "tensorboard", "transformers", "search", "start"),
     ("adapters", "runs"),
     ("tracking",),
     ("migrate", "api"),

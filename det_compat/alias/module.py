@@ -42,6 +42,8 @@ class DeterminedModule(ModuleType):
 
     def _hides(self, name: str) -> bool:
         """Whether it has something else by the name of one of its modules, as packages may."""
+        if f"{self.__name__}.{name}" in SINGLE_NAMES:
+            return True
         target = sys.modules.get(MODULES.get(self.__name__) or "")
         return target is not None and not isinstance(vars(target).get(name, target), ModuleType)
 

@@ -39,7 +39,7 @@ def arguments(config: dict[str, Any]) -> dict[str, Any]:
     return {
         "core_context": TrialCore(),
         "trial_seed": int(seed),
-        "hparams": _drawn(exp_conf.get("hyperparameters") or {}),
+        "hparams": drawn_hyperparameters(exp_conf),
         "slots_per_trial": 1,
         "num_gpus": min(torch.cuda.device_count(), 1),
         "exp_conf": exp_conf,
@@ -48,6 +48,15 @@ def arguments(config: dict[str, Any]) -> dict[str, Any]:
         "managed_training": False,
         "debug_enabled": bool(exp_conf.get("debug")),
     }
+
+
+def drawn_hyperparameters(config: dict[str, Any]) -> dict[str, Any]:
+    """The hyperparameters of a config; those that are searched get random values.
+
+    Raises:
+        ValueError: a hyperparameter is of no known type.
+    """
+    return _drawn(config.get("hyperparameters") or {})
 
 
 def _drawn(hyperparameters: dict[str, Any]) -> dict[str, Any]:
