@@ -77,8 +77,9 @@ class Node:
             time.sleep(0.1)
 
     def left(self) -> list[str]:
-        """What is left in its folder for temporary files."""
-        return sorted(path.name for path in self.temporary.iterdir())
+        """What is left in its folder for temporary files, but for the cache of torch."""
+        names = (path.name for path in self.temporary.iterdir())
+        return sorted(name for name in names if not name.startswith("torchinductor_"))
 
 
 class Cluster:

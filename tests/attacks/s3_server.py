@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from moto.server import DomainDispatcherApplication, create_backend_app
+from moto.server import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import run_simple
 
 _BODY = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
@@ -32,5 +32,11 @@ class Unreliable:
 
 
 if __name__ == "__main__":
-    moto = DomainDispatcherApplication(create_backend_app, service="s3")
-    run_simple("127.0.0.1", int(sys.argv[1]), Unreliable(moto, int(sys.argv[2])), threaded=True)
+    moto = DomainDispatcherApplication(create_backend_app)
+    run_simple(
+        "127.0.0.1",
+        int(sys.argv[1]),
+        Unreliable(moto, int(sys.argv[2])),
+        threaded=True,
+        request_handler=MotoRequestHandler,
+    )

@@ -163,9 +163,10 @@ class Mirror:
             index: the trial.
             start: the number of its start, if another process has begun it.
         """
-        if self._keeper is not None:
-            start = ray.get(self._keeper.begin.remote(index)) if start is None else start
-            self._meet(index)
+        if self._keeper is None:
+            return
+        begun = ray.get(self._keeper.begin.remote(index)) if start is None else start
+        self._meet(index)
         if self._scratch is None:
             return
         folder = self.task.folder.trial(index).folder
@@ -175,7 +176,7 @@ class Mirror:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 (folder / name).write_bytes(content)
             self._known = _states(self.task.folder, index)
-            self._index, self._start = index, start
+            self._index, self._start = index, begun
         if not self._pushes:
             self._pushes = True
             threading.Thread(target=self._push_now_and_then, daemon=True).start()
