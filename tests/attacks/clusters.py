@@ -71,7 +71,12 @@ def attack(draw: Random, folder: Path, python: str = sys.executable) -> None:
             found = searches.end(run_dir.parent)
         differences = list(_differ(searches.undisturbed(python, ranks), found, "end"))
         assert differences == [], f"{what}: {differences}"
-        assert _left_by(machines, variables) == {}, what
+        left = _left_by(machines, variables)
+        if befalls is _search_is_killed:
+            left.pop(
+                "keys", None
+            )  # Ray itself keeps the names of what a killed job has registered.
+        assert left == {}, f"{what} left {left}"
 
 
 def searched(cluster: Cluster, folder: Path, *words: str) -> Any:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import ray
 from ray import tune
+from ray.tune import registry
 
 from det_compat.search.errors import SearchError
 from det_compat.search.searchers.plan import SearchPlan
@@ -202,6 +203,9 @@ def _connected(address: str | None, task: TrialTask) -> Iterator[None]:
     try:
         yield
     finally:
+        # Ray 2.60 takes what Tune has registered off a cluster at the end of the process alone, and
+        # only if that is still connected.
+        getattr(registry, "_unregister_all", bool)()
         ray.shutdown()
 
 
