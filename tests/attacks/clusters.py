@@ -28,7 +28,7 @@ from tests.fresh_python import environment
 from tests.resume.compare import _differ
 from tests.torchrun import free_port
 
-_SECONDS = 400
+_SECONDS = 900
 _CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "one",
     "AWS_SECRET_ACCESS_KEY": "two",

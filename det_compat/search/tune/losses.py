@@ -60,6 +60,7 @@ class Losses(Callback):
             if time.monotonic() >= until:
                 return False
             time.sleep(0.5)
+        print(f"trial {_index(trial)}: its machine is lost, and it starts again", flush=True)
         return True
 
     def _has_lost(self, machines: set[str]) -> bool:
