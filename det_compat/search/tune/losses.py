@@ -39,7 +39,7 @@ class Losses(Callback):
 
     def starts_again(self, trial: Any) -> bool:
         """Whether a trial that Tune gives up starts again all the same; ``take`` has it then."""
-        starts = bool(trial.should_recover()) or self.is_lost(trial)
+        starts = self.is_lost(trial)
         if starts:
             self._to_start_again.add(_index(trial))
         return starts

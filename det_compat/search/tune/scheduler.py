@@ -80,9 +80,10 @@ class BracketScheduler(FIFOScheduler):
         return action
 
     def on_trial_error(self, tune_controller: Any, trial: Any) -> None:
-        losses = self._losses
-        starts_again = trial.should_recover() if losses is None else losses.starts_again(trial)
-        if not starts_again:
+        # Tune calls this for a trial, too, that it is about to start again.
+        if trial.should_recover():
+            return
+        if self._losses is None or not self._losses.starts_again(trial):
             self._fail(*_index_and_bracket(trial))
 
     def on_trial_complete(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> None:

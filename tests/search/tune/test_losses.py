@@ -115,6 +115,9 @@ def test_a_trial_that_tune_gives_up_starts_again(cluster: Cluster, tmp_path: Pat
     places = 2
     assert suggestions.suggest("c") == first
     assert suggestions.suggest("d")["trial"]["index"] == 1
+    own = cluster.trial(0, RuntimeError(), machines={"one"})
+    own.should_recover = lambda: True
+    scheduler.on_trial_error(None, own)  # Tune starts it again itself.
     scheduler.on_trial_error(None, cluster.trial(0, RuntimeError(), machines={"one"}))
     suggestions.on_trial_complete("c", error=True)
     assert folder.trial(0).status is Status.ERROR
