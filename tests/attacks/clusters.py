@@ -45,7 +45,9 @@ until = time.monotonic() + 60
 while True:
     groups = [it for it in ray.util.placement_group_table().values() if it["state"] != "REMOVED"]
     actors = [it for it in ray._private.state.actors().values()
-              if it["State"] != "DEAD" and it["JobID"] != job]
+              if it["State"] != "DEAD" and it["JobID"] != job
+              # Ray Train 2.60 has one for all jobs of a cluster.
+              and it["Name"] != "AutoscalingCoordinator"]
     if not (groups or actors) or time.monotonic() > until:
         break
     time.sleep(1)
