@@ -48,7 +48,11 @@ def train_one(
         ranks = DistributedContext.from_torch_distributed()
     start = None
     if ranks.rank == 0:
-        start = run_start.begin_in(run_folder.RunFolder(run_dir), experiment, resume=False)
+        folder = run_folder.RunFolder(run_dir)
+        if folder.holds_run:
+            # The machine of an earlier process may be lost, with what it knew of them.
+            run_start.put_in_order(folder, experiment)
+        start = run_start.begin_in(folder, experiment, resume=False)
         # What an earlier process of the trial has written is the trial's own.
         start = replace(start, latest_checkpoint=resume_from, resumes=resume_from is not None)
     with told(task_of(experiment, start, trial_id=trial_number(run_dir))):

@@ -183,18 +183,30 @@ def begin_in(
         _check_not_running(folder)
         if launch:
             folder.note_launch(launch)
-        try:
-            checkpoints = _checkpoints(folder, config)
-            checkpoints.take_in()
-            checkpoints.delete_unfinished()
-            found = _latest(checkpoints)
-        except OSError as error:
-            raise FitError(f"cannot read the checkpoints of {folder.path}: {error}") from error
+        found = put_in_order(folder, config)
         if found[0] is None:
             print(f"{folder.path} has no complete checkpoint: the run starts from the beginning")
     elif not folder.holds_run:
         folder.begin(config.raw, seed=seed, launch=launch)
     return RunStart(folder, seed, goes_on, *found)
+
+
+def put_in_order(folder: RunFolder, config: ExperimentConfig) -> tuple[str | None, int]:
+    """Find all checkpoints of a run, and remove what interrupted processes have left of others.
+
+    Returns:
+        The UUID of the latest, or None, and the batches trained when it was saved.
+
+    Raises:
+        FitError: they cannot be read.
+    """
+    try:
+        checkpoints = _checkpoints(folder, config)
+        checkpoints.take_in()
+        checkpoints.delete_unfinished()
+        return _latest(checkpoints)
+    except OSError as error:
+        raise FitError(f"cannot read the checkpoints of {folder.path}: {error}") from error
 
 
 def _check_not_running(folder: RunFolder) -> None:

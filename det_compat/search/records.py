@@ -105,7 +105,8 @@ class TrialRecord:
         with self._reports.open("a", encoding="utf-8") as file:
             # This ends a line that a killed process has cut off.
             start = "" if _ends_with_newline(self._reports) else "\n"
-            file.write(start + json.dumps(asdict(report), default=str) + "\n")
+            noted = {**asdict(report), "checkpoint": self._within(report.checkpoint)}
+            file.write(start + json.dumps(noted, default=str) + "\n")
 
     def reports(self) -> list[Report]:
         """The validations so far, each number of batches once: the last that was trained."""
@@ -127,7 +128,16 @@ class TrialRecord:
         except RecursionError as error:
             raise SearchError(f"{where}: no record of a search: {error}") from None
         kinds = {"batches": int, "rungs": int, "metric": (int, float), "metrics": dict}
-        return Report(**_checked(fields, where, **kinds, checkpoint=(str, type(None))))
+        found = _checked(fields, where, **kinds, checkpoint=(str, type(None)))
+        return Report(**{**found, "checkpoint": self._from_within(found["checkpoint"])})
+
+    def _within(self, checkpoint: str | None) -> str | None:
+        """How a checkpoint is noted: one in the folder goes where the folder goes."""
+        is_here = checkpoint is not None and Path(checkpoint).is_relative_to(self.folder)
+        return os.path.relpath(str(checkpoint), self.folder) if is_here else checkpoint
+
+    def _from_within(self, noted: str | None) -> str | None:
+        return noted if noted is None or "://" in noted else str(self.folder / noted)
 
     def forget_error(self) -> None:
         """Forget what an earlier start of the trial died of."""

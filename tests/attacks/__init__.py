@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from tests.attacks import checkpoints, configs, machines, runs, searches
+from tests.attacks import checkpoints, clusters, configs, machines, runs, searches
 
 #: Each attack draws what it does, does it in a folder of its own, and raises what went wrong.
 ATTACKS: dict[str, Callable[[Random, Path], None]] = {
@@ -19,4 +19,5 @@ ATTACKS: dict[str, Callable[[Random, Path], None]] = {
     "checkpoints": checkpoints.attack,
     "configs": configs.attack,
     "searches": searches.attack,
+    "clusters": clusters.attack,
 }

@@ -29,7 +29,7 @@ def main() -> int:
     while time.monotonic() < end:
         # Each kind gets its share of the time: what is quick is done often.
         name = names[sum(made.values()) % len(names)]
-        rounds = 1 if name in ("runs", "machines", "searches") else 50
+        rounds = 50 if name in ("checkpoints", "configs") else 1
         for _ in range(rounds):
             seed = f"{args.seed}/{name}/{made[name]}"
             made[name] += 1

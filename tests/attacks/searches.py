@@ -20,6 +20,7 @@ from random import Random
 from typing import Any
 
 from det_compat.checkpoint import read_checkpoint
+from det_compat.core import CheckpointStore
 from tests.attacks import project
 from tests.attacks.started import started
 from tests.resume.compare import _differ
@@ -63,20 +64,20 @@ def attack(draw: Random, folder: Path, python: str = sys.executable) -> None:
     assert left == {}, f"{killed} left {left}"
 
 
-def write(folder: Path) -> None:
-    """Write a project with a search of a few trials."""
-    project.write(folder, "sized")
+def write(folder: Path, ranks: int = 1, **keys: Any) -> None:
+    """Write a project with a search of a few trials, whose config has these ``keys``, too."""
+    project.write(folder, "sized", ranks=ranks)
     config: dict[str, Any] = json.loads((folder / "const.yaml").read_text())
     config["searcher"].update(name="random", max_trials=TRIALS)
-    config["max_restarts"] = 3
+    config.update({"max_restarts": 3, **keys})
     (folder / "search.yaml").write_text(json.dumps(config))
 
 
 @functools.cache
-def undisturbed(python: str) -> Any:
+def undisturbed(python: str, ranks: int = 1) -> Any:
     """The end of a search that nothing happens to."""
     with tempfile.TemporaryDirectory() as folder:
-        write(Path(folder, "run"))
+        write(Path(folder, "run"), ranks)
         with _started(Path(folder, "run"), python) as process:
             _wait(process)
         assert process.returncode == 0, Path(folder, "run", "log.txt").read_text()
@@ -88,7 +89,8 @@ def end(folder: Path) -> dict[str, Any]:
     found = {}
     results = json.loads((folder / "out" / "results.json").read_text())
     for one in sorted(results, key=lambda one: one["trial"]):
-        state = read_checkpoint(one["checkpoint"]).state
+        base, _, uuid = one["checkpoint"].rpartition("/")
+        state = read_checkpoint(CheckpointStore(base).find(uuid)).state
         plain = {name: one[name] for name in ("status", "batches", "metric", "metric_batches")}
         found[f"trial {one['trial']}"] = {**plain, **{name: state[name] for name in _STATES}}
     assert len(found) == TRIALS, found.keys()

@@ -28,6 +28,20 @@ def test_a_trial(tmp_path: Path) -> None:
     assert folder.trials()[0].about() == {"index": 3, "bracket": 1, "hparams": {"lr": 0.1}}
 
 
+def test_checkpoints_go_where_the_folder_goes(tmp_path: Path) -> None:
+    record = SearchFolder(tmp_path / "one").trial(0)
+    record.begin(0, 0, {})
+    own = record.folder / "checkpoints" / "uuid"
+    own.mkdir(parents=True)
+    record.append(Report(1, 0, 0.5, {}, str(own)))
+    record.append(Report(2, 0, 0.5, {}, "s3://bucket/uuid"))
+    assert [one.checkpoint for one in record.reports()] == [str(own), "s3://bucket/uuid"]
+    (tmp_path / "one").rename(tmp_path / "two")
+    moved = SearchFolder(tmp_path / "two").trial(0)
+    assert moved.reports()[0].checkpoint == str(moved.folder / "checkpoints" / "uuid")
+    assert all(one.has_checkpoint for one in moved.reports())
+
+
 def test_a_free_folder(tmp_path: Path) -> None:
     folder = SearchFolder(tmp_path / "run")
     assert folder.is_free

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import ray
 from ray import tune
+from ray.tune import registry
 
 from det_compat.search.errors import SearchError
 from det_compat.search.searchers.plan import SearchPlan
 from det_compat.search.tune import live, scheduler, suggestions
 from det_compat.search.tune.actor import TrialActor
 from det_compat.search.tune.attempt import TrialTask
+from det_compat.search.tune.losses import Losses
 from det_compat.search.tune.mirror import start_keeper
 from det_compat.search.tune.trial import run_in_tune
 
@@ -62,22 +64,22 @@ def run_search(task: TrialTask, *, address: str | None) -> ResultGrid:
         SearchError: no machine can run a trial.
     """
     with _environment(_ENVIRONMENT), _quiet(), _connected(address, task):
-        resources, places = _resources(task.plan)
-        train: Any = functools.partial(run_in_tune, task=task)
-        if task.plan.processes == 1:
-            keeper = None if address is None else start_keeper(task.folder)
-            train = tune.with_parameters(TrialActor, task=task, keeper=keeper)
-        train = tune.with_resources(train, resources)
+        _check_places(task.plan)
+        keeper = start_keeper(task.folder) if address is not None or _machines() > 1 else None
+        one: Any = TrialActor if task.plan.processes == 1 else run_in_tune
+        # Tune leaves what it is given in this way alone with the job, whose end is its end.
+        train: Any = tune.with_parameters(one, task=task, keeper=keeper)
+        train = tune.with_resources(train, _resources(task.plan, keeper))
         own = task.folder.path / "tune"
         _forget_states(own)
         try:
-            tuner = _tuner(task, train, places)
+            tuner = _tuner(task, train, Losses(keeper))
         finally:
             # Tune has pickled the plan for a restore of its own, and with it the secrets that
             # hyperparameters hold.
             _forget_states(own)
         # Otherwise Tune asks for the second trial when the process of the first has started.
-        with _environment({"TUNE_MAX_PENDING_TRIALS_PG": str(places)}):
+        with _environment({"TUNE_MAX_PENDING_TRIALS_PG": str(_places(task.plan))}):
             return tuner.fit()
 
 
@@ -92,18 +94,18 @@ def _forget_states(folder: Path) -> None:
             file.unlink()
 
 
-def _tuner(task: TrialTask, train: Any, places: int) -> tune.Tuner:
+def _tuner(task: TrialTask, train: Any, losses: Losses) -> tune.Tuner:
     plan = task.plan
+    # For trials of several processes, Tune itself reserves next to nothing.
+    places = None if plan.processes == 1 else functools.partial(_places, plan)
     return tune.Tuner(
         train,
         tune_config=tune.TuneConfig(
             metric=plan.searcher.metric,
             mode=plan.mode,
-            search_alg=suggestions.Suggestions(plan, task.folder),
-            scheduler=scheduler.BracketScheduler(plan, task.folder),
+            search_alg=suggestions.Suggestions(plan, task.folder, losses, places),
+            scheduler=scheduler.BracketScheduler(plan, task.folder, losses),
             num_samples=-1,
-            # Tune reserves nothing for trials of several slots: only this keeps them apart.
-            max_concurrent_trials=None if plan.processes == 1 else places,
             reuse_actors=plan.processes == 1,
             trial_name_creator=_name,
             trial_dirname_creator=_name,
@@ -111,7 +113,7 @@ def _tuner(task: TrialTask, train: Any, places: int) -> tune.Tuner:
         run_config=tune.RunConfig(
             name="tune",
             storage_path=str(task.folder.path),
-            callbacks=[live.LiveTable(plan, task.folder)],
+            callbacks=[live.LiveTable(plan, task.folder), losses],
             # A class would else be asked for a checkpoint at its end.
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False)
             if plan.processes == 1
@@ -204,6 +206,9 @@ def _connected(address: str | None, task: TrialTask) -> Iterator[None]:
     try:
         yield
     finally:
+        # Ray 2.60 takes what Tune has registered off a cluster at the end of the process alone, and
+        # only if that is still connected.
+        getattr(registry, "_unregister_all", bool)()
         ray.shutdown()
 
 
@@ -234,23 +239,45 @@ def _check_reachable(address: str | None) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
 
 
-def _resources(plan: SearchPlan) -> tuple[dict[str, float], int]:
-    """What Tune reserves for a trial, and how many trials have a place at once.
-
-    Ray Train reserves what the processes of a trial of several slots need: for such a trial Tune
-    reserves next to nothing.
-    """
-    # Ray has no types for this function.
-    total = ray.cluster_resources()  # type: ignore[no-untyped-call]
-    kind = "GPU" if plan.slots > 0 and total.get("GPU", 0) > 0 else "CPU"
-    devices = max(plan.slots, 1)
-    places = int(total.get(kind, 0)) // devices
-    if places == 0:
+def _check_places(plan: SearchPlan) -> None:
+    if _places(plan) == 0:
+        kind, there = _devices(plan)
         raise SearchError(
-            f"resources.slots_per_trial is {plan.slots}, and there are {total.get(kind, 0):g} "
+            f"resources.slots_per_trial is {plan.slots}, and there are {there:g} "
             f"{'GPUs' if kind == 'GPU' else 'CPU cores'}: lower it, or pass --address of a Ray "
             "cluster"
         )
-    if plan.processes > 1:
-        return _NEXT_TO_NOTHING, places
-    return ({"CPU": 1, "GPU": devices} if kind == "GPU" else {"CPU": devices}), places
+
+
+def _places(plan: SearchPlan) -> int:
+    """How many trials there may be at once on the machines that are there now."""
+    return int(_devices(plan)[1]) // max(plan.slots, 1)
+
+
+def _devices(plan: SearchPlan) -> tuple[str, float]:
+    """What a slot is, and how many there are."""
+    # Ray has no types for this function.
+    total = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    kind = "GPU" if plan.slots > 0 and total.get("GPU", 0) > 0 else "CPU"
+    return kind, total.get(kind, 0)
+
+
+def _machines() -> int:
+    return sum(it["Alive"] for it in ray.nodes())  # type: ignore[no-untyped-call]
+
+
+def _resources(plan: SearchPlan, keeper: Any) -> dict[str, float] | tune.PlacementGroupFactory:
+    """What Tune reserves for a trial.
+
+    Ray Train reserves what the processes of a trial of several slots need, and Tune next to nothing
+    for who watches over them: on a cluster, that is on the search's own machine, which has the
+    records.
+    """
+    kind, _ = _devices(plan)
+    if plan.processes == 1:
+        devices = max(plan.slots, 1)
+        return {"CPU": 1, "GPU": devices} if kind == "GPU" else {"CPU": devices}
+    if keeper is None:
+        return _NEXT_TO_NOTHING
+    here = {"ray.io/node-id": ray.get_runtime_context().get_node_id()}
+    return tune.PlacementGroupFactory([_NEXT_TO_NOTHING], bundle_label_selector=[here])

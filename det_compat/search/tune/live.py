@@ -6,7 +6,7 @@ from typing import Any
 
 from ray.tune.progress_reporter import TrialProgressCallback
 
-from det_compat.search.records import SearchFolder, Status
+from det_compat.search.records import SearchFolder, Status, TrialRecord
 from det_compat.search.results import read_results
 from det_compat.search.searchers.plan import SearchPlan
 from det_compat.search.tables import progress_line, progress_table
@@ -52,7 +52,7 @@ class LiveTable(TrialProgressCallback):
         pass
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        if self._live is None:
+        if self._live is None and self._record(trial).status is not Status.UNFINISHED:
             print(progress_line(self._plan, self._row(trial)), flush=True)
 
     on_trial_error = on_trial_complete
@@ -64,19 +64,22 @@ class LiveTable(TrialProgressCallback):
             self._live = None
 
     def _show(self, trials: list[Any]) -> None:
-        rows = [*self._ended_before, *map(self._row, trials)]
-        self._live.update(progress_table(self._plan, rows))
+        # Of a trial that has started again, the latest start counts.
+        rows = {row["trial"]: row for row in [*self._ended_before, *map(self._row, trials)]}
+        self._live.update(progress_table(self._plan, list(rows.values())))
 
     def _row(self, trial: Any) -> dict[str, Any]:
-        index = trial.config["trial"]["index"]
-        record = self._folder.trial(index)
+        record = self._record(trial)
         status = record.status
         result = trial.last_result or {}
         return {
-            "trial": index,
+            "trial": trial.config["trial"]["index"],
             "hparams": trial.config["hparams"],
             "status": trial.status.lower() if status is Status.UNFINISHED else status.value,
             "batches": result.get("batches", 0),
             "metric": result.get(self._plan.searcher.metric),
             "reason": record.reason,
         }
+
+    def _record(self, trial: Any) -> TrialRecord:
+        return self._folder.trial(trial.config["trial"]["index"])

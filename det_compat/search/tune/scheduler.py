@@ -1,13 +1,18 @@
 """Early stopping: one of Ray Tune's ASHA schedulers a bracket."""
 
+from __future__ import annotations
+
 import math
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ray.tune.schedulers import AsyncHyperBandScheduler, FIFOScheduler, TrialScheduler
 
 from det_compat.search.records import SearchFolder, Status, TrialRecord
 from det_compat.search.searchers.plan import SearchPlan
+
+if TYPE_CHECKING:
+    from det_compat.search.tune.losses import Losses
 
 # A trial counts as this bad that has died, or that reports what is no number.
 _WORST = 1e300
@@ -23,9 +28,12 @@ class BracketScheduler(FIFOScheduler):
     A search that is restored asks the records of its trials what happened before.
     """
 
-    def __init__(self, plan: SearchPlan, folder: SearchFolder) -> None:
+    def __init__(
+        self, plan: SearchPlan, folder: SearchFolder, losses: Losses | None = None
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Ray has no types for it.
         self._folder = folder
+        self._losses = losses
         self._divisor = plan.searcher.divisor
         # Processes that Ray Train has started end in good order only by themselves.
         self._ends_itself = plan.processes > 1
@@ -72,7 +80,10 @@ class BracketScheduler(FIFOScheduler):
         return action
 
     def on_trial_error(self, tune_controller: Any, trial: Any) -> None:
-        if not trial.should_recover():
+        # Tune calls this for a trial, too, that it is about to start again.
+        if trial.should_recover():
+            return
+        if self._losses is None or not self._losses.starts_again(trial):
             self._fail(*_index_and_bracket(trial))
 
     def on_trial_complete(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> None:

@@ -1,7 +1,10 @@
 """The trials of a search, as Ray Tune asks for them."""
 
+from __future__ import annotations
+
 from collections import deque
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from ray.tune.search import Searcher
 
@@ -11,18 +14,34 @@ from det_compat.search.searchers.creation_order import CreationOrder
 from det_compat.search.searchers.plan import SearchPlan
 from det_compat.shared.masking import without_secrets
 
+if TYPE_CHECKING:
+    from det_compat.search.tune.losses import Losses
+
 
 class Suggestions(Searcher):
     """Suggests the trials of ``plan`` in the order of Determined's searchers.
 
     A search that was interrupted goes on with the trials that its records call unfinished.
 
+    Args:
+        plan: the search.
+        folder: its records.
+        losses: knows of trials that start again; None where none can.
+        places: how many trials there may be at once, as of now; None if that is Tune's affair.
+
     Raises:
         SearchError: the records are not those of this search.
     """
 
-    def __init__(self, plan: SearchPlan, folder: SearchFolder) -> None:
+    def __init__(
+        self,
+        plan: SearchPlan,
+        folder: SearchFolder,
+        losses: Losses | None = None,
+        places: Callable[[], int] | None = None,
+    ) -> None:
         super().__init__(metric=plan.searcher.metric, mode=plan.mode)
+        self._losses, self._places = losses, places
         self._draw = plan.hparams
         self._folder = folder
         self._order = CreationOrder(plan.brackets, replaces_invalid=plan.points is None)
@@ -43,6 +62,8 @@ class Suggestions(Searcher):
         self._unfinished = deque(begun[record] for record in begun if record not in ended)
 
     def suggest(self, trial_id: str) -> Any:
+        if self._places is not None and len(self._running) >= self._places():
+            return None
         if self._unfinished:
             about = self._unfinished.popleft()
             return self._suggested(trial_id, about["index"], about["bracket"], about["hparams"])
@@ -64,6 +85,9 @@ class Suggestions(Searcher):
         if trial_id in self._running:
             index, bracket = self._running.pop(trial_id)
             record = self._folder.trial(index)
+            if error and self._losses is not None and self._losses.take(index):
+                self._unfinished.append(record.about())
+                return
             if error:
                 record.finish(Status.ERROR, record.last_error())
             self._order.ended(bracket, is_invalid=record.status is Status.INVALID_HP)

@@ -36,15 +36,26 @@ def run(payload: bytes, channel: "Connection[Any, Any]") -> None:
     run_trial(config, pickle.loads(task), tell)
 
 
-def run_in_tune(config: dict[str, Any], task: TrialTask | None = None) -> None:
+def run_in_tune(config: dict[str, Any], task: TrialTask | None = None, keeper: Any = None) -> None:
     """Train a trial of several processes, as the function that Ray Tune runs; see ``run_trial``."""
     assert task is not None
     metric = task.plan.searcher.metric
-    run_trial(config, task, lambda report: _tell_tune(report, metric))
+    run_trial(config, task, lambda report: _tell_tune(report, metric), keeper)
 
 
-def run_trial(config: dict[str, Any], task: TrialTask, tell: Callable[[Report], None]) -> None:
+def run_trial(
+    config: dict[str, Any],
+    task: TrialTask,
+    tell: Callable[[Report], None],
+    keeper: Any = None,
+) -> None:
     """Train the trial that Ray Tune's ``config`` names, and let ``tell`` know of each validation.
+
+    Args:
+        config: Ray Tune's.
+        task: what to do.
+        tell: is called with each report.
+        keeper: of the search's folder, for processes on other machines; see ``mirror``.
 
     Raises:
         Exception: the training ended in a way that may be another one if it starts again.
@@ -68,7 +79,7 @@ def run_trial(config: dict[str, Any], task: TrialTask, tell: Callable[[Report], 
             # This import brings torch, which a search of one process a trial leaves to its trials.
             from det_compat.search.tune.workers import train_on_workers
 
-            train_on_workers(attempt, tell)
+            train_on_workers(attempt, tell, keeper)
     except Exception:
         if record.status is Status.UNFINISHED:
             raise

@@ -7,6 +7,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import ray
@@ -16,6 +17,7 @@ from ray.train.torch import TorchTrainer
 from det_compat.search.errors import SearchError
 from det_compat.search.records import Report, Status, TrialRecord
 from det_compat.search.tune.attempt import Attempt, log_to
+from det_compat.search.tune.mirror import Mirror
 
 _ENVIRONMENT = {
     # Ray Train sees so many seconds later that the workers have ended.
@@ -49,22 +51,28 @@ class ReportChannel:
         await self._answers.put(goes_on)
 
 
-def train_on_workers(attempt: Attempt, tell: Callable[[Report], None]) -> None:
+def train_on_workers(attempt: Attempt, tell: Callable[[Report], None], keeper: Any = None) -> None:
     """Train a trial on Ray Train's workers, and let ``tell`` know of each validation.
 
     The workers wait for ``tell``, and end if the trial has been stopped by then: were Tune to kill
     this process, Ray Train would leave one behind that watches over it.
+
+    Args:
+        attempt: the start of the trial; this process sees the folder of its search.
+        tell: is called with each report.
+        keeper: of that folder, for workers on machines that do not see it; see ``mirror``.
 
     Raises:
         ray.train.TrainingFailedError: a worker has ended before the others, which ends them too.
     """
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    start = None if keeper is None else ray.get(keeper.begin.remote(attempt.index))
     channel: Any = ray.remote(num_cpus=0)(ReportChannel).remote()
     threading.Thread(target=_pass_on, args=(channel, attempt.record, tell), daemon=True).start()
     trainer = TorchTrainer(
         _train,
-        train_loop_config={"attempt": attempt, "channel": channel},
+        train_loop_config={"attempt": attempt, "channel": channel, "mirror": (keeper, start)},
         scaling_config=train.ScalingConfig(
             num_workers=attempt.task.plan.processes,
             # Ray has no types for this function.
@@ -88,15 +96,24 @@ def _pass_on(channel: Any, record: TrialRecord, tell: Callable[[Report], None]) 
 
 def _train(config: dict[str, Any]) -> None:
     """Train as one of the workers."""
-    attempt, channel = config["attempt"], config["channel"]
+    attempt, channel, index = config["attempt"], config["channel"], config["attempt"].index
     ranks = train.get_context()
     rank, machines = ranks.get_world_rank(), ranks.get_world_size() // ranks.get_local_world_size()
     # Of torchrun's variables, Ray Train 2.60 sets all but these.
     os.environ.update(GROUP_RANK=str(ranks.get_node_rank()), GROUP_WORLD_SIZE=str(machines))
+    keeper, start = config["mirror"]
+    mirror = Mirror(attempt.task, keeper, index)
+    mirror.pull(index, start)
+    attempt = replace(attempt, task=mirror.task)
     log_to(attempt.record.folder / ("log.txt" if rank == 0 else f"log_{rank}.txt"))
 
     def report_to_search(report: Report) -> None:
+        mirror.push(index)
         if not ray.get(channel.put.remote(report)):
             raise SearchError("the search has stopped the trial")
 
-    attempt.train(report_to_search)
+    try:
+        attempt.train(report_to_search)
+    finally:
+        mirror.push(index)
+        mirror.close()

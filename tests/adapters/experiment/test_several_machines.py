@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,11 @@ from det_compat.checkpoint import read_checkpoint
 from det_compat.core import CheckpointStore
 from tests.core.threads import on_ranks
 from tests.experiment.projects import project
-from tests.machines import launched
+from tests.machines import Machine, launched
+from tests.markdown import blocks, read
 from tests.preloaded import executable
 from tests.resume.compare import _differ
+from tests.torchrun import free_port
 
 FIT = ("-m", "det_compat", "fit", "const.yaml")
 SEES = """
@@ -22,6 +26,18 @@ SEES = """
         agents = ranks.get_num_agents(), ranks.cross_rank, ranks.allgather_local(ranks.rank)
         told = info.container_rank, info.container_addrs, info.slot_ids
         pathlib.Path(f"sees{ranks.rank}").write_text(json.dumps([*agents, *told]))
+"""
+
+#: Starts tasks as SLURM does, with its variables, on this machine.
+SRUN = """#!/bin/sh
+for task in $(seq 0 $((SLURM_NTASKS - 1))); do
+    SLURM_PROCID=$task SLURM_LOCALID=$((task % SLURM_NTASKS_PER_NODE)) SLURM_STEP_ID=0 \\
+        SLURM_NODEID=$((task / SLURM_NTASKS_PER_NODE)) "$@" &
+    tasks="$tasks $!"
+done
+for task in $tasks; do
+    wait "$task" || exit 1
+done
 """
 
 
@@ -78,6 +94,34 @@ def test_a_failure_starts_all_again_which_go_on(tmp_path: Path) -> None:
     assert "the trial's own error" in said and "after batch 4, from checkpoint" in said
     [run] = (first / "runs" / "tiny").iterdir()
     assert end_of(run)
+
+
+def test_the_script_for_slurm_as_the_page_has_it(tmp_path: Path) -> None:
+    [code] = [b.code for b in blocks(read("docs/several-machines.md")) if "#SBATCH" in b.code]
+    [folder] = machines(tmp_path, "job")
+    (folder / "job.sh").write_text(code)
+    (tmp_path / "srun").write_text(SRUN)
+    (tmp_path / "det-compat").write_text(f'#!/bin/sh\nexec {executable()} -m det_compat "$@"\n')
+    for name in ("srun", "det-compat"):
+        (tmp_path / name).chmod(0o755)
+    wanted = dict(re.findall(r"^#SBATCH --([\w-]+)=(\S+)$", code, re.MULTILINE))
+    nodes, tasks = int(wanted["nodes"]), int(wanted["ntasks-per-node"])
+    job = {
+        "SLURM_JOB_ID": str(free_port()),  # The port of the processes is made of it.
+        "SLURM_JOB_NAME": "job.sh",
+        "SLURM_JOB_NODELIST": "127.0.0.1,127.0.0.2",
+        "SLURM_NNODES": str(nodes),
+        "SLURM_NTASKS": str(nodes * tasks),
+        "SLURM_NTASKS_PER_NODE": str(tasks),
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+    }
+    machine = Machine(folder, ["bash", "job.sh"], job)
+    status, said = machine.wait(), machine.said()
+    assert status == 0, said[-6000:]
+    assert "4 cpu on 2 nodes" in said
+    assert end_of(folder / "runs" / "tiny" / "001")
+    seen = [json.loads((folder / f"sees{rank}").read_text())[:2] for rank in range(4)]
+    assert seen == [[2, 0], [2, 0], [2, 1], [2, 1]]
 
 
 def test_a_checkpoint_goes_to_machines_that_do_not_see_it(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -36,8 +37,11 @@ class Handle:
 @pytest.fixture
 def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SearchFolder:
     """The folder on the search's machine, with a trial in it."""
+    machine = SimpleNamespace(get_node_id=lambda: "one", runtime_env={"working_dir": "gcs://code"})
     monkeypatch.setattr(mirror_module.ray, "get", lambda value: value)
+    monkeypatch.setattr(mirror_module.ray, "get_runtime_context", lambda: machine)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     folder = SearchFolder(tmp_path / "ours")
     folder.begin({"seed": 1, "config": "", "file": None}, {"name": "x"})
     (folder.path / NONCE).write_text("a nonce")
@@ -55,14 +59,26 @@ def task(folder: SearchFolder, storage: dict[str, Any] | None) -> TrialTask:
     return TrialTask(plan_search(parse_config(config), 0), config, folder, Path("/project"), "a:b")
 
 
-def elsewhere(ours: SearchFolder, tmp_path: Path) -> Mirror:
-    """What an actor has on a machine where the same path leads to nothing."""
-    storage = {"type": "shared_fs", "host_path": str(tmp_path / "store")}
-    return Mirror(task(SearchFolder(tmp_path / "theirs"), storage), Handle(Keeper(ours)), 0)
+@pytest.fixture
+def elsewhere(ours: SearchFolder, tmp_path: Path) -> Iterator[Callable[..., Mirror]]:
+    """Makes what an actor has on a machine where the same path leads to nothing."""
+    made = []
+
+    def make(keeper: Keeper | None = None) -> Mirror:
+        storage = {"type": "shared_fs", "host_path": str(tmp_path / "store")}
+        theirs = SearchFolder(tmp_path / "theirs")
+        made.append(Mirror(task(theirs, storage), Handle(keeper or Keeper(ours)), 0))
+        return made[-1]
+
+    yield make
+    for mirror in made:
+        mirror.close()
 
 
-def test_what_a_trial_writes_comes_back(ours: SearchFolder, tmp_path: Path) -> None:
-    there = elsewhere(ours, tmp_path)
+def test_what_a_trial_writes_comes_back(
+    ours: SearchFolder, elsewhere: Callable[..., Mirror]
+) -> None:
+    there = elsewhere()
     there.pull(0)
     record, own = there.task.folder.trial(0), ours.trial(0)
     assert record.folder != own.folder
@@ -74,7 +90,7 @@ def test_what_a_trial_writes_comes_back(ours: SearchFolder, tmp_path: Path) -> N
     assert [report.batches for report in own.reports()] == [2]
     assert not (own.folder / "checkpoints").exists()
     # Another machine goes on where this one was lost.
-    other = elsewhere(ours, tmp_path)
+    other = elsewhere()
     other.pull(0)
     assert [report.checkpoint for report in other.task.folder.trial(0).reports()] == [
         "s3://bucket/one"
@@ -83,12 +99,61 @@ def test_what_a_trial_writes_comes_back(ours: SearchFolder, tmp_path: Path) -> N
     other.push(0)
     assert own.status is Status.COMPLETED
     scratch = other.task.folder.path
+    assert tempfile.mkdtemp().startswith(str(scratch))
     other.close()
     assert not scratch.exists()
 
 
-def test_how_it_ended_is_noted_once(ours: SearchFolder, tmp_path: Path) -> None:
-    there = elsewhere(ours, tmp_path)
+def test_two_processes_write_to_one_trial(
+    ours: SearchFolder, elsewhere: Callable[..., Mirror]
+) -> None:
+    own = ours.trial(0)
+    own.note_error("of an earlier start")
+    (own.folder / "log.txt").write_text("before\n")
+    keeper = Keeper(ours)
+    first, second = (elsewhere(keeper) for _ in range(2))
+    assert keeper.begin(0) == 1
+    for there in (first, second):
+        there.pull(0, 1)
+        there.task.folder.trial(0).forget_error()
+    with (own.folder / "log.txt").open("a") as log:
+        log.write("here\n")
+    with (first.task.folder.trial(0).folder / "log.txt").open("a") as log:
+        log.write("there\n")
+    for number, there in enumerate((second, first)):
+        there.task.folder.trial(0).note_error(f"error {number}")
+        there.push(0)
+    assert (own.folder / "log.txt").read_text() == "before\nhere\nthere\n"
+    assert own.last_error() == "error 1"
+    first.push(0)
+    assert (own.folder / "log.txt").read_text() == "before\nhere\nthere\n"
+
+
+def test_machines_of_a_trial(ours: SearchFolder, tmp_path: Path) -> None:
+    keeper = Keeper(ours)
+    Mirror(task(ours, None), Handle(keeper), 0).pull(1)
+    assert keeper.machines(0) == keeper.machines(1) == {"one"}
+    keeper.begin(1)
+    assert keeper.machines(1) == set()
+
+
+def test_a_machine_that_was_taken_for_lost(
+    ours: SearchFolder, elsewhere: Callable[..., Mirror]
+) -> None:
+    keeper = Keeper(ours)
+    there, again = (elsewhere(keeper) for _ in range(2))
+    there.pull(0)
+    again.pull(0)
+    for number, mirror in enumerate((again, there)):
+        mirror.task.folder.trial(0).append(Report(number, 0, 0.5, {}))
+    again.push(0)
+    with pytest.raises(SearchError, match="trial 0 has started again on another machine"):
+        there.push(0)
+    assert [report.batches for report in ours.trial(0).reports()] == [0]
+
+
+def test_how_it_ended_is_noted_once(ours: SearchFolder, elsewhere: Callable[..., Mirror]) -> None:
+    there = elsewhere()
     there.pull(0)
     ours.trial(0).finish(Status.STOPPED)
     there.task.folder.trial(0).finish(Status.ERROR, "it was stopped")

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.fresh_python import environment
+from tests.preloaded import executable
+
+pytest.importorskip("ray", reason="needs det-compat[search]")
+
+PROGRAM = """
+import sys, tempfile, time
+from det_compat.search.tune.scratch import Scratch
+tempfile.tempdir = sys.argv[1]
+scratch = Scratch()
+(scratch.path / "of a trial").mkdir()
+print(scratch.path, flush=True)
+time.sleep(60)
+"""
+
+
+def test_it_goes_with_a_process_that_is_killed(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [executable(), "-c", PROGRAM, str(tmp_path)],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    folder = Path(process.stdout.readline().strip())
+    assert folder.parent == tmp_path and folder.is_dir()
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    until = time.monotonic() + 20
+    while folder.exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not folder.exists()
