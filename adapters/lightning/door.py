@@ -279,7 +279,7 @@ def training_loop(trainer: pl.Trainer) -> Any:
         return trainer.fit_loop.epoch_loop
 
 
-# pl.strategies.DDPStrategy, which has no public way to its arguments
+# What DDPStrategy was made with: it has no public way to its arguments.
 
 
 def ddp_kwargs(trainer: pl.Trainer) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 An interpreter needs five seconds to import them, and works for a fraction of one. The program
 that ``executable()`` names takes the arguments of ``python``; a server forks for each command, and
 the program passes on the signals that it gets and the fork's exit status. What such a process
-starts with its own ``sys.executable`` (torchrun's ranks, say) is forked, too.
+starts with its own ``sys.executable`` (torchrun's ranks, say) is forked, too; so is what
+multiprocessing spawns for a test with the fixture ``spawned_by_fork``.
 
 A fork is as a fresh interpreter but for the modules that are imported already, so tests of what an
 import does use ``tests.fresh_python``. A command with options or variables that are only read when
@@ -40,8 +41,9 @@ def spare_the_machine() -> None:
 def executable(side: str = "det_compat") -> str:
     """A program to be used as ``sys.executable`` is; the server is started when it is needed.
 
-    ``side`` is "det_compat", "determined" for scripts that are given to Determined itself, or
-    "neither" for what imports one of them to look at how that goes, with torch there already.
+    ``side`` is "det_compat", "determined" for scripts that are given to Determined itself, "ray"
+    for Ray's workers and for searches, or "neither" for what imports one of them to look at how
+    that goes, with torch there already.
     """
     # All of pytest-xdist's workers share the server, which ends with the process they belong to.
     owner = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()

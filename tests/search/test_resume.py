@@ -23,7 +23,7 @@ pytest.importorskip("ray", reason="needs det-compat[search]")
 pytestmark = pytest.mark.xdist_group("search commands")
 
 
-# as `python -m det_compat`, and says first who is to be killed
+# This is `python -m det_compat`, which first says who is to be killed.
 COMMAND = """
 import os, runpy
 os.write(1, b"%d\\n" % os.getpid())
@@ -35,7 +35,7 @@ class Searching:
     """A search from the command line, in a session of its own; ``pid`` is its leader's."""
 
     def __init__(self, config: Path, run_dir: Path, *options: str) -> None:
-        command = [executable(), "-c", COMMAND, "search", str(config)]
+        command = [executable("ray"), "-c", COMMAND, "search", str(config)]
         self._program = subprocess.Popen(
             [*command, "--run-dir", str(run_dir), *options],
             cwd=config.parent.parent,

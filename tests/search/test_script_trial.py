@@ -44,7 +44,7 @@ def test_it_validates_at_rungs_and_goes_on(search: ScriptSearch) -> None:
     whole = search.train()
     assert [(one.batches, one.metrics["epochs"]) for one in whole] == [(8, 1), (24, 3), (32, 4)]
     assert Path(whole[-1].checkpoint or "", "metadata.json").exists()
-    # which ends the script, since train() waits for it
+    # This ends the script, too: train() waits for it.
     first = search.train(stop_at=24)
     assert [one.batches for one in first] == [8, 24]
     rest = search.train(resume_from=first[-1].checkpoint)

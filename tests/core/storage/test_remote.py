@@ -15,6 +15,7 @@ from det_compat.core.storage.remote import is_url, local_path
 from det_compat.errors import CheckpointWriteError
 from tests.core import disk_filesystem
 from tests.fresh_python import ROOT, environment
+from tests.preloaded import executable
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +76,7 @@ def test_a_download_goes_with_the_process(tmp_path: Path, temporary: Path) -> No
         f"print(CheckpointStore('disk://{tmp_path}/base').find('{name}'))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script],
+        [executable(), "-c", script],
         env={**environment(), "TMPDIR": str(temporary)},
         cwd=ROOT,
         capture_output=True,
