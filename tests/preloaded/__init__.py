@@ -41,9 +41,8 @@ def spare_the_machine() -> None:
 def executable(side: str = "det_compat") -> str:
     """A program to be used as ``sys.executable`` is; the server is started when it is needed.
 
-    ``side`` is "det_compat", "determined" for scripts that are given to Determined itself, "ray"
-    for Ray's workers and for searches, or "neither" for what imports one of them to look at how
-    that goes, with torch there already.
+    ``side`` is "det_compat", "determined" for scripts that are given to Determined itself, or
+    "neither" for what imports one of them to look at how that goes, with torch there already.
     """
     # All of pytest-xdist's workers share the server, which ends with the process they belong to.
     owner = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()

@@ -44,21 +44,22 @@ SHARED = (
     "torch.utils.tensorboard",
     "yaml",
 )
-DET_COMPAT = (
-    "pytorch_lightning.cli",
-    "rich.console",
-    "det_compat.cli",
-    "det_compat.core",
-    "det_compat.adapters.module",
-    "det_compat.adapters.trainer",
-    "matplotlib.backends.backend_agg",  # curves.png of every run
-)
 SIDES = {
     "determined": ("determined.core", "determined.pytorch"),
-    "det_compat": DET_COMPAT,
-    "ray": (*DET_COMPAT, "ray._private.workers.default_worker", "det_compat.search.tune.engine"),
+    "det_compat": (
+        "pytorch_lightning.cli",
+        "rich.console",
+        "det_compat.cli",
+        "det_compat.core",
+        "det_compat.adapters.module",
+        "det_compat.adapters.trainer",
+        "matplotlib.backends.backend_agg",  # curves.png of every run
+    ),
     "neither": (),
 }
+# Ray itself reads its environment while it is imported, and its workers end at once in a fork that
+# has imported it (2.60), so that only what it needs is here.
+NEEDED_BY_RAY = ("jsonschema", "pandas", "pyarrow.fs", "pydantic", "requests")
 _MOST_DESCRIPTORS = 100  # of one command
 
 
@@ -81,6 +82,9 @@ def main(folder: Path, owner: int) -> None:
         return
     for name in SIDES[side]:
         importlib.import_module(name)
+    if side == "det_compat" and importlib.util.find_spec("ray") is not None:
+        for name in NEEDED_BY_RAY:
+            importlib.import_module(name)
     gc.freeze()
     request = _serve(sockets[side], owner)
     if request is None:

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 _RAY = contextlib.ExitStack()
+# Ray would start a worker in advance for each that is taken: each imports Ray, and many do nothing.
+NO_SPARES = {"RAY_enable_worker_prestart": "0", "RAY_prestart_worker_first_driver": "0"}
 
 
 @pytest.fixture
@@ -39,15 +41,16 @@ def _start(ray: Any) -> None:
     from tests.preloaded import executable, python
 
     # The raylet waits for its agents for 15 seconds, and the first fork for many imports.
-    python("-c", "pass", cwd=Path.cwd(), side="ray")
+    python("-c", "pass", cwd=Path.cwd())
     paths = environment()["PYTHONPATH"]
     handler = signal.getsignal(signal.SIGTERM)  # Ray replaces it at its start and its end.
     _RAY.callback(signal.signal, signal.SIGTERM, handler)
     _RAY.callback(ray.shutdown)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(sys, "executable", executable("ray"))
+        patched.setattr(sys, "executable", executable())
         # Workers inherit these; given by a runtime_env, they would cost each one a process more.
-        for name, value in {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1", **NO_DASHBOARD}.items():
+        given = {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1", **NO_DASHBOARD, **NO_SPARES}
+        for name, value in given.items():
             patched.setenv(name, value)
         ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     signal.signal(signal.SIGTERM, handler)

@@ -35,7 +35,7 @@ class Searching:
     """A search from the command line, in a session of its own; ``pid`` is its leader's."""
 
     def __init__(self, config: Path, run_dir: Path, *options: str) -> None:
-        command = [executable("ray"), "-c", COMMAND, "search", str(config)]
+        command = [executable(), "-c", COMMAND, "search", str(config)]
         self._program = subprocess.Popen(
             [*command, "--run-dir", str(run_dir), *options],
             cwd=config.parent.parent,
