@@ -23,6 +23,7 @@ import shutil
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import types
 import warnings
@@ -280,6 +281,7 @@ def _prepare(environment: dict[str, str], options: list[str], is_unbuffered: boo
     sys.stdout = sys.__stdout__ = io.TextIOWrapper(
         buffered, encoding="utf-8", write_through=is_unbuffered
     )
+    tempfile.tempdir = None  # It may have been looked up already, with another TMPDIR.
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()  # Python's own generator is seeded in every fork
     if "pytorch_lightning" in sys.modules:

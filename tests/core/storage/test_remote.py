@@ -15,7 +15,6 @@ from det_compat.core.storage.remote import is_url, local_path
 from det_compat.errors import CheckpointWriteError
 from tests.core import disk_filesystem
 from tests.fresh_python import ROOT, environment
-from tests.preloaded import executable
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +75,7 @@ def test_a_download_goes_with_the_process(tmp_path: Path, temporary: Path) -> No
         f"print(CheckpointStore('disk://{tmp_path}/base').find('{name}'))"
     )
     done = subprocess.run(
-        [executable(), "-c", script],
+        [sys.executable, "-c", script],
         env={**environment(), "TMPDIR": str(temporary)},
         cwd=ROOT,
         capture_output=True,
