@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import gc
 import logging
+import multiprocessing.spawn
 import os
 import signal
 import sys
 import sysconfig
 from collections.abc import Iterator
+from multiprocessing import resource_tracker
 from pathlib import Path
 
 import pytest
 
-from tests.preloaded import spare_the_machine
+from tests.preloaded import executable, spare_the_machine
 
 spare_the_machine()
 _HANDLERS = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -90,6 +92,19 @@ def process_as_found() -> Iterator[None]:
     for name in {*sys.modules} - modules:
         if _is_of_a_user(name):
             del sys.modules[name]
+
+
+@pytest.fixture
+def spawned_by_fork() -> Iterator[None]:
+    """Have multiprocessing spawn processes as ``tests.preloaded`` starts them.
+
+    They get what "spawn" gives a process, and nothing else of this one, but have imported torch.
+    """
+    resource_tracker.ensure_running()
+    before = multiprocessing.spawn.get_executable()
+    multiprocessing.set_executable(executable())
+    yield
+    multiprocessing.set_executable(before)
 
 
 def _as_at_first() -> None:

@@ -95,7 +95,7 @@ FILES = {
     ".gitignore": "runs/\nsearch_*/\n__pycache__/\n",
 }
 
-# of a shell, and of nothing that Python could be given
+# A shell alone understands these; no program is given them.
 _SHELL = re.compile(r"[<>|&;$*`]|^\w+=")
 _SECONDS = 240
 

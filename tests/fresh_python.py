@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 
-# as where it is not installed
+# This makes a process find what it would where Determined is not installed.
 HIDE_DETERMINED = """
 import sys
 

@@ -39,7 +39,7 @@ NOT_RUN = {
     "run",
 }
 
-# docs/mnist.md: of a repository that has to be fetched
+# docs/mnist.md works on a repository that has to be fetched.
 NOT_RUN |= dict.fromkeys(
     [
         "git clone --depth 1 --branch 0.38.1 https://github.com/determined-ai/determined",

@@ -20,7 +20,7 @@ ROW = re.compile(r"^ +(\d+) +(\d+\.\d{4}) +(\d+\.\d{4}) +(\d+\.\d\d)%$", re.MULT
 
 def train(tmp_path: Path, side: str, *command: str) -> list[tuple[str, ...]]:
     """Run the example where it may write; the rows of its table are epoch, losses and accuracy."""
-    # apart: Determined copies the working directory into its checkpoints
+    # Determined copies the working directory into its checkpoints, so that they are elsewhere.
     working, data = tmp_path / "working", tmp_path / "data"
     working.mkdir()
     done = subprocess.run(

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import preloaded
+
 ROOT = Path(__file__).parents[1]
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "det_compat", "adapters")
 
@@ -91,18 +93,25 @@ def test_a_wheel_from_the_sdist_holds_the_same(source: Path, wheel: Path, tmp_pa
 def test_the_wheel_works_where_the_repository_is_not(wheel: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
-    # -S leaves out the editable install; its neighbours are put back by hand
-    site_packages = Path(pytest.__file__).parents[1]
+    # Nothing is found of the repository, nor by what an editable install put into the interpreter.
     code = f"""
 import sys
-sys.path[1:1] = [{str(tmp_path)!r}, {str(site_packages)!r}]
+sys.path[:] = [{str(tmp_path)!r}, *(path for path in sys.path if path != {str(ROOT)!r})]
+sys.meta_path[:] = [one for one in sys.meta_path if "editable" not in repr(one).lower()]
 import det_compat, det_compat.pytorch
 from det_compat import TrialModule, to_lightning
 print(det_compat.__file__, TrialModule.__module__)
 """
-    file, module = run_python(code, "-S", cwd=tmp_path).split()
+    file, module = in_fork(code, cwd=tmp_path).split()
     assert Path(file) == tmp_path / "det_compat" / "__init__.py"
     assert module.startswith("det_compat.adapters.")
+
+
+def in_fork(code: str, cwd: Path) -> str:
+    """What code prints in a process that has imported torch, and nothing of det_compat."""
+    done = preloaded.python("-c", code, cwd=cwd, side="neither")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def run_python(code: str, *options: str, cwd: Path = ROOT) -> str:
@@ -171,8 +180,8 @@ print(changed)
         ("det_compat.adapters", "pytorch_lightning"),
     ],
 )
-def test_importing_changes_no_global_state(module: str, framework: str) -> None:
-    shown = run_python(GLOBAL_STATE.format(module=module, framework=framework))
+def test_importing_changes_no_global_state(module: str, framework: str, tmp_path: Path) -> None:
+    shown = in_fork(GLOBAL_STATE.format(module=module, framework=framework), tmp_path)
     assert shown.splitlines()[-1] == "[]"
 
 

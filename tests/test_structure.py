@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,8 +57,13 @@ def package(module: str) -> str:
     return parts[1] if is_room else ""
 
 
-def imports(module: str) -> Iterator[tuple[str, list[str]]]:
+@functools.cache
+def imports(module: str) -> list[tuple[str, list[str]]]:
     """The modules that a module imports wherever in it, and what it takes from each."""
+    return [*_imports(module)]
+
+
+def _imports(module: str) -> Iterator[tuple[str, list[str]]]:
     tree = ast.parse(MODULES[module].read_text())
     for_types = {
         id(inner)

@@ -11,7 +11,6 @@ import torch
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.checkpoint.lightning import under_names
 from det_compat.checkpoint.reader import putting_back
-from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.load import load_weights
 from det_compat.shared.plain_types import NotPlainError, from_plain, to_plain
 from det_compat.shared.random_state import random_state, set_random_state, without_array
@@ -59,12 +58,6 @@ def under_names_of(models: torch.nn.ModuleList, state_dict: Mapping[str, Any]) -
         named.update({prefix + name: value for name, value in found.items()})
     # Where nothing is renamed the mapping itself is kept: it knows versions of modules, too.
     return state_dict if named.keys() == state_dict.keys() else named
-
-
-def kept_by_lightning(context: PyTorchTrialContext) -> set[str]:
-    """The keys of ``run_state`` that are in Lightning's own part of its checkpoints."""
-    all_of_torch = all(isinstance(one, torch.optim.Optimizer) for one in context.optimizers)
-    return {"models_state_dict", "optimizers_state_dict"} if all_of_torch else {"models_state_dict"}
 
 
 def restore_run(run: TrialRun, state: dict[str, Any], path: object = "the checkpoint") -> None:

@@ -1,11 +1,11 @@
 """The one door to Lightning's insides.
 
 Every name of Lightning that is private stands here and in no other module, with the reason why
-nothing public would do. So do names of its loops, whose classes are private, but for those that
-``epoch_loop.py`` needs to do their work. All were read in Lightning 2.6.6. What is done for speed
-alone is done only in a Lightning that ``known.py`` knows. What a trial cannot do
-without is tried with any, and what came of it is looked at: where a name is gone or does something
-else, the run is refused, since it could train other weights.
+nothing public would do. Its loops, whose classes are private, have names without an underscore,
+too: those that ``epoch_loop.py`` and ``loop_progress.py`` need stand there. All were read in
+Lightning 2.6.6. What is done for speed alone is done only in a Lightning that ``known.py`` knows.
+What a trial cannot do without is tried with any: where a name is gone, the run is refused, since it
+could train other weights, and ``unknown/checks.py`` looks at what came of it.
 """
 
 import contextlib
@@ -13,14 +13,12 @@ import importlib
 import inspect
 import itertools
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import torch
-from torch.nn.parallel import DistributedDataParallel
 
-from det_compat.adapters.data.batch_stream import BatchStream
-from det_compat.adapters.lightning.known import is_known, needed, refusal
+from det_compat.adapters.lightning.known import needed, refusal
 from det_compat.adapters.lightning.package import MODULE, pl
 
 #: The key in the state of the epoch loop for the batches that loggers have heard of.
@@ -52,12 +50,6 @@ ADVANCE, EVALUATION_STEP = "advance", "_evaluation_step"
 SIGNATURE_CHECK = "_verify_dataloader_idx_requirement"
 
 
-def is_lightnings_own(loop: Any) -> bool:
-    """Whether the class of the loop and all its methods are Lightning's own."""
-    is_lightnings = type(loop).__module__.startswith(f"{MODULE}.")
-    return is_lightnings and not any(hasattr(type(loop), name) for name in vars(loop))
-
-
 def begin_batch(trainer: Any, loop: Any, batch: Any) -> None:
     """Let ``log`` know of the batch that it is called in."""
     metrics = trainer._logger_connector
@@ -71,23 +63,6 @@ def show_batch(loop: Any, batch: Any) -> None:
     """Let ``log`` know of a batch that is not one of the first two of an epoch."""
     results = loop._results
     results.batch, results.batch_size = batch, None
-
-
-def own_step(strategy: Any, step: str) -> Callable[..., Any] | None:
-    """The module's method ``step``, where the strategy does nothing else; None where it does."""
-    precision, module = strategy.precision_plugin, strategy.lightning_module
-    is_plain = (
-        type(precision).forward_context is pl.plugins.precision.Precision.forward_context
-        and all(
-            getattr(type(precision), name) is getattr(pl.plugins.precision.Precision, name)
-            for name in ("train_step_context", "val_step_context")
-        )
-        and getattr(type(strategy), step) is getattr(pl.strategies.Strategy, step)
-        and not {step, "forward_context"} & {*vars(strategy), *vars(precision)}
-        and strategy.model is module
-    )
-    method: Callable[..., Any] = getattr(module, step)
-    return method if is_plain else None
 
 
 def end_batch(trainer: Any, loop: Any, *, trains: bool) -> None:
@@ -193,11 +168,6 @@ def next_batch(data_fetcher: Any) -> tuple[Any, bool]:
 _HANDLERS = ("_sigterm_notifier_fn", "_slurm_sigusr_handler_fn")
 
 
-def has_had_sigterm(trainer: pl.Trainer) -> bool:
-    """Whether Lightning's handler has had SIGTERM before the run's own came in its place."""
-    return bool(getattr(trainer, "received_sigterm", False))
-
-
 def requeue_signal(trainer: pl.Trainer) -> Any:
     """The signal at which a job of SLURM is to go into the queue again; None for no such job."""
     connector = getattr(trainer, "_accelerator_connector", None)
@@ -215,15 +185,10 @@ def requeue_path(trainer: pl.Trainer) -> str:
     return str(trainer._checkpoint_connector.hpc_save_path(trainer.default_root_dir))
 
 
-def end_for_sigterm() -> None:
-    """Raise what the loops of a Lightning that is known raise at SIGTERM."""
-    raise pl.utilities.exceptions.SIGTERMException
-
-
 def leave_to_trial(trainer: pl.Trainer) -> None:
     """Set what flags of the Trainer say in general, and a trial needs in particular.
 
-    ``check_training`` and ``check_validation`` look whether Lightning has taken it.
+    ``unknown/checks.py`` looks whether Lightning has taken it.
     """
     _try_to_set(trainer, "num_sanity_val_steps", 0)
     _let_signals_be_noted(trainer)
@@ -284,27 +249,6 @@ def validates_by_time(trainer: pl.Trainer) -> bool:
     return getattr(trainer, "_val_check_time_interval", None) is not None
 
 
-def check_training(trainer: pl.Trainer) -> None:
-    """Raise InvalidExperimentException if Lightning has wrapped the trial's models once more."""
-    if isinstance(trainer.strategy.model, DistributedDataParallel):
-        raise refusal(
-            "it puts the module into DistributedDataParallel, in which each of the trial's models "
-            "is already, and gradients would be reduced twice"
-        )
-
-
-def check_validation(trainer: pl.Trainer) -> None:
-    """Raise InvalidExperimentException for a validation before training or in inference mode."""
-    if getattr(trainer, "sanity_checking", False):
-        raise refusal(
-            "it validates before it trains, with callbacks and reducers of the trial",
-            "give the Trainer num_sanity_val_steps=0, ",
-        )
-    # Tensors of inference mode cannot be used in autograd afterwards; Determined's could.
-    if torch.is_inference_mode_enabled() and not is_known():
-        raise refusal("it validates in inference mode", "give the Trainer inference_mode=False, ")
-
-
 def validation_loops(trainer: pl.Trainer) -> list[Any]:
     """The loops that validate in ``fit``, ``validate`` and ``test``, where they are still there."""
     return _found(trainer, "fit_loop.epoch_loop.val_loop", "validate_loop", "test_loop")
@@ -335,7 +279,7 @@ def training_loop(trainer: pl.Trainer) -> Any:
         return trainer.fit_loop.epoch_loop
 
 
-# pl.strategies.DDPStrategy, which has no public way to its arguments
+# What DDPStrategy was made with: it has no public way to its arguments.
 
 
 def ddp_kwargs(trainer: pl.Trainer) -> dict[str, Any]:
@@ -360,36 +304,7 @@ def comm_hook(trainer: pl.Trainer) -> tuple[Any, Any] | None:
     return state, hook if wrapper is None else wrapper(hook)
 
 
-# Steps, validations and limits
-
-
-def step_counter(trainer: pl.Trainer, stream: BatchStream | None) -> Callable[[], None]:
-    """A function that lets ``trainer.global_step`` count a batch: checkpoints and loggers go by it.
-
-    Lightning counts steps of optimizers that are its own, and the trial steps others. In a
-    Lightning that is not known, the function raises InvalidExperimentException where the count has
-    another effect, or where Lightning has not taken one batch of ``stream`` for each that was
-    trained: it would leave some out, train some twice, or draw random numbers for them too early.
-    """
-    with needed("the count of steps"):
-        progress = trainer.fit_loop.epoch_loop.manual_optimization.optim_step_progress
-        begin, end = progress.increment_ready, progress.increment_completed
-    assert stream is not None
-    looks = not is_known()
-    trained = 0
-
-    def count() -> None:
-        nonlocal trained
-        trained += 1
-        if looks and stream.handed_out != trained:
-            raise refusal(f"it took {stream.handed_out} batches for {trained} to train on")
-        before = trainer.global_step if looks else 0
-        begin()
-        end()
-        if looks and trainer.global_step != before + 1:
-            raise refusal(f"global_step is {trainer.global_step} one step after {before}")
-
-    return count
+# Validations, limits and searches
 
 
 def settings_of(finder: pl.Callback) -> dict[str, Any]:
@@ -467,49 +382,3 @@ def lift_limits(trainer: pl.Trainer) -> None:
     _try_to_set(training_loop(trainer), "max_steps", -1)
     if (trainer.max_epochs, trainer.max_steps) != (-1, -1):
         raise refusal("max_epochs and max_steps cannot be taken back once the Trainer is made")
-
-
-# Where a run goes on
-
-
-def load_loop_state(trainer: pl.Trainer, state: dict[str, Any]) -> None:
-    """Have the loops go on from ``state``.
-
-    Raises:
-        InvalidExperimentException: Lightning's state is made of something else.
-    """
-    with needed("the state of the loops"):
-        found = {*_paths(trainer.fit_loop.state_dict())} - {"state_dict/combined_loader"}
-        if unknown := found ^ {*_paths(state)}:
-            raise refusal(f"a run cannot be resumed with {min(unknown)} in the state of the loops")
-        trainer.fit_loop.load_state_dict(state)
-        progress = state["epoch_loop.batch_progress"]
-        if progress["current"]["ready"] == 0:
-            # Otherwise Lightning takes a run with max_steps to be inside of an epoch.
-            begin_next_epoch(trainer)
-    loaded = (trainer.current_epoch, trainer.global_step, trainer.fit_loop.total_batch_idx + 1)
-    batches = progress["total"]["ready"]
-    if loaded != (state["epoch_progress"]["current"]["processed"], batches, batches):
-        raise refusal(f"its loops do not go on after batch {batches}, but after {loaded}")
-
-
-def _paths(state: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    for key, value in state.items():
-        yield prefix + key
-        if isinstance(value, dict):
-            yield from _paths(value, f"{prefix}{key}/")
-
-
-def begin_next_epoch(trainer: pl.Trainer) -> None:
-    """Have the epoch loop begin an epoch, where it would go on in one that a checkpoint names."""
-    training_loop(trainer).restarting = False
-
-
-def batch_progress(trainer: pl.Trainer) -> Any:
-    """How many batches Lightning has trained, and whether the last was the last of its epoch."""
-    return training_loop(trainer).batch_progress
-
-
-def count_for_loggers(trainer: pl.Trainer, batches: int) -> None:
-    """Have Lightning number what it logs next as after ``batches`` batches."""
-    training_loop(trainer).on_load_checkpoint({LOGGED_STEPS: batches})

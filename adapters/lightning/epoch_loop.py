@@ -14,7 +14,8 @@ from typing import Any
 from det_compat.adapters.data.batch_stream import BatchStream
 from det_compat.adapters.lightning import door
 from det_compat.adapters.lightning.known import is_known
-from det_compat.adapters.lightning.package import pl
+from det_compat.adapters.lightning.package import MODULE, pl
+from det_compat.adapters.lightning.unknown import checks
 
 _TRAINING = ("on_train_batch_start", "on_train_batch_end")
 _VALIDATION = ("on_validation_batch_start", "on_validation_batch_end")
@@ -29,7 +30,7 @@ def shorten_training(trainer: pl.Trainer, known: type) -> None:
     Raises:
         InvalidExperimentException: Lightning would reduce gradients twice.
     """
-    door.check_training(trainer)
+    checks.check_training(trainer)
     restore_loops(trainer)
     hooks = (*_TRAINING, "training_step", "on_validation_model_zero_grad")
     loop = door.training_loop(trainer)
@@ -47,7 +48,7 @@ def shorten_validation(trainer: pl.Trainer, known: type) -> None:
     Raises:
         InvalidExperimentException: it is a validation that a trial would not be the same after.
     """
-    door.check_validation(trainer)
+    checks.check_validation(trainer)
     for loop in door.running_validations(trainer):
         _restore(loop)
         if _is_plain(trainer, loop, known, (*_VALIDATION, "validation_step")):
@@ -73,12 +74,35 @@ def _is_plain(trainer: pl.Trainer, loop: Any, known: type, hooks: tuple[str, ...
     module = trainer.lightning_module
     return (
         is_known()
-        and door.is_lightnings_own(loop)
+        and _is_lightnings_own(loop)
         and type(flags.profiler) is pl.profilers.PassThroughProfiler
         and flags.datamodule is None
         and not replaces(trainer.strategy, pl.strategies.Strategy, "batch_to_device")
         and not any(replaces(module, known, name) for name in (*hooks, *_TRANSFER))
     )
+
+
+def _is_lightnings_own(loop: Any) -> bool:
+    """Whether the class of the loop and all its methods are Lightning's own."""
+    is_lightnings = type(loop).__module__.startswith(f"{MODULE}.")
+    return is_lightnings and not any(hasattr(type(loop), name) for name in vars(loop))
+
+
+def _own_step(strategy: Any, step: str) -> Callable[..., Any] | None:
+    """The module's method ``step``, where the strategy does nothing else; None where it does."""
+    precision, module = strategy.precision_plugin, strategy.lightning_module
+    is_plain = (
+        type(precision).forward_context is pl.plugins.precision.Precision.forward_context
+        and all(
+            getattr(type(precision), name) is getattr(pl.plugins.precision.Precision, name)
+            for name in ("train_step_context", "val_step_context")
+        )
+        and getattr(type(strategy), step) is getattr(pl.strategies.Strategy, step)
+        and not {step, "forward_context"} & {*vars(strategy), *vars(precision)}
+        and strategy.model is module
+    )
+    method: Callable[..., Any] = getattr(module, step)
+    return method if is_plain else None
 
 
 def replaces(found: object, base: type, name: str) -> bool:
@@ -157,7 +181,7 @@ class ShortLoop:
         self._hooks = hooks
         self._trains = hooks == _TRAINING
         self._step = "training_step" if self._trains else "validation_step"
-        own = door.own_step(trainer.strategy, self._step)
+        own = _own_step(trainer.strategy, self._step)
         self._is_direct = own is not None
         self._take_step = own or getattr(trainer.strategy, self._step)
         self._listeners = Listeners(trainer, hooks)
@@ -203,7 +227,7 @@ class ShortLoop:
             finally:
                 door.count_evaluated(trainer, loop, self._begun, self._done)
         if trainer.received_sigterm and not self._progress.is_last_batch:
-            door.end_for_sigterm()
+            raise pl.utilities.exceptions.SIGTERMException
 
     def check_signatures(self) -> None:
         """Check what the module's hooks take, but for one loader, which has been done once."""

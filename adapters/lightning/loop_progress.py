@@ -5,10 +5,11 @@ validation and the end of the epoch that may have been due right after it. The b
 trial has trained on say where the run is, and Lightning's loops are told to go on from there.
 """
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from det_compat.adapters.lightning import door
-from det_compat.adapters.lightning.known import needed
+from det_compat.adapters.lightning.known import needed, refusal
 from det_compat.adapters.lightning.package import pl
 
 _BATCH = ("ready", "started", "processed", "completed")
@@ -76,7 +77,40 @@ def go_on_after(trainer: pl.Trainer, batches: int, epoch_len: int, *, epoch_is_o
         begun=epochs + (in_epoch > 0),
         is_last_batch=in_epoch == epoch_len,
     )
-    door.load_loop_state(trainer, state)
+    _load(trainer, state)
+
+
+def _load(trainer: pl.Trainer, state: dict[str, Any]) -> None:
+    """Have the loops go on from ``state``.
+
+    Raises:
+        InvalidExperimentException: Lightning's state is made of something else.
+    """
+    with needed("the state of the loops"):
+        found = {*_paths(trainer.fit_loop.state_dict())} - {"state_dict/combined_loader"}
+        if unknown := found ^ {*_paths(state)}:
+            raise refusal(f"a run cannot be resumed with {min(unknown)} in the state of the loops")
+        trainer.fit_loop.load_state_dict(state)
+        progress = state["epoch_loop.batch_progress"]
+        if progress["current"]["ready"] == 0:
+            # Otherwise Lightning takes a run with max_steps to be inside of an epoch.
+            begin_next_epoch(trainer)
+    loaded = (trainer.current_epoch, trainer.global_step, trainer.fit_loop.total_batch_idx + 1)
+    batches = progress["total"]["ready"]
+    if loaded != (state["epoch_progress"]["current"]["processed"], batches, batches):
+        raise refusal(f"its loops do not go on after batch {batches}, but after {loaded}")
+
+
+def _paths(state: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for key, value in state.items():
+        yield prefix + key
+        if isinstance(value, dict):
+            yield from _paths(value, f"{prefix}{key}/")
+
+
+def begin_next_epoch(trainer: pl.Trainer) -> None:
+    """Have the epoch loop begin an epoch, where it would go on in one that a checkpoint names."""
+    door.training_loop(trainer).restarting = False
 
 
 def ended_epoch(loops: dict[str, Any] | None) -> bool:
@@ -91,7 +125,7 @@ def ended_epoch(loops: dict[str, Any] | None) -> bool:
 
 def validation_was_due(trainer: pl.Trainer) -> bool:
     """Whether Lightning would have validated after the batch that the loops go on after."""
-    progress = door.batch_progress(trainer)
+    progress = _batch_progress(trainer)
     in_epoch = progress.current.ready
     with needed("val_check_batch, which says when to validate,"):
         interval, every = trainer.val_check_batch, trainer.check_val_every_n_epoch
@@ -105,6 +139,12 @@ def validation_was_due(trainer: pl.Trainer) -> bool:
     return bool(count % interval == 0)
 
 
+def _batch_progress(trainer: pl.Trainer) -> Any:
+    """How many batches Lightning has trained, and whether the last was the last of its epoch."""
+    return door.training_loop(trainer).batch_progress
+
+
 def note_validation_done(trainer: pl.Trainer) -> None:
     """Make up for a step that Lightning counts for loggers when it leaves a validation out."""
-    door.count_for_loggers(trainer, door.batch_progress(trainer).total.ready - 1)
+    batches = _batch_progress(trainer).total.ready - 1
+    door.training_loop(trainer).on_load_checkpoint({door.LOGGED_STEPS: batches})

@@ -42,10 +42,13 @@ class Reason(enum.IntEnum):
 
 
 def reason_of(trainer: pl.Trainer) -> Reason:
-    """Why the run is to end already, by the signals that Lightning's handlers have had."""
+    """Why the run is to end already, by the signals that Lightning's handlers have had.
+
+    Those come before the run's own are in their place.
+    """
     if door.has_had_requeue(trainer):
         return Reason.REQUEUE
-    return Reason(door.has_had_sigterm(trainer))
+    return Reason(bool(getattr(trainer, "received_sigterm", False)))
 
 
 class Preempted(SystemExit):

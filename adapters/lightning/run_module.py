@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from det_compat.adapters.checkpoints import run_state
+from det_compat.adapters.checkpoints import lightning_part, run_state
 from det_compat.adapters.checkpoints.checkpoint_io import DeterminedCheckpointIO
 from det_compat.adapters.checkpoints.continuation import continuation
 from det_compat.adapters.checkpoints.resume import Resume, check_optimizers
@@ -20,27 +20,23 @@ from det_compat.adapters.lightning import (
     epoch_loop,
     exit_request,
     host_memory,
+    loop_progress,
     preemption,
     strategy,
 )
-from det_compat.adapters.lightning.features import finders, own_callbacks, refusals
-from det_compat.adapters.lightning.features.attempts import Attempts
+from det_compat.adapters.lightning.features import own_callbacks, refusals
 from det_compat.adapters.lightning.features.evaluation import TestsByValidation
+from det_compat.adapters.lightning.features.taken import Taken
 from det_compat.adapters.lightning.known import is_known
 from det_compat.adapters.lightning.pace import Pace
 from det_compat.adapters.lightning.package import pl
 from det_compat.adapters.lightning.publish import MetricsPublisher
 from det_compat.adapters.lightning.sources import Source
-from det_compat.adapters.lightning.unknown import watch
+from det_compat.adapters.lightning.unknown import checks, watch
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.checkpoint import reader
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
-from det_compat.pytorch.lr_scheduler import stepping_of
 from det_compat.pytorch.private.boundaries import TrialState
-from det_compat.shared.plain_types import from_plain
-
-# What Lightning saves of optimizers and schedulers may hold numbers of NumPy.
-_OF_LIGHTNING = {"optimizer_states", "lr_schedulers"}
 
 
 @watch.watched
@@ -70,8 +66,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
         self._termination: preemption.TerminationSignal | None = None
         self._sigterm_did: Any = None
         self._memory = contextlib.ExitStack()
-        self._flags: dict[str, Any] = {}
-        self._finders: finders.Finders = []
+        self._taken = Taken()
         self._is_prepared = False
         #: What looks at a Lightning that is not known.
         self.watch: watch.Watch | None = None
@@ -118,19 +113,16 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
             return
         self._is_prepared = True
         strategy.prepare_trainer(self.trainer)
-        if self._finders:
-            self._search()
+        if self._taken.finders:
+            self._run = None  # The trial is built anew, with what is found.
+            weights = self.models.state_dict()
+            self._taken.search(self.trainer, self.source, weights, self.save_hyperparameters)
         self.watch = None if is_known() else watch.Watch(self)
         self._take(self.source.provide(self.trainer, self._run))
         strategy.reconcile_precision(self.trainer, self.run.steering)
-        strategy.follow_gradient_flags(self.trainer, self._flags, self.run.steering)
+        strategy.follow_gradient_flags(self.trainer, self._taken.flags, self.run.steering)
         if self.watch is not None:
             self.watch.begin()
-
-    def _search(self) -> None:
-        self._run = None  # The trial is built anew, with what is found.
-        found = Attempts(self.trainer, self.source, self._flags, self.models.state_dict())
-        finders.find(found, self._finders, self.save_hyperparameters)
 
     def configure_model(self) -> None:
         # load_from_checkpoint has no Trainer, and needs models that it can load weights into.
@@ -167,9 +159,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
         """What ends the run if an exception does not let ``teardown`` do it."""
         refusals.check_request(self.trainer)
         strategy.join_ranks(self.trainer)
-        # Lightning would refuse the flags a little later, and the finders' names.
-        self._finders = finders.take_finders(self.trainer)
-        self._flags = strategy.take_gradient_flags(self.trainer)
+        self._taken = Taken.of(self.trainer)
         own_callbacks.add_first(self.trainer)
         return own_callbacks.added_last(self.trainer)
 
@@ -180,15 +170,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
 
     def configure_optimizers(self) -> pl.utilities.types.OptimizerLRScheduler:
         """The trial's own, for Lightning's checkpoints and monitors; the trial steps them."""
-        optimizers = [o for o in self.context.optimizers if isinstance(o, torch.optim.Optimizer)]
-        schedulers = [stepping_of(wrapper).scheduler for wrapper in self.context.lr_schedulers]
-        known = [
-            scheduler
-            for scheduler in schedulers
-            if isinstance(scheduler, torch.optim.lr_scheduler.LRScheduler)
-            and any(scheduler.optimizer is optimizer for optimizer in optimizers)
-        ]
-        return optimizers, known
+        return lightning_part.optimizers_and_schedulers(self.context)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Do nothing: when to clear gradients is the trial's business, not Lightning's."""
@@ -254,10 +236,9 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
 
     def _end_run(self) -> None:
         door.release_trainer(self.trainer)
-        strategy.give_back(self.trainer, self._flags)
         own_callbacks.remove_first(self.trainer)
-        finders.give_back_finders(self.trainer, self._finders)
-        self._flags, self._finders, self._is_prepared = {}, [], False
+        self._taken.give_back(self.trainer)
+        self._taken, self._is_prepared = Taken(), False
         epoch_loop.restore_loops(self.trainer)
         self._memory.close()
         if self._run is not None:
@@ -269,7 +250,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
         run, resume, self._resume = self.run, self._resume, None
         self._nothing_due_before = 0
         door.leave_lengths_open(self.trainer)
-        self._count_step = door.step_counter(self.trainer, run.stream)
+        self._count_step = checks.step_counter(self.trainer, run.stream)
         self.pace.training_starts(self, resume)
         ranks = self.context.distributed
         self._termination = preemption.TerminationSignal(
@@ -316,7 +297,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
         stream = self.run.stream
         if stream is not None and stream.epoch_is_over:
             stream.epoch_is_over = False
-            door.begin_next_epoch(self.trainer)
+            loop_progress.begin_next_epoch(self.trainer)
         self.pace.epoch_has_ended(self)
 
     def on_fit_end(self) -> None:
@@ -365,18 +346,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
     # Checkpoints
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        callbacks = self.run.callbacks.state_dict()
-        state = run_state.state_of(self.run, callbacks)
-        if self.run.is_chief:
-            self.run.callbacks.call("on_checkpoint_save_start", state)
-        kept = {key: state[key] for key in state.keys() - run_state.kept_by_lightning(self.context)}
-        for key in _OF_LIGHTNING & checkpoint.keys():
-            checkpoint[key] = run_state.plain_or_as_it_is(checkpoint[key], key)
-        checkpoint["determined"] = {
-            **run_state.plain_state(kept),
-            "trial_state": dict(vars(self.run.state)),
-            "continuation": self.state_to_go_on(callbacks),
-        }
+        lightning_part.add_run(checkpoint, self.run, self.state_to_go_on)
         checkpoint_io = self.trainer.strategy.checkpoint_io
         if isinstance(checkpoint_io, DeterminedCheckpointIO):
             checkpoint_io.on_written = self._tell_of_checkpoint
@@ -398,9 +368,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        for key in _OF_LIGHTNING & checkpoint.keys():
-            with reader.putting_back("the checkpoint", key):
-                checkpoint[key] = from_plain(checkpoint[key])
+        lightning_part.from_plain_types(checkpoint)
         try:
             stage = self.trainer.state.fn
         except RuntimeError:  # load_from_checkpoint has no Trainer, and loads only weights.

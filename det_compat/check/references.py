@@ -325,7 +325,7 @@ class Dynamic:
             and isinstance(call.node.func, ast.Name)
             and not literal(args[0])
         ):
-            # of code that begins otherwise, nothing is to be feared
+            # Code that begins otherwise is no danger.
             is_open = _agree(_beginning(args[0]) or "", "determined")
             return f"{name}() of code that is made at run time" if is_open else ""
         if name in _ATTRIBUTES and len(args) > 1 and literal(args[1]) is None:

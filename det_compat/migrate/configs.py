@@ -1,5 +1,6 @@
 """What a trial gets from experiment configs: the one that is given, or those beside it."""
 
+import os
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
@@ -45,15 +46,20 @@ def _order(file: Path) -> tuple[bool, bool, str]:
 def _yaml_files(path: Path) -> Iterator[Path]:
     """The YAML files that may be configs of what a file has: not more than are read quickly."""
     folder = path.absolute().parent
-    folders = [folder, *(found for found in _entries(folder) if found.is_dir()), folder.parent]
-    found = (file for each in folders for file in _entries(each))
-    yield from islice((f for f in found if f.suffix in _SUFFIXES and f.is_file()), _MOST_CONFIGS)
+    inside = [folder / name for name in _names(folder) if (folder / name).is_dir()]
+    found = (
+        each / name
+        for each in (folder, *inside, folder.parent)
+        for name in _names(each)
+        if os.path.splitext(name)[1] in _SUFFIXES and (each / name).is_file()
+    )
+    yield from islice(found, _MOST_CONFIGS)
 
 
-def _entries(folder: Path) -> list[Path]:
+def _names(folder: Path) -> list[str]:
     """What is in a folder, in order; nothing if it cannot be listed."""
     try:
-        return sorted(folder.iterdir())
+        return sorted(os.listdir(folder))
     except OSError:
         return []
 

@@ -133,6 +133,7 @@ def test_a_module_can_be_copied_and_pickled_while_it_trains() -> None:
         assert found.trial.trained == [0, 1, 2, 3]
 
 
+@pytest.mark.usefixtures("spawned_by_fork")
 def test_a_module_can_be_sent_to_a_spawned_process() -> None:
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         name, loss = pool.apply(in_child, (LinearModule(hparams={"lr": 0.0}),))

@@ -15,7 +15,7 @@ from det_compat.catalog.names import EXPORTS, MODULES, REFUSED, SINGLE_NAMES
 from det_compat.catalog.status import Status
 from det_compat.catalog.support import home, of_name
 from tests.check.guide import anchors, rows
-from tests.fresh_python import python
+from tests.preloaded import python
 
 
 def supported_names() -> list[str]:
@@ -94,7 +94,7 @@ print(json.dumps([{{name: error_of(name) for name in supported}},
 
 @pytest.fixture(scope="module")
 def looked_up(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    done = python("-c", LOOK_UP, cwd=tmp_path_factory.mktemp("cwd"))
+    done = python("-c", LOOK_UP, cwd=tmp_path_factory.mktemp("cwd"), side="neither")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 

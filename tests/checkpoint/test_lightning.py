@@ -15,7 +15,7 @@ from det_compat.checkpoint import read_checkpoint, to_lightning_checkpoint
 from det_compat.checkpoint.lightning import by_model, under_names, without_ddp_prefix
 from det_compat.shared.plain_types import from_plain
 from tests.checkpoint.makers import TRIAL_STATE, of_0_12, of_0_38, save, state
-from tests.fresh_python import python
+from tests.preloaded import python
 
 
 def converted(folder: Path, **kwargs: Any) -> dict[str, Any]:
@@ -118,7 +118,7 @@ from det_compat.checkpoint import read_checkpoint, to_lightning_checkpoint
 to_lightning_checkpoint(read_checkpoint({str(tmp_path)!r}))
 print({{"pytorch_lightning", "determined", "model_def"}} & {{*sys.modules}})
 """
-    done = python("-c", code, cwd=tmp_path)
+    done = python("-c", code, cwd=tmp_path, side="neither")
     assert done.stdout == "set()\n", done.stderr
     assert sys.modules["torch"] is torch
 

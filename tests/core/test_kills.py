@@ -2,19 +2,19 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.fresh_python import ROOT, environment
+from tests.preloaded import executable
 
 
 @pytest.mark.parametrize("protocol", ["", "disk://"])
 def test_a_kill_leaves_complete_checkpoints_as_they_are(protocol: str, tmp_path: Path) -> None:
     (tmp_path / "temporary").mkdir()
     done = subprocess.run(
-        [sys.executable, "-m", "tests.core.killed_writer", f"{protocol}{tmp_path}/base", "10"],
+        [executable(), "-m", "tests.core.killed_writer", f"{protocol}{tmp_path}/base", "10"],
         env={**environment(), "TMPDIR": str(tmp_path / "temporary")},
         cwd=ROOT,
         capture_output=True,

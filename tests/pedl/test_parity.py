@@ -22,7 +22,7 @@ RANKS = (1, 2)
 
 def _train(side: str, ranks: int, out: Path) -> None:
     launch = command(side, ranks)
-    # apart: Determined copies the working directory into its checkpoints
+    # Determined copies the working directory into its checkpoints, so that dumps are elsewhere.
     working = out / "working"
     working.mkdir(exist_ok=True)
     done = subprocess.run(

@@ -75,6 +75,7 @@ def test_the_latest_run_is_the_current_one_until_it_ends() -> None:
         assert learning_rate() == 1
 
 
+@pytest.mark.usefixtures("spawned_by_fork")
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_processes_know_the_run_in_which_they_were_started(method: Any) -> None:
@@ -103,6 +104,7 @@ def note_start(worker_id: int) -> None:
     started.append(worker_id)
 
 
+@pytest.mark.usefixtures("spawned_by_fork")
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_workers_of_loaders_know_the_run_of_their_loader(method: str) -> None:

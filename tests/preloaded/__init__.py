@@ -3,7 +3,8 @@
 An interpreter needs five seconds to import them, and works for a fraction of one. The program
 that ``executable()`` names takes the arguments of ``python``; a server forks for each command, and
 the program passes on the signals that it gets and the fork's exit status. What such a process
-starts with its own ``sys.executable`` (torchrun's ranks, say) is forked, too.
+starts with its own ``sys.executable`` (torchrun's ranks, say) is forked, too; so is what
+multiprocessing spawns for a test with the fixture ``spawned_by_fork``.
 
 A fork is as a fresh interpreter but for the modules that are imported already, so tests of what an
 import does use ``tests.fresh_python``. A command with options or variables that are only read when

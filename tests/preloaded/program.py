@@ -19,13 +19,16 @@ def main():
     request = read(sys.argv[1:])
     if request is None or needs_interpreter():
         os.execv(INTERPRETER, [INTERPRETER, *sys.argv[1:]])
+    passed = request["descriptors"] = handed_on(request["name"])
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(SOCKET)
-    streams = array.array("i", [0, 1, 2])
-    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, streams)]
+    descriptors = array.array("i", [0, 1, 2, *passed])
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)]
     data = json.dumps(request).encode() + b"\n"
     sent = connection.sendmsg([data], rights)
     connection.sendall(data[sent:])
+    for descriptor in passed:
+        os.close(descriptor)
     for number in SIGNALS:
         signal.signal(number, lambda number, _: connection.send(bytes([number])))
     status = connection.makefile().readline()
@@ -55,6 +58,21 @@ def read(words):
         "folder": os.getcwd(),
         "environment": dict(os.environ),
     }
+
+
+def handed_on(code):
+    """The descriptors that multiprocessing has a process inherit; it names them in the code."""
+    if not code.startswith("from multiprocessing."):
+        return []
+    return [number for number in map(int, os.listdir("/proc/self/fd")) if is_open(number)]
+
+
+def is_open(number):
+    """Whether this is a descriptor beside the streams, and not that of the listing itself."""
+    try:
+        return number > 2 and os.fstat(number) is not None
+    except OSError:
+        return False
 
 
 def needs_interpreter():

@@ -1,8 +1,9 @@
 """Forks for each command: ``python -m tests.preloaded.server FOLDER OWNER``.
 
-It makes the programs FOLDER/det_compat, FOLDER/determined and FOLDER/neither, goes into the
-background and ends with the process OWNER. The sides have processes of their own: what is given to
-Determined itself must find nothing of det_compat, and the other way round.
+It makes the programs FOLDER/det_compat, FOLDER/determined and so on, goes into the background and
+ends with the process OWNER. The sides have processes of their own: what is given to Determined
+itself must find nothing of det_compat, and the other way round. Each imports what its commands need
+when the first of them comes.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import array
 import atexit
 import contextlib
+import fcntl
 import gc
 import importlib.util
 import io
@@ -21,6 +23,7 @@ import shutil
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import types
 import warnings
@@ -51,11 +54,14 @@ SIDES = {
         "det_compat.core",
         "det_compat.adapters.module",
         "det_compat.adapters.trainer",
+        "matplotlib.backends.backend_agg",  # curves.png of every run
     ),
     "neither": (),
 }
-# Ray itself reads its environment while it is imported, so that only what it needs is here.
+# Ray itself reads its environment while it is imported, and its workers end at once in a fork that
+# has imported it (2.60), so that only what it needs is here.
 NEEDED_BY_RAY = ("jsonschema", "pandas", "pyarrow.fs", "pydantic", "requests")
+_MOST_DESCRIPTORS = 100  # of one command
 
 
 def main(folder: Path, owner: int) -> None:
@@ -73,10 +79,10 @@ def main(folder: Path, owner: int) -> None:
         sockets[other].close()
     # This comes after the import of multiprocessing, which hands descriptors to what it spawns.
     sys.executable = str(folder / side)
+    if not _is_wanted(sockets[side], owner):
+        return
     for name in SIDES[side]:
         importlib.import_module(name)
-    if side == "det_compat":
-        importlib.import_module("matplotlib.backends.backend_agg")  # curves.png of every run
     if side == "det_compat" and importlib.util.find_spec("ray") is not None:
         for name in NEEDED_BY_RAY:
             importlib.import_module(name)
@@ -98,6 +104,14 @@ def _listen(folder: Path, side: str) -> socket.socket:
     program.write_text(f"#!{sys.executable} -IS\n{settings}{PROGRAM.read_text()}")
     program.chmod(0o700)
     return server
+
+
+def _is_wanted(server: socket.socket, owner: int) -> bool:
+    """Wait for a first command; False if the owner has ended without one."""
+    while _is_alive(owner):
+        if select.select([server], [], [], 2)[0]:
+            return True
+    return False
 
 
 def _serve(server: socket.socket, owner: int) -> dict[str, Any] | None:
@@ -124,7 +138,8 @@ def _is_alive(process: int) -> bool:
 
 def _guard(connection: socket.socket) -> dict[str, Any]:
     """Fork the command, hand signals on to it, and say how it ended; returns in that fork."""
-    request, streams = _receive(connection)
+    request, received = _receive(connection)
+    streams, passed = received[:3], received[3:]
     woken, wakes = os.pipe()
     os.set_blocking(wakes, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -138,23 +153,37 @@ def _guard(connection: socket.socket) -> dict[str, Any]:
             os.dup2(stream, target)
         for descriptor in (connection.detach(), woken, wakes, *streams):
             os.close(descriptor)
+        _renumber(passed, request["descriptors"])
         return request
     null = os.open(os.devnull, os.O_RDWR)
     for target, stream in enumerate(streams):  # or a pipe would not end with the command
         os.dup2(null, target)
         os.close(stream)
+    for descriptor in passed:
+        os.close(descriptor)
     _wait(connection, woken, process)
     os._exit(0)
 
 
+def _renumber(descriptors: list[int], numbers: list[int]) -> None:
+    """Let descriptors have the numbers that they had where they come from."""
+    above = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 1000) for descriptor in descriptors]
+    for descriptor in descriptors:
+        os.close(descriptor)
+    for descriptor, number in zip(above, numbers, strict=True):
+        os.dup2(descriptor, number, inheritable=False)
+        os.close(descriptor)
+
+
 def _receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    streams = array.array("i")
-    data, ancillary, _, _ = connection.recvmsg(1 << 20, socket.CMSG_SPACE(3 * streams.itemsize))
+    descriptors = array.array("i")
+    room = socket.CMSG_SPACE(_MOST_DESCRIPTORS * descriptors.itemsize)
+    data, ancillary, _, _ = connection.recvmsg(1 << 20, room)
     for _, _, content in ancillary:
-        streams.frombytes(content)
+        descriptors.frombytes(content)
     while not data.endswith(b"\n"):
         data += connection.recv(1 << 20)
-    return json.loads(data), list(streams)
+    return json.loads(data), list(descriptors)
 
 
 def _wait(connection: socket.socket, woken: int, process: int) -> None:
@@ -252,6 +281,7 @@ def _prepare(environment: dict[str, str], options: list[str], is_unbuffered: boo
     sys.stdout = sys.__stdout__ = io.TextIOWrapper(
         buffered, encoding="utf-8", write_through=is_unbuffered
     )
+    tempfile.tempdir = None  # It may have been looked up already, with another TMPDIR.
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()  # Python's own generator is seeded in every fork
     if "pytorch_lightning" in sys.modules:

@@ -46,7 +46,7 @@ def run(folder: Path, workers: int, seconds: float | None) -> int:
 def reports(folder: Path) -> dict[tuple[int, str], set[str]]:
     found: dict[tuple[int, str], set[str]] = {}
     for line in (folder / "out.reports").read_text().splitlines():
-        # a kill may cut a line off
+        # A kill may cut a line off.
         with contextlib.suppress(json.JSONDecodeError):
             steps, name, text = json.loads(line)
             found.setdefault((steps, name), set()).add(text)
@@ -71,5 +71,5 @@ def test_the_end_is_that_of_the_run_that_was_not_killed(workers: int, tmp_path: 
     else:
         assert run(killed, workers, None) == 0, (killed / "log.txt").read_text()
     assert list(_differ(outcome(whole), outcome(killed), "end")) == []
-    # what was reported again after a kill is what had been reported before
+    # What was reported again after a kill is what had been reported before.
     assert reports(killed) == reports(whole)

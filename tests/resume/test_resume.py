@@ -108,8 +108,9 @@ def test_a_difference_would_be_found(tmp_path: Path) -> None:
     assert differences(whole, other, "7-batch.ckpt")
 
 
-@pytest.mark.parametrize("moment", ["5-batch", "11-batch", "11-validation", "11-epoch", "33-epoch"])
-def test_checkpoints_are_plain_data(tmp_path: Path, moment: str) -> None:
+def test_checkpoints_are_plain_data(tmp_path: Path) -> None:
     driver.lightning(tmp_path)
-    loaded = torch.load(tmp_path / f"{moment}.ckpt", weights_only=True)
-    assert loaded["determined"]["trial_state"]["batches_trained"] == int(moment.split("-")[0])
+    for moment in ("5-batch", "11-batch", "11-validation", "11-epoch", "33-epoch"):
+        loaded = torch.load(tmp_path / f"{moment}.ckpt", weights_only=True)
+        batches = loaded["determined"]["trial_state"]["batches_trained"]
+        assert batches == int(moment.split("-")[0]), moment

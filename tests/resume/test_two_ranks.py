@@ -37,6 +37,6 @@ def test_a_resumed_run_ends_as_the_one_that_was_not(
 def test_another_number_of_ranks_goes_on_and_says_what_changes(
     ranks: list[dict[str, Any]],
 ) -> None:
-    # steps are counted on: 3 are done, and alone an epoch has 11
+    # Steps are counted on: 3 are done, and an epoch on one rank has 11.
     for found in ranks:
         assert found["other"] == {"batches": 3, "left in the epoch": 8, "said": True}

@@ -41,7 +41,7 @@ def determined(out: Path, trial_cls: type = Subject, **kwargs: Any) -> dict[str,
     whole = driver.determined(trial_cls=trial_cls, **kwargs)
     [marks, _] = _both(whole["marks"])
     found = {}
-    # only the chief writes, and tells its callbacks
+    # The chief alone writes, and tells its callbacks.
     for checkpoint, (reports, _, batches) in list(marks.items())[::EVERY]:
         whole["marks"] = {checkpoint: (reports if dist.get_rank() == 0 else 0, 0, batches)}
         resumed = driver.determined(checkpoint, trial_cls=trial_cls, first_seed=99, **kwargs)

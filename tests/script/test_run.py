@@ -13,7 +13,7 @@ import pytest
 from tests import preloaded
 from tests.fresh_python import ROOT, det_compat_run, environment, python
 
-# everything that a program can see of how it was started
+# This is everything that a program can see of how it was started.
 SHOW = """
 import os, sys
 print(sys.argv, __name__, __file__, __package__, __doc__, __cached__)
@@ -282,7 +282,7 @@ import determined
 spec = sys.modules["__main__"].__spec__
 print(sys.argv[1:], __name__, sys.path[0], determined.InvalidHP.__module__, flush=True)
 if sys.argv[1:] == ["first"]:
-    # how Lightning's ddp launcher and hydra start the other ranks
+    # Lightning's ddp launcher and Hydra start the other ranks so.
     subprocess.run([sys.executable, "-m", spec.name, "second"], check=True, cwd="/")
 """
 

@@ -23,7 +23,7 @@ pytest.importorskip("ray", reason="needs det-compat[search]")
 pytestmark = pytest.mark.xdist_group("search commands")
 
 
-# as `python -m det_compat`, and says first who is to be killed
+# This is `python -m det_compat`, which first says who is to be killed.
 COMMAND = """
 import os, runpy
 os.write(1, b"%d\\n" % os.getpid())

@@ -35,6 +35,7 @@ def test_a_loader_without_workers_is_left_as_it_is() -> None:
     assert with_lasting_workers([1]) == [1]
 
 
+@pytest.mark.usefixtures("spawned_by_fork")
 @pytest.mark.parametrize("context", [None, "spawn"])
 def test_workers_outlive_signals_and_end_with_the_loader(context: Any) -> None:
     loader = DataLoader(Pids(), num_workers=1, worker_init_fn=mark, multiprocessing_context=context)
@@ -136,7 +137,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_workers_end_when_their_process_is_killed(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(KILLED)
-    done = python("script.py", cwd=tmp_path)
+    done = preloaded.python("script.py", cwd=tmp_path)
     pids = [int(word) for word in done.stdout.split()]
     assert done.returncode != 0 and len(pids) == 2
     for _ in range(40):

@@ -26,6 +26,9 @@ MODULES = (
     "torchmetrics",
     "lightning_fabric",
     "lightning_utilities",
+    "torch.utils.tensorboard",
+    "rich.console",
+    "det_compat.core",
     "det_compat.pytorch",
 )
 EPOCH_LOOP = "loops/training_epoch_loop.py"
@@ -44,6 +47,8 @@ class Lightning:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.package = folder / "copy" / "pytorch_lightning"
+        self._working = folder / "working"
+        self._working.mkdir()
         shutil.copytree(INSTALLED, self.package)
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
         environment["XDG_DATA_HOME"] = str(folder / "share")
@@ -62,7 +67,8 @@ class Lightning:
         results.unlink(missing_ok=True)
         argv = [str(SCRIPT), str(self.package.parent), str(results), *options]
         try:
-            self._forks.run(argv, self.folder, output, self._environment)
+            # A checkpoint has a copy of the code in the folder that the process runs in.
+            self._forks.run(argv, self._working, output, self._environment)
         finally:
             if changes is not None:
                 self._restore()

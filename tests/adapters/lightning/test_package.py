@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import importlib.util
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,8 @@ import pytest
 
 from det_compat.adapters import to_lightning
 from det_compat.adapters.lightning import package
-from tests import fresh_python, preloaded
 from tests.adapters.trials import Linear
+from tests.preloaded import python
 
 SCRIPT = """
 from det_compat import to_lightning
@@ -35,9 +34,9 @@ print([weights, known.is_known(), [name for name in {names} if name in sys.modul
 NAMES = ["pytorch_lightning", "lightning.pytorch"]
 
 
-def trained(module: str, folder: Path, run: Callable[..., Any]) -> Any:
+def trained(module: str, folder: Path, side: str) -> Any:
     (folder / "script.py").write_text(SCRIPT.format(module=module, names=NAMES))
-    done = run("-W", "ignore", "script.py", cwd=folder)
+    done = python("-W", "ignore", "script.py", cwd=folder, side=side)
     assert done.returncode == 0, done.stderr
     return ast.literal_eval(done.stdout.splitlines()[-1])
 
@@ -45,8 +44,8 @@ def trained(module: str, folder: Path, run: Callable[..., Any]) -> Any:
 def test_either_trains_to_the_same_bits(tmp_path: Path) -> None:
     if importlib.util.find_spec("lightning") is None:  # Its import is for the script alone.
         pytest.skip("the package lightning is not installed")
-    weights, is_known, imported = trained("lightning.pytorch", tmp_path, fresh_python.python)
-    expected = trained("pytorch_lightning", tmp_path, preloaded.python)
+    weights, is_known, imported = trained("lightning.pytorch", tmp_path, "neither")
+    expected = trained("pytorch_lightning", tmp_path, "det_compat")
     assert expected == [weights, True, ["pytorch_lightning"]]
     assert is_known and imported == ["lightning.pytorch"]
 

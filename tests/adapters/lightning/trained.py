@@ -47,7 +47,7 @@ def fit(module: Any, ckpt_path: str | None = None, **flags: Any) -> pl.Trainer:
 
 def ended(module: Any, used: pl.Trainer) -> str:
     evaluated = (module.trial.evaluated, module.trial.trained, module.trial.recorder.hooks())
-    # a trial with dropout would train other weights where Lightning had drawn random numbers
+    # A trial with dropout would train other weights where Lightning had drawn random numbers.
     drawn = random.random(), torch.rand(1).item(), np.random.rand()
     return digest(module, used.global_step, sorted(used.callback_metrics), *evaluated, *drawn)
 

@@ -1,0 +1,60 @@
+"""Whether Lightning does to a trial's run what it was asked to, and nothing beside it."""
+
+from collections.abc import Callable
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+from det_compat.adapters.data.batch_stream import BatchStream
+from det_compat.adapters.lightning.known import is_known, needed, refusal
+from det_compat.adapters.lightning.package import pl
+
+
+def check_training(trainer: pl.Trainer) -> None:
+    """Raise InvalidExperimentException if Lightning has wrapped the trial's models once more."""
+    if isinstance(trainer.strategy.model, DistributedDataParallel):
+        raise refusal(
+            "it puts the module into DistributedDataParallel, in which each of the trial's models "
+            "is already, and gradients would be reduced twice"
+        )
+
+
+def check_validation(trainer: pl.Trainer) -> None:
+    """Raise InvalidExperimentException for a validation before training or in inference mode."""
+    if getattr(trainer, "sanity_checking", False):
+        raise refusal(
+            "it validates before it trains, with callbacks and reducers of the trial",
+            "give the Trainer num_sanity_val_steps=0, ",
+        )
+    # Tensors of inference mode cannot be used in autograd afterwards; Determined's could.
+    if torch.is_inference_mode_enabled() and not is_known():
+        raise refusal("it validates in inference mode", "give the Trainer inference_mode=False, ")
+
+
+def step_counter(trainer: pl.Trainer, stream: BatchStream | None) -> Callable[[], None]:
+    """A function that lets ``trainer.global_step`` count a batch: checkpoints and loggers go by it.
+
+    Lightning counts steps of optimizers that are its own, and the trial steps others. In a
+    Lightning that is not known, the function raises InvalidExperimentException where the count has
+    another effect, or where Lightning has not taken one batch of ``stream`` for each that was
+    trained: it would leave some out, train some twice, or draw random numbers for them too early.
+    """
+    with needed("the count of steps"):
+        progress = trainer.fit_loop.epoch_loop.manual_optimization.optim_step_progress
+        begin, end = progress.increment_ready, progress.increment_completed
+    assert stream is not None
+    looks = not is_known()
+    trained = 0
+
+    def count() -> None:
+        nonlocal trained
+        trained += 1
+        if looks and stream.handed_out != trained:
+            raise refusal(f"it took {stream.handed_out} batches for {trained} to train on")
+        before = trainer.global_step if looks else 0
+        begin()
+        end()
+        if looks and trainer.global_step != before + 1:
+            raise refusal(f"global_step is {trainer.global_step} one step after {before}")
+
+    return count
