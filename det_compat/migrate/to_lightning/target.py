@@ -22,8 +22,12 @@ from det_compat.migrate.to_lightning.class_facts import ClassFacts, facts_of
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.modes import makes_evaluating
 from det_compat.migrate.to_lightning.optimization.automatic import is_automatic
-from det_compat.migrate.to_lightning.optimization.optimizers import keep_wrapped, name_wrapped
 from det_compat.migrate.to_lightning.optimization.schedulers import keep_modes
+from det_compat.migrate.to_lightning.optimization.wrapping import (
+    hoist_wraps,
+    keep_wrapped,
+    name_wrapped,
+)
 from det_compat.migrate.to_lightning.passes import rewritten
 from det_compat.migrate.to_lightning.plan import (
     LightningFile,
@@ -31,11 +35,13 @@ from det_compat.migrate.to_lightning.plan import (
     TrialPlan,
     early_methods,
 )
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.elsewhere import Elsewhere, elsewhere
 from det_compat.migrate.tree.facts import Analysis, Facts
 from det_compat.migrate.tree.imports import tidied
 from det_compat.migrate.tree.parameters import arguments, config_use
 from det_compat.migrate.tree.symbols import Symbols, resolve
-from det_compat.migrate.tree.syntax import find
+from det_compat.migrate.tree.validation_state import keeps_state, needs_training_loader
 
 _CALLBACK = "det_compat.pytorch.PyTorchCallback"
 _REDUCER = "det_compat.pytorch.MetricReducer"
@@ -123,8 +129,9 @@ class Lightning(Target):
             # Older trials that are still there have been marked: the code around them is theirs.
             return
         tree, symbols = resolve(self.sources[path], facts, self._renamed)
-        tree = keep_modes(name_wrapped(keep_wrapped(tree, symbols), symbols), symbols)
-        nodes = {node.name.value: node for node in find(tree, cst.ClassDef)}
+        tree = keep_wrapped(hoist_wraps(tree, symbols), symbols)
+        tree = keep_modes(name_wrapped(tree, symbols), symbols)
+        nodes = {node.name.value: node for node in syntax.find(tree, cst.ClassDef)}
         trials = {
             scope: (nodes[scope.name], facts_of(nodes[scope.name], symbols, nodes))
             for scope in facts.classes.values()
@@ -138,7 +145,7 @@ class Lightning(Target):
 
     def _file(self, path: Path) -> LightningFile:
         source = self._read[path]
-        functions = {node.name.value for node in find(source.tree, cst.FunctionDef)}
+        functions = {node.name.value for node in syntax.find(source.tree, cst.FunctionDef)}
         classes = {scope.name: self._bases(scope) for scope in source.facts.classes.values()}
         return LightningFile(
             source.symbols,
@@ -154,6 +161,7 @@ class Lightning(Target):
             early=self._early,
             hearing=self._hearing,
             makes_evaluating=self._makes_evaluating,
+            elsewhere=self._elsewhere,
         )
 
     @cached_property
@@ -166,13 +174,27 @@ class Lightning(Target):
 
     @cached_property
     def _hearing(self) -> frozenset[str]:
-        """The classes that have a hook of validations."""
-        scopes = (scope for code in self.analysis.inference.codes for scope in code.classes)
-        return frozenset(
+        """The classes that have a hook of validations, and the functions that name such a one."""
+        scopes = [scope for code in self.analysis.inference.codes for scope in code.classes]
+        found = {
             scope.name
             for scope in scopes
-            if any(name.startswith("on_validation") for name in scope.functions)
-        )
+            for each in self._hierarchy.ancestors(scope)
+            if any(name.startswith("on_validation") for name in each.functions)
+        }
+        functions = self._elsewhere.functions
+        return frozenset({*found, *(n for n in functions if self._elsewhere.names[n] & found)})
+
+    @cached_property
+    def _elsewhere(self) -> Elsewhere:
+        """What the code beside trial classes and reducers does."""
+        scopes = (scope for code in self.analysis.inference.codes for scope in code.classes)
+        known = {
+            scope.name
+            for scope in scopes
+            if self._hierarchy.is_trial(scope) or _REDUCER in self._bases(scope)[0]
+        }
+        return elsewhere(self.sources.values(), known)
 
     def _bases(self, scope: Scope) -> tuple[set[str | None], set[str | None]]:
         """The bases of a class that are Determined's: all of them, and those that it names."""
@@ -206,7 +228,12 @@ class Lightning(Target):
         parents = [b.scope for b in bases if isinstance(b, Class) and b.scope in self._paths]
         is_root = any(getattr(base, "path", None) for base in bases)
         is_alone = not parents and not self._hierarchy.children(scope)
-        is_whole = is_alone and is_root and not self._calls_methods(own)
+        is_plain = not self._calls_methods(own) and not _are_decorated(node)
+        is_whole = is_alone and is_root and is_plain
+        family = [s for s in reversed(self._hierarchy.ancestors(scope)) if s in self._paths]
+        relatives = [self._read[self._paths[s]].trials[s] for s in family]
+        methods = {n: m for each, _ in relatives for n, m in syntax.methods(each).items()}
+        reset = {r.attribute.removeprefix("*") for _, facts in relatives for r in facts.reducers}
         every = source.symbols.calls(source.tree, "step_optimizer")
         steps_elsewhere = len(every) > len(source.symbols.calls(node, "step_optimizer"))
         plan = self._plans[scope] = TrialPlan(
@@ -226,6 +253,8 @@ class Lightning(Target):
             is_mixin=not self._hierarchy.is_trial(scope),
             other_bases=self._other_bases(scope),
             arrays=is_root and self._arrays,
+            keeps_state=keeps_state(methods, reset, self._elsewhere),
+            needs_loader=needs_training_loader(methods, self._elsewhere),
         )
         return plan
 
@@ -240,8 +269,19 @@ class Lightning(Target):
         return any(
             isinstance(call.func, cst.Attribute) and call.func.attr.value in _BATCH_METHODS
             for source in self._read.values()
-            for call in find(source.tree, cst.Call)
+            for call in syntax.find(source.tree, cst.Call)
         )
+
+
+def _are_decorated(node: cst.ClassDef) -> bool:
+    """Whether what a decorator has made of a batch method may need the arguments that it had."""
+    own = syntax.methods(node)
+    found = (d for name in _BATCH_METHODS if name in own for d in own[name].decorators)
+    return any(not syntax.code(each.decorator).startswith(_HARMLESS) for each in found)
+
+
+#: Decorators that hand on whatever arguments there are.
+_HARMLESS = ("torch.", "abc.", "abstractmethod", "override", "typing.")
 
 
 def _bound(source: bytes, path: Path) -> set[str]:
