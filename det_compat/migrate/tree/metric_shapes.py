@@ -7,7 +7,7 @@ from typing import TypeAlias
 import libcst as cst
 
 from det_compat.analysis.expressions import words
-from det_compat.migrate.tree.syntax import argument, code, find, names_in, parts, self_name
+from det_compat.migrate.tree.syntax import argument, code, find, names_in, pairs, self_name
 
 _SCALAR_METHODS = words("mean sum item max min norm prod std var numel size dim")
 _SCALAR_FUNCTIONS = words("float int len round abs error_rate perf_counter time")
@@ -29,14 +29,15 @@ _Known: TypeAlias = dict[str, cst.BaseExpression | None]
 _ONE, _SEVERAL = cst.Integer("0"), cst.List([])
 
 
-def assigned(method: cst.FunctionDef) -> dict[str, cst.BaseExpression | None]:
+def assigned(method: cst.FunctionDef) -> _Known:
     """What each local variable of a method is; None if it is set more than once."""
     found: dict[str, cst.BaseExpression | None] = {}
     for line in find(method.body, cst.Assign):
-        for target in line.targets:
-            for part in parts(target.target):
-                value = line.value if part is target.target else None
-                found[code(part)] = value if code(part) not in found else None
+        for target, value in pairs(line):
+            # Of one value that is taken apart, no part is known.
+            is_part = value is line.value and all(target is not t.target for t in line.targets)
+            known = None if is_part else value
+            found[code(target)] = known if code(target) not in found else None
     for changed in find(method.body, cst.AugAssign):
         found[code(changed.target)] = None
     return found
@@ -109,9 +110,7 @@ def _returned_shape(function: cst.FunctionDef, known: _Known) -> cst.BaseExpress
     return _ONE if values and all(is_scalar(value, known) for value in values) else None
 
 
-def is_scalar(
-    node: cst.BaseExpression, known: dict[str, cst.BaseExpression | None], deep: int = 5
-) -> bool:
+def is_scalar(node: cst.BaseExpression, known: _Known, deep: int = 5) -> bool:
     """Whether a value is sure to be one number, a tensor of one element included."""
     if isinstance(node, (cst.Integer, cst.Float)):
         return True
@@ -127,7 +126,7 @@ def is_scalar(
     return isinstance(node, cst.Call) and _returns_scalar(node, known, deep)
 
 
-def _returns_scalar(call: cst.Call, known: dict[str, cst.BaseExpression | None], deep: int) -> bool:
+def _returns_scalar(call: cst.Call, known: _Known, deep: int) -> bool:
     name = code(call.func).rpartition(".")[2]
     if (result := known.get(f"{code(call.func)}()")) is not None:
         return result is _ONE
@@ -139,9 +138,7 @@ def _returns_scalar(call: cst.Call, known: dict[str, cst.BaseExpression | None],
     return not call.args and is_known
 
 
-def is_many(
-    node: cst.BaseExpression, known: dict[str, cst.BaseExpression | None], deep: int = 5
-) -> bool:
+def is_many(node: cst.BaseExpression, known: _Known, deep: int = 5) -> bool:
     """Whether a value is sure to be no single number: a list, or a tensor made of one."""
     if isinstance(node, (cst.List, cst.Tuple, cst.ListComp)):
         return True
@@ -274,7 +271,7 @@ def odd_kinds(method: cst.FunctionDef, known: _Known | None = None) -> frozenset
     return frozenset(found)
 
 
-def _is_many(value: cst.BaseExpression, known: dict[str, cst.BaseExpression | None]) -> bool:
+def _is_many(value: cst.BaseExpression, known: _Known) -> bool:
     variable = known.get(value.value) if isinstance(value, cst.Name) else None
     return is_many(value, known) or any(map(is_reduced_in_part, (value, variable or value)))
 

@@ -94,6 +94,15 @@ def parts(node: cst.BaseExpression) -> list[cst.BaseExpression]:
     return [e.value for e in node.elements] if isinstance(node, cst.Tuple) else [node]
 
 
+def pairs(line: cst.Assign) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    """Each target of an assignment with its value, or with the one value of several targets."""
+    for target in line.targets:
+        targets, values = parts(target.target), parts(line.value)
+        if len(targets) != len(values):
+            values = [line.value] * len(targets)
+        yield from zip(targets, values, strict=True)
+
+
 def without_commas(items: Iterable[_Node]) -> list[_Node]:
     """Arguments, parameters, elements or imported names; LibCST puts the commas between them."""
     return [item.with_changes(comma=cst.MaybeSentinel.DEFAULT) for item in items]

@@ -96,7 +96,7 @@ class _Changes:
             name
             for method in reachable(self.own, start)
             for line in syntax.find(self.own[method], cst.Assign)
-            for target, value in _pairs(line)
+            for target, value in syntax.pairs(line)
             if syntax.code(value) not in _EMPTY
             for name in _stem(target, syntax.self_name(self.own[method]))
         }
@@ -161,15 +161,6 @@ class _Changes:
                 yield aliases[name]
             elif name in shared or name in self.around.variables - local:
                 yield f"{_GLOBAL}{name}"
-
-
-def _pairs(line: cst.Assign) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
-    """Each target of an assignment with its value, in ``a, b = 1, 2`` for example."""
-    for target in line.targets:
-        targets, values = syntax.parts(target.target), syntax.parts(line.value)
-        if len(targets) != len(values):
-            values = [line.value] * len(targets)
-        yield from zip(targets, values, strict=True)
 
 
 #: What an attribute is set to which only gets its value later.
