@@ -328,8 +328,9 @@ def _kept(line: Line) -> Iterator[tuple[cst.BaseExpression | None, str, bool, st
     """The values that a statement keeps: each with its attribute, as in a Wrapping."""
     small = syntax.simple(line)
     value = getattr(small, "value", None)
-    target = small.targets[0].target if isinstance(small, cst.Assign) else None
-    if isinstance(target, (cst.Tuple, cst.List)) and len(small.targets) == 1:  # type: ignore[union-attr]
+    targets = small.targets if isinstance(small, cst.Assign) else ()
+    target = targets[0].target if len(targets) == 1 else None
+    if isinstance(target, (cst.Tuple, cst.List)):
         names = [_attribute(syntax.code(element.value)) for element in target.elements]
         values = (
             [e.value for e in value.elements] if isinstance(value, (cst.Tuple, cst.List)) else []

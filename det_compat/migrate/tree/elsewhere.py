@@ -78,8 +78,8 @@ def elsewhere(sources: Iterable[bytes], but: Collection[str]) -> Elsewhere:
             every_name[function.name] = frozenset(names)
             changed[function.name] = frozenset(_changed_variables(function, top))
     inherited = {name: _inherited(name, bases) for name in classes}
-    every = {
-        name: frozenset().union(*(classes[each] for each in known if each in classes))
+    every: dict[str, frozenset[str]] = {
+        name: frozenset[str]().union(*(classes[each] for each in known if each in classes))
         for name, known in inherited.items()
     }
     return Elsewhere(every, changed, every_name, frozenset(variables), texts, frozenset(asked))

@@ -98,7 +98,6 @@ def configure_optimizers(
     is_kept = any("self." in name for name in map(names.get, optimizers) if name)
     starred = [name for name in optimizers if name.startswith("*")]
     can_count = len(starred) < min(2, len(optimizers)) or len(optimizers) == 1
-    can_count = can_count and (len(optimizers) == 1 or not any("(" in name for name in starred))
     counted = [_counted(optimizers)] if is_kept and can_count and not plan.is_automatic else []
     return [made, *counted, *stepping_hooks(plan, schedulers)]
 
@@ -110,18 +109,18 @@ def _own(attribute: str) -> str:
 
 def _counted(optimizers: list[str]) -> cst.BaseStatement:
     """Lets Lightning count the steps, without which it saves no checkpoints."""
-    if len(optimizers) == 1 and optimizers[0].startswith("*"):
-        # It gives one optimizer as it is, and several in a list.
-        attribute = optimizers[0][1:]
-        owner = attribute.removesuffix(".values()")
-        made = "found" if owner == attribute else f"dict(zip(self.{owner}, found))"
-        return syntax.method(
-            "def on_train_start(self):\n    found = self.optimizers()\n"
-            "    found = found if isinstance(found, list) else [found]\n"
-            f"    self.{owner} = {made}\n"
+    dicts = [name.removesuffix(".values()") for name in optimizers if name.endswith(".values()")]
+    names = ["*found" if name.endswith(".values()") else _own(name) for name in optimizers]
+    first = f"{', '.join(names)} = self.optimizers()"
+    if len(optimizers) == 1 and names[0].startswith("*"):
+        # Lightning gives one optimizer as it is, and several in a list.
+        made = names[0][1:]
+        first = (
+            f"found = self.optimizers()\n    {made} = found if isinstance(found, list) else [found]"
         )
-    names = ", ".join(map(_own, optimizers))
-    return syntax.method(f"def on_train_start(self):\n    {names} = self.optimizers()\n")
+    lines = [first, *(f"self.{name[1:]} = dict(zip(self.{name[1:]}, found))" for name in dicts)]
+    body = "".join(f"    {line}\n" for line in lines)
+    return syntax.method(f"def on_train_start(self):\n{body}")
 
 
 def _unwrapped_line(line: cst.BaseStatement, names: dict[str, str]) -> cst.BaseStatement:

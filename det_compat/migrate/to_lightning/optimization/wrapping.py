@@ -96,31 +96,39 @@ def keep_wrapped(tree: cst.Module, symbols: Symbols) -> cst.Module:
     """
 
     def keeping(init: cst.FunctionDef) -> cst.FunctionDef:
-        own = syntax.self_name(init)
-        lines = [*syntax.find(init, cst.SimpleStatementLine)]
-        taken = {target for line in lines if (target := syntax.target_of(line))}
-        kept_names = {name for line in lines for name in _kept_names(line, own)}
-
-        def kept(line: Line) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement]:
-            call, variable = syntax.call_of(line), syntax.target_of(line) or ""
-            member = symbols.method(call)
-            is_lost = not variable or (variable.isidentifier() and variable not in kept_names)
-            if call is None or member not in _KEPT or not is_lost:
-                return line
-            name = variable or _KEPT[member]
-            while f"{own}.{name}" in taken:
-                name += "_"
-            taken.add(f"{own}.{name}")
-            target = syntax.expression(f"{own}.{name}")
-            if not variable:
-                return line.with_changes(body=[syntax.assignment(target, call)])
-            more = syntax.assignment(target, cst.Name(variable))
-            return cst.FlattenSentinel([line, cst.SimpleStatementLine([more])])
-
-        is_init = init.name.value == "__init__"
-        return syntax.each(init, cst.SimpleStatementLine, kept) if is_init else init
+        if init.name.value != "__init__":
+            return init
+        return ensure_type(init.visit(_Keeping(init, symbols)), cst.FunctionDef)
 
     return syntax.each(tree, cst.FunctionDef, keeping)
+
+
+class _Keeping(cst.CSTTransformer):
+    """Gives what a method wraps and does not keep an attribute."""
+
+    def __init__(self, method: cst.FunctionDef, symbols: Symbols) -> None:
+        super().__init__()
+        self._own = syntax.self_name(method)
+        self._symbols = symbols
+        lines = [*syntax.find(method, cst.SimpleStatementLine)]
+        self._taken = {syntax.target_of(line) for line in lines}
+        self._kept = {name for line in lines for name in _kept_names(line, self._own)}
+
+    def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
+        call, variable = syntax.call_of(updated), syntax.target_of(updated) or ""
+        member = self._symbols.method(call)
+        is_lost = not variable or (variable.isidentifier() and variable not in self._kept)
+        if call is None or member not in _KEPT or not is_lost:
+            return updated
+        name = f"{self._own}.{variable or _KEPT[member]}"
+        while name in self._taken:
+            name += "_"
+        self._taken.add(name)
+        target = syntax.expression(name)
+        if not variable:
+            return updated.with_changes(body=[syntax.assignment(target, call)])
+        more = syntax.assignment(target, cst.Name(variable))
+        return cst.FlattenSentinel([updated, cst.SimpleStatementLine([more])])
 
 
 #: What a context has of what was wrapped.

@@ -75,3 +75,17 @@ def test_a_dict_of_models_is_a_module_dict(tmp_path):
     change = (f"self.model = {wrapped}", f"self.model = {{n: {wrapped} for n in 'ab'}}")
     made = rewritten(tmp_path, trial(change))
     assert "self.model = torch.nn.ModuleDict({n: torch.nn.Linear(2, 1) for n in 'ab'})" in made
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("self.opts = [{0} for _ in 'ab']", "self.opts = found if isinstance(found, list)"),
+        ("self.opts = {{n: {0} for n in 'ab'}}", "self.opts = dict(zip(self.opts, found))"),
+        ("self.a = {0}\n        self.b = {{n: {0} for n in 'ab'}}", "self.a, *found = self.opt"),
+    ],
+)
+def test_steps_are_counted_of_whatever_keeps_optimizers(before, after, tmp_path):
+    wrapped = "context.wrap_optimizer(torch.optim.SGD(self.model.parameters()))"
+    changes = ((OPT, before.format(wrapped)), ("self.opt)", "self.opts['a'])"))
+    assert after in method(rewritten(tmp_path, trial(*changes)), "on_train_start")
