@@ -183,9 +183,10 @@ def is_array(node: cst.BaseExpression, known: _Known) -> bool:
 
 def without_numpy(node: cst.BaseExpression, known: _Known) -> cst.BaseExpression:
     """A number as it was before NumPy made an array of it; anything else as it is."""
-    func = node.func if isinstance(node, cst.Call) else None
-    is_made = isinstance(func, cst.Attribute) and func.attr.value == "numpy" and not node.args
-    return func.value if is_made and is_scalar(func.value, known) else node
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute) or node.args:
+        return node
+    is_made = node.func.attr.value == "numpy" and is_scalar(node.func.value, known)
+    return node.func.value if is_made else node
 
 
 def is_part(node: cst.BaseExpression, known: _Known) -> bool:

@@ -148,7 +148,7 @@ class _Changes:
         """What is changed under a name that a method has for it, or that its file has."""
         own, local = syntax.self_name(method), syntax.local_names(method)
         shared = _declared(method)
-        aliases = {}
+        aliases: dict[str, str] = {}
         for line in syntax.find(method.body, cst.Assign):
             if isinstance(line.value, (cst.Attribute, cst.Subscript)):
                 aliases.update(
