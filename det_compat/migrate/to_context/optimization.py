@@ -41,17 +41,17 @@ def clipping(
         value = syntax.code(made.args[0].value)
         value = _locals(build_callbacks).get(value, value)
         return _clip(_CALLBACKS[file.symbols.path(made.func) or ""], value, file)
-    made = ""
+    chosen = ""
     for name, function in _HPARAMS.items():
         has = [each.get(name) not in (None, Const(None)) for each in hparams]
         if not any(has):
             continue
         clip = _clip(function, f'{context}.get_hparam("{name}")', file)
         if all(has):
-            return f"{made}{clip}"
+            return f"{chosen}{clip}"
         # Only some of the configs clip.
-        made += f'({clip}) if {context}.get_hparams().get("{name}") is not None else '
-    return made and f"{made}None"
+        chosen += f'({clip}) if {context}.get_hparams().get("{name}") is not None else '
+    return chosen and f"{chosen}None"
 
 
 def _clip(function: str, value: str, file: File) -> str:

@@ -169,9 +169,17 @@ def self_name(method: cst.FunctionDef) -> str:
 
 
 def local_names(method: cst.FunctionDef) -> set[str]:
-    """The parameters of a method without its object, and what it assigns to, with the owners."""
-    targets = (t.target for t in find(method.body, cst.AssignTarget))
+    """The parameters of a method without its object, and what it assigns to, with the owners.
+
+    What it defines or imports by itself is among them, too.
+    """
+    kinds: tuple[type[cst.AssignTarget] | type[cst.For], ...] = (cst.AssignTarget, cst.For)
+    targets = [t.target for kind in kinds for t in find(method.body, kind)]
     assigned = {name for target in targets for name in names_in(target)}
+    assigned |= {found.name.value for found in find(method.body, cst.FunctionDef)}
+    assigned |= {found.name.value for found in find(method.body, cst.ClassDef)}
+    for alias in find(method.body, cst.ImportAlias):
+        assigned.add(alias.evaluated_alias or alias.evaluated_name.partition(".")[0])
     return assigned | {param.name.value for param in method.params.params[1:]}
 
 

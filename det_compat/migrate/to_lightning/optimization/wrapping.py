@@ -65,11 +65,12 @@ class _Hoisting(ScopedTransformer):
         self.hoisted: set[str] = set()
 
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
-        call, target = syntax.call_of(updated), syntax.target_of(updated) or ""
+        small, target = syntax.simple(updated), syntax.target_of(updated) or ""
+        call = syntax.call_of(updated)
         func = syntax.code(call.func) if call is not None else ""
         name = func.rpartition(".")[2]
         found = self._wrapping.get(name)
-        if call is None or found is None or self.method is None or "." not in target:
+        if small is None or call is None or found is None or self.method is None:
             return updated
         own = syntax.self_name(self.method)
         if func not in (name, f"{own}.{name}") or not target.startswith(f"{own}."):
@@ -77,7 +78,7 @@ class _Hoisting(ScopedTransformer):
         self.hoisted.add(name)
         first = found.args[0].with_changes(value=call)
         made = found.with_changes(args=[first, *found.args[1:]]).deep_clone()
-        return updated.with_deep_changes(syntax.simple(updated), value=made)
+        return updated.with_deep_changes(small, value=made)
 
 
 def _kept_names(line: Line, own: str) -> list[str]:
