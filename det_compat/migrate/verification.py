@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import tempfile
 from collections.abc import Sequence
@@ -34,10 +35,12 @@ def verify_migration(
     from det_compat.adapters.verify.verdict import Pair, verify_all
 
     with tempfile.TemporaryDirectory(prefix="det-compat-migrate-") as folder:
+        bases = _bases(migration)
         found = [
             (f"{file.path}:{name}{label}", Pair((file.path, name), (copy, name), *arguments))
             for file, copy in _copies(paths, migration, Path(folder))
             for name in file.trials
+            if name not in bases or configs_of(file.path, name)
             for label, arguments in _arguments(file.path, name, hparams, config)
         ]
         verdicts = (
@@ -46,6 +49,13 @@ def verify_migration(
             else []
         )
         return [*zip((label for label, _ in found), verdicts, strict=True)]
+
+
+def _bases(migration: Migration) -> set[str]:
+    """The classes that others derive from, which may have no part of a trial that these add."""
+    trees = [ast.parse(file.after) for file in migration.changed if file.path.suffix == ".py"]
+    classes = (n for tree in trees for n in ast.walk(tree) if isinstance(n, ast.ClassDef))
+    return {ast.unparse(base).rpartition(".")[2] for node in classes for base in node.bases}
 
 
 def _arguments(

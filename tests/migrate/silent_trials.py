@@ -143,3 +143,88 @@ class Two(PyTorchTrial):
             "losses": torch.stack(losses),
             "dropped": self.dropped,
         }
+
+
+class Splits:
+    """Makes the rows of validations where it makes those of training."""
+
+    def training(self):
+        rest, self.rest = rows(24)[:16], rows(24)[16:]
+        return rest
+
+
+class Stale:
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, loss):
+        self.calls += 1
+
+
+class Plateau(PyTorchCallback):
+    def __init__(self, trial):
+        self.trial = trial
+        self.rates = []
+
+    def on_validation_end(self, metrics):
+        self.rates.append(float(metrics["loss"]))
+        for group in self.trial.opts["a"].param_groups:
+            group["lr"] = 0.1 * self.rates[-1]
+
+
+def hits(out, y):
+    found = []
+    for k in (1, 2):
+        found.append((out.topk(k, 1)[1] == y[:, None]).any(1).float().mean())
+    return found
+
+
+def scheduled(context, opt):
+    return context.wrap_lr_scheduler(
+        torch.optim.lr_scheduler.StepLR(opt, 2), LRScheduler.StepMode.STEP_EVERY_BATCH
+    )
+
+
+class Three(PyTorchTrial):
+    """State elsewhere, models by name, what functions wrap, a callback's metrics."""
+
+    def __init__(self, context):
+        self.context = context
+        self.splits, self.stale = Splits(), Stale()
+        self.plateau = Plateau(self)
+        self.nets, self.opts = {}, {}
+        for name in ("a", "b"):
+            self.nets[name] = context.wrap_model(torch.nn.Linear(3, 2))
+            self.opts[name] = context.wrap_optimizer(
+                torch.optim.SGD(self.nets[name].parameters(), lr=0.1)
+            )
+        self.scheduler = scheduled(context, self.opts["b"])
+        try:
+            self.scale = context.get_hparam("scale")
+        except ValueError:
+            self.scale = 1.0
+
+    def build_callbacks(self):
+        return {"plateau": self.plateau}
+
+    def build_training_data_loader(self):
+        batch_size = self.context.get_per_slot_batch_size()
+        return DataLoader(self.splits.training(), batch_size=batch_size)
+
+    def build_validation_data_loader(self):
+        return DataLoader(self.splits.rest, batch_size=4)
+
+    def train_batch(self, batch, epoch_idx, batch_idx):
+        x, y = batch
+        for name, net in self.nets.items():
+            loss = torch.nn.functional.cross_entropy(net(x), y) * self.scale
+            self.context.backward(loss / (1 + self.stale.calls))
+            self.context.step_optimizer(self.opts[name])
+        return {"loss": loss.detach().cpu().numpy(), "hits": hits(net(x), y)}
+
+    def evaluate_batch(self, batch):
+        x, y = batch
+        out = self.nets["a"](x)
+        loss = torch.nn.functional.cross_entropy(out, y)
+        self.stale(loss)
+        return {"loss": loss, "hits": hits(out, y), "best": out.max(1).values}

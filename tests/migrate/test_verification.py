@@ -34,6 +34,8 @@ CONFIGS = {
     "const": ("One", "global_batch_size: 4, lr: 1, classes: 2"),
     "const-distributed": ("One", "global_batch_size: 8, lr: 0.5, classes: 2, warmup: 3"),
     "two": ("Two", "global_batch_size: 4, lr: 1, classes: 2"),
+    "three": ("Three", "global_batch_size: 4"),
+    "three-scaled": ("Three", "global_batch_size: 4, scale: 0.5"),
     "adaptive": ("Two", "global_batch_size: 8, lr: {type: double, minval: 0.1, maxval: 1}"),
 }
 

@@ -100,6 +100,8 @@ def gone(before: Code, after: Code, text: Text) -> Iterator[Finding]:
     """What other code still reads of a trial under a name that it does not have any more."""
     missing = before.set_names - after.set_names - RESERVED
     modules = {alias.asname or alias.name.partition(".")[0] for alias in _aliases(text)}
+    # What rewriting has made, such as the step of an optimizer, means something else.
+    missing &= {name for each in before.files.values() for name in _asked_of_others(each)}
     renamed = {name for name in before.set_names if f"trial_{name}" in after.set_names}
     for node in text.nodes:
         if isinstance(node, ast.Call) and (name := _asked_by_name(node)) in {*missing, *renamed}:
@@ -135,6 +137,15 @@ def _functions(text: Text) -> Iterator[str]:
     for node in text.nodes:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield node.name
+
+
+def _asked_of_others(text: Text) -> Iterator[str]:
+    """The attributes that code reads of another object than its own, by name or by a text."""
+    for node in text.nodes:
+        if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") != "self":
+            yield node.attr
+        elif isinstance(node, ast.Call):
+            yield _asked_by_name(node)
 
 
 def _asked_by_name(call: ast.Call) -> str:

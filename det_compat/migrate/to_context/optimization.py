@@ -3,11 +3,13 @@
 Callbacks and hyperparameters clipped; ``create_lr_scheduler`` returned a wrapper of Determined's.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import libcst as cst
 from libcst.helpers import ensure_type
 
+from det_compat.config.hyperparameters import Const
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import File
 
@@ -21,13 +23,16 @@ _HPARAMS = {"clip_grad_l2_norm": "clip_grad_norm_", "clip_grad_val": "clip_grad_
 
 
 def clipping(
-    build_callbacks: cst.FunctionDef | None, hparams: dict[str, Any], context: str, file: File
+    build_callbacks: cst.FunctionDef | None,
+    hparams: Sequence[Mapping[str, Any]],
+    context: str,
+    file: File,
 ) -> str:
     """``clip_grads`` in the place of a callback or hyperparameter that clips; ``""`` if none does.
 
     Args:
         build_callbacks: the trial's method.
-        hparams: the constants of the experiment config.
+        hparams: those of each experiment config of the trial.
         context: the expression that is the context in ``train_batch``.
         file: gets the import that the expression needs.
     """
@@ -36,10 +41,17 @@ def clipping(
         value = syntax.code(made.args[0].value)
         value = _locals(build_callbacks).get(value, value)
         return _clip(_CALLBACKS[file.symbols.path(made.func) or ""], value, file)
+    chosen = ""
     for name, function in _HPARAMS.items():
-        if hparams.get(name) is not None:
-            return _clip(function, f'{context}.get_hparam("{name}")', file)
-    return ""
+        has = [each.get(name) not in (None, Const(None)) for each in hparams]
+        if not any(has):
+            continue
+        clip = _clip(function, f'{context}.get_hparam("{name}")', file)
+        if all(has):
+            return f"{chosen}{clip}"
+        # Only some of the configs clip.
+        chosen += f'({clip}) if {context}.get_hparams().get("{name}") is not None else '
+    return chosen and f"{chosen}None"
 
 
 def _clip(function: str, value: str, file: File) -> str:

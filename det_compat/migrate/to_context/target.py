@@ -10,7 +10,7 @@ import libcst as cst
 from det_compat.analysis.classes import Hierarchy
 from det_compat.analysis.generations import TrialClass
 from det_compat.catalog.generations import Generation
-from det_compat.migrate.configs import config_of
+from det_compat.migrate.configs import configs_of
 from det_compat.migrate.target import Target
 from det_compat.migrate.to_context.data_functions import find_function
 from det_compat.migrate.to_context.trial_class import Older, in_context_api
@@ -51,11 +51,10 @@ class Context(Target):
         return old_trials(facts, self.analysis.inference.hierarchy) if facts is not None else {}
 
     def _older(self, path: Path, name: str, generation: Generation) -> Older:
-        config = config_of(path, name)
         names = ("make_data_loaders", "download_data")
         return Older(
             is_standard=generation is Generation.PEDL_STANDARD,
-            hparams=config.hyperparameters.constants() if config is not None else {},
+            hparams=[found.hyperparameters.space for found in configs_of(path, name)],
             functions={n: find_function(n, path, name, self.analysis) for n in names},
         )
 

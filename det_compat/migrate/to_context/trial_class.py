@@ -1,5 +1,6 @@
 """A trial of Determined 0.12 or PEDL in the context API."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,12 +31,12 @@ class Older:
 
     Attributes:
         is_standard: whether it has losses and metrics in the place of batch methods.
-        hparams: the constants of its experiment config.
+        hparams: those of each of its experiment configs.
         functions: its make_data_loaders and download_data, if it has no loader methods.
     """
 
     is_standard: bool = False
-    hparams: dict[str, Any] = field(default_factory=dict)
+    hparams: Sequence[Mapping[str, Any]] = ()
     functions: dict[str, DataFunction | None] = field(default_factory=dict)
 
 

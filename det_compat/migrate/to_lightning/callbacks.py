@@ -1,10 +1,12 @@
 """PyTorchCallbacks become Lightning's, hook by hook."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
+from libcst.helpers import ensure_type
 
-from det_compat.migrate.to_lightning.plan import LightningFile
+from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.added_metrics import with_logging_hook
 from det_compat.migrate.tree.marks import marked
@@ -69,7 +71,7 @@ def rename_hooks(tree: cst.Module, file: LightningFile) -> cst.Module:
         node, logging = with_logging_hook(node)
         names = _new_names(node)
         body = [
-            _method(line, names)
+            _method(line, names, file)
             if isinstance(line, cst.FunctionDef) and line.name.value != logging
             else line
             for line in syntax.body_of(node)
@@ -114,7 +116,7 @@ def _args_known(method: cst.FunctionDef, hook: _Hook) -> bool:
     return not (unknown & syntax.names_in(method.body)) and not extra
 
 
-def _method(method: cst.FunctionDef, names: set[str]) -> cst.BaseStatement:
+def _method(method: cst.FunctionDef, names: set[str], file: LightningFile) -> cst.BaseStatement:
     name = method.name.value
     if name.startswith("on_validation"):
         method = with_gradients(method)
@@ -127,7 +129,83 @@ def _method(method: cst.FunctionDef, names: set[str]) -> cst.BaseStatement:
         method = marked(method, "what is put into the metrics here is not logged")
     if name not in names:
         return marked(method, f"Lightning calls {hook.name} instead, with other arguments")
+    if hook.old is _METRICS:
+        method = _with_logged_names(method, [*file.trials.values()])
     return _renamed(method, hook)
+
+
+def _with_logged_names(method: cst.FunctionDef, plans: Sequence[TrialPlan]) -> cst.FunctionDef:
+    """A hook that asks for metrics by the names that these are logged under."""
+    names: dict[str, str] = {}
+    for plan in plans:
+        names.update(plan.validation_names)
+    given = [param.name.value for param in method.params.params[1:2]]
+    if not given or not names:
+        return method
+    asking = _Asking(given[0], names)
+    changed = ensure_type(method.visit(asking), cst.FunctionDef)
+    every = sum(name.value == given[0] for name in syntax.find(method.body, cst.Name))
+    if every == asking.found:
+        return changed
+    renamed = {name: new for name, new in names.items() if name != new}
+    if any(plan.all_reducers for plan in plans):
+        # Reducers have names that only a run tells, and stay beside the others.
+        pairs = "".join(f', "{name}": {given[0]}["{new}"]' for name, new in renamed.items())
+        text = f"{given[0]} = {{**{given[0]}{pairs}}}\n"
+        return _with_first(method, text) if renamed else method
+    only_trained = {name for plan in plans for name in plan.own.logged} - names.keys()
+    if not only_trained and not renamed:
+        return method
+    # It goes through all of them, among which are those of training now.
+    pairs = ", ".join(f'"{name}": "{new}"' for name, new in names.items())
+    text = f"""\
+logged = {{{pairs}}}
+{given[0]} = {{name: {given[0]}[new] for name, new in logged.items() if new in {given[0]}}}
+"""
+    return _with_first(method, text)
+
+
+def _with_first(method: cst.FunctionDef, text: str) -> cst.FunctionDef:
+    return syntax.with_body(method, [*syntax.statements(text), *syntax.body_of(method)])
+
+
+class _Asking(cst.CSTTransformer):
+    """Gives metrics that are asked for by name the names that they are logged under."""
+
+    def __init__(self, metrics: str, names: Mapping[str, str]) -> None:
+        self._metrics = metrics
+        self._names = names
+        self.found = 0
+
+    def _logged(self, text: cst.SimpleString) -> cst.SimpleString:
+        self.found += 1
+        name = str(text.evaluated_value)
+        return (
+            text
+            if self._names.get(name, name) == name
+            else cst.SimpleString(f'"{self._names[name]}"')
+        )
+
+    def leave_Subscript(self, original: cst.Subscript, updated: cst.Subscript) -> cst.Subscript:
+        index = updated.slice[0].slice
+        value = index.value if isinstance(index, cst.Index) else None
+        if syntax.code(updated.value) != self._metrics or not isinstance(value, cst.SimpleString):
+            return updated
+        return updated.with_deep_changes(index, value=self._logged(value))
+
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.Call:
+        value = updated.args[0].value if updated.args else None
+        is_get = syntax.code(updated.func) == f"{self._metrics}.get"
+        if not is_get or not isinstance(value, cst.SimpleString):
+            return updated
+        return updated.with_deep_changes(updated.args[0], value=self._logged(value))
+
+    def leave_Comparison(self, original: cst.Comparison, updated: cst.Comparison) -> cst.Comparison:
+        others = [each.comparator for each in updated.comparisons]
+        is_one = len(others) == 1 and syntax.code(others[0]) == self._metrics
+        if not is_one or not isinstance(updated.left, cst.SimpleString):
+            return updated
+        return updated.with_changes(left=self._logged(updated.left))
 
 
 def _changes(method: cst.FunctionDef) -> bool:
@@ -146,7 +224,7 @@ def _renamed(method: cst.FunctionDef, hook: _Hook) -> cst.FunctionDef:
     used = syntax.names_in(method.body)
     lines = "".join(f"{name} = {value}\n" for name, value in old.items() if name in used)
     if lines:
-        method = syntax.with_body(method, [*syntax.statements(lines), *syntax.body_of(method)])
+        method = _with_first(method, lines)
     names = [syntax.self_name(method), "trainer", "pl_module", *more]
     params = cst.Parameters([cst.Param(cst.Name(name)) for name in names])
     return method.with_changes(

@@ -24,8 +24,6 @@ from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.validation_state import (
     attributes_changed,
     attributes_read,
-    keeps_state,
-    needs_training_loader,
 )
 
 _CASTS = ("cast", "typing.cast")
@@ -98,9 +96,8 @@ class ClassFacts:
         uses: the attributes of its object that each method reads.
         stores: those that its methods set.
         sizes: the methods that ask for what depends on the number of processes.
-        keeps_state: whether a validation that nobody wants would change what comes after it.
-        needs_loader: whether a validation needs what making the training loader has left.
-        logged: metric names that its train_batch is known to return.
+        logged, validated: metric names that its train_batch, and its evaluation, are known to
+            return.
     """
 
     name: str
@@ -115,9 +112,8 @@ class ClassFacts:
     uses: dict[str, frozenset[str]]
     stores: frozenset[str]
     sizes: frozenset[str]
-    keeps_state: bool
-    needs_loader: bool
     logged: frozenset[str]
+    validated: frozenset[str]
 
 
 def facts_of(
@@ -144,8 +140,8 @@ def facts_of(
         reducers=reducers,
         unkept=frozenset(
             member
-            for member in ("wrap_model", "wrap_optimizer", "wrap_lr_scheduler")
-            if len(symbols.calls(node, member)) > sum(w.member == member for w in wrapped)
+            for member in ("wrap_model", "wrap_optimizer", "wrap_lr_scheduler", "wrap_reducer")
+            if len(symbols.calls(node, member)) > sum(w.is_kept(member) for w in wrapped)
         ),
         calls_init=any(
             "__init__" in syntax.code(call.func) for call in syntax.find(init, cst.Call)
@@ -154,10 +150,13 @@ def facts_of(
         uses={name: frozenset(attributes_read(method)) for name, method in own.items()},
         sizes=frozenset(name for name, method in own.items() if asks_sizes(method, symbols)),
         stores=frozenset(name for method in own.values() for name in attributes_changed(method)),
-        keeps_state=keeps_state(own, {r.attribute.removeprefix("*") for r in reducers}),
-        needs_loader=needs_training_loader(own),
-        logged=frozenset(syntax.returned_keys(own["train_batch"]) if "train_batch" in own else ()),
+        logged=_keys(own, "train_batch"),
+        validated=_keys(own, "evaluate_full_dataset") or _keys(own, "evaluate_batch"),
     )
+
+
+def _keys(own: Mapping[str, cst.FunctionDef], name: str) -> frozenset[str]:
+    return frozenset(syntax.returned_keys(own[name]) if name in own else ())
 
 
 def _parameters(method: cst.FunctionDef) -> list[str]:
@@ -171,6 +170,19 @@ def asks_sizes(node: cst.CSTNode, symbols: Symbols) -> bool:
     """Whether code asks how many processes there are, or for what depends on that."""
     members = map(symbols.member, syntax.find(node, cst.Attribute))
     return any(member is not None and member[1] in SIZES for member in members)
+
+
+def named_for(own: Mapping[str, cst.FunctionDef], name: str) -> set[str]:
+    """The names in a method, and where the attributes and methods that it uses are made."""
+    if name not in own:
+        return set()
+    used = {*attributes_read(own[name])}
+    nodes: list[cst.CSTNode] = [own[name], *(own[each] for each in used & own.keys())]
+    for method in own.values():
+        targets = {f"{syntax.self_name(method)}.{each}" for each in used}
+        lines = syntax.find(method, cst.SimpleStatementLine)
+        nodes += [line for line in lines if syntax.target_of(line) in targets]
+    return {found for node in nodes for found in syntax.names_in(node)}
 
 
 def variables_of(own: Mapping[str, cst.FunctionDef]) -> dict[str, cst.BaseExpression | None]:
@@ -223,7 +235,7 @@ def _reducer(found: Wrapping) -> WrappedReducer | None:
     if for_validation is not None and syntax.code(for_validation) == "False":
         return None
     known = syntax.code(name) if name is not None and syntax.code(name) != "None" else None
-    if found.is_list and known is not None and not found.loop:
+    if not found.is_kept(found.member):
         return None
     reducer = syntax.argument(found.call, 0, "reducer")
     return WrappedReducer(
@@ -257,6 +269,12 @@ class Wrapping:
     is_conditional: bool = False
     keeps_mode: bool = False
 
+    def is_kept(self, member: str) -> bool:
+        """Whether this is such a call, and all of what it is called is known."""
+        name = syntax.argument(self.call, 1, "name") if member.endswith("reducer") else None
+        has_name = name is not None and syntax.code(name) != "None"
+        return self.member == member and (not self.is_list or not has_name or bool(self.loop))
+
     @property
     def starred(self) -> str:
         """The attribute, with a star in front if it is a list."""
@@ -267,8 +285,11 @@ def wrappings(method: cst.FunctionDef, symbols: Symbols) -> Iterator[Wrapping]:
     """What a method wraps and keeps on its object."""
     own = syntax.self_name(method)
     modes = {syntax.target_of(line) for line in syntax.find(method, cst.SimpleStatementLine)}
+    variables = assigned(method)
     for line in syntax.find(method, cst.SimpleStatementLine):
         for value, attribute, is_list, loop in _kept(line):
+            if isinstance(value, cst.Name):
+                value = variables.get(value.value)
             call = _without_cast(value)
             member = symbols.method(call)
             if call is not None and member.rpartition(".")[2].startswith("wrap_"):
@@ -305,9 +326,22 @@ def _block(suite: cst.BaseSuite) -> Sequence[cst.BaseStatement]:
 
 def _kept(line: Line) -> Iterator[tuple[cst.BaseExpression | None, str, bool, str]]:
     """The values that a statement keeps: each with its attribute, as in a Wrapping."""
-    attribute = (syntax.target_of(line) or "").partition(".")[2]
     small = syntax.simple(line)
     value = getattr(small, "value", None)
+    targets = small.targets if isinstance(small, cst.Assign) else ()
+    target = targets[0].target if len(targets) == 1 else None
+    if isinstance(target, (cst.Tuple, cst.List)):
+        names = [_attribute(syntax.code(element.value)) for element in target.elements]
+        values = (
+            [e.value for e in value.elements] if isinstance(value, (cst.Tuple, cst.List)) else []
+        )
+        if isinstance(value, (cst.ListComp, cst.GeneratorExp)):
+            values = [value.elt] * len(names)
+        yield from (
+            (each, name, False, "") for each, name in zip(values, names, strict=False) if name
+        )
+        return
+    attribute = _attribute(syntax.target_of(line) or "")
     if attribute and isinstance(value, cst.ListComp):
         inner = value.for_in
         is_plain = not inner.ifs and inner.inner_for_in is None
@@ -315,6 +349,14 @@ def _kept(line: Line) -> Iterator[tuple[cst.BaseExpression | None, str, bool, st
         yield value.elt, attribute, True, loop if is_plain else ""
     elif attribute and isinstance(value, (cst.List, cst.Tuple)):
         yield from ((element.value, attribute, True, "") for element in value.elements)
+    elif attribute and isinstance(value, (cst.Dict, cst.DictComp)):
+        made = value.elements if isinstance(value, cst.Dict) else [value]
+        for each in made:
+            key = syntax.code(each.key) if isinstance(each, cst.DictElement) else ""
+            name = _attribute(f"self.{attribute}[{key}]")
+            yield each.value, name, name.endswith(".values()"), ""
+    elif attribute.endswith(".values()"):
+        yield value, attribute, True, ""
     elif attribute:
         yield value, attribute, False, ""
     elif m.matches(line, _APPENDING):
@@ -322,6 +364,18 @@ def _kept(line: Line) -> Iterator[tuple[cst.BaseExpression | None, str, bool, st
         owner = syntax.code(ensure_type(call.func, cst.Attribute).value)
         if "." in owner:
             yield call.args[0].value, owner.partition(".")[2], True, ""
+
+
+def _attribute(target: str) -> str:
+    """What follows the object in a target; for an entry of a dict by a variable, all of its values.
+
+    It is ``""`` for a variable.
+    """
+    attribute = target.partition(".")[2]
+    owner, bracket, key = attribute.partition("[")
+    key = key.removesuffix("]")
+    is_known = key.isdigit() or (key[:1] in ("'", '"') and key[-1:] == key[:1])
+    return f"{owner}.values()" if bracket and not is_known else attribute
 
 
 _APPEND = m.Call(func=m.Attribute(attr=m.Name("append")), args=[m.AtLeastN(n=1)])

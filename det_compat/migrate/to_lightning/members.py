@@ -113,6 +113,7 @@ class _Members(LightningTransformer):
     def visit_Module(self, node: cst.Module) -> None:
         self._asks = config_use(node, self.symbols).is_open
         self._copied: set[cst.CSTNode] = set()
+        self._tried: list[bool] = []
         self._sections = any(plan.arguments.sections for plan in self.file.plans.values())
 
     @property
@@ -145,13 +146,22 @@ class _Members(LightningTransformer):
         goal = syntax.expression(f"{self.symbols.module(found[0])}.trainer.should_stop")
         return updated.with_changes(body=[syntax.assignment(goal, given)])
 
+    def visit_Try(self, node: cst.Try) -> None:
+        self._tried.append(bool(self.symbols.calls(node.body, "get_hparam")))
+
+    def leave_Try(self, original: cst.Try, updated: cst.Try) -> cst.Try:
+        """What caught the error of Determined's catches that of a dict."""
+        if not self._tried.pop():
+            return updated
+        return updated.with_changes(handlers=[*map(_catching_keys, updated.handlers)])
+
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> syntax.Expression:
         found = self.symbols.called(updated)
         if found is None:
             return updated
         module, member = self.symbols.module(found[0]), found[1]
         if member == "get_hparam":
-            return _hparam(module, updated)
+            return _hparam(module, updated, is_tried=any(self._tried))
         if member == "to_device":
             return self._moved(module, updated)
         text = self._text(member, _CALLED)
@@ -280,10 +290,18 @@ def _is_init(line: cst.BaseStatement) -> bool:
     return isinstance(line, cst.FunctionDef) and line.name.value == "__init__"
 
 
-def _hparam(module: str, call: cst.Call) -> cst.BaseExpression:
+def _catching_keys(handler: cst.ExceptHandler) -> cst.ExceptHandler:
+    if handler.type is None or "ValueError" not in map(syntax.code, syntax.parts(handler.type)):
+        return handler
+    caught = ["KeyError", *map(syntax.code, syntax.parts(handler.type))]
+    return handler.with_changes(type=syntax.expression(f"({', '.join(caught)})"))
+
+
+def _hparam(module: str, call: cst.Call, *, is_tried: bool) -> cst.BaseExpression:
     name = syntax.argument(call, 0, "name")
     if name is None:
         return call
-    if isinstance(name, cst.SimpleString) and str(name.evaluated_value).isidentifier():
+    is_named = isinstance(name, cst.SimpleString) and not is_tried
+    if isinstance(name, cst.SimpleString) and is_named and str(name.evaluated_value).isidentifier():
         return syntax.expression(f"{module}.hparams.{name.evaluated_value!s}")
     return syntax.expression(f"{module}.hparams[{syntax.code(name)}]")

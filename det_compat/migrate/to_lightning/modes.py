@@ -60,6 +60,5 @@ def _line(model: WrappedModel) -> str:
     if name != model.attribute:
         return f"    for model in self.{name}:\n        model.train()\n"
     if model.may_lack:
-        there = f'getattr(self, "{name}", None) is not None'
-        return f"    if {there}:\n        self.{name}.train()\n"
+        return f"    if {syntax.is_there(name)}:\n        self.{name}.train()\n"
     return f"    self.{name}.train()\n"

@@ -11,8 +11,14 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from det_compat.migrate.to_lightning.class_facts import ClassFacts, WrappedModel, WrappedScheduler
+from det_compat.migrate.to_lightning.class_facts import (
+    ClassFacts,
+    WrappedModel,
+    WrappedReducer,
+    WrappedScheduler,
+)
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.file import File, FileTransformer
 from det_compat.migrate.tree.parameters import HYPERPARAMETERS, Arguments, plain_dict
 
@@ -44,6 +50,8 @@ class TrialPlan:
         is_mixin: whether it is no trial class itself, and so no module.
         other_bases: what is known of the bases in front of Determined's.
         arrays: whether its batches have NumPy's arrays.
+        keeps_state: whether a validation that nobody wants would change what comes after it.
+        needs_loader: whether a validation needs what making the training loader has left.
     """
 
     own: ClassFacts
@@ -55,6 +63,8 @@ class TrialPlan:
     is_mixin: bool
     other_bases: OtherBases
     arrays: bool
+    keeps_state: bool
+    needs_loader: bool
 
     @property
     def ancestors(self) -> list[TrialPlan]:
@@ -97,6 +107,15 @@ class TrialPlan:
         return [p.own for p in self.ancestors if p is self or inherits][::-1]
 
     @property
+    def validation_names(self) -> dict[str, str]:
+        """What each metric of a validation is logged as: Lightning has one name for one metric."""
+        known = self.own.validated
+        shared = self.own.logged & known if self.is_whole else frozenset()
+        if any(f"val_{name}" in known for name in shared):
+            shared = frozenset()
+        return {name: f"val_{name}" if name in shared else name for name in sorted(known)}
+
+    @property
     def idle_hooks(self) -> list[str]:
         """The intervals at which bases step what this class does not make."""
         if self.is_root or self.own.calls_init or "__init__" not in self.own.methods:
@@ -114,6 +133,11 @@ class TrialPlan:
     def all_models(self) -> list[WrappedModel]:
         """Every model that is wrapped, those of bases first."""
         return [*dict.fromkeys(m for own in self._initialized for m in own.models)]
+
+    @property
+    def all_reducers(self) -> list[WrappedReducer]:
+        """Every reducer, those of bases first."""
+        return [*dict.fromkeys(r for own in self._initialized for r in own.reducers)]
 
     @property
     def all_schedulers(self) -> list[WrappedScheduler]:
@@ -136,7 +160,9 @@ class LightningFile(File):
         makes_evaluating: whether the tree makes models that are in evaluation mode.
         early: the methods of each trial class that run before there is a Trainer, since its
             ``__init__`` calls them, or that of a class which derives from it.
-        hearing: the names of the classes of the whole tree that are told of validations.
+        hearing: the names of the classes of the whole tree that are told of validations, and of
+            the functions that name these.
+        elsewhere: what the code around trials does.
         is_imported: whether another file imports this one.
     """
 
@@ -151,6 +177,7 @@ class LightningFile(File):
     hearing: frozenset[str] = frozenset()
     makes_evaluating: bool = False
     is_imported: bool = False
+    elsewhere: Elsewhere = field(default_factory=Elsewhere)
 
 
 def early_methods(trials: Mapping[str, TrialPlan]) -> dict[str, frozenset[str]]:

@@ -8,6 +8,7 @@ from det_compat.migrate.to_lightning.class_facts import WrappedReducer
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import marked
+from det_compat.migrate.tree.metric_shapes import odd_kinds
 
 #: What reducers that are functions become.
 FUNCTION_METRIC = "FunctionMetric"
@@ -136,7 +137,7 @@ def _guarded(reducer: WrappedReducer, lines: str) -> str:
     """The lines, but only where the reducer has been made if that is not sure."""
     if not reducer.may_lack:
         return lines
-    condition = f'getattr(self, "{reducer.attribute.removeprefix("*")}", None) is not None'
+    condition = syntax.is_there(reducer.attribute.removeprefix("*"))
     return "\n".join([f"    if {condition}:", *(f"    {line}" for line in lines.split("\n"))])
 
 
@@ -167,3 +168,16 @@ def _logged(name: str | None, reducer: str, is_odd: bool) -> str:
         metrics = value if name is None else f"{{{name}: {value}}}"
         return f"self.log_dict(numbers_of({metrics}))"
     return f"self.log_dict({value})" if name is None else f"self.log({name}, {value})"
+
+
+def reduces_to_many(node: cst.ClassDef) -> bool:
+    """Whether the result of a reducer, or a metric of it, is known to be no single number."""
+    reduce = syntax.methods(node).get("cross_slot_reduce")
+    return reduce is not None and bool(odd_kinds(reduce))
+
+
+def updates_at_start(node: cst.ClassDef) -> bool:
+    """Whether a callback updates something when a validation starts."""
+    names = ("on_validation_start", "on_validation_epoch_start", "on_validation_step_start")
+    own = syntax.methods(node)
+    return any(name in own and syntax.has_attribute(own[name], "update") for name in names)

@@ -22,13 +22,16 @@ from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.marks import above, comments_of, marked
 from det_compat.migrate.tree.metric_shapes import (
-    assigned,
+    Shapes,
+    is_array,
+    is_list,
     is_many,
     is_no_number,
+    is_part,
     is_reduced_in_part,
     may_be_none,
     nones,
-    odd_kinds,
+    without_numpy,
 )
 from det_compat.migrate.tree.symbols import Symbols
 
@@ -82,7 +85,7 @@ def training_step(
     file: LightningFile,
     *,
     are_moved: bool,
-    is_known: bool = True,
+    shapes: Shapes,
 ) -> list[cst.BaseStatement]:
     """The methods that take the place of a trial's train_batch.
 
@@ -91,7 +94,7 @@ def training_step(
         plan: of the trial.
         file: that it is in.
         are_moved: whether ``configure_optimizers`` makes the optimizers.
-        is_known: whether the shape of its metrics is known.
+        shapes: what is known of its metrics.
     """
     if plan.is_automatic:
         attribute = f"{syntax.self_name(method)}.{plan.own.optimizers[0]}"
@@ -99,18 +102,18 @@ def training_step(
         method = without_zeroing(method, attribute)
         groups = f"{attribute}.param_groups"
         method = syntax.replaced(method, groups, f"{optimizer}.param_groups")
-        return _automatic(method, file, is_known=is_known)
+        return _automatic(method, file, shapes=shapes)
     calls = file.symbols.calls(method, "backward")
     losses = {syntax.code(call.args[0].value) for call in calls if call.args}
     loss = losses.pop() if len(losses) == 1 else ""
     loss = loss if loss.isidentifier() else ""
-    logged = Logged(syntax.self_name(method), loss=loss, reduction="", is_known=is_known)
+    logged = Logged(syntax.self_name(method), loss=loss, reduction="", shapes=shapes)
     method = with_optimizers(logged.in_method(method), plan, file, are_moved)
     return [_training(method)]
 
 
 def _automatic(
-    method: cst.FunctionDef, file: LightningFile, *, is_known: bool
+    method: cst.FunctionDef, file: LightningFile, *, shapes: Shapes
 ) -> list[cst.BaseStatement]:
     found = backward_and_step(method, file.symbols)
     assert found is not None
@@ -128,7 +131,7 @@ def _automatic(
     after[:1] = [above(line, comments) for line in after[:1]]
     method = syntax.with_body(method, [*body[:index], *made_before, *after])
     own = syntax.self_name(method)
-    logged = Logged(own, loss=loss, reduction="", is_known=is_known)
+    logged = Logged(own, loss=loss, reduction="", shapes=shapes)
     method = logged.in_method(method, last=f"return {loss}")
     made: list[cst.BaseStatement] = [_training(method, "torch.Tensor")]
     clip = syntax.argument(step, 1, "clip_grads")
@@ -177,7 +180,7 @@ def validation_step(
     reducer: cst.FunctionDef | None,
     symbols: Symbols,
     *,
-    is_known: bool = True,
+    shapes: Shapes,
 ) -> cst.FunctionDef:
     """The validation_step of a trial's evaluate_batch or evaluate_full_dataset.
 
@@ -186,17 +189,14 @@ def validation_step(
         plan: of the trial.
         reducer: its evaluation_reducer.
         symbols: of the file.
-        is_known: whether the shape of its metrics is known.
+        shapes: what is known of its metrics.
     """
     fx = reduction(reducer, symbols)
     options = BATCH_SIZE if fx in (None, "mean") else f', reduce_fx="{fx}"{BATCH_SIZE}'
-    validated = syntax.returned_keys(method)
-    renamed = {name: f"val_{name}" for name in plan.own.logged & validated}
-    if any(new in validated for new in renamed.values()):
-        renamed = {}
+    renamed = {name: new for name, new in plan.validation_names.items() if new != name}
     by = "" if plan.evaluates_whole else fx or "mean"
     own = syntax.self_name(method)
-    logged = Logged(own, options=options, renamed=renamed, reduction=by, is_known=is_known)
+    logged = Logged(own, options=options, renamed=renamed, reduction=by, shapes=shapes)
     method = logged.in_method(method)
     index = _parameter(method, "batch")
     if index != "batch_idx":
@@ -243,7 +243,7 @@ class Logged:
         renamed: metrics that are logged under another name.
         reduction: what the metrics of a batch that are several numbers are reduced by, as their
             batches are; ``""`` if they are not reduced, and each number is logged under its index.
-        is_known: whether the shape of metrics that are made elsewhere is known.
+        shapes: what is known of the metrics.
     """
 
     own: str
@@ -251,15 +251,17 @@ class Logged:
     loss: str = ""
     renamed: dict[str, str] = field(default_factory=dict)
     reduction: str = "mean"
-    is_known: bool = True
+    shapes: Shapes = field(default_factory=Shapes)
     _known: dict[str, cst.BaseExpression | None] = field(default_factory=dict, init=False)
     _left_out: list[str] = field(default_factory=list, init=False)
     _odd: frozenset[str] = field(default=frozenset(), init=False)
     _nones: set[str] = field(default_factory=set, init=False)
+    _is_known: bool = field(default=True, init=False)
 
     def in_method(self, method: cst.FunctionDef, last: str = "") -> cst.FunctionDef:
         """The method; ``last`` is a statement to end with."""
-        self._known, self._odd = assigned(method), odd_kinds(method)
+        self._known, self._odd = self.shapes.known(method), self.shapes.odd_kinds(method)
+        self._is_known = not self.shapes.are_unknown(method)
         self._nones = nones(method)
         body = [*syntax.body_of(method)]
         end = syntax.statements(f"{last}\n") if last else []
@@ -294,7 +296,7 @@ class Logged:
         if not isinstance(metrics, cst.Dict):
             if "none" in self._odd:
                 self._left_out.append("a text, a dict or None among these")
-            odd = self._odd if self.is_known else {*self._odd, "unknown"}
+            odd = self._odd if self._is_known else {*self._odd, "unknown"}
             found = numbers_of(syntax.code(metrics), self.reduction, odd)
             return f"{self.own}.log_dict({found}{self.options})"
         named = [made for found in metrics.elements for made in self._elements(found)]
@@ -302,7 +304,7 @@ class Logged:
             return ""
         if len(named) != len(metrics.elements):
             named[-1] = named[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
-        if any(may_be_none(element.value, self._nones) for element in named):
+        if any(self._is_sorted_out(element.value) for element in named):
             logged = syntax.code(metrics.with_changes(elements=named))
             found = numbers_of(logged, self.reduction, {"none"})
             return f"{self.own}.log_dict({found}{self.options})"
@@ -312,15 +314,25 @@ class Logged:
         logged = syntax.code(metrics.with_changes(elements=named))
         return f"{self.own}.log_dict({logged}{self.options})"
 
+    def _is_sorted_out(self, value: cst.BaseExpression) -> bool:
+        """Whether only a run tells how many numbers a metric is."""
+        is_listed = not self.reduction and is_many(value, self._known)
+        is_open = is_array(value, self._known) or is_part(value, self._known)
+        return may_be_none(value, self._nones) or is_listed or is_open
+
     def _elements(self, element: cst.BaseDictElement) -> list[cst.BaseDictElement]:
         """An entry of the metrics as it is logged: none if it cannot be, or one for each number."""
         value, key = element.value, getattr(element, "key", None)
         if is_no_number(value):
             self._left_out.append(syntax.code(key) if key is not None else syntax.code(value))
             return []
-        if not self.reduction and key is not None and is_many(value, self._known):
+        if not self.reduction and key is not None and is_list(value, self._known):
             return _indexed(key, value, element)
-        if is_many(value, self._known) or is_reduced_in_part(value):
+        value = without_numpy(value, self._known)
+        element = element.with_changes(value=value)
+        if self._is_sorted_out(value):
+            pass
+        elif is_many(value, self._known) or is_reduced_in_part(value):
             made = f"torch.as_tensor({syntax.code(value)}).float().{self.reduction or 'mean'}()"
             element = element.with_changes(value=syntax.expression(made))
         if not isinstance(key, cst.SimpleString) or key.evaluated_value not in self.renamed:

@@ -23,8 +23,12 @@ from det_compat.migrate.to_lightning.class_facts import ClassFacts, facts_of
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.modes import makes_evaluating
 from det_compat.migrate.to_lightning.optimization.automatic import is_automatic
-from det_compat.migrate.to_lightning.optimization.optimizers import keep_wrapped, name_wrapped
 from det_compat.migrate.to_lightning.optimization.schedulers import keep_modes
+from det_compat.migrate.to_lightning.optimization.wrapping import (
+    hoist_wraps,
+    keep_wrapped,
+    name_wrapped,
+)
 from det_compat.migrate.to_lightning.passes import rewritten
 from det_compat.migrate.to_lightning.plan import (
     LightningFile,
@@ -32,11 +36,13 @@ from det_compat.migrate.to_lightning.plan import (
     TrialPlan,
     early_methods,
 )
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.elsewhere import Elsewhere, elsewhere
 from det_compat.migrate.tree.facts import Analysis, Facts
 from det_compat.migrate.tree.imports import tidied
 from det_compat.migrate.tree.parameters import arguments, config_use
 from det_compat.migrate.tree.symbols import Symbols, resolve
-from det_compat.migrate.tree.syntax import find
+from det_compat.migrate.tree.validation_state import keeps_state, needs_training_loader
 
 _CALLBACK = "det_compat.pytorch.PyTorchCallback"
 _REDUCER = "det_compat.pytorch.MetricReducer"
@@ -127,8 +133,9 @@ class Lightning(Target):
             return
         tree, symbols = resolve(self.sources[path], facts, self._renamed)
         if len(symbols):
-            tree = keep_modes(name_wrapped(keep_wrapped(tree, symbols), symbols), symbols)
-        nodes = {node.name.value: node for node in find(tree, cst.ClassDef)}
+            tree = keep_wrapped(hoist_wraps(tree, symbols), symbols)
+            tree = keep_modes(name_wrapped(tree, symbols), symbols)
+        nodes = {node.name.value: node for node in syntax.find(tree, cst.ClassDef)}
         trials = {
             scope: (nodes[scope.name], facts_of(nodes[scope.name], symbols, nodes))
             for scope in facts.classes.values()
@@ -142,7 +149,7 @@ class Lightning(Target):
 
     def _file(self, path: Path) -> LightningFile:
         source = self._read[path]
-        functions = {node.name.value for node in find(source.tree, cst.FunctionDef)}
+        functions = {node.name.value for node in syntax.find(source.tree, cst.FunctionDef)}
         classes = {scope.name: self._bases(scope) for scope in source.facts.classes.values()}
         return LightningFile(
             source.symbols,
@@ -159,6 +166,7 @@ class Lightning(Target):
             hearing=self._hearing,
             makes_evaluating=self._makes_evaluating,
             is_imported=self._is_imported(path),
+            elsewhere=self._elsewhere,
         )
 
     def _is_imported(self, path: Path) -> bool:
@@ -175,13 +183,27 @@ class Lightning(Target):
 
     @cached_property
     def _hearing(self) -> frozenset[str]:
-        """The classes that have a hook of validations."""
-        scopes = (scope for code in self.analysis.inference.codes for scope in code.classes)
-        return frozenset(
+        """The classes that have a hook of validations, and the functions that name such a one."""
+        scopes = [scope for code in self.analysis.inference.codes for scope in code.classes]
+        found = {
             scope.name
             for scope in scopes
-            if any(name.startswith("on_validation") for name in scope.functions)
-        )
+            for each in self._hierarchy.ancestors(scope)
+            if any(name.startswith("on_validation") for name in each.functions)
+        }
+        functions = self._elsewhere.functions
+        return frozenset({*found, *(n for n in functions if self._elsewhere.names[n] & found)})
+
+    @cached_property
+    def _elsewhere(self) -> Elsewhere:
+        """What the code beside trial classes and reducers does."""
+        scopes = (scope for code in self.analysis.inference.codes for scope in code.classes)
+        known = {
+            scope.name
+            for scope in scopes
+            if self._hierarchy.is_trial(scope) or _REDUCER in self._bases(scope)[0]
+        }
+        return elsewhere(self.sources.values(), known)
 
     def _bases(self, scope: Scope) -> tuple[set[str | None], set[str | None]]:
         """The bases of a class that are Determined's: all of them, and those that it names."""
@@ -215,7 +237,12 @@ class Lightning(Target):
         parents = [b.scope for b in bases if isinstance(b, Class) and b.scope in self._paths]
         is_root = any(getattr(base, "path", None) for base in bases)
         is_alone = not parents and not self._hierarchy.children(scope)
-        is_whole = is_alone and is_root and not self._calls_methods(own)
+        is_plain = not self._calls_methods(own) and not _are_decorated(node)
+        is_whole = is_alone and is_root and is_plain
+        family = [s for s in reversed(self._hierarchy.ancestors(scope)) if s in self._paths]
+        relatives = [self._read[self._paths[s]].trials[s] for s in family]
+        methods = {n: m for each, _ in relatives for n, m in syntax.methods(each).items()}
+        reset = {r.attribute.removeprefix("*") for _, facts in relatives for r in facts.reducers}
         every = source.symbols.calls(source.tree, "step_optimizer")
         steps_elsewhere = len(every) > len(source.symbols.calls(node, "step_optimizer"))
         plan = self._plans[scope] = TrialPlan(
@@ -235,6 +262,8 @@ class Lightning(Target):
             is_mixin=not self._hierarchy.is_trial(scope),
             other_bases=self._other_bases(scope),
             arrays=is_root and self._arrays,
+            keeps_state=keeps_state(methods, reset, self._elsewhere),
+            needs_loader=needs_training_loader(methods, self._elsewhere),
         )
         return plan
 
@@ -249,7 +278,7 @@ class Lightning(Target):
         return any(
             isinstance(call.func, cst.Attribute) and call.func.attr.value in _BATCH_METHODS
             for source in self._read.values()
-            for call in find(source.tree, cst.Call)
+            for call in syntax.find(source.tree, cst.Call)
         )
 
 
@@ -258,6 +287,17 @@ def _are_nested(nodes: Mapping[ast.ClassDef, Path]) -> bool:
     configs = (config for node, path in nodes.items() for config in configs_of(path, node.name))
     found = (value for config in configs for value in config.hyperparameters.space.values())
     return any(isinstance(getattr(value, "value", value), Mapping) for value in found)
+
+
+def _are_decorated(node: cst.ClassDef) -> bool:
+    """Whether what a decorator has made of a batch method may need the arguments that it had."""
+    own = syntax.methods(node)
+    found = (d for name in _BATCH_METHODS if name in own for d in own[name].decorators)
+    return any(not syntax.code(each.decorator).startswith(_HARMLESS) for each in found)
+
+
+#: Decorators that hand on whatever arguments there are.
+_HARMLESS = ("torch.", "abc.", "abstractmethod", "override", "typing.")
 
 
 def _bound(source: bytes, path: Path) -> set[str]:

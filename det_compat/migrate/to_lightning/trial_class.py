@@ -1,13 +1,13 @@
 """A trial class becomes a LightningModule."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.callbacks import configure_callbacks
-from det_compat.migrate.to_lightning.class_facts import asks_sizes, wrappings
+from det_compat.migrate.to_lightning.class_facts import asks_sizes, named_for, wrappings
 from det_compat.migrate.to_lightning.data.loaders import after_training_loader, transfer_hooks
 from det_compat.migrate.to_lightning.init_method import (
     SIZE_CHECK,
@@ -26,7 +26,11 @@ from det_compat.migrate.to_lightning.optimization.optimizers import (
 )
 from det_compat.migrate.to_lightning.optimization.stepping import with_optimizers, zeroes_gradients
 from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan
-from det_compat.migrate.to_lightning.reducers import reducer_hooks
+from det_compat.migrate.to_lightning.reducers import (
+    reducer_hooks,
+    reduces_to_many,
+    updates_at_start,
+)
 from det_compat.migrate.to_lightning.reductions import (
     ReducerNames,
     late_hook,
@@ -44,8 +48,9 @@ from det_compat.migrate.to_lightning.steps import (
 )
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import comment, marked
-from det_compat.migrate.tree.metric_shapes import changed_in_place, odd_kinds, unknown_shape
+from det_compat.migrate.tree.metric_shapes import Shapes, changed_in_place
 from det_compat.migrate.tree.validation_state import (
+    NO_SANITY_CHECK,
     VALIDATING,
     counts_when_called,
     reachable,
@@ -64,8 +69,8 @@ def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
             return node
         file.imports.new.update(("import torch", "import pytorch_lightning as pl"))
         others = [other for other in classes if other.name.value != plan.own.name]
-        known = {**functions, **syntax.methods(node)}
-        return _Rewriting(node, plan, file, others, known).result()
+        shapes = Shapes(syntax.methods(node), functions, file.elsewhere.functions)
+        return _Rewriting(node, plan, file, others, shapes).result()
 
     tree = syntax.each(tree, cst.ClassDef, rewritten)
     names = {node.name.value for node in syntax.find(tree, cst.FunctionDef)}
@@ -83,14 +88,14 @@ class _Rewriting:
         plan: what becomes of it.
         file: the file that it is in.
         others: the other classes of the file.
-        functions: the functions of the file, methods included, by name.
+        shapes: what is known of metrics.
     """
 
     node: cst.ClassDef
     plan: TrialPlan
     file: LightningFile
     others: Sequence[cst.ClassDef]
-    functions: Mapping[str, cst.FunctionDef]
+    shapes: Shapes
     _are_optimizers_moved: bool = field(default=False, init=False)
     _late_metrics: dict[str, str] = field(default_factory=dict, init=False)
 
@@ -116,7 +121,9 @@ class _Rewriting:
             or any(p.is_mixin and p.own.sizes & self._early(p) for p in plan.ancestors)
         )
         if init is not None and plan.is_whole:
-            moved = moved_lines(init, early, self.file.symbols)
+            # Lightning asks for callbacks before it asks for optimizers.
+            first = [self.own[name] for name in reachable(self.own, "build_callbacks")]
+            moved = moved_lines(init, [*early, *first], self.file.symbols)
             self._are_optimizers_moved = bool(moved)
             init = _without(init, moved)
         body = [made for line in syntax.body_of(self.node) for made in self._made_of(line)]
@@ -174,7 +181,7 @@ class _Rewriting:
             is_one = plan.is_whole and reduction(line, symbols) is not None
             named = ensure_type(line.visit(ReducerNames(self.file)), cst.FunctionDef)
             return [] if is_one else [named]
-        if name == "build_validation_data_loader" and plan.own.needs_loader:
+        if name == "build_validation_data_loader" and plan.needs_loader:
             line = self._after_training_loader(line)
         if name in _BATCH_METHODS and (shared := changed_in_place(line, self.own)):
             reduces = "evaluation_reducer" in plan.all_methods or bool(plan.own.reducers)
@@ -190,12 +197,11 @@ class _Rewriting:
                     plan,
                     self.file,
                     are_moved=self._are_optimizers_moved,
-                    is_known=not unknown_shape(line, self.functions),
+                    shapes=self.shapes,
                 )
             if name == self._evaluation() and not self._decides_late():
                 reducer = self.own.get("evaluation_reducer")
-                is_known = not unknown_shape(line, self.functions)
-                return [validation_step(line, plan, reducer, symbols, is_known=is_known)]
+                return [validation_step(line, plan, reducer, symbols, shapes=self.shapes)]
         return [with_optimizers(line, plan, self.file, self._are_optimizers_moved)]
 
     def _after_training_loader(self, line: cst.FunctionDef) -> cst.FunctionDef:
@@ -220,6 +226,7 @@ class _Rewriting:
         attributes = [n for node in nodes for n in syntax.find(node, cst.Attribute)]
         # torch.optim has an lr_scheduler, too, which is no attribute of the trial.
         used = {n.attr.value for n in attributes if not syntax.code(n.value).endswith("optim")}
+        used |= self.file.elsewhere.asked
         if not self.plan.is_automatic:
             stepped = (s for s in self.plan.own.schedulers if s.interval or s.choices)
             used |= {scheduler.attribute for scheduler in stepped}
@@ -228,14 +235,17 @@ class _Rewriting:
     def _hooks(self) -> list[cst.BaseStatement]:
         plan = self.plan
         made: list[cst.BaseStatement] = []
-        trains = plan.is_root or (not plan.is_mixin and bool(self._own_odd("train_batch")))
+        # A base that has no train_batch has no training_step that would call it.
+        is_new = not any(p.parameters("train_batch") for p in plan.parents if not p.is_mixin)
+        is_new = is_new or bool(self._own_odd("train_batch"))
+        trains = plan.is_root or (not plan.is_mixin and is_new)
         if not plan.is_whole and trains and plan.parameters("train_batch") is not None:
             metrics = numbers_of(_TRAINING_METRICS, "", self._odd("train_batch"))
             made.append(syntax.method(f"{_TRAINING}    self.log_dict({metrics})\n"))
         if self._calls_evaluation():
             made.append(self._calling_validation())
         if self._refuses_sanity_check():
-            made.append(syntax.method(_NO_SANITY_CHECK))
+            made.append(syntax.method(NO_SANITY_CHECK))
         if self._inherits_loader():
             made.append(syntax.method(_WHOLE_LOADER))
         if self._changes_modes():
@@ -245,8 +255,8 @@ class _Rewriting:
         if self._late_metrics:
             made.append(late_hook(self._late_metrics))
         hooks = transfer_hooks(plan.own.stays, plan.arrays)
-        updating = any(map(_updates_at_start, self.others))
-        odd = {node.name.value for node in self.others if _reduces_to_many(node)}
+        updating = any(map(updates_at_start, self.others))
+        odd = {node.name.value for node in self.others if reduces_to_many(node)}
         reducers = reducer_hooks(plan.own.reducers, odd, callbacks_update=updating)
         return [*made, *reducers, *hooks]
 
@@ -254,12 +264,11 @@ class _Rewriting:
         """Whether the validation that Lightning begins with would change training."""
         if self.plan.is_mixin or "on_fit_start" in self.own:
             return False
-        if any(found.own.keeps_state for found in self.plan.ancestors):
-            return not any(p.own.keeps_state and not p.is_mixin for p in self.plan.ancestors[1:])
+        if any(found.keeps_state for found in self.plan.ancestors):
+            return not any(p.keeps_state and not p.is_mixin for p in self.plan.ancestors[1:])
         if any(map(counts_when_called, self.others)):
             return True
-        names = syntax.names_in(self.own.get("build_callbacks", cst.Pass()))
-        return bool(names & self.file.hearing)
+        return bool(named_for(self.own, "build_callbacks") & self.file.hearing)
 
     def _inherits_loader(self) -> bool:
         """Whether the validation loader is that of a base which is not evaluated as a whole."""
@@ -279,6 +288,9 @@ class _Rewriting:
 
     def _keeps_gradients(self) -> bool:
         """Whether gradients may be there when a validation starts, which Lightning clears."""
+        if self.plan.is_root and len(self.plan.all_optimizers) > 1:
+            # The backward pass of one may go through the models of another.
+            return True
         symbols, every, plain = self.file.symbols, 0, 0
         for name, found in self.own.items():
             every += len(symbols.calls(found, "step_optimizer"))
@@ -305,14 +317,14 @@ class _Rewriting:
         return differs and not methods.isdisjoint(_EVALUATIONS)
 
     def _own_odd(self, name: str) -> frozenset[str]:
-        return odd_kinds(self.own[name]) if name in self.own else frozenset()
+        return self.shapes.odd_kinds(self.own[name]) if name in self.own else frozenset()
 
     def _odd(self, name: str) -> frozenset[str]:
         """What of the metrics of a method, in whichever class of the file, is no single number."""
         known = [syntax.methods(node) for node in (self.node, *self.others)]
         found = [own[name] for own in known if name in own]
-        unknown = {"unknown"} if any(unknown_shape(m, self.functions) for m in found) else set()
-        return frozenset(unknown).union(*map(odd_kinds, found))
+        unknown = {"unknown"} if any(map(self.shapes.are_unknown, found)) else set()
+        return frozenset(unknown).union(*map(self.shapes.odd_kinds, found))
 
     def _calling_validation(self) -> cst.FunctionDef:
         plan, name = self.plan, self._evaluation()
@@ -335,6 +347,10 @@ class _Rewriting:
         kept = [w for m in self.own.values() for w in wrappings(m, symbols)]
         if len(wraps) > sum(w.member == "wrap_optimizer" for w in kept):
             return marked(node, "configure_optimizers must return every optimizer of the trial")
+        if "wrap_lr_scheduler" in plan.own.unkept:
+            node = marked(node, "an LR scheduler that no attribute keeps must be stepped")
+        if "wrap_reducer" in plan.own.unkept:
+            node = marked(node, "what a reducer computes that no attribute keeps must be logged")
         if not all(s.is_torchs for s in plan.own.schedulers):
             message = "Lightning saves no state of a scheduler that does not derive from torch's"
             node = marked(node, message)
@@ -361,11 +377,6 @@ def val_dataloader(self):
     # its one batch is the loader, so that validation_step goes through all of it
     return torch.utils.data.DataLoader([super().val_dataloader()], batch_size=None)
 """
-_NO_SANITY_CHECK = """\
-def on_fit_start(self):
-    # what a validation leaves behind must not be there when training begins
-    self.trainer.num_sanity_val_steps = 0
-"""
 _TRAINING = """\
 def training_step(self, batch, batch_idx):
     metrics = self.train_batch(
@@ -375,16 +386,3 @@ def training_step(self, batch, batch_idx):
     )
 """
 _TRAINING_METRICS = 'metrics if isinstance(metrics, dict) else {"loss": metrics}'
-
-
-def _reduces_to_many(node: cst.ClassDef) -> bool:
-    """Whether the result of a reducer, or a metric of it, is known to be no single number."""
-    reduce = syntax.methods(node).get("cross_slot_reduce")
-    return reduce is not None and bool(odd_kinds(reduce))
-
-
-def _updates_at_start(node: cst.ClassDef) -> bool:
-    """Whether a callback updates something when a validation starts."""
-    names = ("on_validation_start", "on_validation_epoch_start", "on_validation_step_start")
-    own = syntax.methods(node)
-    return any(name in own and syntax.has_attribute(own[name], "update") for name in names)

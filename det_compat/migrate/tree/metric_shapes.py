@@ -1,11 +1,13 @@
 """What is known of the shape of metrics without running anything."""
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import libcst as cst
 
 from det_compat.analysis.expressions import words
-from det_compat.migrate.tree.syntax import argument, code, find, names_in, self_name
+from det_compat.migrate.tree.syntax import argument, code, find, names_in, pairs, self_name
 
 _SCALAR_METHODS = words("mean sum item max min norm prod std var numel size dim")
 _SCALAR_FUNCTIONS = words("float int len round abs error_rate perf_counter time")
@@ -14,31 +16,106 @@ _LOSSES = words(
     "binary_cross_entropy_with_logits huber_loss"
 )
 _TEXTS = ("str", "repr", "format", "join")
-_MANY = words("stack cat concatenate tolist split numpy get_last_lr get_lr bincount diagonal diag")
+_MANY = words(
+    "stack cat concatenate tolist split get_last_lr get_lr bincount diagonal diag histc softmax "
+    "unique nonzero arange linspace"
+)
+_RATES = ("get_last_lr", "get_lr")
+_FILLED = words("zeros ones full empty rand randn")
+_OF_LAYERS = ("weight", "bias")
+_ARRAYS = words("np.array np.asarray numpy.array numpy.asarray")
+_Known: TypeAlias = dict[str, cst.BaseExpression | None]
+#: What stands for what a function returns.
+_ONE, _SEVERAL = cst.Integer("0"), cst.List([])
 
 
-def assigned(method: cst.FunctionDef) -> dict[str, cst.BaseExpression | None]:
+def assigned(method: cst.FunctionDef) -> _Known:
     """What each local variable of a method is; None if it is set more than once."""
     found: dict[str, cst.BaseExpression | None] = {}
     for line in find(method.body, cst.Assign):
-        for target in line.targets:
-            names = [n.value for n in find(target.target, cst.Name)]
-            for name in names:
-                value = line.value if code(target.target) == name else None
-                found[name] = value if name not in found else None
+        for target, value in pairs(line):
+            # Of one value that is taken apart, no part is known.
+            is_part = value is line.value and all(target is not t.target for t in line.targets)
+            known = None if is_part else value
+            found[code(target)] = known if code(target) not in found else None
     for changed in find(method.body, cst.AugAssign):
         found[code(changed.target)] = None
     return found
 
 
-def is_scalar(
-    node: cst.BaseExpression, known: dict[str, cst.BaseExpression | None], deep: int = 5
-) -> bool:
+@dataclass(frozen=True)
+class Shapes:
+    """What is known of metrics where they are made.
+
+    Attributes:
+        own: the methods of a class.
+        near: the functions and methods of its file, by name.
+        far: the functions of other files.
+    """
+
+    own: Mapping[str, cst.FunctionDef] = field(default_factory=dict)
+    near: Mapping[str, cst.FunctionDef] = field(default_factory=dict)
+    far: Mapping[str, cst.FunctionDef] = field(default_factory=dict)
+
+    def known(self, method: cst.FunctionDef, deep: int = 2) -> _Known:
+        """What a method knows: its variables, attributes that are set once, what it calls.
+
+        So many calls are followed as ``deep`` says.
+        """
+        me = self_name(method)
+        found = {f"{me}.{name}": value for name, value in _attributes(self.own).items()}
+        found.update(assigned(method))
+        for call in find(method.body, cst.Call) if deep else ():
+            owner, _, name = code(call.func).rpartition(".")
+            is_own = owner == me
+            called = self.called(name) if is_own or not owner else self.far.get(name)
+            if called is not None and called is not method:
+                inner = self if is_own else Shapes(near=self.near, far=self.far)
+                shape = _returned_shape(called, inner.known(called, deep - 1))
+                found[f"{code(call.func)}()"] = shape
+        return found
+
+    def are_unknown(self, method: cst.FunctionDef) -> bool:
+        """Whether metrics that a method returns come from where nobody knows what they are."""
+        return any(_is_unknown(value, method, self, 3) for value in _returns(method))
+
+    def called(self, name: str) -> cst.FunctionDef | None:
+        """The method or function of a name; None if it is not known."""
+        return self.own.get(name) or self.near.get(name) or self.far.get(name)
+
+    def odd_kinds(self, method: cst.FunctionDef) -> frozenset[str]:
+        """As ``odd_kinds``, with all that is known."""
+        return odd_kinds(method, self.known(method))
+
+
+def _attributes(own: Mapping[str, cst.FunctionDef]) -> _Known:
+    """What each attribute of an object is; None if it is set more than once."""
+    found: _Known = {}
+    for method in own.values():
+        me = self_name(method)
+        for line in find(method.body, cst.Assign):
+            for target in line.targets:
+                name = code(target.target).removeprefix(f"{me}.")
+                found[name] = line.value if name not in found else None
+    return found
+
+
+def _returned_shape(function: cst.FunctionDef, known: _Known) -> cst.BaseExpression | None:
+    """What stands for the results of a function; None if they may be anything."""
+    values = [found.value for found in find(function.body, cst.Return) if found.value is not None]
+    if any(isinstance(value, cst.Tuple) for value in values):
+        return None
+    if any(is_many(value, known) or is_reduced_in_part(value) for value in values):
+        return _SEVERAL
+    return _ONE if values and all(is_scalar(value, known) for value in values) else None
+
+
+def is_scalar(node: cst.BaseExpression, known: _Known, deep: int = 5) -> bool:
     """Whether a value is sure to be one number, a tensor of one element included."""
     if isinstance(node, (cst.Integer, cst.Float)):
         return True
-    if isinstance(node, cst.Name):
-        value = known.get(node.value)
+    if isinstance(node, (cst.Name, cst.Attribute)):
+        value = known.get(code(node))
         return value is not None and deep > 0 and is_scalar(value, known, deep - 1)
     if isinstance(node, cst.BinaryOperation):
         return is_scalar(node.left, known, deep) and is_scalar(node.right, known, deep)
@@ -49,8 +126,10 @@ def is_scalar(
     return isinstance(node, cst.Call) and _returns_scalar(node, known, deep)
 
 
-def _returns_scalar(call: cst.Call, known: dict[str, cst.BaseExpression | None], deep: int) -> bool:
+def _returns_scalar(call: cst.Call, known: _Known, deep: int) -> bool:
     name = code(call.func).rpartition(".")[2]
+    if (result := known.get(f"{code(call.func)}()")) is not None:
+        return result is _ONE
     if name in _LOSSES:
         return argument(call, 99, "reduction") is None
     if not isinstance(call.func, cst.Attribute):
@@ -59,24 +138,67 @@ def _returns_scalar(call: cst.Call, known: dict[str, cst.BaseExpression | None],
     return not call.args and is_known
 
 
-def is_many(
-    node: cst.BaseExpression, known: dict[str, cst.BaseExpression | None], deep: int = 5
-) -> bool:
+def is_many(node: cst.BaseExpression, known: _Known, deep: int = 5) -> bool:
     """Whether a value is sure to be no single number: a list, or a tensor made of one."""
     if isinstance(node, (cst.List, cst.Tuple, cst.ListComp)):
         return True
-    if isinstance(node, cst.Name):
-        value = known.get(node.value)
-        return value is not None and deep > 0 and is_many(value, known, deep - 1)
+    if isinstance(node, (cst.Name, cst.Attribute)):
+        value = known.get(code(node))
+        if value is None or deep == 0:
+            return isinstance(node, cst.Attribute) and node.attr.value in _OF_LAYERS
+        return is_many(value, known, deep - 1)
     if not isinstance(node, cst.Call):
         return False
     name = code(node.func).rpartition(".")[2]
+    if (result := known.get(f"{code(node.func)}()")) is not None:
+        return result is _SEVERAL
+    if name in _FILLED and node.args:
+        return code(node.args[0].value) not in ("1", "()", "[]", "(1,)", "[1]")
     reduction = argument(node, 99, "reduction")
     if reduction is not None and name in _LOSSES:
         return code(reduction).strip("\"'") == "none"
     if name in ("tensor", "array", "as_tensor") and node.args:
         return is_many(node.args[0].value, known, deep)
     return name in _MANY
+
+
+def is_list(node: cst.BaseExpression, known: _Known) -> bool:
+    """Whether a value is a list of numbers, as far as it can be seen."""
+    if isinstance(node, cst.Name) and (value := known.get(node.value)) is not None:
+        return not isinstance(value, cst.Name) and is_list(value, known)
+    if isinstance(node, cst.Call):
+        return code(node.func).rpartition(".")[2] in _RATES
+    return isinstance(node, (cst.List, cst.Tuple, cst.ListComp)) and node is not _SEVERAL
+
+
+def is_array(node: cst.BaseExpression, known: _Known) -> bool:
+    """Whether a value is an array of NumPy's, which Lightning does not log."""
+    if isinstance(node, cst.Name) and (value := known.get(node.value)) is not None:
+        return not isinstance(value, cst.Name) and is_array(value, known)
+    if not isinstance(node, cst.Call):
+        return False
+    func = code(node.func)
+    return func in _ARRAYS or (func.endswith(".numpy") and not node.args)
+
+
+def without_numpy(node: cst.BaseExpression, known: _Known) -> cst.BaseExpression:
+    """A number as it was before NumPy made an array of it; anything else as it is."""
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute) or node.args:
+        return node
+    is_made = node.func.attr.value == "numpy" and is_scalar(node.func.value, known)
+    return node.func.value if is_made else node
+
+
+def is_part(node: cst.BaseExpression, known: _Known) -> bool:
+    """Whether a value is a part of several numbers, which may be several itself."""
+    if isinstance(node, cst.Name) and (value := known.get(node.value)) is not None:
+        return not isinstance(value, cst.Name) and is_part(value, known)
+    if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Call):
+        # Of the values that are found by ``x.max(1)``, for example.
+        return bool(node.value.args)
+    if not isinstance(node, cst.Subscript):
+        return False
+    return isinstance(node.value, cst.Call) or _is_many(node.value, known)
 
 
 def is_no_number(node: cst.BaseExpression) -> bool:
@@ -133,23 +255,24 @@ def all_scalar(method: cst.FunctionDef) -> bool:
     return is_known and all(is_scalar(element.value, known) for element in elements)
 
 
-def odd_kinds(method: cst.FunctionDef) -> frozenset[str]:
+def odd_kinds(method: cst.FunctionDef, known: _Known | None = None) -> frozenset[str]:
     """What a method is known to return beside single numbers.
 
     ``many`` stands for a metric, or a result, that is several numbers, ``none`` for a metric that
-    is a text, a dict or None.
+    is a text, a dict or None. ``known`` is what the method knows, its variables if it is None.
     """
-    known = assigned(method)
+    known = assigned(method) if known is None else known
     found: set[str] = set()
     for value in returned(method):
         found |= {"many"} if _is_many(value, known) else set()
     for value in _metrics(method):
-        found |= {"many"} if _is_many(value, known) else set()
+        is_odd = _is_many(value, known) or is_array(value, known) or is_part(value, known)
+        found |= {"many"} if is_odd else set()
         found |= {"none"} if is_no_number(value) else set()
     return frozenset(found)
 
 
-def _is_many(value: cst.BaseExpression, known: dict[str, cst.BaseExpression | None]) -> bool:
+def _is_many(value: cst.BaseExpression, known: _Known) -> bool:
     variable = known.get(value.value) if isinstance(value, cst.Name) else None
     return is_many(value, known) or any(map(is_reduced_in_part, (value, variable or value)))
 
@@ -164,6 +287,14 @@ def _metrics(method: cst.FunctionDef) -> Iterator[cst.BaseExpression]:
                 dicts += _dicts(line.value)
             elif isinstance(target.target, cst.Subscript) and code(target.target.value) in names:
                 yield line.value
+    for call in find(method.body, cst.Call):
+        owner, _, called = code(call.func).rpartition(".")
+        if called == "update" and owner in names:
+            yield from (arg.value for arg in call.args if arg.keyword is not None)
+            dicts += [made for arg in call.args for made in _dicts(arg.value)]
+    for made in [call for value in _returns(method) for call in find(value, cst.Call)]:
+        if code(made.func) == "dict":
+            yield from (arg.value for arg in made.args if arg.keyword is not None)
     for found in dicts:
         yield from (e.value for e in found.elements if isinstance(e, cst.DictElement))
 
@@ -209,30 +340,19 @@ def _is_tensor(method: cst.FunctionDef, attribute: str) -> bool:
     )
 
 
-def unknown_shape(
-    method: cst.FunctionDef, functions: Mapping[str, cst.FunctionDef], deep: int = 3
-) -> bool:
-    """Whether metrics that a method returns come from where nobody knows what they are.
-
-    Args:
-        method: the method.
-        functions: those of its file, methods among them, by name.
-        deep: how many calls are followed.
-    """
-    return any(_is_unknown(value, method, functions, deep) for value in _returns(method))
-
-
 def _is_unknown(
     value: cst.BaseExpression,
     method: cst.FunctionDef,
-    functions: Mapping[str, cst.FunctionDef],
+    shapes: Shapes,
     deep: int,
 ) -> bool:
     if isinstance(value, cst.Dict):
         starred = [e.value for e in value.elements if isinstance(e, cst.StarredDictElement)]
-        return any(_is_unknown(each, method, functions, deep) for each in starred)
+        return any(_is_unknown(each, method, shapes, deep) for each in starred)
     if isinstance(value, cst.IfExp):
-        return any(_is_unknown(v, method, functions, deep) for v in (value.body, value.orelse))
+        return any(_is_unknown(v, method, shapes, deep) for v in (value.body, value.orelse))
+    if isinstance(value, cst.BinaryOperation):
+        return any(_is_unknown(v, method, shapes, deep) for v in (value.left, value.right))
     if isinstance(value, cst.DictComp):
         return not is_scalar(value.value, {})
     if isinstance(value, cst.Name):
@@ -243,19 +363,27 @@ def _is_unknown(
             for line in find(method.body, cst.Assign)
             if value.value in (code(target.target) for target in line.targets)
         ]
-        return not set_to or any(_is_unknown(v, method, functions, deep - 1) for v in set_to)
+        set_to += [
+            arg.value
+            for call in find(method.body, cst.Call)
+            for arg in call.args
+            if code(call.func) == f"{value.value}.update" and arg.keyword is None
+        ]
+        return not set_to or any(_is_unknown(v, method, shapes, deep - 1) for v in set_to)
     if not isinstance(value, cst.Call) or deep == 0:
         # A single value is the loss.
         return isinstance(value, cst.Call)
-    return _returns_unknown(value, functions, deep)
+    return _returns_unknown(value, shapes, deep)
 
 
-def _returns_unknown(call: cst.Call, functions: Mapping[str, cst.FunctionDef], deep: int) -> bool:
+def _returns_unknown(call: cst.Call, shapes: Shapes, deep: int) -> bool:
     name = code(call.func).rpartition(".")[2]
     if code(call.func).startswith("super("):
         # What a base returns is looked at there.
         return False
     if name == "dict":
         return any(arg.keyword is None for arg in call.args)
-    called = functions.get(name)
-    return called is None or unknown_shape(called, functions, deep - 1)
+    called = shapes.called(name)
+    if called is None:
+        return True
+    return any(_is_unknown(value, called, shapes, deep - 1) for value in _returns(called))

@@ -140,15 +140,21 @@ def config_use(node: cst.CSTNode, symbols: Symbols) -> ConfigUse:
     names: list[str] = []
     sections: list[str] = []
     asks = False
+    tried = {
+        id(call) for each in syntax.find(node, cst.Try) for call in syntax.find(each.body, cst.Call)
+    }
     for call in syntax.find(node, cst.Call):
         method, name = symbols.method(call), syntax.argument(call, 0, "name")
         if method in _BATCH_SIZES:
             names.append("global_batch_size")
         elif method in _SECTIONS:
             sections.append(_SECTIONS[method])
-        elif method == "get_hparam" and isinstance(name, cst.SimpleString):
+        elif (
+            method == "get_hparam" and isinstance(name, cst.SimpleString) and id(call) not in tried
+        ):
             names.append(str(name.evaluated_value))
-        asks = asks or (method == "get_hparam" and not isinstance(name, cst.SimpleString))
+        elif method == "get_hparam":
+            asks = True
     looked_up = _looked_up(node, symbols)
     asks = asks or None in looked_up
     found = (name for name in looked_up if name is not None)

@@ -81,9 +81,26 @@ def assignment(target: cst.BaseExpression, value: cst.BaseExpression) -> cst.Ass
     return cst.Assign([cst.AssignTarget(target)], value)  # type: ignore[arg-type]
 
 
+def is_there(attribute: str) -> str:
+    """The condition that ``self`` has an attribute, or an entry of a dict as in ``nets["d"]``."""
+    owner, bracket, key = attribute.partition("[")
+    if bracket:
+        return f"{key.removesuffix(']')} in self.{owner}"
+    return f'getattr(self, "{attribute}", None) is not None'
+
+
 def parts(node: cst.BaseExpression) -> list[cst.BaseExpression]:
     """The elements of a tuple; anything else is the one part that it has."""
     return [e.value for e in node.elements] if isinstance(node, cst.Tuple) else [node]
+
+
+def pairs(line: cst.Assign) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    """Each target of an assignment with its value, or with the one value of several targets."""
+    for target in line.targets:
+        targets, values = parts(target.target), parts(line.value)
+        if len(targets) != len(values):
+            values = [line.value] * len(targets)
+        yield from zip(targets, values, strict=True)
 
 
 def without_commas(items: Iterable[_Node]) -> list[_Node]:
@@ -154,9 +171,17 @@ def self_name(method: cst.FunctionDef) -> str:
 
 
 def local_names(method: cst.FunctionDef) -> set[str]:
-    """The parameters of a method without its object, and what it assigns to, with the owners."""
-    targets = (t.target for t in find(method.body, cst.AssignTarget))
+    """The parameters of a method without its object, and what it assigns to, with the owners.
+
+    What it defines or imports by itself is among them, too.
+    """
+    kinds: tuple[type[cst.AssignTarget] | type[cst.For], ...] = (cst.AssignTarget, cst.For)
+    targets = [t.target for kind in kinds for t in find(method.body, kind)]
     assigned = {name for target in targets for name in names_in(target)}
+    assigned |= {found.name.value for found in find(method.body, cst.FunctionDef)}
+    assigned |= {found.name.value for found in find(method.body, cst.ClassDef)}
+    for alias in find(method.body, cst.ImportAlias):
+        assigned.add(alias.evaluated_alias or alias.evaluated_name.partition(".")[0])
     return assigned | {param.name.value for param in method.params.params[1:]}
 
 

@@ -5,26 +5,27 @@ a few batches before it trains, with the validation loader made first; Determine
 may need gradients, of which Lightning's inference mode has none.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 
 import libcst as cst
 from libcst import matchers as m
 from libcst.helpers import ensure_type
 
-from det_compat.analysis.expressions import words
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.elsewhere import CHANGING, Elsewhere
 from det_compat.migrate.tree.marks import marked
 
 #: The methods that a validation calls.
 VALIDATING = ("evaluate_batch", "evaluate_full_dataset", "on_validation_start", "on_validation_end")
+#: The hook of a trial that such a validation would change.
+NO_SANITY_CHECK = """\
+def on_fit_start(self):
+    # what a validation leaves behind must not be there when training begins
+    self.trainer.num_sanity_val_steps = 0
+"""
 _TRAINING_LOADER, _VALIDATION_LOADER = "build_training_data_loader", "build_validation_data_loader"
-#: What these are called on is another thing afterwards.
-_CHANGING = words(
-    """
-    add append appendleft clear discard extend insert pop popleft popitem remove setdefault step
-    load_state_dict
-    """
-)
 
 
 def reachable(own: Mapping[str, cst.FunctionDef], *starts: str) -> list[str]:
@@ -41,54 +42,173 @@ def _called(method: cst.FunctionDef, own: Mapping[str, cst.FunctionDef]) -> Iter
             yield node.attr.value
 
 
-def keeps_state(own: Mapping[str, cst.FunctionDef], reset: set[str]) -> bool:
-    """Whether a validation changes the trial, or needs what making the training loader left.
+def keeps_state(
+    own: Mapping[str, cst.FunctionDef], reset: Collection[str], around: Elsewhere
+) -> bool:
+    """Whether a validation changes what is there when training begins, or needs its loader.
 
     Args:
         own: the methods of the trial.
         reset: attributes that are reset before each validation.
+        around: the code that it calls.
     """
-    validating = reachable(own, *VALIDATING)
-    changed = {name for method in validating for name in attributes_changed(own[method])}
-    return bool(changed - reset) or needs_training_loader(own)
+    changed = _Changes(own, around).of(*VALIDATING) - {*reset}
+    return bool(changed) or needs_training_loader(own, around)
 
 
-def needs_training_loader(own: Mapping[str, cst.FunctionDef]) -> bool:
-    """Whether a validation needs what making the training loader has left on the trial."""
-    early = {
-        name for method in reachable(own, "__init__") for name in attributes_changed(own[method])
-    }
-    late = {
-        name
-        for method in reachable(own, _TRAINING_LOADER)
-        for name in attributes_changed(own[method])
-    }
-    needing = reachable(own, _VALIDATION_LOADER, *VALIDATING)
-    needed = {name for method in needing for name in attributes_read(own[method])}
-    return bool((late - _made(own, early)) & needed)
+def needs_training_loader(own: Mapping[str, cst.FunctionDef], around: Elsewhere) -> bool:
+    """Whether a validation needs what making the training loader has left behind."""
+    found = _Changes(own, around)
+    late = found.of(_TRAINING_LOADER)
+    # The loader of validations is made once: what it has read then is never read again.
+    if late & found.needed(_VALIDATION_LOADER):
+        return True
+    return bool((late - found.made("__init__")) & found.needed(*VALIDATING))
 
 
-def _changed_from(own: Mapping[str, cst.FunctionDef], start: str) -> set[str]:
-    """The attributes that a method changes, itself or by those that it calls."""
-    return {name for method in reachable(own, start) for name in attributes_changed(own[method])}
+#: What stands in front of the name of a variable of a file, beside attributes.
+_GLOBAL = "global "
+
+
+@dataclass(frozen=True)
+class _Changes:
+    """What the methods of a trial change and need: its attributes, and variables of files.
+
+    Attributes:
+        own: the methods.
+        around: the code that they call.
+    """
+
+    own: Mapping[str, cst.FunctionDef]
+    around: Elsewhere
+
+    def of(self, *starts: str) -> set[str]:
+        """What some methods change, or those that they call."""
+        return {n for m in reachable(self.own, *starts) for n in self._changed(self.own[m])}
+
+    def needed(self, *starts: str) -> set[str]:
+        """What some methods read, or those that they call."""
+        return {n for m in reachable(self.own, *starts) for n in self._read(self.own[m])}
+
+    def made(self, start: str) -> set[str]:
+        """The attributes that are more than None, or nothing, after a method."""
+        return {
+            name
+            for method in reachable(self.own, start)
+            for line in syntax.find(self.own[method], cst.Assign)
+            for target, value in syntax.pairs(line)
+            if syntax.code(value) not in _EMPTY
+            for name in _stem(target, syntax.self_name(self.own[method]))
+        }
+
+    @cached_property
+    def _makers(self) -> dict[str, str]:
+        """The name of the class or function that each attribute is a result of."""
+        found: dict[str, str] = {}
+        for method in self.own.values():
+            own = syntax.self_name(method)
+            for line in syntax.find(method, cst.SimpleStatementLine):
+                name = (syntax.target_of(line) or "").removeprefix(f"{own}.")
+                call = _unwrapped(syntax.call_of(line))
+                if name.isidentifier() and call is not None:
+                    found[name] = syntax.code(call.func).rpartition(".")[2]
+        return found
+
+    def _read(self, method: cst.FunctionDef) -> Iterator[str]:
+        yield from attributes_read(method)
+        for name in syntax.names_in(method.body):
+            known = {name, *self.around.names.get(name, ())} & self.around.variables
+            yield from (f"{_GLOBAL}{each}" for each in known)
+
+    def _changed(self, method: cst.FunctionDef) -> Iterator[str]:
+        own = syntax.self_name(method)
+        yield from attributes_changed(method)
+        for call in syntax.find(method.body, cst.Call):
+            yield from self._by_call(call, own)
+        yield from self._by_name(method)
+
+    def _by_call(self, call: cst.Call, own: str) -> Iterator[str]:
+        """What is changed where something of the trial, or a function of a file, is called."""
+        func = call.func
+        if isinstance(func, cst.Name):
+            changed = self.around.changed.get(func.value, frozenset())
+            yield from (f"{_GLOBAL}{each}" for each in changed)
+        elif isinstance(func, cst.Attribute):
+            is_own = m.matches(func.value, m.Name(own))
+            if is_own and func.attr.value in self.own:
+                return
+            # An object is called, or a method of one.
+            called = ("__call__", "forward") if is_own else (func.attr.value,)
+            for name in _stem(func, own):
+                maker = self._makers.get(name, "")
+                if any(self.around.changes(method, maker) for method in called):
+                    yield name
+
+    def _by_name(self, method: cst.FunctionDef) -> Iterator[str]:
+        """What is changed under a name that a method has for it, or that its file has."""
+        own, local = syntax.self_name(method), syntax.local_names(method)
+        shared = _declared(method)
+        aliases: dict[str, str] = {}
+        for line in syntax.find(method.body, cst.Assign):
+            if isinstance(line.value, (cst.Attribute, cst.Subscript)):
+                aliases.update(
+                    (syntax.code(target.target), name)
+                    for target in line.targets
+                    for name in _stem(line.value, own)
+                )
+        for name in _names_changed(method):
+            if name in aliases:
+                yield aliases[name]
+            elif name in shared or name in self.around.variables - local:
+                yield f"{_GLOBAL}{name}"
+
+
+#: What an attribute is set to which only gets its value later.
+_EMPTY = ("None", "{}", "[]", "dict()", "list()", "set()")
+
+
+def _names_changed(method: cst.FunctionDef) -> Iterator[str]:
+    """The variables of which a method sets a part, adds to, or calls to change."""
+    targets = [each.target for each in syntax.find(method.body, cst.AssignTarget)]
+    parts = [t for t in targets if isinstance(t, (cst.Subscript, cst.Attribute))]
+    whole = [t for t in targets if isinstance(t, cst.Name)]
+    changing = [each.target for each in syntax.find(method.body, cst.AugAssign)]
+    for call in syntax.find(method.body, cst.Call):
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in CHANGING:
+            parts.append(call.func)
+    yield from (name.value for name in _bases([*parts, *changing]))
+    yield from {name.value for name in whole} & _declared(method)
+
+
+def _declared(method: cst.FunctionDef) -> set[str]:
+    """The variables that a method declares to be those of its file."""
+    found = (item for line in syntax.find(method.body, cst.Global) for item in line.names)
+    return {item.name.value for item in found}
+
+
+def _unwrapped(call: cst.Call | None) -> cst.Call | None:
+    """The call of which ``context.wrap_model(Net())`` hands on the result."""
+    func = call.func if call is not None else None
+    is_wrap = isinstance(func, cst.Attribute) and func.attr.value.startswith("wrap_")
+    if call is None or not is_wrap or not call.args:
+        return call
+    inner = call.args[0].value
+    return inner if isinstance(inner, cst.Call) else None
+
+
+def _bases(nodes: Iterable[cst.BaseExpression]) -> Iterator[cst.Name]:
+    """The name that each expression begins with, if it begins with one."""
+    for node in nodes:
+        while isinstance(node, (cst.Attribute, cst.Subscript, cst.Call)):
+            node = node.func if isinstance(node, cst.Call) else node.value
+        if isinstance(node, cst.Name):
+            yield node
 
 
 def counts_when_called(node: cst.ClassDef) -> bool:
     """Whether a model changes in a way of its own whenever it is called."""
     forward = syntax.methods(node).get("forward")
     return forward is not None and any(True for _ in attributes_changed(forward))
-
-
-def _made(own: Mapping[str, cst.FunctionDef], early: set[str]) -> set[str]:
-    """The attributes that are more than None once the trial is made."""
-    lines = (
-        line
-        for name in reachable(own, "__init__")
-        for line in syntax.find(own[name], cst.Assign)
-        if not m.matches(line.value, m.Name("None"))
-    )
-    me = syntax.self_name(own["__init__"]) if "__init__" in own else ""
-    return early & {name for line in lines for name in _stems(line, me)}
 
 
 def attributes_changed(method: cst.FunctionDef) -> Iterator[str]:
@@ -101,7 +221,7 @@ def attributes_changed(method: cst.FunctionDef) -> Iterator[str]:
     for annotated in syntax.find(method.body, cst.AnnAssign):
         yield from _stem(annotated.target, own)
     for call in syntax.find(method.body, cst.Call):
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _CHANGING:
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in CHANGING:
             yield from _stem(call.func.value, own)
 
 

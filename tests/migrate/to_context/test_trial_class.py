@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from tests.migrate.rewriting import method, rewritten
 
 OLD = """\
@@ -147,3 +149,18 @@ def test_gradients_are_clipped_as_a_config_without_an_entrypoint_says(tmp_path):
     made = method(rewritten(tmp_path, source, "context"), "train_batch")
     clip = 'torch.nn.utils.clip_grad_norm_(params, self.context.get_hparam("clip_grad_l2_norm"))'
     assert clip in "".join(line.strip() for line in made.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("others", "clips"),
+    [
+        ("{clip_grad_l2_norm: {type: double, minval: 0.1, maxval: 1}}", "clip_grads=lambda params"),
+        ("{}", 'if self.context.get_hparams().get("clip_grad_l2_norm") is not None else None'),
+    ],
+)
+def test_hyperparameters_clip_where_a_config_has_them(others, clips, tmp_path):
+    config = "{{searcher: {{name: single, metric: error, max_length: {{batches: 8}}}}, {}}}"
+    for name, hparams in (("a", "{clip_grad_l2_norm: 0.5}"), ("b", others)):
+        (tmp_path / f"{name}.yaml").write_text(config.format(f"hyperparameters: {hparams}"))
+    source = OLD.replace('{"clip": ClipGradsL2Norm(limit)}', "{}")
+    assert clips in method(rewritten(tmp_path, source, "context"), "train_batch")

@@ -166,3 +166,46 @@ def test_callbacks_under_a_condition(tmp_path):
     )
     made = rewritten(tmp_path, trial(builds))
     assert "return [Counting()] if self.hparams.count else []" in made
+
+
+LOSS = 'return {"error": self.model(batch).sum()}'
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('print(metrics["loss"])', 'print(metrics["val_loss"])'),
+        ('print(metrics.get("loss"), "b" in metrics)', 'print(metrics.get("val_loss"), "b" in'),
+        (
+            "print({**metrics})",
+            'logged = {"b": "b", "loss": "val_loss"}\n    '
+            "metrics = {name: metrics[new] for name, new in logged.items() if new in metrics}",
+        ),
+    ],
+)
+def test_metrics_are_asked_for_by_the_names_that_they_are_logged_under(before, after, tmp_path):
+    change = (LOSS, 'return {"loss": self.model(batch).sum(), "b": 1.0}')
+    source = CALLBACK.format("on_validation_end(self, metrics)", "0") + trial(change)
+    made = rewritten(tmp_path, source.replace("print(0)", before))
+    assert after in method(made, "on_validation_end")
+    assert "MIGRATE" not in made
+
+
+@pytest.mark.parametrize("maker", ["Watch()", "made()"])
+def test_callbacks_that_hear_of_validations_hear_of_no_sanity_check(maker, tmp_path):
+    kept = f"        self.context = context\n        self.watch = {maker}\n"
+    build = "    def build_callbacks(self):\n        return {'w': self.watch}\n\n"
+    changes = (
+        ("        self.context = context\n", kept),
+        ("    def evaluate_batch", f"{build}    def evaluate_batch"),
+    )
+    source = CALLBACK.format("on_validation_end(self, metrics)", "0")
+    source += "def made():\n    return Watch()\n\n\n" + trial(*changes)
+    assert "num_sanity_val_steps = 0" in rewritten(tmp_path, source)
+
+
+def test_callbacks_are_made_before_optimizers(tmp_path):
+    build = "    def build_callbacks(self):\n        return {'w': Watch(self.opt)}\n\n"
+    change = ("    def evaluate_batch", f"{build}    def evaluate_batch")
+    made = rewritten(tmp_path, CALLBACK.format("on_training_start(self)", "0") + trial(change))
+    assert "self.opt = torch.optim.SGD" in method(made, "__init__")

@@ -114,3 +114,18 @@ def on_validation_epoch_end(self):
         self.log("f1", self.f1.compute())"""
     made = rewritten(tmp_path, MEAN + trial(("lr=0.1))\n", before)))
     assert method(made, "on_validation_epoch_end") == after
+
+
+def test_a_reducer_of_a_dict_that_may_lack_is_asked_for_there(tmp_path):
+    kept = "lr=0.1))\n        self.all = {}\n        if context.get_hparam('mean'):\n            "
+    kept += "self.all['mean'] = context.wrap_reducer(Mean(), name='mean')\n"
+    made = rewritten(tmp_path, MEAN + trial(("lr=0.1))\n", kept)))
+    reset = "    if 'mean' in self.all:\n        self.all['mean'].reset()"
+    assert reset in method(made, "on_validation_start")
+    assert "self.log('mean', self.all['mean'].compute())" in made
+
+
+def test_a_reducer_that_is_not_kept_is_left_to_the_reader(tmp_path):
+    kept = "lr=0.1))\n        use(context.wrap_reducer(Mean(), name='mean'))\n"
+    made = rewritten(tmp_path, MEAN + trial(("lr=0.1))\n", kept)))
+    assert "# MIGRATE: what a reducer computes that no attribute keeps must be logged" in made

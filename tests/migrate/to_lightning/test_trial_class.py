@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.migrate.rewriting import method, rewritten, trial
+from tests.migrate.rewriting import HEADER, method, rewritten, trial
 
 CALLBACK = """\
 class Counting(PyTorchCallback):
@@ -119,3 +119,35 @@ def test_metrics_that_are_made_elsewhere(tmp_path):
     known = 'def scores(x):\n    return {"error": x.sum()}\n\n\nclass Trial'
     made = rewritten(tmp_path, trial(change, ("class Trial", known)))
     assert "self.log_dict(scores(self.model(batch)), batch_size=1)" in made
+
+
+def test_what_a_decorator_needs_stays(tmp_path):
+    header = HEADER + "def noted(step):\n    return step\n\n\n"
+    change = ("    def train_batch", "    @noted\n    def train_batch")
+    made = rewritten(tmp_path, trial(change, header=header))
+    assert "metrics = self.train_batch(" in method(made, "training_step")
+    plain = ("    def train_batch", "    @torch.enable_grad()\n    def train_batch")
+    assert "def train_batch" not in rewritten(tmp_path, trial(plain))
+
+
+def test_a_base_without_train_batch_has_a_step_where_that_is(tmp_path):
+    base = "class Base(PyTorchTrial):\n    def __init__(self, context):\n"
+    base += "        self.context = context\n\n\nclass Trial(Base)"
+    made = rewritten(tmp_path, trial(("class Trial(PyTorchTrial)", base)))
+    first, _, second = made.partition("class Trial(Base)")
+    assert "def training_step" not in first
+    assert "self.train_batch(" in method(second, "training_step")
+
+
+def test_gradients_stay_that_one_model_leaves_in_another(tmp_path):
+    more = "lr=0.1))\n        self.more = context.wrap_optimizer("
+    made = rewritten(
+        tmp_path, trial(("lr=0.1))", f"{more}torch.optim.SGD(self.model.parameters()))"))
+    )
+    assert "def on_validation_model_zero_grad(self)" in made
+
+
+def test_attributes_that_are_asked_for_by_name_stay(tmp_path):
+    made = rewritten(tmp_path, trial() + "\n\ndef rate(trial):\n    return getattr(trial, 'opt')\n")
+    assert "self.opt = torch.optim.SGD" in method(made, "configure_optimizers")
+    assert "MIGRATE" not in made

@@ -10,7 +10,7 @@ from det_compat.migrate.tree.metric_shapes import (
     is_scalar,
     odd_kinds,
 )
-from tests.migrate.rewriting import method, rewritten, trial
+from tests.migrate.rewriting import HEADER, method, rewritten, trial
 
 
 @pytest.mark.parametrize(
@@ -125,3 +125,46 @@ def test_a_metric_that_is_none_at_times_is_logged_at_others(before, after, tmp_p
     made = rewritten(tmp_path, trial(('return {"loss": loss}', before)))
     assert f'self.log_dict(numbers_of({{"loss": loss, "aux": {after}}}))' in made
     assert "MIGRATE" not in made
+
+
+HELPERS = """
+def hits(out):
+    found = []
+    for each in out:
+        found.append(each.mean())
+    return found
+
+
+def share(out):
+    return out.mean()
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("batch.mean().cpu().numpy()", '"m": batch.mean().cpu()}'),
+        ("share(batch)", '"m": share(batch)}'),
+        ("hits(batch)", '"m": torch.as_tensor(hits(batch)).float().mean()}'),
+        ("batch.max(1).values", 'numbers_of({"error": 1.0, "m": batch.max(1).values}, "mean")'),
+        ("self.rate(batch)[0]", '"m": self.rate(batch)[0]}, "mean")'),
+    ],
+)
+def test_metrics_are_followed_to_where_they_are_made(before, after, tmp_path):
+    header = HEADER + HELPERS
+    change = (
+        'return {"error": self.model(batch).sum()}',
+        f'return {{"error": 1.0, "m": {before}}}',
+    )
+    made = method(rewritten(tmp_path, trial(change, header=header)), "validation_step")
+    assert after in made
+
+
+def test_functions_of_other_files_are_followed(tmp_path):
+    (tmp_path / "helpers.py").write_text(HELPERS)
+    header = f"from helpers import hits\n{HEADER}"
+    change = ('{"loss": loss}', '{"loss": loss, "hits": hits(batch)}')
+    made = method(rewritten(tmp_path, trial(change, header=header)), "training_step")
+    assert 'numbers_of({"loss": loss, "hits": hits(batch)})' in made

@@ -115,3 +115,17 @@ def test_hyperparameters_may_come_as_one_dict(tmp_path: Path) -> None:
     after = "def __init__(self, hparams):"
     assert signature(tmp_path, source, const="lr: 0.5, global_batch_size: 4") == after
     assert "MIGRATE" not in rewritten(tmp_path, source)
+
+
+def test_what_is_only_tried_need_not_be_there(tmp_path):
+    tried = (
+        "        try:\n            self.decay = context.get_hparam('decay')\n"
+        "        except ValueError:\n            self.decay = 0.0\n"
+    )
+    context = "        self.context = context\n"
+    source = trial((context, context + tried))
+    assert "**hparams: Any" in signature(tmp_path, source, const="decay: 0.5", other="")
+    init = method(rewritten(tmp_path, source), "__init__")
+    assert "decay" not in init.partition("):")[0]
+    assert "self.decay = self.hparams['decay']" in init
+    assert "except (KeyError, ValueError):" in init

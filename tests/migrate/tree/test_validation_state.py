@@ -5,6 +5,7 @@ import pytest
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.validation_state import keeps_state, with_gradients
 
 TRIAL = """\
@@ -41,14 +42,16 @@ class Trial:
         ({"train_loader": "self.files = list()"}, False),
         ({"train_loader": "self.files = list()", "val_loader": "return self.files"}, True),
         ({"train_loader": "self.split = cut()", "val_loader": "return self.split"}, True),
-        ({"train_loader": "self.best = 1", "val_loader": "return self.best"}, False),
+        ({"train_loader": "self.best = 1", "val_loader": "return self.best"}, True),
+        ({"train_loader": "self.best = 1", "judge": "return self.best"}, False),
+        ({"train_loader": "self.model[0] = 1", "judge": "return self.model"}, True),
         ({"train_loader": "self.names = cut()", "judge": "return self.names"}, True),
     ],
 )
 def test_what_a_validation_leaves_behind_or_needs(lines: dict[str, str], found: bool) -> None:
     parts = dict.fromkeys(("train_loader", "val_loader", "evaluate", "judge"), "pass")
     node = ensure_type(syntax.statement(TRIAL.format(**{**parts, **lines})), cst.ClassDef)
-    assert keeps_state(syntax.methods(node), reset={"reducer"}) is found
+    assert keeps_state(syntax.methods(node), {"reducer"}, Elsewhere()) is found
 
 
 @pytest.mark.parametrize(

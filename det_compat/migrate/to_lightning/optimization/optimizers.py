@@ -4,7 +4,6 @@ import re
 from collections.abc import Sequence
 
 import libcst as cst
-from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.class_facts import WrappedScheduler, wrappings
 from det_compat.migrate.to_lightning.optimization.schedulers import (
@@ -17,7 +16,6 @@ from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import FileTransformer, Line, Lines
 from det_compat.migrate.tree.marks import comments_of
 from det_compat.migrate.tree.symbols import Symbols
-from det_compat.migrate.tree.transformers import ScopedTransformer
 
 _MOVED = ("wrap_optimizer", "wrap_lr_scheduler")
 _WRAPPERS = {
@@ -27,6 +25,15 @@ _WRAPPERS = {
     "wrap_scaler": "scaler",
     "wrap_reducer": "reducer",
     "experimental.wrap_reducer": "reducer",
+}
+
+
+#: What a module does with what is wrapped, and does not where no trial keeps it.
+_NEEDED = {
+    "wrap_optimizer": "configure_optimizers must return this optimizer",
+    "wrap_lr_scheduler": "this LR scheduler must be stepped",
+    "wrap_reducer": "a module must log what this reducer computes",
+    "experimental.wrap_reducer": "a module must log what this reducer computes",
 }
 
 
@@ -90,7 +97,7 @@ def configure_optimizers(
     made = syntax.with_body(made, [*lines, *syntax.body_of(made)])
     is_kept = any("self." in name for name in map(names.get, optimizers) if name)
     starred = [name for name in optimizers if name.startswith("*")]
-    can_count = len(starred) < min(2, len(optimizers))
+    can_count = len(starred) < min(2, len(optimizers)) or len(optimizers) == 1
     counted = [_counted(optimizers)] if is_kept and can_count and not plan.is_automatic else []
     return [made, *counted, *stepping_hooks(plan, schedulers)]
 
@@ -102,8 +109,18 @@ def _own(attribute: str) -> str:
 
 def _counted(optimizers: list[str]) -> cst.BaseStatement:
     """Lets Lightning count the steps, without which it saves no checkpoints."""
-    names = ", ".join(map(_own, optimizers))
-    return syntax.method(f"def on_train_start(self):\n    {names} = self.optimizers()\n")
+    dicts = [name.removesuffix(".values()") for name in optimizers if name.endswith(".values()")]
+    names = ["*found" if name.endswith(".values()") else _own(name) for name in optimizers]
+    first = f"{', '.join(names)} = self.optimizers()"
+    if len(optimizers) == 1 and names[0].startswith("*"):
+        # Lightning gives one optimizer as it is, and several in a list.
+        made = names[0][1:]
+        first = (
+            f"found = self.optimizers()\n    {made} = found if isinstance(found, list) else [found]"
+        )
+    lines = [first, *(f"self.{name[1:]} = dict(zip(self.{name[1:]}, found))" for name in dicts)]
+    body = "".join(f"    {line}\n" for line in lines)
+    return syntax.method(f"def on_train_start(self):\n{body}")
 
 
 def _unwrapped_line(line: cst.BaseStatement, names: dict[str, str]) -> cst.BaseStatement:
@@ -159,6 +176,12 @@ def unwrap(tree: cst.Module, file: LightningFile) -> cst.Module:
     return tree.visit(_Unwrapping(file))
 
 
+_CONTAINERS = (
+    ((cst.List, cst.ListComp), "ModuleList"),
+    ((cst.Dict, cst.DictComp), "ModuleDict"),
+)
+
+
 class _Unwrapping(FileTransformer[LightningFile]):
     def __init__(self, file: LightningFile) -> None:
         super().__init__(file)
@@ -167,18 +190,21 @@ class _Unwrapping(FileTransformer[LightningFile]):
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
         found = wrappings(node, self.symbols)
-        self._lists |= {w.attribute for w in found if w.is_list and w.member == "wrap_model"}
+        # Of ``nets["d"]`` and ``nets.values()``, the dict.
+        names = {w.attribute.partition("[")[0] for w in found if w.member == "wrap_model"}
+        self._lists |= {name.removesuffix(".values()") for name in names}
 
     def leave_Assign(self, original: cst.Assign, updated: cst.Assign) -> cst.Assign:
-        """A list of models is a ModuleList, or Lightning does not see them."""
+        """A list of models is a ModuleList, a dict a ModuleDict, or Lightning does not see them."""
         value = updated.value
         attribute = syntax.code(updated.targets[0].target).partition(".")[2]
-        if attribute not in self._lists or not isinstance(value, (cst.List, cst.ListComp)):
+        made = next((name for kinds, name in _CONTAINERS if isinstance(value, kinds)), "")
+        if attribute not in self._lists or not made:
             return updated
         self.file.imports.new.add("import torch")
-        is_empty = isinstance(value, cst.List) and not value.elements
-        made = "torch.nn.ModuleList()" if is_empty else f"torch.nn.ModuleList({syntax.code(value)})"
-        return updated.with_changes(value=syntax.expression(made))
+        is_empty = isinstance(value, (cst.List, cst.Dict)) and not value.elements
+        text = f"torch.nn.{made}({'' if is_empty else syntax.code(value)})"
+        return updated.with_changes(value=syntax.expression(text))
 
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
         small = syntax.simple(updated)
@@ -200,6 +226,8 @@ class _Unwrapping(FileTransformer[LightningFile]):
         wrapped = syntax.argument(updated, 0, name) if name else None
         if wrapped is None:
             return updated
+        if member in _NEEDED and not any(n.name.value in self.file.plans for n in self.classes):
+            self.mark(_NEEDED[member])
         if name == "reducer" and self._is_function(wrapped):
             return syntax.expression(f"{FUNCTION_METRIC}({syntax.code(wrapped)})")
         is_below = isinstance(updated.whitespace_before_args, cst.ParenthesizedWhitespace)
@@ -219,86 +247,3 @@ class _Unwrapping(FileTransformer[LightningFile]):
         message = 'mixed precision is pl.Trainer(precision="16-mixed")'
         self.mark(message, "MIGRATION.md#nvidia-apex")
         return syntax.expression(f"({syntax.code(models)}, {syntax.code(optimizers)})")
-
-
-def keep_wrapped(tree: cst.Module, symbols: Symbols) -> cst.Module:
-    """Assign what ``context.wrap_lr_scheduler(...)`` returns in ``__init__`` to an attribute.
-
-    A trial need not keep what it wraps; a module that must return it does.
-    """
-
-    def keeping(init: cst.FunctionDef) -> cst.FunctionDef:
-        taken: set[str] = set()
-
-        def kept(line: Line) -> Line:
-            call = syntax.lone_call(line)
-            member = symbols.method(call)
-            if call is None or member not in _MOVED:
-                return line
-            name = _WRAPPERS[member]
-            while name in taken:
-                name += "_"
-            taken.add(name)
-            target = syntax.expression(f"{syntax.self_name(init)}.{name}")
-            return line.with_changes(body=[syntax.assignment(target, call)])
-
-        is_init = init.name.value == "__init__"
-        return syntax.each(init, cst.SimpleStatementLine, kept) if is_init else init
-
-    return syntax.each(tree, cst.FunctionDef, keeping)
-
-
-#: What a context has of what was wrapped.
-_LISTS = {
-    "models": "wrap_model",
-    "optimizers": "wrap_optimizer",
-    "lr_schedulers": "wrap_lr_scheduler",
-}
-
-
-def name_wrapped(tree: cst.Module, symbols: Symbols) -> cst.Module:
-    """Name the attributes where a trial asks for ``context.models[0]`` and the like."""
-
-    def named(node: cst.ClassDef) -> cst.ClassDef:
-        kept = {
-            name: _attributes(node, member, symbols)
-            for name, member in _LISTS.items()
-            if any(f".{name}" in syntax.code(line) for line in syntax.find(node, cst.FunctionDef))
-        }
-        known = {name: found for name, found in kept.items() if found}
-        return ensure_type(node.visit(_Naming(symbols, known)), cst.ClassDef) if known else node
-
-    return syntax.each(tree, cst.ClassDef, named)
-
-
-def _attributes(node: cst.ClassDef, member: str, symbols: Symbols) -> list[str]:
-    """The attributes that keep what a class wraps; none if one of them is not a single one."""
-    methods = [*syntax.methods(node).values()]
-    found = [w for each in methods for w in wrappings(each, symbols) if w.member == member]
-    is_known = len(found) == len(symbols.calls(node, member))
-    names = [*dict.fromkeys(w.attribute for w in found)]
-    return names if is_known and not any(w.is_list for w in found) else []
-
-
-class _Naming(ScopedTransformer):
-    def __init__(self, symbols: Symbols, known: dict[str, list[str]]) -> None:
-        super().__init__()
-        self._symbols = symbols
-        self._known = known
-
-    def _names(self, node: cst.CSTNode) -> list[str]:
-        member = self._symbols.member(node)
-        if member is None or self.method is None:
-            return []
-        own = syntax.self_name(self.method)
-        return [f"{own}.{name}" for name in self._known.get(member[1], ())]
-
-    def leave_Subscript(
-        self, original: cst.Subscript, updated: cst.Subscript
-    ) -> cst.BaseExpression:
-        names = self._names(original.value)
-        index = original.slice[0].slice
-        at = syntax.code(index.value) if isinstance(index, cst.Index) else ""
-        return (
-            syntax.expression(names[int(at)]) if at.isdigit() and int(at) < len(names) else updated
-        )

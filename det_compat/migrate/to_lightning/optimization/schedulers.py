@@ -30,12 +30,20 @@ def listed_schedulers(schedulers: Sequence[WrappedScheduler], names: dict[str, s
     listed = ", ".join(names[name] for name in known)
     if not lacking & known.keys():
         return f"[{listed}]"
-    asked = {name: f'getattr(self, "{name}", None)' for name in lacking}
+    asked = {name: _if_there(name) for name in lacking}
     if len(known) == 1:
         (name,) = known
         return f"[{names[name]}] if {asked[name]} is not None else []"
     every = ", ".join(asked.get(name, names[name]) for name in known)
     return f"[s for s in ({every}) if s is not None]"
+
+
+def _if_there(attribute: str) -> str:
+    """The expression of what may lack, or None."""
+    owner, bracket, key = attribute.partition("[")
+    if bracket:
+        return f"self.{owner}.get({key.removesuffix(']')})"
+    return f'getattr(self, "{attribute}", None)'
 
 
 def stepping_hooks(plan: TrialPlan, schedulers: list[WrappedScheduler]) -> list[cst.BaseStatement]:
@@ -62,8 +70,7 @@ def stepping_hooks(plan: TrialPlan, schedulers: list[WrappedScheduler]) -> list[
 
 def _step_if(condition: str, scheduler: WrappedScheduler, count: str) -> str:
     """The lines that step a scheduler under a condition; ``""`` for none."""
-    there = f'getattr(self, "{scheduler.attribute}", None) is not None'
-    conditions = [there] if scheduler.may_lack else []
+    conditions = [syntax.is_there(scheduler.attribute)] if scheduler.may_lack else []
     conditions += [condition] if condition else []
     lines = _step(scheduler, count)
     if not conditions:

@@ -205,3 +205,14 @@ def test_comments_on_wrapping_go(tmp_path):
     )
     assert "Wrap" not in made
     assert "        # It is small.\n        self.model = torch.nn.Linear(2, 1)" in made
+
+
+@pytest.mark.parametrize(
+    "known", ["def rate(n):\n            return 1", "from math import ceil as rate"]
+)
+def test_what_needs_a_function_of_init_stays_there(known, tmp_path):
+    made = f"        {known}\n\n        self.s = context.wrap_lr_scheduler("
+    made += "torch.optim.lr_scheduler.LambdaLR(self.opt, rate), LRScheduler.StepMode.MANUAL_STEP)\n"
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", f"lr=0.1))\n{made}")))
+    assert "self.s = torch.optim" in method(made, "__init__")
+    assert "MIGRATE" not in made

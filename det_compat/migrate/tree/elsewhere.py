@@ -1,0 +1,189 @@
+"""What code outside of trial classes does that these call: which of it changes something."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import libcst as cst
+from libcst.helpers import ensure_type
+
+from det_compat.analysis.expressions import words
+
+#: What these are called on is another thing afterwards.
+CHANGING = words(
+    """
+    add append appendleft clear discard extend insert pop popleft popitem remove setdefault step
+    load_state_dict
+    """
+)
+_Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """What is known of the code that trial classes call.
+
+    Attributes:
+        classes: the methods of each other class that change the object that they are called on.
+        changed: the variables of files that each function changes.
+        names: what each function names, variables among it.
+        variables: those that files have.
+        functions: each function that has a name of its own.
+        asked: the attributes that some code asks for by a text.
+    """
+
+    classes: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    changed: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    names: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    variables: frozenset[str] = frozenset()
+    functions: Mapping[str, cst.FunctionDef] = field(default_factory=dict)
+    asked: frozenset[str] = frozenset()
+
+    def changes(self, method: str, made_by: str) -> bool:
+        """Whether a method changes its object; ``made_by`` is what that was made by, if known."""
+        if made_by in self.classes:
+            return method in self.classes[made_by]
+        # What a library has made is not known to change.
+        is_known = not made_by or made_by in self.functions
+        return is_known and any(method in found for found in self.classes.values())
+
+
+def elsewhere(sources: Iterable[bytes], but: Collection[str]) -> Elsewhere:
+    """What is known of the code in some files, without the classes whose names are in ``but``."""
+    texts = _Functions()
+    bases: dict[str, list[str]] = {}
+    classes: dict[str, frozenset[str]] = {}
+    changed: dict[str, frozenset[str]] = {}
+    every_name: dict[str, frozenset[str]] = {}
+    variables: set[str] = set()
+    asked: set[str] = set()
+    for source in sources:
+        tree = _tree(source)
+        top = _variables(tree)
+        variables |= top
+        if b"attr(" in source:
+            asked |= {name for node in ast.walk(tree) if (name := _asked(node))}
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and node.name not in but:
+                own = {each.name for each in _functions(node.body) if _changes_itself(each)}
+                classes[node.name] = frozenset(own - {"__init__"})
+                bases[node.name] = [each.id for each in node.bases if isinstance(each, ast.Name)]
+        for function in _functions(tree.body):
+            texts.add(function, source)
+            names = (each.id for each in ast.walk(function) if isinstance(each, ast.Name))
+            every_name[function.name] = frozenset(names)
+            changed[function.name] = frozenset(_changed_variables(function, top))
+    inherited = {name: _inherited(name, bases) for name in classes}
+    every: dict[str, frozenset[str]] = {
+        name: frozenset[str]().union(*(classes[each] for each in known if each in classes))
+        for name, known in inherited.items()
+    }
+    return Elsewhere(every, changed, every_name, frozenset(variables), texts, frozenset(asked))
+
+
+def _asked(node: ast.AST) -> str:
+    """The attribute that ``getattr(owner, "name")`` asks for; ``""`` for anything else."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+        return ""
+    if node.func.id not in ("getattr", "hasattr", "attrgetter"):
+        return ""
+    texts = (each.value for each in node.args if isinstance(each, ast.Constant))
+    return next((text for text in texts if isinstance(text, str)), "")
+
+
+def _inherited(name: str, bases: Mapping[str, list[str]]) -> list[str]:
+    found = [name]
+    for each in found:
+        found += [base for base in bases.get(each, ()) if base not in found]
+    return found
+
+
+def _tree(source: bytes) -> ast.Module:
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.Module([], [])
+
+
+def _functions(body: Iterable[ast.stmt]) -> Iterator[_Function]:
+    return (line for line in body if isinstance(line, (ast.FunctionDef, ast.AsyncFunctionDef)))
+
+
+def _variables(tree: ast.Module) -> set[str]:
+    """The variables that a file sets at its top level."""
+    lines = [line for line in tree.body if not isinstance(line, _DEFINITIONS)]
+    found = (node for line in lines for node in ast.walk(line))
+    return {n.id for n in found if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+
+
+def _changed(function: _Function) -> Iterator[tuple[str, bool]]:
+    """The names of what a function sets or calls to change, and whether it is a part of it."""
+    # What a model keeps of its last batch is another thing after the next.
+    is_forward = function.name == "forward"
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign) and not is_forward:
+            yield from (_stem(part) for target in node.targets for part in _parts(target))
+        elif isinstance(node, (ast.AugAssign, ast.AnnAssign)):
+            yield _stem(node.target)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            yield from [_stem(node.func)] if node.func.attr in CHANGING else []
+
+
+def _stem(node: ast.expr) -> tuple[str, bool]:
+    """The name that an expression begins with, and whether there is more of it."""
+    is_part = False
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+        is_part = True
+    return (node.id if isinstance(node, ast.Name) else ""), is_part
+
+
+def _parts(target: ast.expr) -> list[ast.expr]:
+    return target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
+
+
+def _changes_itself(method: _Function) -> bool:
+    given = [*method.args.posonlyargs, *method.args.args]
+    return bool(given) and (given[0].arg, True) in _changed(method)
+
+
+def _changed_variables(function: _Function, top: set[str]) -> Iterator[str]:
+    shared = {n for g in ast.walk(function) if isinstance(g, ast.Global) for n in g.names}
+    changed = [*_changed(function)]
+    local = {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)}
+    local |= {name for name, is_part in changed if not is_part} - shared
+    yield from {name for name, _ in changed} & (shared | top) - local
+
+
+class _Functions(Mapping[str, cst.FunctionDef]):
+    """Functions by name, parsed when they are asked for; none of a name that several have."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[_Function, bytes] | None] = {}
+        self._parsed: dict[str, cst.FunctionDef] = {}
+
+    def add(self, function: _Function, source: bytes) -> None:
+        """Note a function of a file."""
+        is_new = function.name not in self._known
+        self._known[function.name] = (function, source) if is_new else None
+
+    def __getitem__(self, name: str) -> cst.FunctionDef:
+        if name not in self._parsed:
+            function, source = self._known[name] or (None, b"")
+            if function is None:
+                raise KeyError(name)
+            lines = source.decode("utf-8-sig", errors="replace").splitlines(keepends=True)
+            text = "".join(lines[function.lineno - 1 : function.end_lineno])
+            made = cst.parse_module(text).body[0]
+            self._parsed[name] = ensure_type(made, cst.FunctionDef)
+        return self._parsed[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, found in self._known.items() if found is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.migrate.rewriting import HEADER, method, rewritten, trial
+
+OPT = "self.opt = context.wrap_optimizer(torch.optim.SGD(self.model.parameters(), lr=0.1))"
+
+
+def test_what_a_function_wraps_is_found_where_it_is_kept(tmp_path):
+    made_by = HEADER + (
+        "def made(context, model):\n"
+        "    opt = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "    return context.wrap_optimizer(opt)\n\n\n"
+    )
+    change = (OPT, "self.opt = made(context, self.model)")
+    made = rewritten(tmp_path, trial(change, header=made_by))
+    assert "    return opt\n" in made
+    assert method(made, "configure_optimizers").endswith(
+        "opt = made(self, self.model)\n    return opt"
+    )
+    assert "MIGRATE" not in made
+
+
+def test_what_a_function_may_wrap_is_left_to_the_reader(tmp_path):
+    made_by = HEADER + (
+        "def made(context, opt, decays):\n"
+        "    if not decays:\n        return None\n"
+        "    decay = torch.optim.lr_scheduler.ExponentialLR(opt, 0.9)\n"
+        "    return context.wrap_lr_scheduler(decay, LRScheduler.StepMode.STEP_EVERY_BATCH)\n\n\n"
+    )
+    change = (OPT, f"{OPT}\n        self.decay = made(context, self.opt, True)")
+    made = rewritten(tmp_path, trial(change, header=made_by))
+    assert "# MIGRATE: this LR scheduler must be stepped" in made
+
+
+@pytest.mark.parametrize("kept", ["", "\n        self.rate = decay"])
+def test_what_a_variable_holds_is_kept(kept, tmp_path):
+    decay = (
+        f"{OPT}\n        decay = context.wrap_lr_scheduler("
+        "torch.optim.lr_scheduler.StepLR(self.opt, 2), LRScheduler.StepMode.STEP_EVERY_EPOCH)"
+    )
+    made = rewritten(tmp_path, trial((OPT, decay + kept)))
+    name = "self.rate" if kept else "self.decay"
+    assert f'"scheduler": {name}, "interval": "epoch"' in made
+    assert "MIGRATE" not in made
+
+
+@pytest.mark.parametrize(
+    ("before", "returned"),
+    [
+        (
+            "self.opts = {'a': context.wrap_optimizer(torch.optim.SGD(self.model.parameters()))}",
+            "return self.opts['a']",
+        ),
+        (
+            "self.opts = {}\n        for name in 'ab':\n            self.opts[name] = "
+            "context.wrap_optimizer(torch.optim.SGD(self.model.parameters()))",
+            "return [*self.opts.values()]",
+        ),
+        (
+            "self.a, self.b = [context.wrap_optimizer(torch.optim.SGD(self.model.parameters())) "
+            "for _ in 'ab']",
+            "return [self.a, self.b]",
+        ),
+    ],
+)
+def test_optimizers_in_dicts_and_tuples(before, returned, tmp_path):
+    made = rewritten(tmp_path, trial((OPT, before), ("self.opt)", "self.opts['a'])")))
+    assert returned in method(made, "configure_optimizers")
+
+
+def test_a_dict_of_models_is_a_module_dict(tmp_path):
+    wrapped = "context.wrap_model(torch.nn.Linear(2, 1))"
+    change = (f"self.model = {wrapped}", f"self.model = {{n: {wrapped} for n in 'ab'}}")
+    made = rewritten(tmp_path, trial(change))
+    assert "self.model = torch.nn.ModuleDict({n: torch.nn.Linear(2, 1) for n in 'ab'})" in made
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("self.opts = [{0} for _ in 'ab']", "self.opts = found if isinstance(found, list)"),
+        ("self.opts = {{n: {0} for n in 'ab'}}", "self.opts = dict(zip(self.opts, found))"),
+        ("self.a = {0}\n        self.b = {{n: {0} for n in 'ab'}}", "self.a, *found = self.opt"),
+    ],
+)
+def test_steps_are_counted_of_whatever_keeps_optimizers(before, after, tmp_path):
+    wrapped = "context.wrap_optimizer(torch.optim.SGD(self.model.parameters()))"
+    changes = ((OPT, before.format(wrapped)), ("self.opt)", "self.opts['a'])"))
+    assert after in method(rewritten(tmp_path, trial(*changes)), "on_train_start")
