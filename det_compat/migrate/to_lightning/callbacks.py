@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import libcst as cst
 from libcst.helpers import ensure_type
 
+from det_compat.migrate.to_lightning.metrics.added import with_logging_hook
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.added_metrics import with_logging_hook
 from det_compat.migrate.tree.marks import marked
 from det_compat.migrate.tree.validation_state import with_gradients
 

@@ -16,11 +16,11 @@ from det_compat.migrate.to_lightning import (
     callbacks,
     members,
     names,
-    reducers,
     scripts,
     trial_class,
 )
 from det_compat.migrate.to_lightning.data import loaders, samplers
+from det_compat.migrate.to_lightning.metrics import reducers
 from det_compat.migrate.to_lightning.optimization import optimizers, schedulers, stepping
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.tree import leftovers

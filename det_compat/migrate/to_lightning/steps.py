@@ -11,13 +11,13 @@ import libcst as cst
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.data.batch_numbers import with_batch_number
+from det_compat.migrate.to_lightning.metrics.reductions import reduction
 from det_compat.migrate.to_lightning.optimization.automatic import (
     backward_and_step,
     without_zeroing,
 )
 from det_compat.migrate.to_lightning.optimization.stepping import clipping, with_optimizers
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
-from det_compat.migrate.to_lightning.reductions import reduction
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.marks import above, comments_of, marked

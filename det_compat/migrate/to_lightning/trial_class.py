@@ -15,6 +15,17 @@ from det_compat.migrate.to_lightning.init_method import (
     mixin_init,
     with_arguments,
 )
+from det_compat.migrate.to_lightning.metrics.reducers import (
+    reducer_hooks,
+    reduces_to_many,
+    updates_at_start,
+)
+from det_compat.migrate.to_lightning.metrics.reductions import (
+    ReducerNames,
+    late_hook,
+    reduction,
+    reported_late,
+)
 from det_compat.migrate.to_lightning.modes import (
     TRAINING_HOOK,
     leaves_evaluating,
@@ -26,17 +37,6 @@ from det_compat.migrate.to_lightning.optimization.optimizers import (
 )
 from det_compat.migrate.to_lightning.optimization.stepping import with_optimizers, zeroes_gradients
 from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan
-from det_compat.migrate.to_lightning.reducers import (
-    reducer_hooks,
-    reduces_to_many,
-    updates_at_start,
-)
-from det_compat.migrate.to_lightning.reductions import (
-    ReducerNames,
-    late_hook,
-    reduction,
-    reported_late,
-)
 from det_compat.migrate.to_lightning.steps import (
     BATCH_SIZE,
     BY_NAME,

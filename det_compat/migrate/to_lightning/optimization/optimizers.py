@@ -6,12 +6,12 @@ from collections.abc import Sequence
 import libcst as cst
 
 from det_compat.migrate.to_lightning.class_facts import WrappedScheduler, wrappings
+from det_compat.migrate.to_lightning.metrics.reducers import FUNCTION_METRIC
 from det_compat.migrate.to_lightning.optimization.schedulers import (
     listed_schedulers,
     stepping_hooks,
 )
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
-from det_compat.migrate.to_lightning.reducers import FUNCTION_METRIC
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import FileTransformer, Line, Lines
 from det_compat.migrate.tree.marks import comments_of
