@@ -29,7 +29,8 @@ def base(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "local":
         return str(tmp_path / "base")
     disk_filesystem.register()
-    return f"{request.param}://{tmp_path}/base"
+    # What is in memory outlives the folder, whose name another test may get.
+    return f"{request.param}://{tmp_path}/{uuid.uuid4().hex}"
 
 
 def store(context: CheckpointStore, steps: Any = 0, content: str = "x", **metadata: Any) -> str:
