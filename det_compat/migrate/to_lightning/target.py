@@ -149,7 +149,6 @@ class Lightning(Target):
 
     def _file(self, path: Path) -> LightningFile:
         source = self._read[path]
-        functions = {node.name.value for node in syntax.find(source.tree, cst.FunctionDef)}
         classes = {scope.name: self._bases(scope) for scope in source.facts.classes.values()}
         return LightningFile(
             source.symbols,
@@ -159,7 +158,7 @@ class Lightning(Target):
             reducers={
                 n: _REDUCER in own for n, (every, own) in classes.items() if _REDUCER in every
             },
-            functions={*dir(builtins), *functions},
+            functions={*dir(builtins), *_functions(source.tree)},
             names=_bound(self.sources[path], path),
             renamed=self._renamed,
             early=self._early,
@@ -298,6 +297,15 @@ def _are_decorated(node: cst.ClassDef) -> bool:
 
 #: Decorators that hand on whatever arguments there are.
 _HARMLESS = ("torch.", "abc.", "abstractmethod", "override", "typing.")
+
+
+def _functions(tree: cst.Module) -> set[str]:
+    """The names that are functions wherever they stand, and never variables, which may be None."""
+    kinds: tuple[type[cst.AssignTarget] | type[cst.For], ...] = (cst.AssignTarget, cst.For)
+    targets = [node.target for kind in kinds for node in syntax.find(tree, kind)]
+    params = [node.name for node in syntax.find(tree, cst.Param)]
+    variables = {name for node in (*targets, *params) for name in syntax.names_in(node)}
+    return {node.name.value for node in syntax.find(tree, cst.FunctionDef)} - variables
 
 
 def _bound(source: bytes, path: Path) -> set[str]:

@@ -30,8 +30,10 @@ def clipping(
     elif isinstance(clip, cst.Attribute) or syntax.code(clip) in functions:
         lines.append(f"{syntax.code(clip)}(params)")
     else:
-        lines.append(f"clip_grads = {syntax.code(clip)}")
-        lines += ["if clip_grads is not None:", "    clip_grads(params)"]
+        name = syntax.code(clip) if isinstance(clip, cst.Name) else "clip_grads"
+        if name != syntax.code(clip):
+            lines.append(f"{name} = {syntax.code(clip)}")
+        lines += [f"if {name} is not None:", f"    {name}(params)"]
     return lines
 
 

@@ -20,8 +20,14 @@ DEFINED = """\
         pytest.param(
             '        clip = CLIPS[self.context.get_hparam("clip")]\n'
             "        self.context.step_optimizer(self.opt, clip)\n",
-            "    clip_grads = clip\n    if clip_grads is not None:\n        clip_grads(params)\n",
+            "    if clip is not None:\n        clip(params)\n",
             id="a variable may be None",
+        ),
+        pytest.param(
+            f'        clip = CLIPS[self.context.get_hparam("clip")]\n{STEP[:-2]}, clip)\n'
+            "\n    def other(self):\n        def clip(params):\n            pass\n",
+            "    if clip is not None:\n        clip(params)\n",
+            id="what is a function elsewhere may be None",
         ),
     ],
 )
