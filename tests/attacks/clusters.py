@@ -100,10 +100,19 @@ def _wait_for_trials(folder: Path, process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.1)
 
 
-def _one_is_lost(draw: Random, cluster: Cluster, project: Path) -> Path:
+@contextlib.contextmanager
+def _in_the_middle(
+    draw: Random, cluster: Cluster, project: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A search whose trials have begun a while ago."""
     with searched(cluster, project) as process:
         _wait_for_trials(project, process)
         time.sleep(draw.uniform(0, 15))
+        yield process
+
+
+def _one_is_lost(draw: Random, cluster: Cluster, project: Path) -> Path:
+    with _in_the_middle(draw, cluster, project) as process:
         _lost(draw, cluster)
         cluster.add(1)
         _to_its_end(process, project)
@@ -111,9 +120,7 @@ def _one_is_lost(draw: Random, cluster: Cluster, project: Path) -> Path:
 
 
 def _one_stops_for_a_minute(draw: Random, cluster: Cluster, project: Path) -> Path:
-    with searched(cluster, project) as process:
-        _wait_for_trials(project, process)
-        time.sleep(draw.uniform(0, 15))
+    with _in_the_middle(draw, cluster, project) as process:
         node = draw.choice(cluster.nodes[1:])
         node.send(signal.SIGSTOP)
         time.sleep(60)
@@ -133,9 +140,7 @@ def _one_comes_late(draw: Random, cluster: Cluster, project: Path) -> Path:
 
 def _search_is_killed(draw: Random, cluster: Cluster, project: Path) -> Path:
     """It goes on in another directory, to which its folder was moved."""
-    with searched(cluster, project) as process:
-        _wait_for_trials(project, process)
-        time.sleep(draw.uniform(0, 15))
+    with _in_the_middle(draw, cluster, project) as process:
         process.kill()
         process.wait()
     elsewhere = cluster.private / "elsewhere"
