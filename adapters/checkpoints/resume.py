@@ -95,9 +95,6 @@ class Resume:
                 "and callbacks go on, batches and data start from 0"
             )
         run.begin(started_from, skip=self._batches_to_skip(), continues=self._own)
-        if self._counters.get("epochs_trained") is None:
-            run.state.epochs_trained = run.state.batches_trained // run.epoch_len
-        self._say_what_changed()
 
     def _batches_to_skip(self) -> int:
         batches = self._run.state.batches_trained
@@ -105,8 +102,11 @@ class Resume:
             return batches
         return batches * len(self.continuation["ranks"]) // self._run.context.distributed.size
 
-    def _say_what_changed(self) -> None:
+    def count_epochs(self) -> None:
+        """Count epochs, whose length a Trainer may have limited by now; warn if it is another."""
         then, run = self.continuation, self._run
+        if self._counters.get("epochs_trained") is None:
+            run.state.epochs_trained = run.state.batches_trained // run.epoch_len
         if not then or not run.is_chief:
             return
         before, now = len(then["ranks"]), run.context.distributed.size
@@ -123,7 +123,7 @@ class Resume:
             )
         elif then["epoch_len"] != run.epoch_len:
             logger.warning(
-                f"the training loader has {_count(run.epoch_len)} batches, and had "
+                f"an epoch has {_count(run.epoch_len)} batches, and had "
                 f"{_count(then['epoch_len'])} when the checkpoint was written: "
                 "epochs and the order of the data change"
             )
@@ -151,6 +151,7 @@ class Resume:
         batches, epoch_len = run.state.batches_trained, run.epoch_len
         if epoch_len == 0:  # limit_train_batches leaves nothing to train.
             return
+        self.count_epochs()
         is_over = ended_epoch(self._state.get("loops"))
         go_on_after(trainer, batches, epoch_len, epoch_is_over=is_over)
         assert run.stream is not None

@@ -37,10 +37,14 @@ def state(batches: int | None, **changes: Any) -> dict[str, Any]:
     }
 
 
-def resumed(saved: dict[str, Any]) -> TrialRun:
+def resumed(saved: dict[str, Any], epoch_len: int | None = None) -> TrialRun:
     trial = built(Linear)
     run = TrialRun(trial, trial.context)
-    Resume(run, saved).begin("a checkpoint")
+    resume = Resume(run, saved)
+    resume.begin("a checkpoint")
+    if epoch_len is not None:
+        run.set_epoch_len(epoch_len)
+    resume.count_epochs()
     return run
 
 
@@ -68,7 +72,13 @@ def test_of_two_ranks_by_one(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_loader_of_another_length(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         resumed(state(2, epoch_len=7))
-    assert "has 4 batches, and had 7" in caplog.text
+    assert "an epoch has 4 batches, and had 7" in caplog.text
+
+
+def test_an_epoch_that_the_trainer_limits_as_before(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        run = resumed(state(7, epoch_len=3), 3)
+    assert (run.state.epochs_trained, caplog.text) == (2, "")
 
 
 def test_a_stop_that_was_asked_for_is_not_forgotten() -> None:
