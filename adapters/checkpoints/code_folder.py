@@ -28,10 +28,11 @@ _EVENTS = "events.out.tfevents."  # what TensorBoard's files begin with
 # Folders that tools fill: environments, caches, builds and logs.
 _TOOLS = ("__pycache__", "node_modules", "site-packages", "lightning_logs", "mlruns", "wandb")
 # A folder with one of these is an environment, a run, a search, or a checkpoint, whole or not.
-_MARKS = (
+_MARKS = {
     *("pyvenv.cfg", "conda-meta", RECORD, "search.json", "state_dict.pth", "load_data.json"),
-    *("determined/state_dict.pth", "pedl/state_dict.pth", "metadata.json.partial"),
-)
+    "metadata.json.partial",
+}
+_FOLDERS_WITH_WEIGHTS = ("determined", "pedl")  # in checkpoints of old versions
 
 logger = logging.getLogger("determined.pytorch")
 
@@ -45,7 +46,7 @@ class CodeFolder:
     """
 
     def __init__(self, origin: Path, storage: Path) -> None:
-        self._origin = origin
+        self._origin = origin.resolve()
         self._storage = storage.resolve()
         self._is_ignored = ignored_by(origin / ".detignore")
         self._secret: dict[tuple[Path, int, int], bool] = {}
@@ -84,6 +85,9 @@ class CodeFolder:
         seen = 0
         for folder, folders, files in os.walk(self._origin):
             path = Path(folder)
+            if path != self._origin and _is_marked(path, folders, files):
+                folders.clear()
+                continue
             folders[:] = sorted(name for name in folders if self._may_hold_sources(path / name))
             seen += len(folders) + len(files)
             if seen > MOST_ENTRIES:
@@ -106,8 +110,7 @@ class CodeFolder:
             or folder.name in _TOOLS
             or folder.name.endswith(".egg-info")
             or _is_uuid(folder.name)
-            or any((folder / mark).exists() for mark in _MARKS)
-            or folder.resolve() == self._storage
+            or folder == self._storage
             or self._is_ignored(f"{folder.relative_to(self._origin).as_posix()}/")
         )
 
@@ -145,6 +148,13 @@ class CodeFolder:
 def code_folder(origin: Path, storage: Path) -> CodeFolder:
     """The code folder of the run of this process, which remembers what it has read."""
     return CodeFolder(origin, storage)
+
+
+def _is_marked(path: Path, folders: list[str], files: list[str]) -> bool:
+    return not _MARKS.isdisjoint((*folders, *files)) or any(
+        name in folders and (path / name / "state_dict.pth").exists()
+        for name in _FOLDERS_WITH_WEIGHTS
+    )
 
 
 def _is_log(files: list[str]) -> bool:
