@@ -31,27 +31,30 @@ _KEPT = tuple(
 )
 
 # Groups of pytest-xdist, and files: what takes longest comes first, so that no worker is left alone
-# with it at the end.
+# with it at the end. Searches wait for Ray most of the time, while another worker computes.
 _LONGEST = (
     "parity-2",
+    "search commands",
     "tests/resume/test_resume",
+    "tests/adapters/lightning/test_door",
     "ray",
     "parity-1",
-    "search commands",
-    "tests/adapters/lightning/test_door",
     "documented commands",
-    "documented examples",
-    "two ranks",
-    "tests/test_alias",
-    "pedl-parity",
-    "tests/pedl/test_run",
     "tests/script/test_run",
-    "package",
-    "tests/adapters/data/test_loader_workers",
-    "tests/pedl/test_experiment",
+    "documented examples",
     "tests/adapters/experiment/test_cli",
+    "tests/adapters/data/test_loader_workers",
+    "tests/check/test_scale",
+    "two ranks",
+    "tests/adapters/experiment/test_several_machines",
+    "tests/alias/test_alias",
+    "pedl-parity",
+    "package",
+    "tests/adapters/experiment/test_unsized",
+    "tests/adapters/lightning/test_lightning_page",
+    "tests/attacks/test_attacks",
+    "tests/adapters/verify/test_verdict",
     "tests/migrate/test_verification",
-    "tests/adapters/lightning/test_preemption",
 )
 
 
