@@ -23,7 +23,12 @@ from det_compat.core.searcher import (
     Unit,
     configured_length,
 )
-from det_compat.core.storage import CloudStorageManager, SharedFSStorageManager, StorageManager
+from det_compat.core.storage import (
+    CloudStorageManager,
+    SharedFSStorageManager,
+    StorageManager,
+    place_of,
+)
 from det_compat.core.storage.remote import is_url, local_path
 from det_compat.script.run_paths import RunPaths
 from det_compat.script.task import Task
@@ -192,7 +197,7 @@ def task_parts(
     task: Task,
     distributed: DistributedContext,
     storage_manager: StorageManager | None,
-    elsewhere: str | None,
+    given: str | dict[str, Any] | None,
     preempt_mode: PreemptMode,
     tensorboard_mode: Any,
 ) -> TaskParts:
@@ -202,7 +207,7 @@ def task_parts(
         task: the run.
         distributed: the ranks.
         storage_manager: where the script wants its checkpoints; None for where the config does.
-        elsewhere: the path or URL of that, if it is known.
+        given: what the script says of that.
         preempt_mode: who asks whether to stop.
         tensorboard_mode: whether metrics go to TensorBoard files by themselves.
 
@@ -211,6 +216,9 @@ def task_parts(
         ValueError: the config's storage cannot be used.
     """
     line = None if task.search is None or distributed.rank != 0 else SearchLine(task.search)
+    elsewhere = None
+    if storage_manager is not None and given is not None:
+        elsewhere = place_of(storage_manager, given)
     checkpoint = TaskCheckpointContext(
         distributed, storage_manager or task_storage(task), task, elsewhere, line
     )

@@ -103,19 +103,23 @@ class KeptTrainContext(TrainContext):
         metrics: dict[str, Any],
         batch_metrics: list[dict[str, Any]] | None,
     ) -> None:
+        steps = plain_value(steps_completed)
+        if isinstance(steps, float) and steps.is_integer():
+            steps = int(steps)
         numbers = {str(name): plain_value(value) for name, value in metrics.items()}
         line: dict[str, Any] = {
             "group": group,
-            "steps_completed": steps_completed,
+            "steps_completed": steps,
             "time": time.time(),
             "metrics": numbers,
         }
         if batch_metrics is not None:
             line["batch_metrics"] = batch_metrics
         self._append(line)
-        if self._mode is TensorboardMode.AUTO:
+        # Off a cluster, Determined 0.38.1 takes anything for a number of batches.
+        if self._mode is TensorboardMode.AUTO and isinstance(steps, (int, float)):
             try:
-                self._events.write(group, numbers, int(steps_completed))
+                self._events.write(group, numbers, int(steps))
             except ImportError as error:
                 logger.warning(f"metrics are kept in {self._folder / METRICS} only: {error}")
                 self._mode = TensorboardMode.MANUAL
@@ -178,7 +182,7 @@ class TaskTrainContext(KeptTrainContext):
             metrics = _reportable(metrics)
         super()._report(group, steps_completed, metrics, batch_metrics)
         if group == "validation" and self._line is not None:
-            self._tell(self._line, steps_completed, metrics)
+            self._tell(self._line, int(steps_completed), metrics)
 
     def _tell(self, line: SearchLine, steps_completed: int, metrics: dict[str, Any]) -> None:
         """Tell the search of a validation, and let it stop the trial.
