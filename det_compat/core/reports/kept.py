@@ -148,7 +148,8 @@ class TaskTrainContext(KeptTrainContext):
         goal: the metric of the experiment.
         mode: whether metrics go to TensorBoard files by themselves.
         line: to the search that runs the trial, None without one.
-        position: what is to be told to the search with a validation, next to its metrics.
+        place: calls what it is given with what is to be told to the search of a validation after
+            so many batches, next to its metrics, once that is known.
         checkpoint_at: the checkpoint of so many batches, None if there is none yet.
         asks: whether the script asks ``should_preempt()``, by which it hears that it is stopped.
     """
@@ -160,14 +161,14 @@ class TaskTrainContext(KeptTrainContext):
         mode: TensorboardMode = TensorboardMode.AUTO,
         *,
         line: SearchLine | None = None,
-        position: Callable[[], dict[str, Any]] = dict,
+        place: Callable[[int, Callable[[dict[str, Any]], None]], None] | None = None,
         checkpoint_at: Callable[[int], str | None] = lambda steps: None,
         asks: Callable[[], bool] = bool,
     ) -> None:
         super().__init__(run_dir, run_dir / "tensorboard", mode)
         self._goal = goal
         self._line = line
-        self._position = position
+        self._place = place
         self._checkpoint_at = checkpoint_at
         self._asks = asks
 
@@ -182,7 +183,11 @@ class TaskTrainContext(KeptTrainContext):
             metrics = _reportable(metrics)
         super()._report(group, steps_completed, metrics, batch_metrics)
         if group == "validation" and self._line is not None:
-            self._tell(self._line, int(steps_completed), metrics)
+            line, steps = self._line, int(steps_completed)
+            if self._place is None or "epochs" in metrics:  # The script itself says it.
+                self._tell(line, steps, metrics)
+            else:
+                self._place(steps, lambda known: self._tell(line, steps, {**known, **metrics}))
 
     def _tell(self, line: SearchLine, steps_completed: int, metrics: dict[str, Any]) -> None:
         """Tell the search of a validation, and let it stop the trial.
@@ -192,8 +197,7 @@ class TaskTrainContext(KeptTrainContext):
         """
         was_stopped = line.is_stopped
         if not was_stopped:
-            known = {**self._position(), **metrics}
-            line.validated(steps_completed, known, self._checkpoint_at(steps_completed))
+            line.validated(steps_completed, metrics, self._checkpoint_at(steps_completed))
         if line.is_stopped and (was_stopped or not self._asks()):
             raise SystemExit("the search has stopped the trial")
 
