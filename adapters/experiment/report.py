@@ -124,7 +124,7 @@ class ExperimentReport(pl.Callback):
             for one in reports(file.read_text("utf-8", errors="replace").splitlines()):
                 batches = one.get("steps_completed")
                 if one.get("group") == "validation" and isinstance(batches, int):
-                    earlier[batches] = one["metrics"]
+                    earlier.setdefault(batches, {}).update(one["metrics"])
         before = [(at, earlier[at]) for at in sorted(earlier) if at <= self._batches_before]
         own = {batches for batches, _ in self.run.validations}
         return [one for one in before if one[0] not in own] + self.run.validations

@@ -106,11 +106,13 @@ class Summary:
 
     @cached_property
     def validations(self) -> list[Validation]:
-        """The validations so far; of equal numbers of batches, the last."""
+        """The validations so far; reports of equal numbers of batches are one, the last counts."""
         if self.kind == "search":
             return []
-        found = {one.batches: one for one in _validations(self.path / METRICS)}
-        return [found[batches] for batches in sorted(found)]
+        found: dict[int, dict[str, Any]] = {}
+        for one in _validations(self.path / METRICS):
+            found.setdefault(one.batches, {}).update(one.metrics)
+        return [Validation(batches, found[batches]) for batches in sorted(found)]
 
     @cached_property
     def trials(self) -> list[Summary]:

@@ -253,3 +253,13 @@ def test_progress_counts_epochs_wherever_a_script_reports_it(
     all_of_them = [(10, 1), (20, 2), (30, 3), (40, 4)]
     assert told == (all_of_them[-1:] if style == "never" else all_of_them)
     assert ("at the end of the operation only" in caplog.text) == (style == "never")
+
+
+def test_more_metrics_of_a_validation_are_nothing_that_a_search_judges(task: Any) -> None:
+    search = Search(answers=9)
+    task(search=search.port)
+    with core.init() as context:
+        context.train.report_validation_metrics(1, {"loss": 1.0})
+        context.train.report_metrics("validation", 1, {"accuracy": 0.5})
+    context.train._line._file.close()  # type: ignore[attr-defined]
+    assert [one["metrics"] for one in search.messages()] == [{"loss": 1.0}]

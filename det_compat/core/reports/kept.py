@@ -169,6 +169,7 @@ class TaskTrainContext(KeptTrainContext):
         self._goal = goal
         self._line = line
         self._place = place
+        self._judged: int | None = None
         self._checkpoint_at = checkpoint_at
         self._asks = asks
 
@@ -184,6 +185,10 @@ class TaskTrainContext(KeptTrainContext):
         super()._report(group, steps_completed, metrics, batch_metrics)
         if group == "validation" and self._line is not None:
             line, steps = self._line, int(steps_completed)
+            has_goal = self._goal is None or self._goal.metric in metrics
+            if not has_goal and steps == self._judged:
+                return  # The search has heard of this validation; these are more metrics of it.
+            self._judged = steps if has_goal else None
             if self._place is None or "epochs" in metrics:  # The script itself says it.
                 self._tell(line, steps, metrics)
             else:
