@@ -169,10 +169,8 @@ class ExperimentRun(sources.Source):
     def _tell(self, slots: int, exp_conf: dict[str, Any]) -> None:
         """Let this process know how the run begins, which only rank 0 knew until now."""
         if (known := current_task()) is not None:
-            trial_id = known.trial_id
-            found = task_of(
-                self.experiment, self.start, trial_id=trial_id, slots=slots, exp_conf=exp_conf
-            )
+            told = {"trial_id": known.trial_id, "attempt": known.attempt}
+            found = task_of(self.experiment, self.start, slots=slots, exp_conf=exp_conf, **told)
             addresses = [] if self._machines is None else self._machines.addresses
             tell(replace(found, addresses=addresses))
 

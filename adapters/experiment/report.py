@@ -14,6 +14,8 @@ from det_compat.config.hyperparameters import batch_size
 from det_compat.config.lengths import Length, Period, Unit
 from det_compat.config.periods import ResolvedPeriods
 from det_compat.experiment.curves import draw_curves
+from det_compat.script.reported import reports
+from det_compat.script.run_paths import METRICS
 from det_compat.shared.masking import without_secrets
 
 Validation = tuple[int, dict[str, Any]]
@@ -114,6 +116,19 @@ class ExperimentReport(pl.Callback):
         records = (trained.state.batches_trained - self._batches_before) * (size or 0)
         return records / self._seconds if records and self._seconds else None
 
+    def validations(self) -> list[Validation]:
+        """Those of the run, as far as it goes on from what earlier processes have trained."""
+        earlier: dict[int, dict[str, Any]] = {}
+        file = self.run.start.folder.path / METRICS
+        if self._batches_before and file.exists():
+            for one in reports(file.read_text("utf-8", errors="replace").splitlines()):
+                batches = one.get("steps_completed")
+                if one.get("group") == "validation" and isinstance(batches, int):
+                    earlier.setdefault(batches, {}).update(one["metrics"])
+        before = [(at, earlier[at]) for at in sorted(earlier) if at <= self._batches_before]
+        own = {batches for batches, _ in self.run.validations}
+        return [one for one in before if one[0] not in own] + self.run.validations
+
     def best(self) -> Validation | None:
         """The validation with the best searcher metric; None without any."""
         searcher = self.run.experiment.searcher
@@ -121,7 +136,7 @@ class ExperimentReport(pl.Callback):
         def value(validation: Validation) -> float:
             return _number(validation[1].get(searcher.metric or ""))
 
-        known = [one for one in self.run.validations if not math.isnan(value(one))]
+        known = [one for one in self.validations() if not math.isnan(value(one))]
         choose = min if searcher.smaller_is_better else max
         return choose(known, key=value, default=None)
 
@@ -135,7 +150,7 @@ class ExperimentReport(pl.Callback):
         batches = run.module.run.state.batches_trained
         rows = {
             f"best {run.experiment.searcher.metric}": _validation(self.best()),
-            "last validation": _validation(run.validations[-1] if run.validations else None),
+            "last validation": _validation(next(reversed(self.validations()), None)),
             "batches": str(batches),
             "time": f"{self._seconds:.1f} s",
         }

@@ -18,7 +18,7 @@ from det_compat.core.reports.search_line import as_number
 from det_compat.experiment import environment, run_folder, run_start
 from det_compat.experiment.task import task_of
 from det_compat.script.task import told
-from det_compat.search.records import trial_number
+from det_compat.search.records import starts_of, trial_number
 from det_compat.search.tune.attempt import ReportFunction
 
 
@@ -55,7 +55,8 @@ def train_one(
         start = run_start.begin_in(folder, experiment, resume=False)
         # What an earlier process of the trial has written is the trial's own.
         start = replace(start, latest_checkpoint=resume_from, resumes=resume_from is not None)
-    with told(task_of(experiment, start, trial_id=trial_number(run_dir))):
+    number, attempt = trial_number(run_dir), starts_of(run_dir)
+    with told(task_of(experiment, start, trial_id=number, attempt=attempt)):
         _train(experiment, start, report, ranks, model_dir, validate_at)
 
 

@@ -286,13 +286,14 @@ def _delete(args: argparse.Namespace) -> int:
         run.state.state is State.UNKNOWN and run.state.host and not run.state.is_here
     ):
         raise NoSuchRun(f"{run.path} runs, or may run on {run.state.host}: it is not deleted")
-    path = run.path.resolve()
+    path, elsewhere = run.path.resolve(), run.elsewhere
     if not args.yes:
-        held = f"{len(run.checkpoints)} checkpoints"
+        own = [one for one in run.checkpoints if run.path in one.path.parents]
+        held = f"{len(own)} checkpoints"
         answer = input(f"delete {path}, with {held}? [y/N] ") if sys.stdin.isatty() else ""
         if answer.strip().lower() not in ("y", "yes"):
             print(f"{path} is kept; --yes deletes it without asking")
             return 1
     shutil.rmtree(path)
-    print(f"deleted {path}{run.elsewhere}")
+    print(f"deleted {path}{elsewhere}")
     return 0

@@ -123,7 +123,7 @@ class Context:
         self.preempt.close()
         self.profiler.off()
         self.train.close()
-        self._running.close()
+        self._running.__exit__(exc_type, exc_val, exc_tb)
         ended = exc_type is None and not self.preempt.has_preempted
         if ended and isinstance(self.checkpoint, tasks.TaskCheckpointContext):
             self.checkpoint.finish()
@@ -195,7 +195,7 @@ def _of_task(
         task,
         distributed,
         _get_storage_manager(checkpoint_storage),
-        checkpoint_storage if isinstance(checkpoint_storage, str) else None,
+        checkpoint_storage,
         preempt_mode,
         tensorboard_mode,
     )

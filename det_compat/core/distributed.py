@@ -39,6 +39,13 @@ _LAUNCHERS = {
 _met: dict[str, Iterator[int]] = defaultdict(itertools.count)
 
 
+class _NotLaunched(KeyError, RuntimeError):
+    """No launcher has started this process; scripts that run without one, too, catch KeyError."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # A KeyError shows the quotes of its text.
+
+
 class _Meeting(NamedTuple):
     """Where the members of an exchange meet: a name for it, the first one's host, and its port."""
 
@@ -124,7 +131,7 @@ class DistributedContext:
                 ``MASTER_ADDR``.
 
         Raises:
-            RuntimeError: a variable of torchrun's is missing.
+            KeyError: a variable of torchrun's is missing, as in Determined 0.38.1.
         """
         return cls._launched("from_torch_distributed", chief_ip)
 
@@ -137,7 +144,7 @@ class DistributedContext:
                 ``MASTER_ADDR``.
 
         Raises:
-            RuntimeError: a variable of the launcher's is missing.
+            KeyError: a variable of the launcher's is missing, as in Determined 0.38.1.
         """
         return cls._launched("from_deepspeed", chief_ip)
 
@@ -154,7 +161,7 @@ class DistributedContext:
         launcher, variables, command = _LAUNCHERS[method]
         missing = [name for name in variables if name not in os.environ]
         if missing:
-            raise RuntimeError(
+            raise _NotLaunched(
                 f"DistributedContext.{method}() needs the environment of {launcher}, "
                 f"but {', '.join(missing)} is not set. Start the script with `{command}`: see "
                 "MIGRATION.md#determinedcore."

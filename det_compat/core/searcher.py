@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from det_compat.core.distributed import DistributedContext
+from det_compat.util.json_encoding import json_encode
 
 logger = logging.getLogger("determined.core")
 
@@ -55,12 +56,11 @@ class LoggedReports:
 
     def completed(self, searcher_metric: Any) -> None:
         """Log the metric, as JSON."""
-        metric = json.dumps(searcher_metric, default=_plain)
+        try:
+            metric = json_encode(searcher_metric)
+        except TypeError:
+            metric = json.dumps(str(searcher_metric))
         logger.info(f"SearcherOperation Complete: searcher_metric={metric}")
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if getattr(value, "size", None) == 1 else str(value)
 
 
 class SessionReports:

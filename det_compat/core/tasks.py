@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,17 @@ from det_compat.core.searcher import (
     LoggedReports,
     SearcherContext,
     SearcherContextMissing,
+    SearcherMode,
+    SearcherOperation,
     Unit,
     configured_length,
 )
-from det_compat.core.storage import CloudStorageManager, SharedFSStorageManager, StorageManager
+from det_compat.core.storage import (
+    CloudStorageManager,
+    SharedFSStorageManager,
+    StorageManager,
+    place_of,
+)
 from det_compat.core.storage.remote import is_url, local_path
 from det_compat.script.run_paths import RunPaths
 from det_compat.script.task import Task
@@ -161,21 +169,82 @@ class TaskPreemptContext(SignalPreemptContext):
 
 
 class _Operation(LoggedReports):
-    """Reports of the operation of a task, of which the last tells how much is trained."""
+    """The operation of a task, whose progress tells how much is trained, in the config's unit.
 
-    def __init__(self, unit: Unit | None) -> None:
+    Scripts report it before a validation or after it. What was reported and is more than at the
+    validation before counts for the one that comes next; a validation without such a report waits
+    for the next one, or for the end of the operation.
+
+    Args:
+        length: the length of the operation.
+        unit: what it counts; None if the config does not say.
+    """
+
+    def __init__(self, length: int | None, unit: Unit | None) -> None:
+        self._whole = length
         self._unit = unit
-        self._length: float | None = None
+        self._goes_on = self._has_warned = False
+        self._reported = self._counted = 0.0
+        self._steps: int | None = None
+        self._waiting: list[Callable[[dict[str, Any]], None]] = []
+
+    def begin(self) -> None:
+        """The script has asked how long to train."""
+        self._goes_on = True
 
     def progress(self, length: float, whole: int) -> None:
         super().progress(length, whole)
-        self._length = length
+        self._count(length)
 
-    def position(self) -> dict[str, Any]:
-        """How much is trained, in the unit of the config; empty if that is not known."""
-        if self._unit is None or self._length is None:
-            return {}
-        return {self._unit.name.lower(): self._length}
+    def completed(self, searcher_metric: Any) -> None:
+        super().completed(searcher_metric)
+        self._goes_on = False
+        self._count(self._whole or 0)
+
+    def _count(self, length: float) -> None:
+        self._reported = length
+        if length > self._counted and self._waiting:
+            waiting, self._waiting = self._waiting, []
+            for tell in waiting:
+                self._tell(tell)
+
+    def place(self, steps: int, tell: Callable[[dict[str, Any]], None]) -> None:
+        """Call ``tell`` with how much is trained, by the name of the unit, once that is known."""
+        again, self._steps = steps == self._steps, steps
+        if self._waiting and not again:
+            self._waiting = []
+            if not self._has_warned:
+                logger.warning(
+                    "the search hears of validations at the end of the operation only: it counts "
+                    "in epochs. Report them as the metric epochs, or by op.report_progress()"
+                )
+            self._has_warned = True
+        is_known = self._reported > self._counted or (again and not self._waiting)
+        if self._unit is not None and is_known and self._reported > 0:
+            self._tell(tell)
+        elif self._goes_on and self._unit is Unit.EPOCHS:
+            self._waiting.append(tell)
+        else:
+            tell({})
+
+    def _tell(self, tell: Callable[[dict[str, Any]], None]) -> None:
+        self._counted = max(self._reported, self._counted)
+        assert self._unit is not None
+        tell({self._unit.name.lower(): self._counted})
+
+
+class _TaskSearcher(DummySearcherContext):
+    """The searcher of a task, which lets its operation know that it is asked for."""
+
+    def __init__(
+        self, dist: DistributedContext, length: int, unit: Unit | None, operation: _Operation
+    ) -> None:
+        super().__init__(dist, length, units=unit, reports=operation)
+        self._own = operation
+
+    def _operations_of_chief(self, mode: SearcherMode) -> Iterator[SearcherOperation]:
+        self._own.begin()
+        yield from super()._operations_of_chief(mode)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,7 +261,7 @@ def task_parts(
     task: Task,
     distributed: DistributedContext,
     storage_manager: StorageManager | None,
-    elsewhere: str | None,
+    given: str | dict[str, Any] | None,
     preempt_mode: PreemptMode,
     tensorboard_mode: Any,
 ) -> TaskParts:
@@ -202,7 +271,7 @@ def task_parts(
         task: the run.
         distributed: the ranks.
         storage_manager: where the script wants its checkpoints; None for where the config does.
-        elsewhere: the path or URL of that, if it is known.
+        given: what the script says of that.
         preempt_mode: who asks whether to stop.
         tensorboard_mode: whether metrics go to TensorBoard files by themselves.
 
@@ -211,22 +280,25 @@ def task_parts(
         ValueError: the config's storage cannot be used.
     """
     line = None if task.search is None or distributed.rank != 0 else SearchLine(task.search)
+    elsewhere = None
+    if storage_manager is not None and given is not None:
+        elsewhere = place_of(storage_manager, given)
     checkpoint = TaskCheckpointContext(
         distributed, storage_manager or task_storage(task), task, elsewhere, line
     )
     preempt = TaskPreemptContext(distributed, preempt_mode, line, RunPaths(task.run_dir))
     length, unit = configured_length(task.config)
-    operation = _Operation(unit)
+    operation = _Operation(length, unit)
     train = TaskTrainContext(
         Path(task.run_dir),
         Goal.of(task.config),
         tensorboard_mode,
         line=line,
-        position=operation.position,
+        place=operation.place,
         checkpoint_at=checkpoint.at,
         asks=lambda: preempt.has_asked,
     )
     searcher: SearcherContext = SearcherContextMissing()
     if length:
-        searcher = DummySearcherContext(distributed, length, units=unit, reports=operation)
+        searcher = _TaskSearcher(distributed, length, unit, operation)
     return TaskParts(checkpoint, preempt, searcher, train)

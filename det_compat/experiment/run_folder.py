@@ -27,6 +27,15 @@ class RunFolder(RunPaths):
         """Whether a run has been started here."""
         return (self.path / RECORD).exists()
 
+    @property
+    def is_of_script(self) -> bool:
+        """Whether a script that started by itself has its run here, which is none of ``fit``."""
+        try:
+            record = self._record()
+        except (OSError, ValueError, RecursionError):
+            return False
+        return isinstance(record, dict) and record.get("started_by") == "script"
+
     def seed(self) -> int:
         """The seed of the run that has been started here.
 
@@ -69,6 +78,7 @@ class RunFolder(RunPaths):
         seed: int,
         run_id: str | None = None,
         launch: Sequence[str] = (),
+        is_of_script: bool = False,
     ) -> None:
         """Take the directory for a run of ``config``, of which a copy without secrets is kept.
 
@@ -77,6 +87,7 @@ class RunFolder(RunPaths):
             seed: the run's.
             run_id: what tells the run from all others, if it has begun on another machine.
             launch: the names of the launch that begins it.
+            is_of_script: whether a script begins it, which started by itself.
 
         Raises:
             FitError: it cannot be written.
@@ -89,6 +100,7 @@ class RunFolder(RunPaths):
             (self.path / "config.yaml").write_text(text, "utf-8")
             # The record comes last and whole: a run is there once it is.
             own = {"seed": seed, "id": run_id or uuid.uuid4().hex, "launch": list(launch)}
+            own |= {"started_by": "script"} if is_of_script else {}
             self._write_record({**own, **described(config)})
         except OSError as error:
             raise FitError(f"cannot write the run directory {self.path}: {error}") from error
@@ -153,11 +165,11 @@ def new_run_folder(name: str) -> RunFolder:
 
 
 def run_folders(name: str) -> Iterator[RunFolder]:
-    """Those of ``runs/<name>/<NNN>`` that hold a run, the last first."""
+    """Those of ``runs/<name>/<NNN>`` that hold a run of ``fit``, the last first."""
     parent = _folder_of(name)
     for number in sorted(_numbers(parent), reverse=True):
         folder = RunFolder(parent / f"{number:03}")
-        if folder.holds_run:
+        if folder.holds_run and not folder.is_of_script:
             yield folder
 
 
@@ -179,7 +191,7 @@ def run_folder_at(path: Path, *, may_hold_run: bool) -> RunFolder:
         FitError: it holds a run and must not, or the other way round.
     """
     folder = RunFolder(path)
-    if may_hold_run and not folder.holds_run:
+    if may_hold_run and (not folder.holds_run or folder.is_of_script):
         raise FitError(f"nothing to resume: {folder.path} holds no run of det-compat fit")
     if not may_hold_run and folder.holds_run:
         raise FitError(

@@ -142,7 +142,8 @@ def state_noted(folder: Path, resume: str = "") -> Iterator[_Noted]:
         finally:
             line = without_secrets(next(iter(reason.strip().splitlines()), ""))
             end = replace(state, state=ended, ended=time.time(), reason=line[:_LONGEST_REASON])
-            _write(folder, end)
+            if os.getpid() == state.process:  # and no copy of the process, which may end earlier
+                _write(folder, end)
 
 
 class _Noted:

@@ -72,7 +72,7 @@ def run_script(request: Request, config: experiment.ExperimentConfig) -> int:
             noted.status = status = supervisor.supervise(
                 command, folder.path, restarts=config.max_restarts, folder=model_dir
             )
-            if status == 0 and folder.preempted.exists():
+            if folder.preempted.exists() and (status == 0 or _is_told_torchrun(argv, status)):
                 print("the script was preempted, and ended before its end")
                 noted.status = status = PREEMPTED
     except FileNotFoundError as error:
@@ -110,6 +110,12 @@ def script_command(entrypoint: Entrypoint, slots: int) -> list[str]:
     processes = [] if _says_processes(entrypoint.launcher_args) else [f"--nproc_per_node={slots}"]
     own_args = entrypoint.launcher_args if entrypoint.launcher == "torch_distributed" else ()
     return [*_TORCHRUN, *processes, *own_args, "--no-python", *command]
+
+
+def _is_told_torchrun(argv: Sequence[str], status: int) -> bool:
+    """Whether torchrun may have ended so by a signal: its status is 1, whatever its ranks' are."""
+    names = ("torchrun", "torch.distributed.run", "torch.distributed.launch")
+    return status == 1 and any(word.rpartition("/")[2] in names for word in argv)
 
 
 def _says_processes(args: Sequence[str]) -> bool:

@@ -15,6 +15,7 @@ def task_of(
     start: RunStart | None,
     *,
     trial_id: int = 0,
+    attempt: int | None = None,
     slots: int | None = None,
     machines: int = 1,
     exp_conf: dict[str, Any] | None = None,
@@ -29,6 +30,7 @@ def task_of(
         config: the config; all hyperparameters are constants.
         start: how the run begins; None on a rank that was not told.
         trial_id: the number of the trial in its search.
+        attempt: how often the trial has been started, if torchrun does not count it.
         slots: processes that train, if they are others than the config's.
         machines: those that train, where no launcher tells it.
         exp_conf: the experiment config as the trial sees it, if that is another one.
@@ -45,6 +47,6 @@ def task_of(
         latest_checkpoint=None if start is None else start.latest_checkpoint,
         steps_completed=0 if start is None else start.steps_completed,
         trial_id=trial_id,
-        attempt=restarts() + 1,
+        attempt=attempt or restarts() + 1,
         addresses=addresses(machines) if launched() is None and machines > 1 else [],
     )

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import atexit
 import dataclasses
-import logging
-import re
+import sys
 import uuid
 import warnings
 from pathlib import Path
@@ -24,7 +23,9 @@ from det_compat.core.preempt import PreemptMode, SignalPreemptContext
 from det_compat.core.reports.kept import Goal, TaskTrainContext, TensorboardMode
 from det_compat.core.store import default_base_path
 from det_compat.core.train import new_tensorboard_path, shared_tensorboard_path
+from det_compat.experimental.unmanaged import TrialCheckpoints, UnmanagedContext, file_name
 from det_compat.info import ClusterInfo, RendezvousInfo, TrialInfo
+from det_compat.script.run import end_of_program
 from det_compat.script.run_paths import RunPaths
 from det_compat.script.task import current_task
 
@@ -46,8 +47,6 @@ __all__ = [
     "train",
     "url_reverse_webui_exp_view",
 ]
-
-logger = logging.getLogger("determined.core")
 
 # The parts of the context that init() has made.
 train: core.TrainContext | None = None
@@ -107,44 +106,6 @@ class UnmanagedConfig(_DeprecatedConfig):
     """The second half of what is a ``Config`` since 0.38."""
 
 
-class _TrialCheckpoints(CheckpointContext):
-    """Checkpoints of a trial, whose names its folder keeps; they have ``steps_completed``."""
-
-    def __init__(
-        self, dist: DistributedContext, manager: storage.StorageManager, paths: RunPaths
-    ) -> None:
-        super().__init__(dist, manager)
-        self._paths = paths
-
-    def latest(self) -> tuple[str | None, int]:
-        """The last complete checkpoint and its ``steps_completed``, by the word of the chief."""
-        return self._dist.broadcast(self._latest() if self._dist.rank == 0 else (None, 0))
-
-    def _latest(self) -> tuple[str | None, int]:
-        names = self._paths.begun_checkpoints()
-        for name in reversed(names):
-            if self._storage_manager.metadata(name) is not None:
-                return name, int(self.get_metadata(name)["steps_completed"])
-        if names:
-            logger.warning(
-                f"none of the checkpoints that {self._paths.checkpoint_names} names is where this "
-                "run has its own: it starts from the beginning"
-            )
-        return None, 0
-
-    def _begin(self) -> str:
-        storage_id = super()._begin()
-        self._paths.begin_checkpoint(storage_id)
-        return storage_id
-
-    def _check_metadata(self, metadata: dict[str, Any]) -> None:
-        if "steps_completed" not in metadata:
-            raise ValueError(
-                "metadata for reported checkpoints, in the current implementation, requires a "
-                "'steps_completed' item, which has not been provided"
-            )
-
-
 def init_context(
     *,
     config: Config | None = None,
@@ -175,7 +136,8 @@ def init_context(
         ImportError: what the storage needs is not installed.
         NotImplementedError: ``external_trial_id`` is without ``external_experiment_id``.
         TypeError: ``checkpoint_storage`` is neither a string nor a dictionary.
-        ValueError: there is neither ``config`` nor ``defaults``, or the storage cannot be used.
+        ValueError: there is neither ``config`` nor ``defaults``, the storage cannot be used, or
+            the ids are those of a run of ``det-compat fit``.
     """
     ranks = distributed or DummyDistributedContext()
     config = _merged(config, defaults, unmanaged)
@@ -188,14 +150,18 @@ def init_context(
         )
     where = checkpoint_storage or config.checkpoint_storage or str(default_base_path())
     paths = RunPaths(_trial_folder(config, ranks))
-    checkpoints = _TrialCheckpoints(ranks, _manager(where), paths)
+    manager = _manager(where)
+    checkpoints = TrialCheckpoints(ranks, manager, paths)
     raw = _experiment_config(config, where)
-    return core.Context(
+    return UnmanagedContext(
         checkpoints,
         distributed=ranks,
         preempt=SignalPreemptContext(ranks, preempt_mode),
         train=TaskTrainContext(paths.path, Goal.of(raw), tensorboard_mode),
         info=_info(config, raw, *checkpoints.latest()),
+        folder=paths.path,
+        storage=storage.place_of(manager, where),
+        goes_on_by_name=config.external_trial_id is not None,
     )
 
 
@@ -237,7 +203,11 @@ def close() -> None:
     """End what ``init()`` has begun; further calls do nothing."""
     global _context, train
     if _context is not None:
-        _context.close()
+        # What is being raised, if it is called on the way out of the script.
+        error = sys.exc_info()[1] or end_of_program()
+        if isinstance(error, SystemExit) and not error.code:
+            error = None
+        _context.close(type(error) if error else None, error, None)
     _context = train = None
 
 
@@ -281,14 +251,8 @@ def _trial_folder(config: Config, ranks: DistributedContext) -> Path:
     new = new_tensorboard_path() if ranks.size == 1 else shared_tensorboard_path()
     if experiment is None:
         return Path.cwd() / new
-    folder = Path.cwd() / new.parent / _file_name(experiment)
-    return folder / (new.name if trial is None else _file_name(trial))
-
-
-def _file_name(given: str) -> str:
-    """``given`` as the name of a file: other names have other ones."""
-    plain = re.sub(r"[^\w.-]", lambda found: f"%{ord(found[0]):02x}", given)
-    return f"%{plain}" if plain.startswith(".") else plain
+    folder = Path.cwd() / new.parent / file_name(experiment)
+    return folder / (new.name if trial is None else file_name(trial))
 
 
 def _manager(where: str | dict[str, Any]) -> storage.StorageManager:

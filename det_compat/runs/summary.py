@@ -11,6 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from det_compat.config.document import Problems, from_mapping
+from det_compat.config.storage import parse_storage
 from det_compat.experiment.run_folder import RECORD
 from det_compat.experiment.run_state import RunState, State, read_state
 from det_compat.script.reported import reports
@@ -104,11 +106,13 @@ class Summary:
 
     @cached_property
     def validations(self) -> list[Validation]:
-        """The validations so far; of equal numbers of batches, the last."""
+        """The validations so far; reports of equal numbers of batches are one, the last counts."""
         if self.kind == "search":
             return []
-        found = {one.batches: one for one in _validations(self.path / METRICS)}
-        return [found[batches] for batches in sorted(found)]
+        found: dict[int, dict[str, Any]] = {}
+        for one in _validations(self.path / METRICS):
+            found.setdefault(one.batches, {}).update(one.metrics)
+        return [Validation(batches, found[batches]) for batches in sorted(found)]
 
     @cached_property
     def trials(self) -> list[Summary]:
@@ -141,7 +145,7 @@ class Summary:
 
     @cached_property
     def checkpoints(self) -> list[Checkpoint]:
-        """Its complete checkpoints, the best first; those in a storage elsewhere are not listed."""
+        """Its complete checkpoints on this machine, the best first."""
         if self.kind == "search":
             found = [one for trial in self.trials for one in trial.checkpoints]
         else:
@@ -155,19 +159,40 @@ class Summary:
 
     def _own_checkpoints(self) -> Iterator[Checkpoint]:
         values = {one.batches: self.value_of(one) for one in self.validations}
-        for file in RunPaths(self.path).checkpoints.glob("*/metadata.json"):
+        paths = RunPaths(self.path)
+        files = [*paths.checkpoints.glob("*/metadata.json")]
+        if (folder := _path_of(self.storage or "")) is not None:
+            # Other runs may have theirs there, too.
+            names = dict.fromkeys(paths.begun_checkpoints())
+            files += [folder / name / "metadata.json" for name in names]
+        for file in filter(Path.is_file, files):
             batches = _read(file).get("steps_completed")
             known = batches if isinstance(batches, int) else None
             yield Checkpoint(file.parent, known, None if known is None else values.get(known))
 
+    @cached_property
+    def storage(self) -> str | None:
+        """The path or URL of its checkpoints; None if they are in its folder."""
+        with contextlib.suppress(OSError):
+            if chosen := RunPaths(self.path).chosen_storage():
+                return chosen
+        config = {"checkpoint_storage": self.record.get("checkpoint_storage") or {}}
+        # A config was checked when the run began; a damaged record may have anything.
+        with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
+            return parse_storage(config, Problems(from_mapping(config))).url
+        return None
+
     @property
     def elsewhere(self) -> str:
-        """What is to be said of checkpoints that are not in the folder; empty if they are."""
-        storage = self.record.get("checkpoint_storage")
-        if not isinstance(storage, dict) or storage.get("type") in (None, "determined"):
+        """What is to be said of checkpoints that are not in the folder; empty if there are none."""
+        if self.storage is None:
             return ""
-        kept = {name: value for name, value in storage.items() if value is not None}
-        return f"; its checkpoints may be in the config's checkpoint_storage: {kept}"
+        names = [one.path.name for one in self.checkpoints if self.path not in one.path.parents]
+        if names:
+            return f"; its checkpoints {', '.join(names)} stay in {self.storage}"
+        if _path_of(self.storage) is not None:
+            return ""
+        return f"; its checkpoints may be in {without_secrets(self.storage)}"
 
     def as_dict(self) -> dict[str, Any]:
         """All of it in types of JSON."""
@@ -228,6 +253,12 @@ def _trial(record: TrialRecord, search: RunState) -> Summary:
                 resume="",
             )
     return Summary(folder, "run", state, about)
+
+
+def _path_of(place: str) -> Path | None:
+    """The path of a storage; None for URLs of others than files, and for none."""
+    scheme, separator, path = place.rpartition("://")
+    return Path(path) if path and (scheme in ("file", "local") or not separator) else None
 
 
 def _read(file: Path) -> dict[str, Any]:

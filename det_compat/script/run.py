@@ -31,6 +31,9 @@ _RERUN = "det_compat.script.rerun"
 #: The environment variable that tells it what the program is.
 PROGRAM_VARIABLE = "DET_COMPAT_PROGRAM"
 
+# What the program of this process has ended with.
+_end: BaseException | None = None
+
 _CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(det_compat.__file__)))
 
 
@@ -215,13 +218,35 @@ def _set_first_path(directory: str) -> None:
 def _execute(program: _Program) -> int:
     main = _main_module(program)
     sys.modules["__main__"] = main
+    global _end
     try:
         exec(program.code, vars(main))
-    except (SystemExit, KeyboardInterrupt):
+    except (SystemExit, KeyboardInterrupt) as error:
+        _end = error
         raise
     except BaseException as error:
+        _end = error
         return _show(error, _frames_of(main, error.__traceback__))
     return 0
+
+
+def end_of_program() -> BaseException | None:
+    """What the program of this process has ended with; None if it goes on, or came to its end.
+
+    Of one that ``python`` runs, a SystemExit is not known; an interpreter that asks for more goes
+    on whatever was raised.
+    """
+    if _end is not None or hasattr(sys, "ps1"):
+        return _end
+    return getattr(sys, "last_value", None)
+
+
+def program_again() -> list[str]:
+    """The command that runs the program of this process again; empty without ``det-compat run``."""
+    if PROGRAM_VARIABLE not in os.environ:
+        return []
+    name, is_module = json.loads(os.environ[PROGRAM_VARIABLE])
+    return ["det-compat", "run", *(["-m", name] if is_module else [name]), *sys.argv[1:]]
 
 
 def _main_module(program: _Program) -> ModuleType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import sys
 import traceback
@@ -20,8 +21,11 @@ def run_logged(folder: Path) -> Iterator[None]:
 
     It is ``print`` and the like that is copied; what compiled code and other processes write is
     not. Of a bar that is drawn again and again only the last state is kept. A log that cannot be
-    written ends no run.
+    written ends no run, and one that this process writes to anyway, as in a search, has all of it.
     """
+    if _is_output(folder / LOG):
+        yield
+        return
     try:
         file = (folder / LOG).open("a", encoding="utf-8", errors="backslashreplace", buffering=1)
     except OSError:
@@ -48,6 +52,14 @@ def run_logged(folder: Path) -> Iterator[None]:
                 setattr(sys, name, copy.stream)
         with contextlib.suppress(OSError):
             file.close()
+
+
+def _is_output(file: Path) -> bool:
+    """Whether the system writes what this process prints into ``file``."""
+    try:
+        return os.path.samestat(os.fstat(1), file.stat())
+    except OSError:
+        return False
 
 
 class _Copied:

@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from enum import Enum
@@ -69,6 +70,11 @@ def trial_number(folder: Path) -> int:
     return record.about()["index"] + 1 if record.is_begun else 0
 
 
+def starts_of(folder: Path) -> int:
+    """How often the trial in a folder has been started, on this machine if it is not shared."""
+    return max(TrialRecord(folder).starts, 1)
+
+
 class TrialRecord:
     """The folder of one trial.
 
@@ -81,6 +87,7 @@ class TrialRecord:
         self._reports = folder / REPORTS
         self._end = folder / "end.json"
         self._error = folder / "error.txt"
+        self._starts = folder / "starts.txt"
 
     def begin(self, index: int, bracket: int, hparams: dict[str, Any]) -> None:
         """Note what the trial is."""
@@ -139,9 +146,16 @@ class TrialRecord:
     def _from_within(self, noted: str | None) -> str | None:
         return noted if noted is None or "://" in noted else str(self.folder / noted)
 
-    def forget_error(self) -> None:
-        """Forget what an earlier start of the trial died of."""
+    def start_again(self) -> None:
+        """Count a start of the trial, and forget what an earlier one died of."""
         self._error.unlink(missing_ok=True)
+        with self._starts.open("a", encoding="utf-8") as file:
+            file.write(f"{time.time()}\n")
+
+    @property
+    def starts(self) -> int:
+        """How often the trial has been started."""
+        return len(self._starts.read_text("utf-8").split()) if self._starts.exists() else 0
 
     def note_error(self, text: str) -> None:
         """Note the traceback of an exception that ends a process of the trial; the first counts."""

@@ -16,7 +16,7 @@ from det_compat.config.lengths import Length, Unit
 from det_compat.errors import InvalidHP
 from det_compat.experiment import run_folder, run_start, script
 from det_compat.experiment.task import task_of
-from det_compat.search.records import TrialRecord, trial_number
+from det_compat.search.records import TrialRecord, starts_of, trial_number
 from det_compat.search.tune.attempt import ReportFunction
 
 _PERIOD = 0.2  # seconds between two looks at a script that has not reported yet
@@ -56,7 +56,7 @@ def train_one(
     rungs = [rung for rung in validate_at if rung.unit is not Unit.CUSTOM]
     with socket.create_server(("127.0.0.1", 0)) as server:
         task = replace(
-            task_of(experiment, start, trial_id=trial_number(run_dir)),
+            task_of(experiment, start, trial_id=trial_number(run_dir), attempt=starts_of(run_dir)),
             search=server.getsockname()[1],
             validate_at=[{rung.unit.value: rung.value} for rung in rungs],
         )

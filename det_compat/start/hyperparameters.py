@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from det_compat.analysis.expressions import called, last_name
 from det_compat.analysis.source import Source
@@ -62,16 +62,31 @@ def _holders(source: Source) -> tuple[set[str], set[str]]:
             continue
         value = node.value
         inner = [one for one in ast.walk(value) if isinstance(one, ast.Call)]
-        if not any(called(one) == _ALL for one in inner) or isinstance(value, ast.Subscript):
-            continue
-        if isinstance(value, ast.Call) and called(value) in ("get", "pop"):
+        # One that is read, as get_hparams()["lr"] is, is not all of them.
+        read = {id(one.value) for one in ast.walk(value) if _reads(one)}
+        if not any(called(one) == _ALL and id(one) not in read for one in inner):
             continue
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         names = {last_name(target) for target in targets} - {""}
         holders |= names
         if called(inner[0]) != _ALL:  # AttrDict(context.get_hparams()), for one
             wrapped |= names
-    return holders, wrapped
+    objects = wrapped & {*_with_methods(source)}
+    return holders - objects, wrapped - objects
+
+
+def _reads(node: ast.AST) -> TypeGuard[ast.Attribute | ast.Subscript]:
+    if isinstance(node, ast.Attribute):
+        return node.attr not in ("copy", "items")
+    return isinstance(node, ast.Subscript)
+
+
+def _with_methods(source: Source) -> Iterator[str]:
+    """The variables and attributes of which methods are called that no mapping has: models, say."""
+    for node in (node for tree in source.trees for node in ast.walk(tree)):
+        method = node.func if isinstance(node, ast.Call) else None
+        if isinstance(method, ast.Attribute) and method.attr not in _METHODS:
+            yield last_name(method.value)
 
 
 def _path(

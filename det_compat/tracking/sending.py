@@ -133,7 +133,9 @@ class Sending:
             best = run.checkpoints[0].path
             self._store.describe(sent.run, {}, {"det_compat.best_checkpoint": str(best)})
             if not is_trial:  # Of a search, the best checkpoint of all trials is enough.
-                self._upload(sent, run.path, str(best.relative_to(run.path)), "best_checkpoint")
+                own = best.is_relative_to(run.path)
+                name = str(best.relative_to(run.path) if own else best)
+                self._upload(sent, run.path, name, "best_checkpoint")
 
     def _upload(self, sent: Sent, root: Path, name: str, folder: str) -> None:
         path = root / name

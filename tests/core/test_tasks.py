@@ -229,3 +229,37 @@ def test_the_best_of_a_search_is_that_of_all_its_trials(task: Any, tmp_path: Pat
         assert context.train.get_experiment_best_validation() == 0.125
     context.train._line._file.close()  # type: ignore[attr-defined]
     search.messages()
+
+
+@pytest.mark.parametrize("style", ["before", "after", "index", "never"])
+def test_progress_counts_epochs_wherever_a_script_reports_it(
+    task: Any, style: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    search = Search(answers=9)
+    task(search=search.port)
+    with core.init() as context, pytest.warns(FutureWarning):
+        operation = next(context.searcher.operations())
+        for epoch in range(4):
+            if style == "index":
+                operation.report_progress(epoch)
+            if style == "before":
+                operation.report_progress(epoch + 1)
+            context.train.report_validation_metrics(10 * (epoch + 1), {"loss": epoch})
+            if style == "after":
+                operation.report_progress(epoch + 1)
+        operation.report_completed(0)
+    context.train._line._file.close()  # type: ignore[attr-defined]
+    told = [(one["batches"], one["metrics"]["epochs"]) for one in search.messages()]
+    all_of_them = [(10, 1), (20, 2), (30, 3), (40, 4)]
+    assert told == (all_of_them[-1:] if style == "never" else all_of_them)
+    assert ("at the end of the operation only" in caplog.text) == (style == "never")
+
+
+def test_more_metrics_of_a_validation_are_nothing_that_a_search_judges(task: Any) -> None:
+    search = Search(answers=9)
+    task(search=search.port)
+    with core.init() as context:
+        context.train.report_validation_metrics(1, {"loss": 1.0})
+        context.train.report_metrics("validation", 1, {"accuracy": 0.5})
+    context.train._line._file.close()  # type: ignore[attr-defined]
+    assert [one["metrics"] for one in search.messages()] == [{"loss": 1.0}]

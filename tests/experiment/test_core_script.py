@@ -107,3 +107,25 @@ def test_sigterm_preempts_it_and_resume_goes_on(project: Path) -> None:
     assert process.returncode == 0, out
     assert "begins at 2" in out
     assert checkpoints(project) == [4]
+
+
+TORCHRUN = """#!/bin/sh
+python3 train.py & rank=$!
+trap 'kill -TERM $rank; wait $rank; exit 1' TERM
+wait $rank
+"""
+
+
+def test_torchrun_hides_that_its_ranks_were_preempted(project: Path) -> None:
+    (project / "torchrun").write_text(TORCHRUN)
+    (project / "torchrun").chmod(0o755)
+    config = yaml.safe_load((project / "config.yaml").read_text())
+    (project / "config.yaml").write_text(yaml.safe_dump({**config, "entrypoint": "./torchrun"}))
+    process = fit(project, WAIT_AT="1")
+    assert process.stdout is not None
+    while "epoch 1" not in process.stdout.readline():
+        time.sleep(0)
+    os.kill(process.pid, signal.SIGTERM)
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 128 + signal.SIGTERM, out
+    assert read_state(project / "runs/script/001").state is State.STOPPED

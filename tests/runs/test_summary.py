@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
@@ -72,6 +73,17 @@ def test_a_line_that_a_kill_has_cut_off_is_not_read(tmp_path: Path) -> None:
     found = summary_of(folder)
     assert found is not None
     assert (found.best, found.batches) == ((0.5, 10), 20)
+
+
+def test_reports_of_equal_batches_are_one_validation(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "r", [0.5])
+    more = {"group": "validation", "steps_completed": 10, "metrics": {"loss": 2.0}}
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps(more) + "\n")
+    found = summary_of(folder)
+    assert found is not None
+    assert [one.metrics for one in found.validations] == [{"accuracy": 0.5, "loss": 2.0}]
+    assert found.best == (0.5, 10)
 
 
 def test_a_resumed_run_has_each_validation_once(tmp_path: Path) -> None:

@@ -30,6 +30,11 @@ class Base(dp.PyTorchTrial):
         self.momentum = context.get_hparams()["optimizer"].get("momentum", 0.9)
         self.keys = self.hparams.keys()
         self.bias = all_of_them.get("bias", True)
+        self.copied = context.get_hparams().copy()
+        self.depth = self.copied["depth"]
+        self.net = Net(context.get_hparams().get("heads", 2))
+        self.other = Net(context.get_hparams())
+        self.parameters = [*self.net.parameters(), *self.other.parameters(), self.other.head.weight]
 
     def train_batch(self, batch, epoch_idx, batch_idx):
         return {"loss": 1}
@@ -88,14 +93,15 @@ def test_several_trials_in_a_package(capsys: pytest.CaptureFixture[str]) -> None
     Path("project/code/trials.py").write_text(TRIAL)
     assert _init("project") == 0
     shown = capsys.readouterr().out
-    assert "fill in lr, only-third, optimizer.decay, width; then" in shown
+    assert "fill in depth, lr, only-third, optimizer.decay, width; then" in shown
     second = Path("project/Second.yaml").read_text()
     config = yaml.safe_load(second)
     assert config["entrypoint"] == "code.trials:Second"
-    assert config["hyperparameters"] == {"bias": True, "global_batch_size": 32}
+    assert config["hyperparameters"] == {"bias": True, "global_batch_size": 32, "heads": 2}
     filled = re.sub("^  # ", "  ", second, flags=re.MULTILINE)
     assert yaml.safe_load(filled)["hyperparameters"] == {
-        **{"bias": True, "global_batch_size": 32, "lr": None, "width": None},
+        **{"bias": True, "depth": None, "global_batch_size": 32, "heads": 2},
+        **{"lr": None, "width": None},
         "optimizer": {"decay": None, "momentum": 0.9},
     }
     assert config["searcher"]["metric"] == "top1_accuracy"

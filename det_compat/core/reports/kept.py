@@ -103,19 +103,23 @@ class KeptTrainContext(TrainContext):
         metrics: dict[str, Any],
         batch_metrics: list[dict[str, Any]] | None,
     ) -> None:
+        steps = plain_value(steps_completed)
+        if isinstance(steps, float) and steps.is_integer():
+            steps = int(steps)
         numbers = {str(name): plain_value(value) for name, value in metrics.items()}
         line: dict[str, Any] = {
             "group": group,
-            "steps_completed": steps_completed,
+            "steps_completed": steps,
             "time": time.time(),
             "metrics": numbers,
         }
         if batch_metrics is not None:
             line["batch_metrics"] = batch_metrics
         self._append(line)
-        if self._mode is TensorboardMode.AUTO:
+        # Off a cluster, Determined 0.38.1 takes anything for a number of batches.
+        if self._mode is TensorboardMode.AUTO and isinstance(steps, (int, float)):
             try:
-                self._events.write(group, numbers, int(steps_completed))
+                self._events.write(group, numbers, int(steps))
             except ImportError as error:
                 logger.warning(f"metrics are kept in {self._folder / METRICS} only: {error}")
                 self._mode = TensorboardMode.MANUAL
@@ -144,7 +148,8 @@ class TaskTrainContext(KeptTrainContext):
         goal: the metric of the experiment.
         mode: whether metrics go to TensorBoard files by themselves.
         line: to the search that runs the trial, None without one.
-        position: what is to be told to the search with a validation, next to its metrics.
+        place: calls what it is given with what is to be told to the search of a validation after
+            so many batches, next to its metrics, once that is known.
         checkpoint_at: the checkpoint of so many batches, None if there is none yet.
         asks: whether the script asks ``should_preempt()``, by which it hears that it is stopped.
     """
@@ -156,14 +161,15 @@ class TaskTrainContext(KeptTrainContext):
         mode: TensorboardMode = TensorboardMode.AUTO,
         *,
         line: SearchLine | None = None,
-        position: Callable[[], dict[str, Any]] = dict,
+        place: Callable[[int, Callable[[dict[str, Any]], None]], None] | None = None,
         checkpoint_at: Callable[[int], str | None] = lambda steps: None,
         asks: Callable[[], bool] = bool,
     ) -> None:
         super().__init__(run_dir, run_dir / "tensorboard", mode)
         self._goal = goal
         self._line = line
-        self._position = position
+        self._place = place
+        self._judged: int | None = None
         self._checkpoint_at = checkpoint_at
         self._asks = asks
 
@@ -178,7 +184,15 @@ class TaskTrainContext(KeptTrainContext):
             metrics = _reportable(metrics)
         super()._report(group, steps_completed, metrics, batch_metrics)
         if group == "validation" and self._line is not None:
-            self._tell(self._line, steps_completed, metrics)
+            line, steps = self._line, int(steps_completed)
+            has_goal = self._goal is None or self._goal.metric in metrics
+            if not has_goal and steps == self._judged:
+                return  # The search has heard of this validation; these are more metrics of it.
+            self._judged = steps if has_goal else None
+            if self._place is None or "epochs" in metrics:  # The script itself says it.
+                self._tell(line, steps, metrics)
+            else:
+                self._place(steps, lambda known: self._tell(line, steps, {**known, **metrics}))
 
     def _tell(self, line: SearchLine, steps_completed: int, metrics: dict[str, Any]) -> None:
         """Tell the search of a validation, and let it stop the trial.
@@ -188,8 +202,7 @@ class TaskTrainContext(KeptTrainContext):
         """
         was_stopped = line.is_stopped
         if not was_stopped:
-            known = {**self._position(), **metrics}
-            line.validated(steps_completed, known, self._checkpoint_at(steps_completed))
+            line.validated(steps_completed, metrics, self._checkpoint_at(steps_completed))
         if line.is_stopped and (was_stopped or not self._asks()):
             raise SystemExit("the search has stopped the trial")
 

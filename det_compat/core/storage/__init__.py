@@ -14,6 +14,7 @@ from det_compat.core.storage.clouds import (
 )
 from det_compat.core.storage.directories import DirectoryStorageManager, SharedFSStorageManager
 from det_compat.core.storage.manager import Paths, Selector, StorageManager, normalize_prefix
+from det_compat.core.storage.remote import is_url
 
 __all__ = [
     "AzureStorageManager",
@@ -28,6 +29,7 @@ __all__ = [
     "build",
     "from_string",
     "normalize_prefix",
+    "place_of",
     "validate_config",
     "validate_manager",
 ]
@@ -113,6 +115,18 @@ def from_string(shortcut: str) -> StorageManager:
             '"file", another protocol of fsspec, or omit it.'
         )
     return CloudStorageManager(shortcut)
+
+
+def place_of(manager: StorageManager, given: str | dict[str, Any]) -> str:
+    """The path or URL at which a manager has its checkpoints, wherever it is read.
+
+    Args:
+        manager: made of ``given``.
+        given: a path, a URL, or a ``checkpoint_storage`` as in an experiment config.
+    """
+    if isinstance(given, str) and is_url(given):
+        return given
+    return manager.location("-").removesuffix("/-")
 
 
 def validate_manager(manager: StorageManager) -> None:

@@ -69,7 +69,7 @@ def run_trial(
     if record.status is not Status.UNFINISHED:
         # The trial ended just before the search was killed.
         return
-    record.forget_error()
+    record.start_again()
     start = None if earlier is None else earlier.checkpoint
     attempt = Attempt(task, index, bracket, hparams, start)
     try:

@@ -86,6 +86,8 @@ def test_resume_and_validate(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     shown = capsys.readouterr().out
     assert "after batch 7, from checkpoint" in shown
     assert recorded(tmp_path)["validation"] == [7, 20]
+    assert _fit(file, "--resume") == 0
+    assert "after batch 20: " in capsys.readouterr().out
     assert main(["validate", str(file), "--resume", *QUIET]) == 0
     shown = capsys.readouterr().out
     assert "after batch 20" in shown and "validation_loss" in shown
