@@ -29,8 +29,11 @@ from det_compat.search.forks.template import serve
 serve()
 """
 # What Ray sets in the processes of actors, and no import of a library asks for.
-_OF_RAY = ("RAY_", "SPT_")
-_OF_NO_IMPORT = {"PYTHONPATH", "PYTHONBREAKPOINT", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}
+_OF_RAY = ("RAY_", "SPT_", "TUNE_")
+_OF_NO_IMPORT = {
+    *("PYTHONPATH", "PYTHONBREAKPOINT", "PL_DISABLE_FORK"),
+    *("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"),
+}
 
 
 class Template:
