@@ -70,8 +70,9 @@ def run_search(task: TrialTask, *, address: str | None, template: str | None = N
     with _environment(_ENVIRONMENT), _quiet(), _connected(address):
         _check_places(task.plan)
         keeper = _keeper(task) if address is not None or _machines() > 1 else None
-        # On other machines it may need the code to be unpickled.
-        given = {"task": cloudpickle.dumps(task), "keeper": keeper}
+        # It is unpickled where the code is. Ray has no types for this function.
+        packed: bytes = cloudpickle.dumps(task)  # type: ignore[no-untyped-call]
+        given: dict[str, Any] = {"task": packed, "keeper": keeper}
         one: Any = run_in_tune
         if task.plan.processes == 1:
             one, given = TrialActor, {**given, "template": template}
@@ -81,7 +82,8 @@ def run_search(task: TrialTask, *, address: str | None, template: str | None = N
         own = task.folder.path / "tune"
         _forget_states(own)
         try:
-            tuner = _tuner(task, train, Losses(keeper, task.plan.processes))
+            places = functools.partial(_places, task.plan)
+            tuner = _tuner(task, train, Losses(keeper, task.plan.processes, places))
         finally:
             # Tune has pickled the plan for a restore of its own, and with it the secrets that
             # hyperparameters hold.

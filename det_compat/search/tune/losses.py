@@ -6,6 +6,7 @@ import collections
 import contextlib
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ _SECONDS_TO_KNOW = 45.0
 _SECONDS_TO_ANSWER = 2.0
 # So long may what runs on a machine that goes down be there after what was lost first.
 _SECONDS_TO_GO_DOWN = 3.0
+_PERIOD = 10.0  # seconds between two looks at what is there
 # So often in a row may a trial's process be gone before the trial has begun in it.
 _MOST_STARTS = 5
 
@@ -34,11 +36,17 @@ class Losses(Callback):
     Args:
         keeper: knows on which machines a trial is; None where there is only one machine.
         processes: the processes of a trial.
+        places: how many trials there may be at once on the machines that are there now.
     """
 
-    def __init__(self, keeper: Any, processes: int = 1) -> None:
+    def __init__(
+        self, keeper: Any, processes: int = 1, places: Callable[[], int] = lambda: 1
+    ) -> None:
         self._keeper = keeper
         self._processes = processes
+        self._places = places
+        self._looked_at = 0.0
+        self._waits = False
         self._lost_before: dict[int, set[str]] = {}
         self._in_vain: collections.Counter[int] = collections.Counter()
         self._to_start_again: set[int] = set()
@@ -51,6 +59,15 @@ class Losses(Callback):
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         if self._is_none_of_its_own(trial):
             trial.max_failures += 1
+
+    def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
+        """Say that a search waits for machines, once each time."""
+        if self._keeper is None or time.monotonic() < self._looked_at + _PERIOD:
+            return
+        self._looked_at = time.monotonic()
+        waited, self._waits = self._waits, self._places() == 0
+        if self._waits and not waited:
+            print("no machine is left with room for a trial: the search waits for one", flush=True)
 
     def has_failed(self, trial: Any) -> bool:
         """Whether a trial of whose error Tune tells has failed for good.

@@ -158,6 +158,18 @@ def test_a_process_that_is_lost_before_the_trial_begins(
     assert Losses(cluster).has_failed(cluster.trial(ActorDiedError(init)))
 
 
+def test_it_says_that_it_waits(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    places = [1, 0, 0, 2, 0]
+    losses = Losses(cluster, places=lambda: places.pop(0))
+    said = []
+    while places:
+        cluster.now += 11
+        losses.on_step_end(0, [])
+        losses.on_step_end(0, [])
+        said.append("waits for one" in capsys.readouterr().out)
+    assert said == [False, True, False, False, True]
+
+
 def test_a_trial_that_tune_gives_up_starts_again(cluster: Cluster, tmp_path: Path) -> None:
     plan, folder = plan_search(parse_config(_CONFIG), 0), SearchFolder(tmp_path / "search")
     losses, places = Losses(cluster), 1
