@@ -48,7 +48,8 @@ class Losses(Callback):
         self._looked_at = 0.0
         self._waits = False
         self._lost_before: dict[int, set[str]] = {}
-        self._in_vain: collections.Counter[int] = collections.Counter()
+        # Why starts in a row came to nothing.
+        self._in_vain: collections.defaultdict[int, list[str]] = collections.defaultdict(list)
         self._to_start_again: set[int] = set()
         #: Trials of which no process would start; they stay unfinished.
         self.given_up: set[int] = set()
@@ -79,10 +80,19 @@ class Losses(Callback):
             return False
         # Of an actor that is lost while it gets ready for another trial Tune 2.60 tells two times,
         # and the second time it gives up what it has put into its queue.
+        index = _index(trial)
         if trial.should_recover() or self._is_none_of_its_own(trial):
-            self._to_start_again.add(_index(trial))
+            self._to_start_again.add(index)
             return False
-        return _index(trial) not in self.given_up
+        if len(self._in_vain[index]) < _MOST_STARTS:
+            return True
+        self.given_up.add(index)
+        print(
+            f"trial {index}: its process was lost {len(self._in_vain[index])} times before the "
+            f"trial began, and it stays unfinished: {self._in_vain[index][-1]}",
+            flush=True,
+        )
+        return False
 
     def take(self, index: int) -> bool:
         """Whether a trial is to start again; it says so once."""
@@ -109,18 +119,12 @@ class Losses(Callback):
 
     def _starts_once_more(self, index: int, error: Exception | None) -> bool:
         """Whether a trial starts again that has not begun; it says so."""
-        self._in_vain[index] += 1
-        if self._in_vain[index] < _MOST_STARTS:
-            print(f"trial {index}: its process was lost, and it starts again", flush=True)
-            return True
-        self.given_up.add(index)
-        why = str(error or "Ray could not start it").strip().splitlines()[-1]
-        print(
-            f"trial {index}: its process was lost {_MOST_STARTS} times before the trial began, and "
-            f"it stays unfinished: {why}",
-            flush=True,
-        )
-        return False
+        why = str(error or "").strip() or "Ray has not said why"
+        self._in_vain[index].append(why.splitlines()[-1])
+        if len(self._in_vain[index]) >= _MOST_STARTS:
+            return False
+        print(f"trial {index}: its process was lost, and it starts again", flush=True)
+        return True
 
     def _is_lost(self, machines: list[str], lost_before: set[str], may_be: bool) -> bool:
         """Whether a machine of a trial is lost, whose processes have told of these ``machines``.
