@@ -31,7 +31,7 @@ serve()
 # What Ray sets in the processes of actors, and no import of a library asks for.
 _OF_RAY = ("RAY_", "SPT_", "TUNE_")
 _OF_NO_IMPORT = {
-    *("PYTHONPATH", "PYTHONBREAKPOINT", "PL_DISABLE_FORK"),
+    *("PYTHONPATH", "PYTHONBREAKPOINT", "PL_DISABLE_FORK", "CRC32C_SW_MODE"),
     *("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"),
 }
 
@@ -87,7 +87,9 @@ def serve() -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(f"\0{start['address']}")
         listener.listen()
+        before = dict(os.environ)
         server.import_all(start["preload"])
+        by_imports = {name: it for name, it in os.environ.items() if it != before.get(name)}
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         while control not in wait([control, listener]):
             actor = listener.accept()[0]
@@ -95,13 +97,21 @@ def serve() -> None:
                 listener.close()
                 control.close()
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                _serve_actor(Connection(actor.detach()))
+                _serve_actor(Connection(actor.detach()), before, by_imports)
             actor.close()
     os._exit(0)
 
 
-def _serve_actor(control: Connection[Any, Any]) -> None:
-    """Be what forks for an actor, as if it had started this process, and end."""
+def _serve_actor(
+    control: Connection[Any, Any], before: Mapping[str, str], by_imports: Mapping[str, str]
+) -> None:
+    """Be what forks for an actor, as if it had started this process, and end.
+
+    Args:
+        control: the actor.
+        before: the variables that the template has begun with.
+        by_imports: those that its imports have set.
+    """
     status = 1
     try:
         server.begin_anew()
@@ -113,23 +123,21 @@ def _serve_actor(control: Connection[Any, Any]) -> None:
             os.close(theirs)
         sys.path[:] = start["path"]
         os.chdir(start["directory"])
-        if unlike := _unlike(start["variables"]):
+        if unlike := _unlike(before, start["variables"]):
             control.send_bytes(f"{', '.join(unlike)} are others than when it began".encode())
         else:
             os.environ.clear()
-            os.environ.update(start["variables"])
+            os.environ.update({**start["variables"], **by_imports})
             server.serve_forks(control)
         status = 0
     finally:
         os._exit(status)
 
 
-def _unlike(variables: Mapping[str, str]) -> list[str]:
-    """The variables, of those that imports may ask for, that are others here."""
-    names = {name for name in {*variables, *os.environ} if not name.startswith(_OF_RAY)}
-    return sorted(
-        name for name in names - _OF_NO_IMPORT if variables.get(name) != os.environ.get(name)
-    )
+def _unlike(before: Mapping[str, str], variables: Mapping[str, str]) -> list[str]:
+    """The names of variables that imports may ask for, and that are not the same."""
+    names = {name for name in {*variables, *before} if not name.startswith(_OF_RAY)}
+    return sorted(name for name in names - _OF_NO_IMPORT if variables.get(name) != before.get(name))
 
 
 def _user_of(peer: socket.socket) -> int:
