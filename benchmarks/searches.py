@@ -105,8 +105,9 @@ def search_digits() -> None:
     config["searcher"] = {
         **{"name": "random", "metric": "accuracy", "smaller_is_better": False},
         **{"max_length": {"epochs": EPOCHS}, "max_trials": TRIALS},
+        "max_concurrent_trials": WORKERS,
     }
-    _connected()
+    # It starts Ray itself, as the command does.
     run(config, project, run_dir="run")
 
 

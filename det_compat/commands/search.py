@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 # The exit status of shells after Ctrl-C, and after SIGTERM.
 _INTERRUPTED = 128 + signal.SIGINT
 _TERMINATED = 128 + signal.SIGTERM
+_MOST_NAMED = 10
 
 
 def add_parser(commands: _Commands) -> None:
@@ -76,6 +77,8 @@ def _search(args: argparse.Namespace) -> int:
 
 
 def _run(search: Search, args: argparse.Namespace) -> int:
+    from det_compat.search.errors import SearchEndedError
+
     status = _INTERRUPTED
 
     def interrupt(*_: Any) -> None:
@@ -90,6 +93,9 @@ def _run(search: Search, args: argparse.Namespace) -> int:
         # This is a second one, or one before the trials began: Tune takes the first.
         print(f"interrupted; go on with\n  {_resuming(search, args)}")
         return status
+    except SearchEndedError:
+        print(f"go on with\n  {_resuming(search, args)}")
+        raise
     finally:
         signal.signal(signal.SIGTERM, before)
     return _finish(search, args, status)
@@ -130,7 +136,9 @@ def _finish(search: Search, args: argparse.Namespace, if_interrupted: int) -> in
     print(f"written: {search.folder.path}/results.json, results.csv, results.png")
     print(f"TensorBoard: tensorboard --logdir {shlex.quote(str(search.folder.path / 'tune'))}")
     if unfinished := [one for one in results if one.status.value == "unfinished"]:
-        print(f"interrupted with {len(unfinished)} trials unfinished; go on with")
+        numbers = ", ".join(str(one.index) for one in unfinished[:_MOST_NAMED])
+        more = ", ..." if len(unfinished) > _MOST_NAMED else ""
+        print(f"interrupted with {len(unfinished)} trials unfinished ({numbers}{more}); go on with")
         print(f"  {_resuming(search, args)}")
         return if_interrupted
     return _name_best(search, results)

@@ -14,8 +14,8 @@ from det_compat.experiment.environment import device_variables
 from det_compat.search.forks.client import Request
 from det_compat.search.forks.forks import Forks
 from det_compat.search.records import Report
-from det_compat.search.tune.attempt import SCRIPT_TRAINER, TRAINER, TrialTask
-from det_compat.search.tune.mirror import Mirror
+from det_compat.search.tune.attempt import TRAINER, preloaded
+from det_compat.search.tune.mirror import Mirror, arrive
 from det_compat.search.tune.trial import tune_result
 
 _RUN = "det_compat.search.tune.trial:run"
@@ -26,23 +26,31 @@ class TrialActor(Trainable):
     """Has each trial run in a process of its own, which is a fork wherever that is exact."""
 
     def setup(
-        self, config: dict[str, Any], task: TrialTask | None = None, keeper: Any = None
+        self,
+        config: dict[str, Any],
+        task: bytes = b"",
+        keeper: Any = None,
+        template: str | None = None,
     ) -> None:
-        """Start the process that forks, while Tune goes on; see ``mirror`` for ``keeper``."""
-        assert task is not None
-        self._mirror = Mirror(task, keeper, config["trial"]["index"])
-        self._task = task = self._mirror.task
+        """Start the process that forks, while Tune goes on.
+
+        Args:
+            config: Ray Tune's.
+            task: what all trials are given, pickled.
+            keeper: of the search's folder, for other machines; see ``mirror``.
+            template: the address of one; see ``det_compat.search.forks.template``.
+        """
+        scratch = arrive(keeper)
+        self._mirror = Mirror(pickle.loads(task), keeper, scratch, config["trial"]["index"])
+        self._task = self._mirror.task
         # Ray has no types for this function.
-        self._payload = cloudpickle.dumps(task)  # type: ignore[no-untyped-call]
+        self._payload = cloudpickle.dumps(self._task)  # type: ignore[no-untyped-call]
         self._running: Request | None = None
         self._is_new = True
-        # What else trains trials is code of users, which each trial imports anew.
-        preload, variables = [], {}
-        if task.train_one in (TRAINER, SCRIPT_TRAINER):
-            preload = [str(task.train_one).partition(":")[0]]
-        if task.train_one == TRAINER:
-            variables = device_variables(parse_config(task.config))
-        self._forks = Forks(preload, variables)
+        variables = {}
+        if self._task.train_one == TRAINER:
+            variables = device_variables(parse_config(self._task.config))
+        self._forks = Forks(preloaded(self._task), variables, template)
 
     def step(self) -> dict[str, Any]:
         """The trial's next validation.

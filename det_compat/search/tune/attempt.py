@@ -84,6 +84,13 @@ class TrialTask:
     train_one: TrainOne | str
 
 
+def preloaded(task: TrialTask) -> list[str]:
+    """The modules that every trial of a search imports before anything else."""
+    # What else trains trials is code of users, which each trial imports anew.
+    is_ours = task.train_one in (TRAINER, SCRIPT_TRAINER)
+    return [str(task.train_one).partition(":")[0]] if is_ours else []
+
+
 @dataclass(frozen=True)
 class Attempt:
     """One start of a trial, which is the same in all of its processes.

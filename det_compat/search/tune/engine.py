@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ray
-from ray import tune
-from ray.tune import registry
+from ray import cloudpickle, tune
+from ray.exceptions import RayError
+from ray.tune import TuneError, registry
 
-from det_compat.search.errors import SearchError
+from det_compat.search.errors import SearchEndedError, SearchError
 from det_compat.search.searchers.plan import SearchPlan
-from det_compat.search.tune import live, scheduler, suggestions
+from det_compat.search.tune import live, scheduler, sent_code, suggestions
 from det_compat.search.tune.actor import TrialActor
 from det_compat.search.tune.attempt import TrialTask
 from det_compat.search.tune.losses import Losses
@@ -52,35 +53,48 @@ _NO_CODE = ["/runs/", "/search_*/", "__pycache__/", ".git/", ".venv/"]
 _NEXT_TO_NOTHING = {"memory": 2.0**20}
 
 
-def run_search(task: TrialTask, *, address: str | None) -> ResultGrid:
+def run_search(task: TrialTask, *, address: str | None, template: str | None = None) -> ResultGrid:
     """Run the search of ``task``, or go on with what its folder has records of.
 
     Args:
         task: what to do, and in which folder.
         address: the address of a Ray cluster; None for this machine, or for the Ray that this
             process is connected to already.
+        template: of the processes of trials on this machine; see
+            ``det_compat.search.forks.template``.
 
     Raises:
         SearchError: no machine can run a trial.
+        SearchEndedError: Ray has given up.
     """
-    with _environment(_ENVIRONMENT), _quiet(), _connected(address, task):
+    with _environment(_ENVIRONMENT), _quiet(), _connected(address):
         _check_places(task.plan)
-        keeper = start_keeper(task.folder) if address is not None or _machines() > 1 else None
-        one: Any = TrialActor if task.plan.processes == 1 else run_in_tune
+        keeper = _keeper(task) if address is not None or _machines() > 1 else None
+        # It is unpickled where the code is. Ray has no types for this function.
+        packed: bytes = cloudpickle.dumps(task)  # type: ignore[no-untyped-call]
+        given: dict[str, Any] = {"task": packed, "keeper": keeper}
+        one: Any = run_in_tune
+        if task.plan.processes == 1:
+            one, given = TrialActor, {**given, "template": template}
         # Tune leaves what it is given in this way alone with the job, whose end is its end.
-        train: Any = tune.with_parameters(one, task=task, keeper=keeper)
+        train: Any = tune.with_parameters(one, **given)
         train = tune.with_resources(train, _resources(task.plan, keeper))
         own = task.folder.path / "tune"
         _forget_states(own)
         try:
-            tuner = _tuner(task, train, Losses(keeper))
+            places = functools.partial(_places, task.plan)
+            tuner = _tuner(task, train, Losses(keeper, task.plan.processes, places))
         finally:
             # Tune has pickled the plan for a restore of its own, and with it the secrets that
             # hyperparameters hold.
             _forget_states(own)
         # Otherwise Tune asks for the second trial when the process of the first has started.
         with _environment({"TUNE_MAX_PENDING_TRIALS_PG": str(_places(task.plan))}):
-            return tuner.fit()
+            try:
+                return tuner.fit()
+            except (TuneError, RayError) as error:
+                why = str(error).strip().splitlines()[-1]
+                raise SearchEndedError(f"Ray has given up the search: {why}") from error
 
 
 def _forget_states(folder: Path) -> None:
@@ -172,7 +186,7 @@ os.register_at_fork(after_in_child=_leave_group)
 
 
 @contextlib.contextmanager
-def _connected(address: str | None, task: TrialTask) -> Iterator[None]:
+def _connected(address: str | None) -> Iterator[None]:
     """Ray, started for the block unless the process has it already."""
     if ray.is_initialized():
         yield
@@ -185,18 +199,12 @@ def _connected(address: str | None, task: TrialTask) -> Iterator[None]:
             _start_here({**variables, **NO_DASHBOARD})
         else:
             _check_reachable(address)
-            environment = {"env_vars": variables, **_code(task)}
-            ray.init(**_QUIET, address=address, runtime_env=environment)
+            ray.init(**_QUIET, address=address, runtime_env={"env_vars": variables})
     except (ConnectionError, TimeoutError, socket.gaierror) as error:
         raise SearchError(
             f"cannot connect to a Ray cluster at {address}: {error}. See whether it runs (`ray "
             f"status --address {address}`); one that was started with a token wants "
             "RAY_AUTH_MODE=token here too"
-        ) from error
-    except ValueError as error:
-        raise SearchError(
-            f"the code in {task.model_dir} cannot be sent to the cluster: {error}. Keep large "
-            "files in another folder, or name them in a file .gitignore"
         ) from error
     finally:
         _is_starting.clear()
@@ -212,12 +220,12 @@ def _connected(address: str | None, task: TrialTask) -> Iterator[None]:
         ray.shutdown()
 
 
-def _code(task: TrialTask) -> dict[str, Any]:
-    """The part of Ray's runtime environment that sends the code of the trials to all machines."""
+def _keeper(task: TrialTask) -> Any:
+    """What the machines of a cluster get the code and the folder of the search from."""
     excluded = list(_NO_CODE)
     if task.folder.path.is_relative_to(task.model_dir):
         excluded.append(f"/{task.folder.path.relative_to(task.model_dir)}/")
-    return {"working_dir": str(task.model_dir), "excludes": excluded}
+    return start_keeper(task.folder, sent_code.packed(task.model_dir, excluded))
 
 
 def _start_here(variables: dict[str, str]) -> None:

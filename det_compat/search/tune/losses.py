@@ -2,47 +2,97 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
+import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import ray
 from ray import cloudpickle
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import RayActorError, RayError, RayTaskError
 from ray.tune import Callback
+from ray.tune.experiment import Trial
 
 # The head of a cluster of Ray 2.60 gives up a machine that has not answered for 15 seconds or so.
 _SECONDS_TO_KNOW = 45.0
-# So long may a trial have been on its way to a machine that is lost.
-_SECONDS_OF_START = 120.0
+_SECONDS_TO_ANSWER = 2.0
+# So long may what runs on a machine that goes down be there after what was lost first.
+_SECONDS_TO_GO_DOWN = 3.0
+_PERIOD = 10.0  # seconds between two looks at what is there
+# So often in a row may a trial's process be gone before the trial has begun in it.
+_MOST_STARTS = 5
 
 
 class Losses(Callback):
     """Has trials start again that have lost their machine, and does not count it as a restart.
 
     So it was on a cluster: Determined 0.38.1 takes the failure of an agent for none of the trial's,
-    and leaves ``max_restarts`` alone.
+    and leaves ``max_restarts`` alone. A process that is gone before the trial has begun in it is
+    none of the trial's doing, either.
 
     Args:
         keeper: knows on which machines a trial is; None where there is only one machine.
+        processes: the processes of a trial.
+        places: how many trials there may be at once on the machines that are there now.
     """
 
-    def __init__(self, keeper: Any) -> None:
+    def __init__(
+        self, keeper: Any, processes: int = 1, places: Callable[[], int] = lambda: 1
+    ) -> None:
         self._keeper = keeper
-        self._lost_at = dict.fromkeys(_lost() if keeper is not None else (), -_SECONDS_OF_START)
+        self._processes = processes
+        self._places = places
+        self._looked_at = 0.0
+        self._waits = False
+        self._lost_before: dict[int, set[str]] = {}
+        # Why starts in a row came to nothing.
+        self._in_vain: collections.defaultdict[int, list[str]] = collections.defaultdict(list)
         self._to_start_again: set[int] = set()
+        #: Trials of which no process would start; they stay unfinished.
+        self.given_up: set[int] = set()
+
+    def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        self._lost_before[_index(trial)] = set() if self._keeper is None else lost_machines()
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        if self.is_lost(trial):
+        if self._is_none_of_its_own(trial):
             trial.max_failures += 1
 
-    def starts_again(self, trial: Any) -> bool:
-        """Whether a trial that Tune gives up starts again all the same; ``take`` has it then."""
-        starts = self.is_lost(trial)
-        if starts:
-            self._to_start_again.add(_index(trial))
-        return starts
+    def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
+        """Say that a search waits for machines, once each time."""
+        if self._keeper is None or time.monotonic() < self._looked_at + _PERIOD:
+            return
+        self._looked_at = time.monotonic()
+        waited, self._waits = self._waits, self._places() == 0
+        if self._waits and not waited:
+            print("no machine is left with room for a trial: the search waits for one", flush=True)
+
+    def has_failed(self, trial: Any) -> bool:
+        """Whether a trial of whose error Tune tells has failed for good.
+
+        One that starts again is either put into its queue again by Tune, or ``take`` has it.
+        """
+        if trial.status == Trial.ERROR:
+            # Tune is about to put it there.
+            return False
+        # Of an actor that is lost while it gets ready for another trial Tune 2.60 tells two times,
+        # and the second time it gives up what it has put into its queue.
+        index = _index(trial)
+        if trial.should_recover() or self._is_none_of_its_own(trial):
+            self._to_start_again.add(index)
+            return False
+        if len(self._in_vain[index]) < _MOST_STARTS:
+            return True
+        self.given_up.add(index)
+        print(
+            f"trial {index}: its process was lost {len(self._in_vain[index])} times before the "
+            f"trial began, and it stays unfinished: {self._in_vain[index][-1]}",
+            flush=True,
+        )
+        return False
 
     def take(self, index: int) -> bool:
         """Whether a trial is to start again; it says so once."""
@@ -50,31 +100,68 @@ class Losses(Callback):
         self._to_start_again.discard(index)
         return starts
 
-    def is_lost(self, trial: Any) -> bool:
-        """Whether the latest error of a trial of Tune is the loss of a machine."""
+    def _is_none_of_its_own(self, trial: Any) -> bool:
+        """Whether the latest error of a trial would not have been but for a machine or for Ray."""
+        index, error = _index(trial), _error_of(trial)
+        lost_before = self._lost_before.pop(index, None)
+        machines = [] if self._keeper is None else ray.get(self._keeper.leave.remote(index))
+        if lost_before is None:
+            return _is_sudden(error) and self._starts_once_more(index, error)
+        self._in_vain.pop(index, None)
         if self._keeper is None:
             return False
-        machines = ray.get(self._keeper.machines.remote(_index(trial)))
-        until = time.monotonic() + (_SECONDS_TO_KNOW if _may_be_loss(trial) else 0.0)
-        while not self._has_lost(machines):
-            if time.monotonic() >= until:
-                return False
-            time.sleep(0.5)
-        print(f"trial {_index(trial)}: its machine is lost, and it starts again", flush=True)
+        # One of several processes may have a word to say when another one is gone.
+        may_be_lost = _is_sudden(error) or self._processes > 1
+        if not self._is_lost(machines, lost_before, may_be_lost):
+            return False
+        print(f"trial {index}: its machine is lost, and it starts again", flush=True)
         return True
 
-    def _has_lost(self, machines: set[str]) -> bool:
-        """Whether one of ``machines`` is lost; of a trial that was nowhere yet, any of late."""
-        now = time.monotonic()
-        for machine in _lost():
-            self._lost_at.setdefault(machine, now)
-        of_late = {it for it, then in self._lost_at.items() if now - then < _SECONDS_OF_START}
-        return bool(machines & self._lost_at.keys() if machines else of_late)
+    def _starts_once_more(self, index: int, error: Exception | None) -> bool:
+        """Whether a trial starts again that has not begun; it says so."""
+        why = str(error or "").strip() or "Ray has not said why"
+        self._in_vain[index].append(why.splitlines()[-1])
+        if len(self._in_vain[index]) >= _MOST_STARTS:
+            return False
+        print(f"trial {index}: its process was lost, and it starts again", flush=True)
+        return True
+
+    def _is_lost(self, machines: list[str], lost_before: set[str], may_be: bool) -> bool:
+        """Whether a machine of a trial is lost, whose processes have told of these ``machines``.
+
+        If it ``may_be``, Ray is given the time to find out.
+        """
+        start = time.monotonic()
+        while True:
+            lost = lost_machines() - lost_before
+            # A process that was lost at its start has told nothing.
+            if lost & set(machines) or (lost and len(machines) < self._processes):
+                return True
+            waited = time.monotonic() - start
+            if not may_be or waited >= _SECONDS_TO_KNOW:
+                return False
+            if waited >= _SECONDS_TO_GO_DOWN and all(map(_answers, _living())):
+                return False
+            time.sleep(0.5)
 
 
-def _lost() -> set[str]:
+def lost_machines() -> set[str]:
+    """The ids of the machines that were in Ray's cluster and are lost."""
     # Ray has no types for this function.
     return {it["NodeID"] for it in ray.nodes() if not it["Alive"]}  # type: ignore[no-untyped-call]
+
+
+def _living() -> list[dict[str, Any]]:
+    """What Ray does not take for lost."""
+    return [it for it in ray.nodes() if it["Alive"]]  # type: ignore[no-untyped-call]
+
+
+def _answers(machine: dict[str, Any]) -> bool:
+    """Whether there is something of Ray on a machine."""
+    place = machine["NodeManagerAddress"], machine["NodeManagerPort"]
+    with contextlib.suppress(OSError), socket.create_connection(place, _SECONDS_TO_ANSWER):
+        return True
+    return False
 
 
 def _index(trial: Any) -> int:
@@ -82,12 +169,19 @@ def _index(trial: Any) -> int:
     return index
 
 
-def _may_be_loss(trial: Any) -> bool:
-    """Whether a process of the trial has gone without a word, of which Ray may know more soon."""
-    error: Any = None
+def _error_of(trial: Any) -> Exception | None:
+    """What Tune was told just now, if it comes from an actor; otherwise it keeps but the text."""
     with contextlib.suppress(OSError, TypeError):
-        # Tune has written it just now.
-        error = cloudpickle.loads(Path(trial.pickled_error_file).read_bytes())
-    cause = error.cause if isinstance(error, RayTaskError) else error
-    of_workers = getattr(cause, "worker_failures", {}).values()
-    return any(isinstance(one, RayActorError) for one in (cause, *of_workers))
+        file = Path(trial.pickled_error_file)
+        error: Exception = cloudpickle.loads(file.read_bytes())
+        # The next one may not be written.
+        file.unlink()
+        return error
+    return None
+
+
+def _is_sudden(error: Exception | None) -> bool:
+    """Whether a process has gone without a word, or it was Ray that failed."""
+    if isinstance(error, RayActorError):
+        return not error.actor_init_failed
+    return not isinstance(error, RayTaskError) or isinstance(error.cause, RayError)

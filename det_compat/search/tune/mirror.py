@@ -9,6 +9,7 @@ A trial of several processes has such a folder in each of them.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import os
 import shutil
@@ -27,7 +28,9 @@ from det_compat.config.experiment import parse_config
 from det_compat.experiment.run_folder import RunFolder
 from det_compat.search.errors import SearchError
 from det_compat.search.records import NONCE, SearchFolder
+from det_compat.search.tune import sent_code
 from det_compat.search.tune.attempt import TrialTask
+from det_compat.search.tune.losses import lost_machines
 from det_compat.search.tune.scratch import Scratch
 
 # What a trial adds to at the end alone, as the search's own machine may do to the same file.
@@ -50,26 +53,37 @@ _NO_CHANGES = Changes({}, {}, [])
 
 
 class Keeper:
-    """Has the folder of a search, for machines that do not see it; an actor on one that does."""
+    """Has the code and the folder of a search, for other machines; an actor on the search's own."""
 
-    def __init__(self, folder: SearchFolder) -> None:
+    def __init__(self, folder: SearchFolder, code: bytes) -> None:
         self._folder = folder
+        self._code = code
         self._starts: dict[int, int] = {}
-        self._machines: dict[int, set[str]] = {}
+        self._machines: collections.defaultdict[int, list[str]] = collections.defaultdict(list)
 
-    def begin(self, index: int) -> int:
-        """Take note that trial ``index`` starts, maybe again; the number of this start."""
-        self._machines[index] = set()
+    def begin(self, index: int, machine: str) -> int:
+        """Take note that trial ``index`` starts, maybe again; the number of this start.
+
+        Raises:
+            SearchError: the process on ``machine`` that starts it was taken for lost in between.
+        """
+        if machine in lost_machines():
+            raise SearchError(f"trial {index} starts on another machine: this one was lost")
         self._starts[index] = self._starts.get(index, 0) + 1
         return self._starts[index]
 
-    def meet(self, index: int, machine: str) -> None:
-        """Take note that trial ``index`` is on a machine, too."""
-        self._machines.setdefault(index, set()).add(machine)
+    def meet(self, index: int, start: int, machine: str) -> None:
+        """Take note that one of the processes of a start of trial ``index`` is on a machine."""
+        if start == self._starts.get(index):
+            self._machines[index].append(machine)
 
-    def machines(self, index: int) -> set[str]:
-        """The machines on which trial ``index`` was since it started last."""
-        return self._machines.get(index, set())
+    def leave(self, index: int) -> list[str]:
+        """The machines of the processes of trial ``index``, which has ended there."""
+        return self._machines.pop(index, [])
+
+    def code(self) -> bytes:
+        """The code of the trials; see ``sent_code``."""
+        return self._code
 
     def nonce(self) -> str:
         """What a machine finds in the folder if it sees the same disk."""
@@ -102,11 +116,23 @@ class Keeper:
             part.replace(folder / name)
 
 
-def start_keeper(folder: SearchFolder) -> Any:
+def start_keeper(folder: SearchFolder, code: bytes) -> Any:
     """A keeper on this machine, of which handles may be passed on."""
     (folder.path / NONCE).write_text(uuid.uuid4().hex)
-    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    return ray.remote(num_cpus=0)(Keeper).options(scheduling_strategy=here).remote(folder)
+    here = NodeAffinitySchedulingStrategy(_here(), soft=False)
+    return ray.remote(num_cpus=0)(Keeper).options(scheduling_strategy=here).remote(folder, code)
+
+
+def arrive(keeper: Any) -> Scratch | None:
+    """Have this process work in a copy of the code that is its own; None where all is one machine.
+
+    This comes before anything that may need the code is unpickled.
+    """
+    if keeper is None:
+        return None
+    scratch = Scratch()
+    sent_code.unpack(ray.get(keeper.code.remote()), scratch.path / "code")
+    return scratch
 
 
 class Mirror:
@@ -115,25 +141,24 @@ class Mirror:
     Args:
         task: the task, as the search's machine has it.
         keeper: of the search's folder; None where all is on one machine.
+        scratch: what ``arrive`` has returned.
         index: the first trial.
 
     Raises:
         SearchError: checkpoints would be lost with this machine.
     """
 
-    def __init__(self, task: TrialTask, keeper: Any, index: int) -> None:
+    def __init__(self, task: TrialTask, keeper: Any, scratch: Scratch | None, index: int) -> None:
         self.task = task
         self._keeper: Any = keeper
-        self._scratch: Scratch | None = None
+        self._scratch = scratch
         self._known: dict[str, tuple[int, int]] = {}
         self._lock = threading.Lock()
         self._is_closed = threading.Event()
         self._pushes = False
         self._index, self._start = index, 0
-        if keeper is None:
-            return
-        self._meet(index)
-        if ray.get(keeper.nonce.remote()) == _nonce_in(task.folder):
+        self._is_away = False
+        if scratch is None or ray.get(keeper.nonce.remote()) == _nonce_in(task.folder):
             return
         storage = parse_config(task.config).checkpoint_storage
         if storage.url is None:
@@ -144,17 +169,14 @@ class Mirror:
             )
             # Tune tells nobody why an actor does not start.
             noted = Changes({"error.txt": why.encode()}, {}, [])
-            ray.get(keeper.push.remote(index, ray.get(keeper.begin.remote(index)), noted))
+            ray.get(keeper.push.remote(index, begin(keeper, index), noted))
             raise SearchError(why)
-        self._scratch = Scratch()
+        self._is_away = True
         # What is downloaded here goes with the trial, too, if it is killed.
-        temporary = self._scratch.path / "tmp"
+        temporary = scratch.path / "tmp"
         temporary.mkdir()
         os.environ["TMPDIR"] = tempfile.tempdir = str(temporary)
-        # Ray has put the code into the working directory, where it was told to.
-        is_sent = "working_dir" in ray.get_runtime_context().runtime_env
-        model_dir = Path.cwd() if is_sent else task.model_dir
-        self.task = replace(task, folder=SearchFolder(self._scratch.path), model_dir=model_dir)
+        self.task = replace(task, folder=SearchFolder(scratch.path), model_dir=Path.cwd())
 
     def pull(self, index: int, start: int | None = None) -> None:
         """Get what is there of trial ``index``, which starts here.
@@ -165,9 +187,9 @@ class Mirror:
         """
         if self._keeper is None:
             return
-        begun = ray.get(self._keeper.begin.remote(index)) if start is None else start
-        self._meet(index)
-        if self._scratch is None:
+        begun = begin(self._keeper, index) if start is None else start
+        ray.get(self._keeper.meet.remote(index, begun, _here()))
+        if not self._is_away:
             return
         folder = self.task.folder.trial(index).folder
         with self._lock:
@@ -183,7 +205,7 @@ class Mirror:
 
     def push(self, index: int) -> None:
         """Hand back what has changed of trial ``index``; returns when it is there."""
-        if self._scratch is None:
+        if not self._is_away:
             return
         with self._lock:
             states, files = _states(self.task.folder, index), _files(self.task.folder, index)
@@ -217,9 +239,16 @@ class Mirror:
             with contextlib.suppress(Exception):
                 self.push(self._index)
 
-    def _meet(self, index: int) -> None:
-        machine = ray.get_runtime_context().get_node_id()
-        ray.get(self._keeper.meet.remote(index, machine))
+
+def begin(keeper: Any, index: int) -> int:
+    """Have ``keeper`` take note that this process starts trial ``index``; see ``Keeper.begin``."""
+    number: int = ray.get(keeper.begin.remote(index, _here()))
+    return number
+
+
+def _here() -> str:
+    machine: str = ray.get_runtime_context().get_node_id()
+    return machine
 
 
 def _nonce_in(folder: SearchFolder) -> str:

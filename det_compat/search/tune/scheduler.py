@@ -28,9 +28,7 @@ class BracketScheduler(FIFOScheduler):
     A search that is restored asks the records of its trials what happened before.
     """
 
-    def __init__(
-        self, plan: SearchPlan, folder: SearchFolder, losses: Losses | None = None
-    ) -> None:
+    def __init__(self, plan: SearchPlan, folder: SearchFolder, losses: Losses) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Ray has no types for it.
         self._folder = folder
         self._losses = losses
@@ -80,10 +78,7 @@ class BracketScheduler(FIFOScheduler):
         return action
 
     def on_trial_error(self, tune_controller: Any, trial: Any) -> None:
-        # Tune calls this for a trial, too, that it is about to start again.
-        if trial.should_recover():
-            return
-        if self._losses is None or not self._losses.starts_again(trial):
+        if self._losses.has_failed(trial):
             self._fail(*_index_and_bracket(trial))
 
     def on_trial_complete(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> None:

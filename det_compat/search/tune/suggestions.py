@@ -88,6 +88,6 @@ class Suggestions(Searcher):
             if error and self._losses is not None and self._losses.take(index):
                 self._unfinished.append(record.about())
                 return
-            if error:
+            if error and not (self._losses is not None and index in self._losses.given_up):
                 record.finish(Status.ERROR, record.last_error())
             self._order.ended(bracket, is_invalid=record.status is Status.INVALID_HP)

@@ -36,11 +36,18 @@ def run(payload: bytes, channel: "Connection[Any, Any]") -> None:
     run_trial(config, pickle.loads(task), tell)
 
 
-def run_in_tune(config: dict[str, Any], task: TrialTask | None = None, keeper: Any = None) -> None:
+def run_in_tune(config: dict[str, Any], task: bytes = b"", keeper: Any = None) -> None:
     """Train a trial of several processes, as the function that Ray Tune runs; see ``run_trial``."""
-    assert task is not None
-    metric = task.plan.searcher.metric
-    run_trial(config, task, lambda report: _tell_tune(report, metric), keeper)
+    from det_compat.search.tune.mirror import arrive
+
+    scratch = arrive(keeper)
+    try:
+        whole: TrialTask = pickle.loads(task)
+        metric = whole.plan.searcher.metric
+        run_trial(config, whole, lambda report: _tell_tune(report, metric), keeper)
+    finally:
+        if scratch is not None:
+            scratch.close()
 
 
 def run_trial(

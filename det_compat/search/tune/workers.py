@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import pickle
 import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import ray
-from ray import train
+from ray import cloudpickle, train
 from ray.train.torch import TorchTrainer
 
 from det_compat.search.errors import SearchError
 from det_compat.search.records import Report, Status, TrialRecord
 from det_compat.search.tune.attempt import Attempt, log_to
-from det_compat.search.tune.mirror import Mirror
+from det_compat.search.tune.mirror import Mirror, arrive, begin
 
 _ENVIRONMENT = {
     # Ray Train sees so many seconds later that the workers have ended.
@@ -67,12 +68,16 @@ def train_on_workers(attempt: Attempt, tell: Callable[[Report], None], keeper: A
     """
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    start = None if keeper is None else ray.get(keeper.begin.remote(attempt.index))
+    start = None if keeper is None else begin(keeper, attempt.index)
     channel: Any = ray.remote(num_cpus=0)(ReportChannel).remote()
     threading.Thread(target=_pass_on, args=(channel, attempt.record, tell), daemon=True).start()
     trainer = TorchTrainer(
         _train,
-        train_loop_config={"attempt": attempt, "channel": channel, "mirror": (keeper, start)},
+        train_loop_config={
+            "attempt": cloudpickle.dumps(attempt),  # type: ignore[no-untyped-call]
+            "channel": channel,
+            "mirror": (keeper, start),
+        },
         scaling_config=train.ScalingConfig(
             num_workers=attempt.task.plan.processes,
             # Ray has no types for this function.
@@ -96,13 +101,15 @@ def _pass_on(channel: Any, record: TrialRecord, tell: Callable[[Report], None]) 
 
 def _train(config: dict[str, Any]) -> None:
     """Train as one of the workers."""
-    attempt, channel, index = config["attempt"], config["channel"], config["attempt"].index
+    channel, (keeper, start) = config["channel"], config["mirror"]
+    scratch = arrive(keeper)
+    attempt: Attempt = pickle.loads(config["attempt"])
+    index = attempt.index
     ranks = train.get_context()
     rank, machines = ranks.get_world_rank(), ranks.get_world_size() // ranks.get_local_world_size()
     # Of torchrun's variables, Ray Train 2.60 sets all but these.
     os.environ.update(GROUP_RANK=str(ranks.get_node_rank()), GROUP_WORLD_SIZE=str(machines))
-    keeper, start = config["mirror"]
-    mirror = Mirror(attempt.task, keeper, index)
+    mirror = Mirror(attempt.task, keeper, scratch, index)
     mirror.pull(index, start)
     attempt = replace(attempt, task=mirror.task)
     log_to(attempt.record.folder / ("log.txt" if rank == 0 else f"log_{rank}.txt"))

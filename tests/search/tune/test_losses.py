@@ -11,7 +11,8 @@ import pytest
 pytest.importorskip("ray", reason="needs det-compat[search]")
 
 from ray import cloudpickle
-from ray.exceptions import ActorDiedError
+from ray.exceptions import ActorDiedError, ActorUnavailableError, RayTaskError
+from ray.tune.experiment import Trial
 
 from det_compat.config.experiment import parse_config
 from det_compat.search.records import SearchFolder, Status
@@ -29,11 +30,13 @@ class Cluster:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         self.alive = {"early": False, "one": True, "two": True}
-        self.trials: dict[int, set[str]] = {}
-        self.machines = SimpleNamespace(remote=self.trials.get)
+        self.answering = {"one", "two"}
+        self.trials: dict[int, list[str]] = {}
+        self.leave = SimpleNamespace(remote=self.trials.pop)
         self.error = folder / "error.pkl"
         monkeypatch.setattr(losses_module, "ray", self)
         monkeypatch.setattr(losses_module, "time", self)
+        monkeypatch.setattr(losses_module, "_answers", lambda it: it["NodeID"] in self.answering)
         self.now = 0.0
 
     def monotonic(self) -> float:
@@ -42,7 +45,7 @@ class Cluster:
     def sleep(self, seconds: float) -> None:
         self.now += seconds
         if self.now > 10:
-            self.alive["two"] = False
+            self.alive.update(dict.fromkeys(self.alive.keys() - self.answering, False))
 
     def get(self, value: Any) -> Any:
         return value
@@ -50,13 +53,15 @@ class Cluster:
     def nodes(self) -> list[dict[str, Any]]:
         return [{"NodeID": name, "Alive": alive} for name, alive in self.alive.items()]
 
-    def trial(self, index: int, error: Exception, *, machines: set[str] | None = None) -> Any:
-        self.trials[index] = machines or set()
+    def trial(self, error: Exception, *machines: str, recovers: bool = False) -> Any:
+        """Trial 0 of Tune, whose processes on these machines have ended with an error."""
+        self.trials[0] = list(machines)
         self.error.write_bytes(cloudpickle.dumps(error))
         return SimpleNamespace(
-            config={"trial": {"index": index, "bracket": 0}},
+            config={"trial": {"index": 0, "bracket": 0}},
+            status=Trial.RUNNING,
             pickled_error_file=str(self.error),
-            should_recover=lambda: False,
+            should_recover=lambda: recovers,
             max_failures=0,
         )
 
@@ -66,58 +71,134 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cluster:
     return Cluster(monkeypatch, tmp_path)
 
 
+def begun(cluster: Cluster, processes: int = 1) -> Losses:
+    losses = Losses(cluster, processes)
+    losses.on_trial_start(0, [], cluster.trial(_OWN))
+    return losses
+
+
+_CONFIG: dict[str, Any] = {
+    "searcher": {
+        "name": "random",
+        "metric": "loss",
+        "max_trials": 2,
+        "max_length": {"batches": 4},
+    },
+    "hyperparameters": {"lr": {"type": "double", "minval": 0, "maxval": 1}},
+}
+_OWN = RayTaskError("step", "a traceback", RuntimeError("its own"))
+
+
 def test_only_the_loss_of_a_machine_is_one(cluster: Cluster) -> None:
-    losses, own, died = Losses(cluster), RuntimeError("its own"), ActorDiedError()
-    assert not losses.is_lost(cluster.trial(0, own, machines={"two"}))
+    assert begun(cluster).has_failed(cluster.trial(_OWN, "two"))
     assert cluster.now == 0, "it has waited for nothing"
-    assert not losses.is_lost(cluster.trial(0, died, machines={"one"}))
-    assert cluster.now > 20, "it was not known yet"
-    assert losses.is_lost(cluster.trial(0, died, machines={"one", "two"}))
+    assert begun(cluster).has_failed(cluster.trial(ActorDiedError(), "two"))
+    assert cluster.now < 5, "all machines answer"
+    losses = begun(cluster)
+    cluster.answering.remove("two")
+    assert losses.has_failed(cluster.trial(ActorDiedError(), "one"))
+    assert cluster.now > 10, "it was not known before"
+    assert begun(cluster).has_failed(cluster.trial(ActorDiedError(), "two")), "it was lost before"
 
 
-def test_it_becomes_known(cluster: Cluster) -> None:
-    losses = Losses(cluster)
-    assert losses.is_lost(cluster.trial(0, ActorDiedError(), machines={"two"}))
-    # One that was on its way to a machine is lost with what was lost of late, and not before.
-    assert losses.is_lost(cluster.trial(1, ActorDiedError()))
-    cluster.now += 1000
-    assert not losses.is_lost(cluster.trial(1, ActorDiedError()))
+@pytest.mark.parametrize(
+    ("error", "machines", "processes"),
+    [
+        (ActorDiedError(), ["two"], 1),
+        (ActorDiedError(), [], 1),
+        # What another one of its processes has to say is heard first.
+        (_OWN, ["one", "two"], 2),
+        (_OWN, ["one"], 2),
+        (RayTaskError("step", "a traceback", ActorUnavailableError("", None)), ["two"], 1),
+    ],
+)
+def test_it_becomes_known(
+    cluster: Cluster, error: Exception, machines: list[str], processes: int
+) -> None:
+    losses = begun(cluster, processes)
+    cluster.answering.remove("two")
+    assert not losses.has_failed(cluster.trial(error, *machines))
+    assert losses.take(0)
+    assert not losses.take(0), "it starts once"
 
 
 def test_a_loss_is_no_restart(cluster: Cluster) -> None:
-    losses, trial = Losses(cluster), cluster.trial(0, ActorDiedError(), machines={"two"})
+    losses, trial = begun(cluster), cluster.trial(ActorDiedError(), "two")
+    cluster.answering.remove("two")
+    trial.status = Trial.ERROR  # Tune has put it into its queue.
+    assert not losses.has_failed(trial)
+    assert not losses.take(0)
     losses.on_trial_recover(0, [trial], trial)
     assert trial.max_failures == 1
-    trial = cluster.trial(0, RuntimeError("its own"), machines={"one"})
+    losses.on_trial_start(0, [trial], trial)
+    own = cluster.trial(_OWN, "one")
+    losses.on_trial_recover(0, [own], own)
+    assert own.max_failures == 0
+
+
+@pytest.mark.parametrize("machines", [False, True])
+def test_a_process_that_is_lost_before_the_trial_begins(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str], machines: bool
+) -> None:
+    losses = Losses(cluster if machines else None)
+    # Tune tells two times of an actor that gets ready for another trial.
+    trial = cluster.trial(ActorDiedError(), recovers=True)
     losses.on_trial_recover(0, [trial], trial)
-    assert trial.max_failures == 0
+    assert trial.max_failures == 1
+    assert not losses.has_failed(trial)
+    assert losses.take(0)
+    for _ in range(3):
+        assert not losses.has_failed(cluster.trial(ActorDiedError()))
+        assert losses.take(0)
+    assert not losses.has_failed(cluster.trial(ActorDiedError()))
+    assert not losses.take(0)
+    assert losses.given_up == {0}
+    assert "trial 0: its process was lost 5 times" in capsys.readouterr().out
+    init = RayTaskError("__init__", "a traceback", ValueError("no storage"))
+    assert Losses(cluster).has_failed(cluster.trial(ActorDiedError(init)))
+
+
+def test_it_says_that_it_waits(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    places = [1, 0, 0, 2, 0]
+    losses = Losses(cluster, places=lambda: places.pop(0))
+    said = []
+    while places:
+        cluster.now += 11
+        losses.on_step_end(0, [])
+        losses.on_step_end(0, [])
+        said.append("waits for one" in capsys.readouterr().out)
+    assert said == [False, True, False, False, True]
 
 
 def test_a_trial_that_tune_gives_up_starts_again(cluster: Cluster, tmp_path: Path) -> None:
-    config = {
-        "searcher": {
-            "name": "random",
-            "metric": "loss",
-            "max_trials": 2,
-            "max_length": {"batches": 4},
-        },
-        "hyperparameters": {"lr": {"type": "double", "minval": 0, "maxval": 1}},
-    }
-    plan, folder = plan_search(parse_config(config), 0), SearchFolder(tmp_path / "search")
+    plan, folder = plan_search(parse_config(_CONFIG), 0), SearchFolder(tmp_path / "search")
     losses, places = Losses(cluster), 1
     suggestions = Suggestions(plan, folder, losses, lambda: places)
     scheduler = BracketScheduler(plan, folder, losses)
     first = suggestions.suggest("a")
     assert suggestions.suggest("b") is None, "there is a place for one"
-    scheduler.on_trial_error(None, cluster.trial(0, ActorDiedError(), machines={"two"}))
+    scheduler.on_trial_error(None, cluster.trial(ActorDiedError()))
     suggestions.on_trial_complete("a", error=True)
     assert folder.trial(0).status is Status.UNFINISHED
     places = 2
     assert suggestions.suggest("c") == first
     assert suggestions.suggest("d")["trial"]["index"] == 1
-    own = cluster.trial(0, RuntimeError(), machines={"one"})
-    own.should_recover = lambda: True
-    scheduler.on_trial_error(None, own)  # Tune starts it again itself.
-    scheduler.on_trial_error(None, cluster.trial(0, RuntimeError(), machines={"one"}))
+    losses.on_trial_start(0, [], cluster.trial(_OWN))
+    scheduler.on_trial_error(None, cluster.trial(_OWN, "one"))
     suggestions.on_trial_complete("c", error=True)
     assert folder.trial(0).status is Status.ERROR
+
+
+def test_one_that_cannot_start_stays_unfinished(cluster: Cluster, tmp_path: Path) -> None:
+    plan, folder = plan_search(parse_config(_CONFIG), 0), SearchFolder(tmp_path / "search")
+    losses = Losses(None)
+    suggestions = Suggestions(plan, folder, losses)
+    scheduler = BracketScheduler(plan, folder, losses)
+    for _ in range(5):
+        assert suggestions.suggest("a")["trial"]["index"] == 0
+        scheduler.on_trial_error(None, cluster.trial(ActorDiedError()))
+        suggestions.on_trial_complete("a", error=True)
+    assert folder.trial(0).status is Status.UNFINISHED
+    assert suggestions.suggest("b")["trial"]["index"] == 1
+    suggestions.on_trial_complete("b")
+    assert suggestions.suggest("c") == Suggestions.FINISHED

@@ -20,6 +20,7 @@ pytest.importorskip("ray", reason="needs det-compat[search]")
 
 from det_compat.search.tune import mirror as mirror_module
 from det_compat.search.tune.mirror import Keeper, Mirror
+from det_compat.search.tune.scratch import Scratch
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
@@ -34,11 +35,31 @@ class Handle:
         return SimpleNamespace(remote=getattr(self._keeper, name))
 
 
+_SCRATCH: list[Scratch] = []
+
+
+def new_scratch() -> Scratch:
+    _SCRATCH.append(Scratch())
+    return _SCRATCH[-1]
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    yield
+    while _SCRATCH:
+        _SCRATCH.pop().close()
+
+
+def keeper_of(folder: SearchFolder) -> Keeper:
+    return Keeper(folder, b"")
+
+
 @pytest.fixture
 def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SearchFolder:
     """The folder on the search's machine, with a trial in it."""
-    machine = SimpleNamespace(get_node_id=lambda: "one", runtime_env={"working_dir": "gcs://code"})
+    machine = SimpleNamespace(get_node_id=lambda: "one")
     monkeypatch.setattr(mirror_module.ray, "get", lambda value: value)
+    monkeypatch.setattr(mirror_module, "lost_machines", set)
     monkeypatch.setattr(mirror_module.ray, "get_runtime_context", lambda: machine)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -67,7 +88,8 @@ def elsewhere(ours: SearchFolder, tmp_path: Path) -> Iterator[Callable[..., Mirr
     def make(keeper: Keeper | None = None) -> Mirror:
         storage = {"type": "shared_fs", "host_path": str(tmp_path / "store")}
         theirs = SearchFolder(tmp_path / "theirs")
-        made.append(Mirror(task(theirs, storage), Handle(keeper or Keeper(ours)), 0))
+        given = Handle(keeper or keeper_of(ours))
+        made.append(Mirror(task(theirs, storage), given, new_scratch(), 0))
         return made[-1]
 
     yield make
@@ -110,9 +132,9 @@ def test_two_processes_write_to_one_trial(
     own = ours.trial(0)
     own.note_error("of an earlier start")
     (own.folder / "log.txt").write_text("before\n")
-    keeper = Keeper(ours)
+    keeper = keeper_of(ours)
     first, second = (elsewhere(keeper) for _ in range(2))
-    assert keeper.begin(0) == 1
+    assert keeper.begin(0, "here") == 1
     for there in (first, second):
         there.pull(0, 1)
         there.task.folder.trial(0).start_again()
@@ -129,18 +151,24 @@ def test_two_processes_write_to_one_trial(
     assert (own.folder / "log.txt").read_text() == "before\nhere\nthere\n"
 
 
-def test_machines_of_a_trial(ours: SearchFolder, tmp_path: Path) -> None:
-    keeper = Keeper(ours)
-    Mirror(task(ours, None), Handle(keeper), 0).pull(1)
-    assert keeper.machines(0) == keeper.machines(1) == {"one"}
-    keeper.begin(1)
-    assert keeper.machines(1) == set()
+def test_machines_of_a_trial(ours: SearchFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    keeper = keeper_of(ours)
+    here = Mirror(task(ours, None), Handle(keeper), new_scratch(), 0)
+    assert keeper.leave(0) == []
+    here.pull(1)
+    here.pull(1, 1)
+    keeper.meet(1, 0, "one of an earlier start")
+    assert keeper.leave(1) == ["one", "one"]
+    assert keeper.leave(1) == []
+    monkeypatch.setattr(mirror_module, "lost_machines", lambda: {"one"})
+    with pytest.raises(SearchError, match="starts on another machine"):
+        here.pull(0)
 
 
 def test_a_machine_that_was_taken_for_lost(
     ours: SearchFolder, elsewhere: Callable[..., Mirror]
 ) -> None:
-    keeper = Keeper(ours)
+    keeper = keeper_of(ours)
     there, again = (elsewhere(keeper) for _ in range(2))
     there.pull(0)
     again.pull(0)
@@ -162,7 +190,7 @@ def test_how_it_ended_is_noted_once(ours: SearchFolder, elsewhere: Callable[...,
 
 
 def test_on_the_same_disk_nothing_travels(ours: SearchFolder, tmp_path: Path) -> None:
-    here = Mirror(task(ours, None), Handle(Keeper(ours)), 0)
+    here = Mirror(task(ours, None), Handle(keeper_of(ours)), new_scratch(), 0)
     here.pull(0)
     assert here.task.folder is ours
     here.push(0)
@@ -172,5 +200,7 @@ def test_on_the_same_disk_nothing_travels(ours: SearchFolder, tmp_path: Path) ->
 
 def test_checkpoints_must_outlive_the_machine(ours: SearchFolder, tmp_path: Path) -> None:
     with pytest.raises(SearchError, match="checkpoint_storage is not one that all machines see"):
-        Mirror(task(SearchFolder(tmp_path / "theirs"), None), Handle(Keeper(ours)), 0)
+        Mirror(
+            task(SearchFolder(tmp_path / "theirs"), None), Handle(keeper_of(ours)), new_scratch(), 0
+        )
     assert "set it to s3" in ours.trial(0).last_error()

@@ -13,6 +13,9 @@ from det_compat.search.searchers.plan import SearchPlan, plan_search
 
 pytest.importorskip("ray", reason="needs det-compat[search]")
 
+from ray.tune.experiment import Trial
+
+from det_compat.search.tune.losses import Losses
 from det_compat.search.tune.scheduler import BracketScheduler
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
@@ -36,13 +39,17 @@ class Race:
 
     def __init__(self, folder: Path, of: SearchPlan) -> None:
         self.folder = SearchFolder(folder)
-        self.scheduler = BracketScheduler(of, self.folder)
+        self.losses = Losses(None)
+        self.scheduler = BracketScheduler(of, self.folder, self.losses)
         self.scheduler.set_search_properties("loss", of.mode)
 
-    def trial(self, index: int, bracket: int = 0, *, retries: bool = False) -> Any:
-        place = {"index": index, "bracket": bracket}
+    def trial(self, index: int, bracket: int = 0, status: str = Trial.RUNNING) -> Any:
         trial = SimpleNamespace(
-            trial_id=f"t{index}", config={"trial": place}, should_recover=lambda: retries
+            trial_id=f"t{index}",
+            config={"trial": {"index": index, "bracket": bracket}},
+            status=status,
+            pickled_error_file=None,
+            should_recover=lambda: False,
         )
         self.scheduler.on_trial_add(None, trial)
         self.folder.trial(index).begin(index, bracket, {})
@@ -104,6 +111,7 @@ def test_of_several_that_are_worst_none_goes_on(tmp_path: Path) -> None:
 
 def test_a_trial_that_dies_counts_as_worst(tmp_path: Path) -> None:
     race = Race(tmp_path, plan(divisor=2.0))
+    race.losses.on_trial_start(0, [], race.trial(0))
     race.scheduler.on_trial_error(None, race.trial(0))
     race.folder.trial(1).begin(1, 0, {})
     race.folder.trial(1).finish(Status.ERROR, "no metric")
@@ -115,7 +123,7 @@ def test_a_trial_that_dies_counts_as_worst(tmp_path: Path) -> None:
 
 def test_a_trial_that_starts_again_counts_for_nothing_yet(tmp_path: Path) -> None:
     race = Race(tmp_path, plan())
-    race.scheduler.on_trial_error(None, race.trial(0, retries=True))
+    race.scheduler.on_trial_error(None, race.trial(0, status=Trial.ERROR))
     assert race.report(0, 1, 0.5) == "CONTINUE"
     assert race.report(1, 1, 0.6) == "STOP"
 
