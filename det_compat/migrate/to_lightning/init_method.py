@@ -3,7 +3,6 @@
 from collections.abc import Collection, Sequence
 
 import libcst as cst
-from libcst import matchers as m
 
 from det_compat.migrate.to_lightning.class_facts import SIZES
 from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan
@@ -225,11 +224,14 @@ def _is_late(value: cst.BaseExpression, symbols: Symbols) -> bool:
 
 
 def _sets(own: dict[str, cst.FunctionDef], init: cst.FunctionDef, attribute: str) -> bool:
+    kinds: tuple[type[cst.AssignTarget] | type[cst.AugAssign] | type[cst.AnnAssign], ...]
+    kinds = (cst.AssignTarget, cst.AugAssign, cst.AnnAssign)
     return any(
-        syntax.has_attribute(found.target, attribute)  # type: ignore[attr-defined]
+        syntax.has_attribute(found.target, attribute)
         for method in own.values()
         if method.name.value != init.name.value
-        for found in m.findall(method, m.AssignTarget() | m.AugAssign() | m.AnnAssign())
+        for kind in kinds
+        for found in syntax.find(method, kind)
     )
 
 

@@ -106,7 +106,7 @@ def _is_tensor(data: cst.BaseExpression, function: cst.FunctionDef | None) -> bo
 
 def ask_module(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Ask the LightningModule instead of the context, where it knows as well."""
-    return tree.visit(_Members(file))
+    return syntax.transformed(tree, _Members(file))
 
 
 class _Members(LightningTransformer):

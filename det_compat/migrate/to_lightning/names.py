@@ -49,7 +49,7 @@ def write_out_functions(tree: cst.Module, file: LightningFile) -> cst.Module:
     Google's client tries again by itself.
     """
     has_some = file.symbols.has(_RESET, _LOG_FORMAT, _DOWNLOAD)
-    return tree.visit(_Functions(file)) if has_some else tree
+    return syntax.transformed(tree, _Functions(file)) if has_some else tree
 
 
 class _Functions(LightningTransformer):
@@ -81,7 +81,7 @@ class _Functions(LightningTransformer):
 
 def use_loggers(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Drop ``self.logger = TorchWriter()``, whose ``writer`` is ``self.logger.experiment`` now."""
-    return tree.visit(_Writers(file)) if file.symbols.has(WRITER) else tree
+    return syntax.transformed(tree, _Writers(file)) if file.symbols.has(WRITER) else tree
 
 
 class _Writers(LightningTransformer):
@@ -102,7 +102,11 @@ class _Writers(LightningTransformer):
 
 def make_modules(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Make ``MyTrial(**hparams)`` of ``to_lightning(MyTrial)(hparams, exp_conf)``."""
-    return tree.visit(_Scripts(file)) if file.symbols.has(_ALIASING, *_ADAPTING) else tree
+    return (
+        syntax.transformed(tree, _Scripts(file))
+        if file.symbols.has(_ALIASING, *_ADAPTING)
+        else tree
+    )
 
 
 class _Scripts(LightningTransformer):

@@ -269,7 +269,7 @@ class Logged:
             given = body.pop()
             end = [*self._lines(given), *end]
             end[:1] = [above(line, getattr(given, "leading_lines", ())) for line in end[:1]]
-        rest = ensure_type(cst.IndentedBlock(body).visit(_Returns(self)), cst.IndentedBlock)
+        rest = syntax.transformed(cst.IndentedBlock(body), _Returns(self))
         return syntax.with_body(method, [*rest.body, *end])
 
     def _lines(self, line: cst.BaseStatement) -> list[cst.BaseStatement]:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
-from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.callbacks import configure_callbacks
 from det_compat.migrate.to_lightning.class_facts import asks_sizes, named_for, wrappings
@@ -179,7 +178,7 @@ class _Rewriting:
             return [configure_callbacks(line)]
         if name == "evaluation_reducer":
             is_one = plan.is_whole and reduction(line, symbols) is not None
-            named = ensure_type(line.visit(ReducerNames(self.file)), cst.FunctionDef)
+            named = syntax.transformed(line, ReducerNames(self.file))
             return [] if is_one else [named]
         if name == "build_validation_data_loader" and plan.needs_loader:
             line = self._after_training_loader(line)

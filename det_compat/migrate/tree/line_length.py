@@ -6,7 +6,7 @@ import libcst as cst
 from libcst import matchers as m
 
 from det_compat.migrate.tree.file import Line
-from det_compat.migrate.tree.syntax import code, expression, simple, without_commas
+from det_compat.migrate.tree.syntax import code, expression, simple, transformed, without_commas
 from det_compat.migrate.tree.transformers import ScopedTransformer
 
 LINE, INDENT = 100, 4
@@ -22,7 +22,7 @@ _PARTS: dict[type, tuple[str, str, tuple[str, ...]]] = {
 def apply(tree: cst.Module, before: bytes) -> cst.Module:
     """Spread the statements that are longer than 100 columns and were not in ``before``."""
     there = {line.strip() for line in before.decode(errors="replace").splitlines()}
-    return tree.visit(_Spreading(there))
+    return transformed(tree, _Spreading(there))
 
 
 class _Spreading(ScopedTransformer):
