@@ -219,8 +219,10 @@ def late_values(
 
 
 def _is_late(value: cst.BaseExpression, symbols: Symbols) -> bool:
-    found = (symbols.member(node) for node in syntax.find(value, cst.Attribute))
-    return any(member is not None and member[1] in LATE for member in found)
+    nodes = [*syntax.find(value, cst.Attribute)]
+    found = (symbols.member(node) for node in nodes)
+    is_late = any(member is not None and member[1] in LATE for member in found)
+    return is_late or any(map(symbols.is_new_writer, nodes))
 
 
 def _sets(own: dict[str, cst.FunctionDef], init: cst.FunctionDef, attribute: str) -> bool:
@@ -236,4 +238,5 @@ def _sets(own: dict[str, cst.FunctionDef], init: cst.FunctionDef, attribute: str
 
 
 def _property(attribute: str, value: cst.BaseExpression, me: str) -> cst.BaseStatement:
-    return syntax.method(f"@property\ndef {attribute}({me}):\n    return {syntax.code(value)}\n")
+    text = syntax.whole(syntax.code(value))
+    return syntax.method(f"@property\ndef {attribute}({me}):\n    return {text}\n")

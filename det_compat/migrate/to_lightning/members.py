@@ -183,7 +183,9 @@ class _Members(LightningTransformer):
         is_kept = is_kept or (original_node in self._copied and not self._sections)
         if called[1] == "get_hparams" and not is_kept and not getattr(updated_node, "star", ""):
             return updated_node.with_changes(value=self.plain_hparams(updated_node.value))
-        return updated_node.with_changes(value=updated_node.value.with_changes(lpar=[], rpar=[]))
+        bare = updated_node.value.with_changes(lpar=[], rpar=[])
+        is_needed = syntax.whole(syntax.code(bare)) != syntax.code(bare)
+        return updated_node if is_needed else updated_node.with_changes(value=bare)
 
     leave_Assign = leave_Arg
     leave_Return = leave_Arg

@@ -93,11 +93,20 @@ class _Writers(LightningTransformer):
 
     def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> syntax.Expression:
         symbol = self.symbols.get(updated.value)
+        if self.symbols.is_new_writer(original) and self._has_trainer:
+            return syntax.expression(f"{syntax.self_name(self.functions[0])}.logger.experiment")
         is_writer = self.symbols.is_writer(updated.value) and updated.attr.value == "writer"
         if symbol is None or not is_writer or symbol.module.deep_equals(symbol.original):
             # The writer of a TorchWriter outside of a trial has no logger in its place.
             return updated
         return syntax.expression(f"{syntax.code(symbol.module)}.logger.experiment")
+
+    @property
+    def _has_trainer(self) -> bool:
+        """Whether this runs in a method of a trial that has a logger by then."""
+        early = self.file.early.get(self.plan.own.name, ()) if self.plan is not None else None
+        names = [function.name.value for function in self.functions]
+        return early is not None and bool(names) and names[0] not in early
 
 
 def make_modules(tree: cst.Module, file: LightningFile) -> cst.Module:

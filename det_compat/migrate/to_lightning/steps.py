@@ -126,7 +126,7 @@ def _automatic(
     loss = syntax.code(given)
     if not isinstance(given, cst.Name):
         after = [_with_loss(line, loss) for line in after]
-        made_before = syntax.statements(f"loss = {loss}\n")
+        made_before = syntax.statements(f"loss = {syntax.whole(loss)}\n")
         loss = "loss"
     after[:1] = [above(line, comments) for line in after[:1]]
     method = syntax.with_body(method, [*body[:index], *made_before, *after])

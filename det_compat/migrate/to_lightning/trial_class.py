@@ -46,6 +46,7 @@ from det_compat.migrate.to_lightning.steps import (
     validation_step,
 )
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.line_length import spaced
 from det_compat.migrate.tree.marks import comment, marked
 from det_compat.migrate.tree.metric_shapes import Shapes, changed_in_place
 from det_compat.migrate.tree.validation_state import (
@@ -141,7 +142,7 @@ class _Rewriting:
             text = size if plan.is_whole else 'self.hparams.get("world_size", 1)'
             hooks.append(syntax.method(SIZE_CHECK.format(text)))
         body = [*body[:at], *made, *body[at:], *hooks]
-        node = syntax.with_body(self.node, syntax.spaced(body))
+        node = syntax.with_body(self.node, spaced(body))
         return self._checked(node)
 
     def _early(self, plan: TrialPlan) -> frozenset[str]:

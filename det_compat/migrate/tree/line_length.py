@@ -1,5 +1,6 @@
-"""New lines that are too long, spread over several as formatters do."""
+"""New code as formatters write it: lines that are too long, and blank lines between methods."""
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import libcst as cst
@@ -76,3 +77,19 @@ def _text(item: cst.CSTNode) -> str:
     if isinstance(item, cst.Arg):
         item = item.with_changes(whitespace_after_arg=cst.SimpleWhitespace(""))
     return code(item)
+
+
+def spaced(body: Sequence[cst.BaseStatement]) -> list[cst.BaseStatement]:
+    """The statements of a class, each method below a blank line, but for the first."""
+    spaced: list[cst.BaseStatement] = []
+    for index, line in enumerate(body):
+        if isinstance(line, cst.FunctionDef):
+            leading = [*line.leading_lines]
+            if index and not (leading and leading[0].comment is None):
+                leading.insert(0, cst.EmptyLine(indent=False))
+            elif not index:
+                while leading and leading[0].comment is None:
+                    leading.pop(0)
+            line = line.with_changes(leading_lines=leading)
+        spaced.append(line)
+    return spaced

@@ -80,6 +80,17 @@ class Symbols:
         """Whether ``node`` stands for a TorchWriter."""
         return self._is_object(node, WRITER)
 
+    def is_new_writer(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` is ``TorchWriter().writer``."""
+        made = node.value if isinstance(node, cst.Attribute) else None
+        return (
+            isinstance(made, cst.Call)
+            and self.path(made.func) == WRITER
+            and (
+                node.attr.value == "writer"  # type: ignore[attr-defined]
+            )
+        )
+
     def _is_object(self, node: cst.CSTNode | None, path: str) -> bool:
         symbol = self.get(node)
         return symbol is not None and symbol.is_object and symbol.path == path

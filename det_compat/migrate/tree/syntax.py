@@ -27,8 +27,19 @@ def code(node: cst.CSTNode) -> str:
 
 
 def expression(text: str) -> cst.BaseExpression:
-    """The expression that ``text`` is."""
-    return cst.parse_expression(text)
+    """The expression that ``text`` is, in parentheses if it has several lines and needs them."""
+    return cst.parse_expression(whole(text))
+
+
+def whole(text: str) -> str:
+    """The text of an expression as it can stand anywhere, also if it was in brackets before."""
+    if "\n" not in text:
+        return text
+    try:
+        cst.parse_expression(text)
+    except cst.ParserSyntaxError:
+        return f"({text})"
+    return text
 
 
 def annotation(text: str) -> cst.Annotation:
@@ -367,19 +378,3 @@ def method(text: str) -> cst.FunctionDef:
     """The function that ``text`` is, below a blank line."""
     made = ensure_type(statement(text), cst.FunctionDef)
     return made.with_changes(leading_lines=[cst.EmptyLine(indent=False)])
-
-
-def spaced(body: Sequence[cst.BaseStatement]) -> list[cst.BaseStatement]:
-    """The statements of a class, each method below a blank line, but for the first."""
-    spaced: list[cst.BaseStatement] = []
-    for index, line in enumerate(body):
-        if isinstance(line, cst.FunctionDef):
-            leading = [*line.leading_lines]
-            if index and not (leading and leading[0].comment is None):
-                leading.insert(0, cst.EmptyLine(indent=False))
-            elif not index:
-                while leading and leading[0].comment is None:
-                    leading.pop(0)
-            line = line.with_changes(leading_lines=leading)
-        spaced.append(line)
-    return spaced

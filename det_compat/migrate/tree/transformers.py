@@ -25,6 +25,9 @@ def parsed(source: bytes) -> MetadataWrapper:
         return MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)
     except cst.ParserSyntaxError as error:
         raise CannotRewriteError(f"LibCST cannot parse it: {error.message}") from error
+    except UnicodeDecodeError as error:
+        # Python's parser does not look into comments, its import does.
+        raise CannotRewriteError(f"it is not in its encoding: {error}") from error
 
 
 class ScopedTransformer(cst.CSTTransformer):
