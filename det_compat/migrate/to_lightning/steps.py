@@ -323,6 +323,11 @@ class Logged:
     def _elements(self, element: cst.BaseDictElement) -> list[cst.BaseDictElement]:
         """An entry of the metrics as it is logged: none if it cannot be, or one for each number."""
         value, key = element.value, getattr(element, "key", None)
+        if key is None and isinstance(value, cst.Dict):
+            return [made for each in value.elements for made in self._elements(each)]
+        inner = value.value if key is None and isinstance(value, cst.DictComp) else None
+        if inner is not None and not is_no_number(inner) and not is_many(inner, self._known):
+            return [element]
         if is_no_number(value):
             self._left_out.append(syntax.code(key) if key is not None else syntax.code(value))
             return []
