@@ -273,7 +273,15 @@ def find(node: cst.CSTNode, kind: type[_Node]) -> Iterator[_Node]:
 @lru_cache(maxsize=1 << 13)
 def below(node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
     """Every node below ``node``, as ``find`` does. Passes ask for the same ones again and again."""
-    return (node, *(found for child in children(node) for found in below(child)))
+    found: list[cst.CSTNode] = []
+    _collect(node, found)
+    return tuple(found)
+
+
+def _collect(node: cst.CSTNode, found: list[cst.CSTNode]) -> None:
+    found.append(node)
+    for child in children(node):
+        _collect(child, found)
 
 
 def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
