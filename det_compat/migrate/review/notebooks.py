@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from det_compat.analysis.source import Source
@@ -23,7 +23,7 @@ def using(notebooks: Iterable[Source], results: Iterable[FileResult]) -> list[Pa
     return [notebook.path for notebook in notebooks if _uses(notebook, modules)]
 
 
-def _uses(notebook: Source, modules: Collection[str]) -> bool:
+def _uses(notebook: Source, modules: set[str]) -> bool:
     if notebook.unreadable and _WORD.search(notebook.path.read_bytes()):
         return True
     if any(any(scripts.references(text)) for _, text in notebook.shell):

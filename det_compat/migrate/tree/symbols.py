@@ -82,14 +82,9 @@ class Symbols:
 
     def is_new_writer(self, node: cst.CSTNode) -> bool:
         """Whether ``node`` is ``TorchWriter().writer``."""
-        made = node.value if isinstance(node, cst.Attribute) else None
-        return (
-            isinstance(made, cst.Call)
-            and self.path(made.func) == WRITER
-            and (
-                node.attr.value == "writer"  # type: ignore[attr-defined]
-            )
-        )
+        if not isinstance(node, cst.Attribute) or node.attr.value != "writer":
+            return False
+        return isinstance(node.value, cst.Call) and self.path(node.value.func) == WRITER
 
     def _is_object(self, node: cst.CSTNode | None, path: str) -> bool:
         symbol = self.get(node)

@@ -250,7 +250,8 @@ def left(node: cst.CSTNode, transformer: cst.CSTTransformer) -> Left[cst.CSTNode
         elif type(old) not in _NO_NODES:
             made = left(old, transformer)
             if made is not old:
-                changes[name] = ensure_type(made, cst.CSTNode)
+                assert isinstance(made, cst.CSTNode), f"{name} must be one node"
+                changes[name] = made
     return transformer.on_leave(node, node.with_changes(**changes) if changes else node)
 
 
@@ -267,7 +268,7 @@ def _several(node: cst.CSTNode, transformer: cst.CSTTransformer) -> Iterable[cst
 
 def find(node: cst.CSTNode, kind: type[_Node]) -> Iterator[_Node]:
     """Every node of a kind below ``node``, itself included, in order; no whitespace or commas."""
-    return (each for each in below(node) if type(each) is kind)  # type: ignore[misc]
+    return (each for each in below(node) if type(each) is kind)
 
 
 @lru_cache(maxsize=1 << 13)
