@@ -214,8 +214,9 @@ class _Aliases(LightningTransformer):
     def _are_shared(self, targets: Sequence[cst.BaseExpression]) -> bool:
         """Whether one is a variable of the file, or of a function around, which others read."""
         function = self.functions[-1] if self.functions else cst.Pass()
-        scopes = (*syntax.find(function, cst.Global), *syntax.find(function, cst.Nonlocal))
-        shared = {item.name.value for scope in scopes for item in scope.names}
+        items = [i for found in syntax.find(function, cst.Global) for i in found.names]
+        items += [i for found in syntax.find(function, cst.Nonlocal) for i in found.names]
+        shared = {item.name.value for item in items}
         return any(isinstance(one, cst.Name) and one.value in shared for one in targets)
 
     def _without_aliases(self, line: Line, small: cst.Assign) -> Line:

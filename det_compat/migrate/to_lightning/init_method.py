@@ -1,6 +1,6 @@
 """``__init__`` of a LightningModule: hyperparameters are its arguments."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import libcst as cst
 
@@ -226,15 +226,18 @@ def _is_late(value: cst.BaseExpression, symbols: Symbols) -> bool:
 
 
 def _sets(own: dict[str, cst.FunctionDef], init: cst.FunctionDef, attribute: str) -> bool:
-    kinds: tuple[type[cst.AssignTarget] | type[cst.AugAssign] | type[cst.AnnAssign], ...]
-    kinds = (cst.AssignTarget, cst.AugAssign, cst.AnnAssign)
     return any(
-        syntax.has_attribute(found.target, attribute)
+        syntax.has_attribute(target, attribute)
         for method in own.values()
         if method.name.value != init.name.value
-        for kind in kinds
-        for found in syntax.find(method, kind)
+        for target in _targets(method)
     )
+
+
+def _targets(method: cst.FunctionDef) -> Iterator[cst.BaseExpression]:
+    yield from (found.target for found in syntax.find(method, cst.AssignTarget))
+    yield from (found.target for found in syntax.find(method, cst.AugAssign))
+    yield from (found.target for found in syntax.find(method, cst.AnnAssign))
 
 
 def _property(attribute: str, value: cst.BaseExpression, me: str) -> cst.BaseStatement:
