@@ -8,12 +8,12 @@ from pathlib import Path
 
 import libcst as cst
 
-from det_compat.analysis.relevant import is_relevant
 from det_compat.analysis.source import Source, parsed, read
 from det_compat.analysis.tree import list_files
 from det_compat.migrate.formatting import formatted
 from det_compat.migrate.package import PACKAGES, in_package
 from det_compat.migrate.results import FileResult, Migration
+from det_compat.migrate.review.notebooks import using
 from det_compat.migrate.review.review import reviewed
 from det_compat.migrate.target import Problems, Target
 from det_compat.migrate.to_context.pedl_names import PedlNames
@@ -62,7 +62,7 @@ def migrate(paths: Sequence[str], to: str, package: str = PACKAGES[0]) -> Migrat
     files = [_tidied(result, exported) for result in (failed | migrated).values()]
     files, left_out = reviewed(files, is_lightning=to == "lightning")
     files = [formatted(in_package(file, package)) for file in files]
-    notebooks = [path for path in found if path not in sources and is_relevant(found[path])]
+    notebooks = using((found[path] for path in found if path not in sources), files)
     # Trials of the context API still use Determined, and so may whatever they import.
     return Migration(files, notebooks, {} if to == "context" else left_out)
 

@@ -26,7 +26,7 @@ def in_package(result: FileResult, package: str) -> FileResult:
         tree = cst.parse_module(result.after)
         is_own = _MADE.encode() in result.before
         is_short = not is_own and "L" not in _names(result.after)
-        return replace(result, after=tree.visit(_Renaming(is_short=is_short)).bytes)
+        return replace(result, after=syntax.transformed(tree, _Renaming(is_short=is_short)).bytes)
     reason = problems[result.path].reason
     return FileResult(result.path, result.before, result.before, reason)
 

@@ -25,8 +25,8 @@ class DetCompat(Target):
             return None
         tree, symbols = resolve(self.sources[path], facts)
         dotted = _DottedNames(symbols, _roots(tree))
-        tree = tree.visit(dotted)
-        return tree.visit(_Imports(dotted.kept, dotted.modules)).bytes
+        tree = syntax.transformed(tree, dotted)
+        return syntax.transformed(tree, _Imports(dotted.kept, dotted.modules)).bytes
 
 
 class _DottedNames(cst.CSTTransformer):

@@ -85,3 +85,10 @@ def test_a_file_of_pedl_brings_its_folder(tmp_path):
         "data.py",
         "model_def.py",
     }
+
+
+def test_a_file_that_python_could_not_import_is_no_bug(tmp_path):
+    (tmp_path / "model_def.py").write_bytes(b"import determined\n# \xb2\n")
+    (result,) = migration.migrate([str(tmp_path)], "lightning").files
+    assert result.problem.startswith("it is not in its encoding: ")
+    assert not result.traceback

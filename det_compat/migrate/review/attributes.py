@@ -4,7 +4,15 @@ import ast
 from collections.abc import Iterator
 
 from det_compat.catalog.members import TELLTALE
-from det_compat.migrate.review.project import Code, Finding, Text, imports, methods, written
+from det_compat.migrate.review.project import (
+    Code,
+    Finding,
+    Text,
+    asked_by_name,
+    imports,
+    methods,
+    written,
+)
 from det_compat.migrate.to_lightning.attributes import RESERVED
 
 #: The bases of which every attribute is known.
@@ -101,10 +109,11 @@ def gone(before: Code, after: Code, text: Text) -> Iterator[Finding]:
     missing = before.set_names - after.set_names - RESERVED
     modules = {alias.asname or alias.name.partition(".")[0] for alias in _aliases(text)}
     # What rewriting has made, such as the step of an optimizer, means something else.
-    missing &= {name for each in before.files.values() for name in _asked_of_others(each)}
+    missing &= before.asked_names
     renamed = {name for name in before.set_names if f"trial_{name}" in after.set_names}
-    for node in text.nodes:
-        if isinstance(node, ast.Call) and (name := _asked_by_name(node)) in {*missing, *renamed}:
+    away = missing | renamed
+    for node in text.nodes if away else ():
+        if isinstance(node, ast.Call) and (name := asked_by_name(node)) in away:
             yield Finding(node.lineno, f"a trial has no {name} any more")
         if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
             continue
@@ -137,23 +146,6 @@ def _functions(text: Text) -> Iterator[str]:
     for node in text.nodes:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield node.name
-
-
-def _asked_of_others(text: Text) -> Iterator[str]:
-    """The attributes that code reads of another object than its own, by name or by a text."""
-    for node in text.nodes:
-        if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") != "self":
-            yield node.attr
-        elif isinstance(node, ast.Call):
-            yield _asked_by_name(node)
-
-
-def _asked_by_name(call: ast.Call) -> str:
-    """The attribute that ``getattr(trial, "context")`` and its like ask for; ``""`` for others."""
-    if getattr(call.func, "id", "") not in ("getattr", "hasattr", "setattr") or len(call.args) < 2:
-        return ""
-    name = call.args[1]
-    return str(name.value) if isinstance(name, ast.Constant) else ""
 
 
 def _aliases(text: Text) -> Iterator[ast.alias]:

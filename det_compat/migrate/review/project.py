@@ -93,6 +93,17 @@ class Code:
             if isinstance(node, (ast.Attribute, ast.Name)) and isinstance(node.ctx, ast.Load)
         }
 
+    @cached_property
+    def asked_names(self) -> set[str]:
+        """Every attribute that is read of another object than ``self``, by name or by a text."""
+        nodes = [node for text in self.files.values() for node in text.nodes]
+        asked = {asked_by_name(node) for node in nodes if isinstance(node, ast.Call)}
+        return asked.union(
+            node.attr
+            for node in nodes
+            if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") != "self"
+        )
+
     def lookup(self, path: Path, module: str, level: int = 0) -> Path | None:
         """The file of these that an import in ``path`` names."""
         return next((found for found in paths(path, module, level) if found in self.files), None)
@@ -140,3 +151,11 @@ def imports(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.Import | ast.ImportF
             yield from ((node, alias.name, 0) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield node, node.module or "", node.level
+
+
+def asked_by_name(call: ast.Call) -> str:
+    """The attribute that ``getattr(trial, "context")`` and its like ask for; ``""`` for others."""
+    if getattr(call.func, "id", "") not in ("getattr", "hasattr", "setattr") or len(call.args) < 2:
+        return ""
+    name = call.args[1]
+    return str(name.value) if isinstance(name, ast.Constant) else ""

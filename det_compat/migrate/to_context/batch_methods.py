@@ -58,10 +58,14 @@ def _stepped(
             if loss.isidentifier():
                 return [*syntax.statements(after.replace("(loss)", f"({loss})")), line]
             changed = line.with_deep_changes(element, value=cst.Name("loss"))
-            return [*syntax.statements(f"loss = {loss}\n{after}"), changed]
+            return [*syntax.statements(f"loss = {syntax.whole(loss)}\n{after}"), changed]
     if isinstance(value, cst.Name) and value.value in ("loss", "losses"):
         return [*syntax.statements(after.replace("(loss)", f"({value.value})")), line]
-    lines = [f"metrics = {syntax.code(value)}\n"] if syntax.code(value) != "metrics" else []
+    lines = (
+        [f"metrics = {syntax.whole(syntax.code(value))}\n"]
+        if syntax.code(value) != "metrics"
+        else []
+    )
     body = f'{"".join(lines)}loss = metrics["loss"]\n{after}return metrics\n'
     return syntax.statements(body)
 

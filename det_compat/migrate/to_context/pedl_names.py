@@ -26,7 +26,7 @@ from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.facts import Analysis, Facts
 from det_compat.migrate.tree.file import Line
 from det_compat.migrate.tree.imports import added, bound_name, dropping, keeping
-from det_compat.migrate.tree.transformers import LocatingTransformer, parsed
+from det_compat.migrate.tree.transformers import LocatingTransformer, located, parsed
 
 _IN_TRIAL = {
     HPARAMS: "{0}.context.get_hparams()",
@@ -55,7 +55,7 @@ class PedlNames(Target):
             if isinstance(scope.node, ast.stmt)
         }
         getters = _Getters(facts, self._needs, scopes)
-        tree = parsed(source).visit(getters)
+        tree = located(parsed(source), getters)
         if not getters.has_changed and b"pedl" not in source:
             return None
         return with_error_rate(in_determined(tree), getters.error_rate).bytes

@@ -1,7 +1,6 @@
 """Trials of Determined 0.12.12, which built themselves and were given their model all the same."""
 
 import libcst as cst
-from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_context.batch_methods import without_model
 from det_compat.migrate.tree import syntax
@@ -46,7 +45,7 @@ def with_names_of_today(node: cst.ClassDef, file: File) -> cst.ClassDef:
         else line
         for line in body
     ]
-    return ensure_type(syntax.with_body(node, body).visit(_Names(file, kept)), cst.ClassDef)
+    return syntax.transformed(syntax.with_body(node, body), _Names(file, kept))
 
 
 def _is_given(line: cst.FunctionDef) -> bool:

@@ -19,6 +19,7 @@ from det_compat.migrate.tree.facts import Facts
 from det_compat.migrate.tree.file import File
 from det_compat.migrate.tree.imports import tidied
 from det_compat.migrate.tree.symbols import resolve
+from det_compat.migrate.tree.transformers import CannotRewriteError
 
 _OLD = (Generation.DETERMINED_0_12, Generation.PEDL, Generation.PEDL_STANDARD)
 
@@ -31,10 +32,18 @@ class Context(Target):
         return [*self._old_trials(path)]
 
     def migrated(self, path: Path) -> bytes | None:
-        """The new text of a file; None if there is no older trial in it."""
+        """The new text of a file; None if there is no older trial in it.
+
+        Raises:
+            CannotRewriteError: one of these builds itself in two ways, and Determined runs neither.
+        """
         facts, old = self.analysis.facts(path), self._old_trials(path)
         if facts is None or not old:
             return None
+        for scope in facts.classes.values():
+            trial = TrialClass(scope, self.analysis.inference.hierarchy)
+            if scope.name in old and trial.is_known and trial.problem:
+                raise CannotRewriteError(f"{scope.name} {trial.problem}")
         tree, symbols = resolve(self.sources[path], facts)
         file = File(symbols)
         known = {name: self._older(path, name, kind) for name, kind in old.items()}

@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import cast
 
 import libcst as cst
 from libcst import matchers as m
@@ -137,7 +136,7 @@ def rename_reserved(tree: cst.Module, file: LightningFile) -> cst.Module:
 
     Where other code reads them of what is known to be a trial, they have their new names already.
     """
-    return tree.visit(_Renaming(file)) if file.renamed else tree
+    return syntax.transformed(tree, _Renaming(file)) if file.renamed else tree
 
 
 _SELF = m.Name("self")
@@ -166,7 +165,7 @@ class _Renaming(LightningTransformer):
 
 def drop_aliases(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Drop ``self.context = context`` in trials, and what has no meaning without Determined."""
-    return tree.visit(_Aliases(file))
+    return syntax.transformed(tree, _Aliases(file))
 
 
 class _Aliases(LightningTransformer):
@@ -214,8 +213,9 @@ class _Aliases(LightningTransformer):
 
     def _are_shared(self, targets: Sequence[cst.BaseExpression]) -> bool:
         """Whether one is a variable of the file, or of a function around, which others read."""
-        scopes = m.findall(self.functions[-1], m.Global() | m.Nonlocal()) if self.functions else ()
-        items = [item for scope in scopes for item in cast("cst.Global", scope).names]
+        function = self.functions[-1] if self.functions else cst.Pass()
+        items = [i for found in syntax.find(function, cst.Global) for i in found.names]
+        items += [i for found in syntax.find(function, cst.Nonlocal) for i in found.names]
         shared = {item.name.value for item in items}
         return any(isinstance(one, cst.Name) and one.value in shared for one in targets)
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
-from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.metrics.added import with_logging_hook
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
@@ -143,7 +142,7 @@ def _with_logged_names(method: cst.FunctionDef, plans: Sequence[TrialPlan]) -> c
     if not given or not names:
         return method
     asking = _Asking(given[0], names)
-    changed = ensure_type(method.visit(asking), cst.FunctionDef)
+    changed = syntax.transformed(method, asking)
     every = sum(name.value == given[0] for name in syntax.find(method.body, cst.Name))
     if every == asking.found:
         return changed
@@ -236,7 +235,7 @@ def _renamed(method: cst.FunctionDef, hook: _Hook) -> cst.FunctionDef:
 
 def configure_callbacks(line: cst.FunctionDef) -> cst.FunctionDef:
     """What becomes of build_callbacks, which returned a dict of them."""
-    body = line.body.visit(_ListReturns())
+    body = syntax.transformed(line.body, _ListReturns())
     returns = None if line.returns is None else syntax.annotation("list[pl.Callback]")
     return line.with_changes(name=cst.Name("configure_callbacks"), body=body, returns=returns)
 

@@ -1,9 +1,8 @@
 """``__init__`` of a LightningModule: hyperparameters are its arguments."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import libcst as cst
-from libcst import matchers as m
 
 from det_compat.migrate.to_lightning.class_facts import SIZES
 from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan
@@ -220,18 +219,27 @@ def late_values(
 
 
 def _is_late(value: cst.BaseExpression, symbols: Symbols) -> bool:
-    found = (symbols.member(node) for node in syntax.find(value, cst.Attribute))
-    return any(member is not None and member[1] in LATE for member in found)
+    nodes = [*syntax.find(value, cst.Attribute)]
+    found = (symbols.member(node) for node in nodes)
+    is_late = any(member is not None and member[1] in LATE for member in found)
+    return is_late or any(map(symbols.is_new_writer, nodes))
 
 
 def _sets(own: dict[str, cst.FunctionDef], init: cst.FunctionDef, attribute: str) -> bool:
     return any(
-        syntax.has_attribute(found.target, attribute)  # type: ignore[attr-defined]
+        syntax.has_attribute(target, attribute)
         for method in own.values()
         if method.name.value != init.name.value
-        for found in m.findall(method, m.AssignTarget() | m.AugAssign() | m.AnnAssign())
+        for target in _targets(method)
     )
 
 
+def _targets(method: cst.FunctionDef) -> Iterator[cst.BaseExpression]:
+    yield from (found.target for found in syntax.find(method, cst.AssignTarget))
+    yield from (found.target for found in syntax.find(method, cst.AugAssign))
+    yield from (found.target for found in syntax.find(method, cst.AnnAssign))
+
+
 def _property(attribute: str, value: cst.BaseExpression, me: str) -> cst.BaseStatement:
-    return syntax.method(f"@property\ndef {attribute}({me}):\n    return {syntax.code(value)}\n")
+    text = syntax.whole(syntax.code(value))
+    return syntax.method(f"@property\ndef {attribute}({me}):\n    return {text}\n")

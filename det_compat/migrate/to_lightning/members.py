@@ -106,7 +106,7 @@ def _is_tensor(data: cst.BaseExpression, function: cst.FunctionDef | None) -> bo
 
 def ask_module(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Ask the LightningModule instead of the context, where it knows as well."""
-    return tree.visit(_Members(file))
+    return syntax.transformed(tree, _Members(file))
 
 
 class _Members(LightningTransformer):
@@ -183,7 +183,9 @@ class _Members(LightningTransformer):
         is_kept = is_kept or (original_node in self._copied and not self._sections)
         if called[1] == "get_hparams" and not is_kept and not getattr(updated_node, "star", ""):
             return updated_node.with_changes(value=self.plain_hparams(updated_node.value))
-        return updated_node.with_changes(value=updated_node.value.with_changes(lpar=[], rpar=[]))
+        bare = updated_node.value.with_changes(lpar=[], rpar=[])
+        is_needed = syntax.whole(syntax.code(bare)) != syntax.code(bare)
+        return updated_node if is_needed else updated_node.with_changes(value=bare)
 
     leave_Assign = leave_Arg
     leave_Return = leave_Arg

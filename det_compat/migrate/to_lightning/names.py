@@ -49,7 +49,7 @@ def write_out_functions(tree: cst.Module, file: LightningFile) -> cst.Module:
     Google's client tries again by itself.
     """
     has_some = file.symbols.has(_RESET, _LOG_FORMAT, _DOWNLOAD)
-    return tree.visit(_Functions(file)) if has_some else tree
+    return syntax.transformed(tree, _Functions(file)) if has_some else tree
 
 
 class _Functions(LightningTransformer):
@@ -81,7 +81,7 @@ class _Functions(LightningTransformer):
 
 def use_loggers(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Drop ``self.logger = TorchWriter()``, whose ``writer`` is ``self.logger.experiment`` now."""
-    return tree.visit(_Writers(file)) if file.symbols.has(WRITER) else tree
+    return syntax.transformed(tree, _Writers(file)) if file.symbols.has(WRITER) else tree
 
 
 class _Writers(LightningTransformer):
@@ -93,16 +93,29 @@ class _Writers(LightningTransformer):
 
     def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> syntax.Expression:
         symbol = self.symbols.get(updated.value)
+        if self.symbols.is_new_writer(original) and self._has_trainer:
+            return syntax.expression(f"{syntax.self_name(self.functions[0])}.logger.experiment")
         is_writer = self.symbols.is_writer(updated.value) and updated.attr.value == "writer"
         if symbol is None or not is_writer or symbol.module.deep_equals(symbol.original):
             # The writer of a TorchWriter outside of a trial has no logger in its place.
             return updated
         return syntax.expression(f"{syntax.code(symbol.module)}.logger.experiment")
 
+    @property
+    def _has_trainer(self) -> bool:
+        """Whether this runs in a method of a trial that has a logger by then."""
+        early = self.file.early.get(self.plan.own.name, ()) if self.plan is not None else None
+        names = [function.name.value for function in self.functions]
+        return early is not None and bool(names) and names[0] not in early
+
 
 def make_modules(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Make ``MyTrial(**hparams)`` of ``to_lightning(MyTrial)(hparams, exp_conf)``."""
-    return tree.visit(_Scripts(file)) if file.symbols.has(_ALIASING, *_ADAPTING) else tree
+    return (
+        syntax.transformed(tree, _Scripts(file))
+        if file.symbols.has(_ALIASING, *_ADAPTING)
+        else tree
+    )
 
 
 class _Scripts(LightningTransformer):

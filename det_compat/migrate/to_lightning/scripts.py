@@ -52,7 +52,7 @@ def train_with_lightning(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Rewrite the scripts of a file that train a trial which is rewritten."""
     if not file.symbols.has(_INIT, _TRAINER, *_LENGTHS):
         return tree
-    return tree.visit(_Scripts(file))
+    return syntax.transformed(tree, _Scripts(file))
 
 
 @dataclass(frozen=True)

@@ -126,7 +126,7 @@ def _automatic(
     loss = syntax.code(given)
     if not isinstance(given, cst.Name):
         after = [_with_loss(line, loss) for line in after]
-        made_before = syntax.statements(f"loss = {loss}\n")
+        made_before = syntax.statements(f"loss = {syntax.whole(loss)}\n")
         loss = "loss"
     after[:1] = [above(line, comments) for line in after[:1]]
     method = syntax.with_body(method, [*body[:index], *made_before, *after])
@@ -269,7 +269,7 @@ class Logged:
             given = body.pop()
             end = [*self._lines(given), *end]
             end[:1] = [above(line, getattr(given, "leading_lines", ())) for line in end[:1]]
-        rest = ensure_type(cst.IndentedBlock(body).visit(_Returns(self)), cst.IndentedBlock)
+        rest = syntax.transformed(cst.IndentedBlock(body), _Returns(self))
         return syntax.with_body(method, [*rest.body, *end])
 
     def _lines(self, line: cst.BaseStatement) -> list[cst.BaseStatement]:
@@ -323,6 +323,11 @@ class Logged:
     def _elements(self, element: cst.BaseDictElement) -> list[cst.BaseDictElement]:
         """An entry of the metrics as it is logged: none if it cannot be, or one for each number."""
         value, key = element.value, getattr(element, "key", None)
+        if key is None and isinstance(value, cst.Dict):
+            return [made for each in value.elements for made in self._elements(each)]
+        inner = value.value if key is None and isinstance(value, cst.DictComp) else None
+        if inner is not None and not is_no_number(inner) and not is_many(inner, self._known):
+            return [element]
         if is_no_number(value):
             self._left_out.append(syntax.code(key) if key is not None else syntax.code(value))
             return []

@@ -41,7 +41,7 @@ from det_compat.migrate.tree.elsewhere import Elsewhere, elsewhere
 from det_compat.migrate.tree.facts import Analysis, Facts
 from det_compat.migrate.tree.imports import tidied
 from det_compat.migrate.tree.parameters import arguments, config_use
-from det_compat.migrate.tree.symbols import Symbols, resolve
+from det_compat.migrate.tree.symbols import Symbols, new_name, resolve
 from det_compat.migrate.tree.validation_state import keeps_state, needs_training_loader
 
 _CALLBACK = "det_compat.pytorch.PyTorchCallback"
@@ -79,7 +79,9 @@ class Lightning(Target):
             with problems.of(path):
                 self._read_file(path)
         self._paths = {scope: path for path, read in self._read.items() for scope in read.trials}
-        self._arrays = loaders.collates_arrays(source.tree for source in self._read.values())
+        collating = any(b"collate_fn" in sources[path] for path in self._read)
+        trees = (source.tree for source in self._read.values() if collating)
+        self._arrays = loaders.collates_arrays(trees)
         for path, source in self._read.items():
             with problems.of(path):
                 for scope in source.trials:
@@ -115,8 +117,9 @@ class Lightning(Target):
         if len(source.symbols) or source.trials or any(every for every, _ in classes):
             return False
         # Attributes of trials have been renamed as the file was read.
-        is_renamed = bool(self._renamed) and source.tree.bytes != self.sources[path]
-        return not is_renamed and not any(n.encode() in self.sources[path] for n in loaders.NAMES)
+        if any(syntax.has_attribute(source.tree, new_name(name)) for name in self._renamed):
+            return False
+        return not any(name.encode() in self.sources[path] for name in loaders.NAMES)
 
     def _trial_nodes(self) -> Iterator[tuple[Path, ast.ClassDef]]:
         for code in self.analysis.inference.codes:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
-from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.callbacks import configure_callbacks
 from det_compat.migrate.to_lightning.class_facts import asks_sizes, named_for, wrappings
@@ -47,6 +46,7 @@ from det_compat.migrate.to_lightning.steps import (
     validation_step,
 )
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.line_length import spaced
 from det_compat.migrate.tree.marks import comment, marked
 from det_compat.migrate.tree.metric_shapes import Shapes, changed_in_place
 from det_compat.migrate.tree.validation_state import (
@@ -142,7 +142,7 @@ class _Rewriting:
             text = size if plan.is_whole else 'self.hparams.get("world_size", 1)'
             hooks.append(syntax.method(SIZE_CHECK.format(text)))
         body = [*body[:at], *made, *body[at:], *hooks]
-        node = syntax.with_body(self.node, syntax.spaced(body))
+        node = syntax.with_body(self.node, spaced(body))
         return self._checked(node)
 
     def _early(self, plan: TrialPlan) -> frozenset[str]:
@@ -179,7 +179,7 @@ class _Rewriting:
             return [configure_callbacks(line)]
         if name == "evaluation_reducer":
             is_one = plan.is_whole and reduction(line, symbols) is not None
-            named = ensure_type(line.visit(ReducerNames(self.file)), cst.FunctionDef)
+            named = syntax.transformed(line, ReducerNames(self.file))
             return [] if is_one else [named]
         if name == "build_validation_data_loader" and plan.needs_loader:
             line = self._after_training_loader(line)

@@ -38,12 +38,18 @@ def without_cluster(
         is_of_it = symbol is not None and symbol.path.startswith(f"{path}()")
         return symbol.original.deep_clone() if symbol is not None and is_of_it else name
 
-    tree = syntax.each(tree, cst.Name, original)
+    tree, values = syntax.each(tree, cst.Name, original), None
     for step in (_Branches, _Parameters, _Constants):
-        # Each changes what is used, so the next looks again.
-        wrapper = MetadataWrapper(tree)
-        values = _Values(wrapper, symbols, path, is_imported=is_imported)
-        tree = wrapper.module.visit(step(values))
+        if values is None:
+            wrapper = MetadataWrapper(tree)
+            tree, values = (
+                wrapper.module,
+                _Values(wrapper, symbols, path, is_imported=is_imported),
+            )
+        made = syntax.transformed(tree, step(values))
+        if made is not tree:
+            # What is used has changed, so the next step looks again.
+            tree, values = made, None
     return tree
 
 

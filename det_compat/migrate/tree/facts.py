@@ -19,8 +19,11 @@ class Facts:
     def __init__(self, code: Code, inference: Inference) -> None:
         self._source = code.module.source
         self._inference = inference
+        # What is set is named, too, and need not be what it was before.
         self._values = {
-            self._span(use.node): inference.evaluate(use.node, use.scope) for use in code.uses
+            self._span(use.node): inference.evaluate(use.node, use.scope)
+            for use in code.uses
+            if not isinstance(use.node.ctx, ast.Store)
         }
         self.classes = {
             scope.node.lineno: scope

@@ -8,7 +8,8 @@ import libcst as cst
 from det_compat.migrate.tree.imports import ImportEdits
 from det_compat.migrate.tree.marks import marked
 from det_compat.migrate.tree.symbols import Symbols
-from det_compat.migrate.tree.transformers import Left, ScopedTransformer
+from det_compat.migrate.tree.syntax import Left
+from det_compat.migrate.tree.transformers import ScopedTransformer
 
 #: A line of one or more small statements, and what it may become.
 Line: TypeAlias = cst.SimpleStatementLine
@@ -50,14 +51,14 @@ class FileTransformer(ScopedTransformer, Generic[_File]):
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         """Collect comments for a statement, and visit it."""
-        if isinstance(node, self.marked_statements):
+        if type(node) in self.marked_statements:
             self._marks.append({})
         return super().on_visit(node)
 
     def on_leave(self, original: cst.CSTNodeT, updated: cst.CSTNodeT) -> Left[cst.CSTNodeT]:
         """Transform a statement, and put its comments above it."""
         left = super().on_leave(original, updated)
-        if isinstance(original, self.marked_statements):
+        if type(original) in self.marked_statements:
             for message, link in self._marks.pop().items():
                 if isinstance(left, cst.BaseStatement):
                     left = marked(left, message, link)

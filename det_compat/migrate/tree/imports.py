@@ -18,7 +18,14 @@ import libcst as cst
 from libcst.helpers import ensure_type, get_absolute_module_for_import
 
 from det_compat.catalog.support import is_determined
-from det_compat.migrate.tree.syntax import code, simple, statement, without_commas
+from det_compat.migrate.tree.syntax import (
+    code,
+    left,
+    simple,
+    statement,
+    transformed,
+    without_commas,
+)
 from det_compat.migrate.tree.transformers import ScopedTransformer
 
 _LONGEST = 80
@@ -56,7 +63,7 @@ def dropping(tree: cst.Module, transformer: cst.CSTTransformer) -> cst.Module:
     for line in tree.body:
         own = [*getattr(line, "leading_lines", ())]
         is_import = isinstance(simple(line), (cst.Import, cst.ImportFrom))
-        if is_import and not isinstance(line.visit(transformer), cst.BaseStatement):
+        if is_import and not isinstance(left(line, transformer), cst.BaseStatement):
             leading = leading or own
             continue
         if leading:
@@ -67,7 +74,7 @@ def dropping(tree: cst.Module, transformer: cst.CSTTransformer) -> cst.Module:
             line = line.with_changes(leading_lines=[*leading, *own])
             leading = []
         body.append(line)
-    return tree.with_changes(body=body).visit(transformer)
+    return transformed(tree.with_changes(body=body), transformer)
 
 
 def without_unused(tree: cst.Module, before: bytes, exported: Collection[str]) -> cst.Module:

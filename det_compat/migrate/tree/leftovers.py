@@ -5,7 +5,7 @@ without.
 """
 
 from collections import defaultdict
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import libcst as cst
 
@@ -16,12 +16,13 @@ from det_compat.migrate.tree.file import File, FileTransformer
 from det_compat.migrate.tree.imports import imported
 
 _Block: TypeAlias = cst.FunctionDef | cst.If
+_Suite = TypeVar("_Suite", bound=cst.BaseSuite)
 
 
 def put_back(tree: cst.Module, file: File) -> cst.Module:
     """Put back what placeholders stand for; a context that is handed on is the module now."""
     imports = dict(pair for line in tree.body for pair in imported(line))
-    return tree.visit(_Leftovers(file, imports))
+    return syntax.transformed(tree, _Leftovers(file, imports))
 
 
 def put_back_silently(tree: cst.Module, file: File) -> cst.Module:
@@ -44,6 +45,7 @@ class _Leftovers(FileTransformer[File]):
         super().__init__(file)
         self._imports = imports
         self._blocks: list[_Block] = []
+        self._bodies: dict[cst.BaseSuite, _Block] = {}
         # The outermost of these blocks imports what it and those in it need.
         self._needed: dict[cst.CSTNode, set[str]] = defaultdict(set)
         self._in_annotation = 0
@@ -94,13 +96,18 @@ class _Leftovers(FileTransformer[File]):
         self._in_annotation -= 1
         return updated
 
-    def visit_FunctionDef_body(self, node: _Block) -> None:
+    def visit_FunctionDef(self, node: _Block) -> None:
         if _imports_by_itself(node):
-            self._blocks.append(node)
+            self._bodies[node.body] = node
 
-    def leave_FunctionDef_body(self, node: _Block) -> None:
-        if _imports_by_itself(node):
+    def visit_IndentedBlock(self, node: cst.BaseSuite) -> None:
+        if node in self._bodies:
+            self._blocks.append(self._bodies[node])
+
+    def leave_IndentedBlock(self, original_node: _Suite, updated_node: _Suite) -> _Suite:
+        if original_node in self._bodies:
             self._blocks.pop()
+        return updated_node
 
     def leave_FunctionDef(self, original_node: _Block, updated_node: _Block) -> _Block:
         needed = {self._imports[name] for name in self._needed.pop(original_node, ())}
@@ -116,9 +123,10 @@ class _Leftovers(FileTransformer[File]):
         body = syntax.below_docstring(syntax.body_of(updated_node), made)
         return syntax.with_body(updated_node, body)
 
-    visit_If_body = visit_FunctionDef_body
-    leave_If_body = leave_FunctionDef_body
+    visit_If = visit_FunctionDef
     leave_If = leave_FunctionDef
+    visit_SimpleStatementSuite = visit_IndentedBlock
+    leave_SimpleStatementSuite = leave_IndentedBlock
 
 
 def _imports_by_itself(node: _Block) -> bool:

@@ -1,12 +1,13 @@
-"""New lines that are too long, spread over several as formatters do."""
+"""New code as formatters write it: lines that are too long, and blank lines between methods."""
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import libcst as cst
 from libcst import matchers as m
 
 from det_compat.migrate.tree.file import Line
-from det_compat.migrate.tree.syntax import code, expression, simple, without_commas
+from det_compat.migrate.tree.syntax import code, expression, simple, transformed, without_commas
 from det_compat.migrate.tree.transformers import ScopedTransformer
 
 LINE, INDENT = 100, 4
@@ -22,7 +23,7 @@ _PARTS: dict[type, tuple[str, str, tuple[str, ...]]] = {
 def apply(tree: cst.Module, before: bytes) -> cst.Module:
     """Spread the statements that are longer than 100 columns and were not in ``before``."""
     there = {line.strip() for line in before.decode(errors="replace").splitlines()}
-    return tree.visit(_Spreading(there))
+    return transformed(tree, _Spreading(there))
 
 
 class _Spreading(ScopedTransformer):
@@ -76,3 +77,19 @@ def _text(item: cst.CSTNode) -> str:
     if isinstance(item, cst.Arg):
         item = item.with_changes(whitespace_after_arg=cst.SimpleWhitespace(""))
     return code(item)
+
+
+def spaced(body: Sequence[cst.BaseStatement]) -> list[cst.BaseStatement]:
+    """The statements of a class, each method below a blank line, but for the first."""
+    spaced: list[cst.BaseStatement] = []
+    for index, line in enumerate(body):
+        if isinstance(line, cst.FunctionDef):
+            leading = [*line.leading_lines]
+            if index and not (leading and leading[0].comment is None):
+                leading.insert(0, cst.EmptyLine(indent=False))
+            elif not index:
+                while leading and leading[0].comment is None:
+                    leading.pop(0)
+            line = line.with_changes(leading_lines=leading)
+        spaced.append(line)
+    return spaced

@@ -14,8 +14,8 @@ _Node = TypeVar("_Node", bound=cst.CSTNode)
 
 
 def comment(message: str, link: str = REST) -> str:
-    """The comment with a message and a link."""
-    return f"{MARK} {message}; see {link or REST}"
+    """The comment with a message, on one line, and a link."""
+    return f"{MARK} {' '.join(message.split())}; see {link or REST}"
 
 
 def marked(statement: _Node, message: str, link: str = REST) -> _Node:

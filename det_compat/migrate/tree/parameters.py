@@ -209,7 +209,7 @@ def _lookups(node: cst.CSTNode, is_one: Callable[[cst.CSTNode], bool]) -> Iterat
     else:
         # The names of attributes and keywords are no variables.
         skipped = {id(getattr(node, part, None)) for part in ("attr", "keyword")}
-        for child in node.children:
+        for child in syntax.children(node):
             if id(child) not in skipped:
                 yield from _lookups(child, is_one)
 

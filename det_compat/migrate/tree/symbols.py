@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import libcst as cst
-from libcst.metadata import ExpressionContext, ExpressionContextProvider, PositionProvider
 
 from det_compat.analysis.scopes import CONTEXT, Member, Name, Object, Values
 from det_compat.catalog.members import TYPES
 from det_compat.catalog.support import home
 from det_compat.migrate.tree.facts import Facts
 from det_compat.migrate.tree.syntax import code, find, self_name
-from det_compat.migrate.tree.transformers import LocatingTransformer, parsed
+from det_compat.migrate.tree.transformers import LocatingTransformer, located, parsed
 
 _Named: TypeAlias = cst.Name | cst.Attribute
 _PARTS = {owner: name for (base, name), owner in TYPES.items() if base == CONTEXT}
@@ -80,6 +79,12 @@ class Symbols:
     def is_writer(self, node: cst.CSTNode | None) -> bool:
         """Whether ``node`` stands for a TorchWriter."""
         return self._is_object(node, WRITER)
+
+    def is_new_writer(self, node: cst.CSTNode) -> bool:
+        """Whether ``node`` is ``TorchWriter().writer``."""
+        if not isinstance(node, cst.Attribute) or node.attr.value != "writer":
+            return False
+        return isinstance(node.value, cst.Call) and self.path(node.value.func) == WRITER
 
     def _is_object(self, node: cst.CSTNode | None, path: str) -> bool:
         symbol = self.get(node)
@@ -147,12 +152,10 @@ def resolve(
     if not (renamed and facts.has_trials) and not any(map(_symbol, facts.all_values)):
         # Most files of a project have nothing of Determined's, and need no closer look.
         return wrapper.module, symbols
-    return wrapper.visit(_Resolver(facts, symbols, renamed)), symbols
+    return located(wrapper, _Resolver(facts, symbols, renamed)), symbols
 
 
 class _Resolver(LocatingTransformer):
-    METADATA_DEPENDENCIES = (PositionProvider, ExpressionContextProvider)
-
     def __init__(self, facts: Facts, symbols: Symbols, renamed: Collection[str]) -> None:
         super().__init__()
         self._facts = facts
@@ -162,9 +165,6 @@ class _Resolver(LocatingTransformer):
     def leave_Attribute(self, original_node: _Named, updated_node: _Named) -> cst.BaseExpression:
         if isinstance(original_node, cst.Attribute) and isinstance(updated_node, cst.Attribute):
             updated_node = self._with_new_name(original_node, updated_node)
-        context = self.get_metadata(ExpressionContextProvider, original_node, None)
-        if context is ExpressionContext.STORE:
-            return updated_node
         values = self._facts.values(self.span(original_node))
         symbol = None if _is_copy(values, original_node) else _symbol(values)
         if symbol is None:

@@ -1,29 +1,45 @@
 """Small parts of syntax trees: made from text, told apart, and looked for."""
 
 import dataclasses
+import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeAlias, TypeVar
+from functools import cache, lru_cache
+from typing import Generic, TypeAlias, TypeVar
 
 import libcst as cst
-from libcst import matchers as m
 from libcst.helpers import ensure_type
 
 #: What most transformations make.
 Expression: TypeAlias = cst.BaseExpression
 
+#: What may come of a node.
+Left: TypeAlias = cst.CSTNodeT | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNodeT]
+
 _Node = TypeVar("_Node", bound=cst.CSTNode)
 _Tree = TypeVar("_Tree", bound=cst.CSTNode)
 
 
+@lru_cache(maxsize=1 << 13)
 def code(node: cst.CSTNode) -> str:
     """The text of a node."""
     return cst.Module([]).code_for_node(node)
 
 
 def expression(text: str) -> cst.BaseExpression:
-    """The expression that ``text`` is."""
-    return cst.parse_expression(text)
+    """The expression that ``text`` is, in parentheses if it has several lines and needs them."""
+    return cst.parse_expression(whole(text))
+
+
+def whole(text: str) -> str:
+    """The text of an expression as it can stand anywhere, also if it was in brackets before."""
+    if "\n" not in text:
+        return text
+    try:
+        cst.parse_expression(text)
+    except cst.ParserSyntaxError:
+        return f"({text})"
+    return text
 
 
 def annotation(text: str) -> cst.Annotation:
@@ -195,37 +211,92 @@ def has_docstring(body: Sequence[cst.BaseStatement]) -> bool:
 
 def each(tree: _Tree, kind: type[_Node], change: Callable[[_Node], cst.CSTNode]) -> _Tree:
     """The tree with each node of a kind changed, from the innermost one outwards."""
-    matcher = getattr(m, kind.__name__)()
-    made = m.replace(tree, matcher, lambda node, _: change(ensure_type(node, kind)))
-    return ensure_type(made, type(tree))
+    return transformed(tree, _Each(kind, change))
+
+
+class _Each(cst.CSTTransformer, Generic[_Node]):
+    def __init__(self, kind: type[_Node], change: Callable[[_Node], cst.CSTNode]) -> None:
+        super().__init__()
+        self._kind = kind
+        self._change = change
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        return True
+
+    def on_leave(self, original: cst.CSTNodeT, updated: cst.CSTNodeT) -> Left[cst.CSTNodeT]:
+        if type(original) is not self._kind:
+            return updated
+        return self._change(updated)  # type: ignore[arg-type, return-value]
+
+
+def transformed(tree: _Tree, transformer: cst.CSTTransformer) -> _Tree:
+    """The tree as a transformer makes it, of the same type; see ``left``."""
+    return ensure_type(left(tree, transformer), type(tree))
+
+
+def left(node: cst.CSTNode, transformer: cst.CSTTransformer) -> Left[cst.CSTNode]:
+    """What a transformer leaves of a node; it is shown no whitespace and no punctuation.
+
+    LibCST's own ``visit`` shows it these as well, and makes every node anew, which took most of the
+    time of a migration. Here a node stays the same as long as nothing in it has changed.
+    """
+    changes: dict[str, object] = {}
+    for name in _fields(type(node)) if transformer.on_visit(node) else ():
+        old = getattr(node, name)
+        if isinstance(old, (list, tuple)):
+            several = [each for child in old for each in _several(child, transformer)]
+            if len(several) != len(old) or any(map(operator.is_not, several, old)):
+                changes[name] = several
+        elif type(old) not in _NO_NODES:
+            made = left(old, transformer)
+            if made is not old:
+                assert isinstance(made, cst.CSTNode), f"{name} must be one node"
+                changes[name] = made
+    return transformer.on_leave(node, node.with_changes(**changes) if changes else node)
+
+
+def _several(node: cst.CSTNode, transformer: cst.CSTTransformer) -> Iterable[cst.CSTNode]:
+    """What is left of one of several nodes; a line goes with the last of its statements."""
+    made = left(node, transformer)
+    if made is node:
+        return (node,)
+    if isinstance(made, cst.RemovalSentinel):
+        return ()
+    found = made if isinstance(made, cst.FlattenSentinel) else (made,)
+    return [each for each in found if not isinstance(each, cst.SimpleStatementLine) or each.body]
 
 
 def find(node: cst.CSTNode, kind: type[_Node]) -> Iterator[_Node]:
     """Every node of a kind below ``node``, itself included, in order; no whitespace or commas."""
-    if isinstance(node, kind):
-        yield node
+    return (each for each in below(node) if type(each) is kind)
+
+
+@lru_cache(maxsize=1 << 13)
+def below(node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
+    """Every node below ``node``, as ``find`` does. Passes ask for the same ones again and again."""
+    found: list[cst.CSTNode] = []
+    _collect(node, found)
+    return tuple(found)
+
+
+def _collect(node: cst.CSTNode, found: list[cst.CSTNode]) -> None:
+    found.append(node)
     for child in children(node):
-        yield from find(child, kind)
+        _collect(child, found)
 
 
 def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """What a node consists of, in the order of the text, without whitespace and punctuation.
-
-    LibCST's own ``children`` visits all of that as well, which took most of the time of a
-    migration.
-    """
-    kind = type(node)
-    if kind not in _FIELDS:
-        _FIELDS[kind] = _fields(kind)
-    for name in _FIELDS[kind]:
+    """What a node consists of, in the order of the text, without whitespace and punctuation."""
+    for name in _fields(type(node)):
         value = getattr(node, name)
-        if isinstance(value, cst.CSTNode):
-            yield value
-        elif isinstance(value, (list, tuple)):
+        if isinstance(value, (list, tuple)):
             yield from value
+        elif type(value) not in _NO_NODES:
+            yield value
 
 
-_FIELDS: dict[type[cst.CSTNode], tuple[str, ...]] = {}
+#: What the fields of nodes hold beside nodes, since it takes long to ask what is a node.
+_NO_NODES = frozenset((str, bool, type(None), cst.MaybeSentinel))
 _PUNCTUATION = re.compile(
     "(l|r)(par|brace|bracket)|comma|semicolon|equal|dot|colon|operator|star|header|footer|indent|"
     "leading_lines|lines_after_decorators|newline|trailing_whitespace|whitespace_.*|comment|"
@@ -243,6 +314,7 @@ _ORDERS = {
 }
 
 
+@cache
 def _fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
     """The fields of a kind of nodes that hold nodes, in the order of the text."""
     names = [each.name for each in dataclasses.fields(kind)]
@@ -308,36 +380,10 @@ class _Replacement(cst.CSTTransformer):
 
 def replaced(node: _Node, old: str, new: str) -> _Node:
     """``node`` with every name or dotted name ``old`` in it replaced by an expression."""
-    return node.visit(_Replacement(old, new))  # type: ignore[return-value]
+    return left(node, _Replacement(old, new))  # type: ignore[return-value]
 
 
 def method(text: str) -> cst.FunctionDef:
     """The function that ``text`` is, below a blank line."""
     made = ensure_type(statement(text), cst.FunctionDef)
     return made.with_changes(leading_lines=[cst.EmptyLine(indent=False)])
-
-
-def dedented(node: cst.BaseExpression) -> cst.BaseExpression:
-    """An expression of several lines, four spaces to the left."""
-
-    def shorter(space: cst.CSTNode, _: object) -> cst.CSTNode:
-        last = ensure_type(space, cst.ParenthesizedWhitespace).last_line
-        return space.with_deep_changes(last, value=last.value.removeprefix("    "))
-
-    return ensure_type(m.replace(node, m.ParenthesizedWhitespace(), shorter), type(node))
-
-
-def spaced(body: Sequence[cst.BaseStatement]) -> list[cst.BaseStatement]:
-    """The statements of a class, each method below a blank line, but for the first."""
-    spaced: list[cst.BaseStatement] = []
-    for index, line in enumerate(body):
-        if isinstance(line, cst.FunctionDef):
-            leading = [*line.leading_lines]
-            if index and not (leading and leading[0].comment is None):
-                leading.insert(0, cst.EmptyLine(indent=False))
-            elif not index:
-                while leading and leading[0].comment is None:
-                    leading.pop(0)
-            line = line.with_changes(leading_lines=leading)
-        spaced.append(line)
-    return spaced

@@ -1,15 +1,13 @@
 """Transformers that know where in a file they are."""
 
 from collections.abc import Collection
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider, ProviderT
 
 from det_compat.migrate.tree.facts import Span
-
-#: What may come of a node.
-Left: TypeAlias = cst.CSTNodeT | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNodeT]
+from det_compat.migrate.tree.syntax import Left, transformed
 
 
 class CannotRewriteError(Exception):
@@ -27,6 +25,9 @@ def parsed(source: bytes) -> MetadataWrapper:
         return MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)
     except cst.ParserSyntaxError as error:
         raise CannotRewriteError(f"LibCST cannot parse it: {error.message}") from error
+    except UnicodeDecodeError as error:
+        # Python's parser does not look into comments, its import does.
+        raise CannotRewriteError(f"it is not in its encoding: {error}") from error
 
 
 class ScopedTransformer(cst.CSTTransformer):
@@ -62,17 +63,20 @@ class ScopedTransformer(cst.CSTTransformer):
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         """Note what is entered, and visit it."""
-        if isinstance(node, (cst.ClassDef, cst.FunctionDef)):
-            self.around.append(node)
-        elif isinstance(node, cst.IndentedBlock):
+        # LibCST's kinds of nodes are abstract classes, and isinstance takes long for them.
+        kind = type(node)
+        if kind is cst.ClassDef or kind is cst.FunctionDef:
+            self.around.append(node)  # type: ignore[arg-type]
+        elif kind is cst.IndentedBlock:
             self.depth += 1
         return super().on_visit(node)
 
     def on_leave(self, original: cst.CSTNodeT, updated: cst.CSTNodeT) -> Left[cst.CSTNodeT]:
         """Note what is left, and transform it."""
-        if isinstance(original, (cst.ClassDef, cst.FunctionDef)):
+        kind = type(original)
+        if kind is cst.ClassDef or kind is cst.FunctionDef:
             self.around.pop()
-        elif isinstance(original, cst.IndentedBlock):
+        elif kind is cst.IndentedBlock:
             self.depth -= 1
         return super().on_leave(original, updated)
 
@@ -87,3 +91,9 @@ class LocatingTransformer(ScopedTransformer):
         found = self.get_metadata(PositionProvider, node)
         assert isinstance(found, CodeRange)
         return (found.start.line, found.start.column, found.end.line, found.end.column)
+
+
+def located(wrapper: MetadataWrapper, transformer: LocatingTransformer) -> cst.Module:
+    """The tree that ``parsed`` gives, as a transformer makes it."""
+    with transformer.resolve(wrapper):
+        return transformed(wrapper.module, transformer)

@@ -11,7 +11,6 @@ from functools import cached_property
 
 import libcst as cst
 from libcst import matchers as m
-from libcst.helpers import ensure_type
 
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import CHANGING, Elsewhere
@@ -259,7 +258,7 @@ def with_gradients(method: cst.FunctionDef) -> cst.FunctionDef:
     A batch that is made in inference mode has none even so.
     """
     batch = [param.name.value for param in method.params.params[1:2]]
-    return ensure_type(method.visit(_Gradients(batch)), cst.FunctionDef)
+    return syntax.transformed(method, _Gradients(batch))
 
 
 class _Gradients(cst.CSTTransformer):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from det_compat.migrate.migration import migrate
 from tests.migrate.rewriting import method, rewritten
 
 OLD = """\
@@ -164,3 +165,12 @@ def test_hyperparameters_clip_where_a_config_has_them(others, clips, tmp_path):
         (tmp_path / f"{name}.yaml").write_text(config.format(f"hyperparameters: {hparams}"))
     source = OLD.replace('{"clip": ClipGradsL2Norm(limit)}', "{}")
     assert clips in method(rewritten(tmp_path, source, "context"), "train_batch")
+
+
+def test_a_trial_of_two_generations_is_refused(tmp_path):
+    (tmp_path / "model_def.py").write_text(
+        OLD.replace("context = context", "model = context.wrap_model(torch.nn.Linear(2, 1))")
+    )
+    (result,) = migrate([str(tmp_path)], "context").files
+    assert result.problem.startswith("Trial mixes generations: ")
+    assert result.after == result.before

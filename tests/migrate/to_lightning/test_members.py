@@ -245,3 +245,18 @@ def test_what_init_asks_in_vain_has_no_name_that_is_gone(tmp_path):
     made = rewritten(tmp_path, trial(change))
     assert "# MIGRATE: the context's set_profiler has no counterpart" in made
     assert "        self.context.set_profiler(True)\n" in made
+
+
+@pytest.mark.parametrize(
+    ("statement", "made"),
+    [
+        (
+            "noise = self.context.to_device(\n            torch.ones(2)\n            .expand(2))",
+            "noise = (torch.ones(2)\n        .expand(2).to(self.device))",
+        ),
+        ("noise = self.context.to_device(\n            torch.ones(2))", "torch.ones(2).to("),
+    ],
+)
+def test_what_has_several_lines_keeps_its_brackets(tmp_path, statement, made):
+    change = ("        loss = self", f"        {statement}\n        loss = self")
+    assert made in method(rewritten(tmp_path, trial(change)), "training_step")

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.migrate.rewriting import method, rewritten, trial
+from tests.migrate.rewriting import HEADER, method, rewritten, trial
 
 SCRIPT = """\
 import det_compat
@@ -60,3 +60,24 @@ def test_downloads_of_blobs(tmp_path):
     made = rewritten(tmp_path, source)
     assert "    return blob.download_as_bytes().decode()" in made
     assert "determined" not in made and "MIGRATE" not in made
+
+
+WRITER = HEADER + "from determined.tensorboard.metric_writers.pytorch import TorchWriter\n"
+
+
+def test_a_writer_that_is_kept_is_that_of_the_logger(tmp_path):
+    source = trial(
+        ("self.context = context\n", "self.board = TorchWriter().writer\n"),
+        ("        return {", "        self.board.add_scalar('loss', loss, 1)\n        return {"),
+        header=WRITER,
+    )
+    made = rewritten(tmp_path, source)
+    assert method(made, "board") == "def board(self):\n    return self.logger.experiment"
+    assert "MIGRATE" not in made and "TorchWriter" not in made
+
+
+def test_a_writer_that_init_needs_is_left(tmp_path):
+    source = trial(
+        ("self.context = context\n", "TorchWriter().writer.add_text('a', 'b')\n"), header=WRITER
+    )
+    assert "# MIGRATE: tensorboard" in rewritten(tmp_path, source)

@@ -212,3 +212,18 @@ def test_what_comes_after_a_step_may_not_see_it(before, is_automatic, tmp_path):
     )
     made = rewritten(tmp_path, trial(scheduler, ('return {"loss": loss}', before)))
     assert ("automatic_optimization" not in made) is is_automatic
+
+
+@pytest.mark.parametrize(
+    ("entry", "logged"),
+    [
+        ('**{f"{n}": x for n, x in parts}', '"error": 0, **{f"{n}": x for n, x in parts}'),
+        ('**{"a": 1, "b": "text"}', '"error": 0, "a": 1'),
+        ('**{n: "text"\n for n in parts}', '"error", 0'),
+    ],
+)
+def test_the_metrics_of_a_dict_that_is_unpacked(tmp_path, entry, logged):
+    change = ('{"error": self.model(batch).sum()}', f'{{"error": 0, {entry}}}')
+    made = method(rewritten(tmp_path, trial(change)), "validation_step")
+    assert logged in made
+    assert ("# MIGRATE: Lightning logs numbers" in made) is ("text" in entry)

@@ -28,3 +28,42 @@ class n45(n46, n47=n48):
 def test_what_is_found_is_in_the_order_of_the_text() -> None:
     found = [name.value for name in syntax.find(cst.parse_module(SOURCE), cst.Name)]
     assert found == re.findall(r"n\d+", SOURCE)
+
+
+class Renaming(cst.CSTTransformer):
+    """Numbers names in the order in which it leaves them, and takes lines away or doubles them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left: list[str] = []
+
+    def leave_Name(self, original: cst.Name, updated: cst.Name) -> cst.Name:
+        self.left.append(original.value)
+        return updated.with_changes(value=f"x{len(self.left)}")
+
+    def leave_AugAssign(
+        self, original: cst.AugAssign, updated: cst.AugAssign
+    ) -> cst.RemovalSentinel:
+        return cst.RemoveFromParent()
+
+    def leave_Return(
+        self, original: cst.Return, updated: cst.Return
+    ) -> cst.FlattenSentinel[cst.BaseSmallStatement]:
+        return cst.FlattenSentinel([cst.Pass(), updated])
+
+    def leave_Arg(self, original: cst.Arg, updated: cst.Arg) -> cst.Arg | cst.RemovalSentinel:
+        return cst.RemoveFromParent() if original.star else updated
+
+
+def test_a_tree_is_transformed_as_libcst_does() -> None:
+    tree, ours, theirs = cst.parse_module(SOURCE), Renaming(), Renaming()
+    assert syntax.transformed(tree, ours).code == tree.visit(theirs).code  # type: ignore[union-attr]
+    assert ours.left == theirs.left
+
+
+def test_what_nothing_has_changed_stays_the_same_node() -> None:
+    tree = cst.parse_module("a = b\nc = d  # why\n")
+    made = syntax.each(tree, cst.Name, lambda n: cst.Name("e") if n.value == "d" else n)
+    assert made.code == "a = b\nc = e  # why\n"
+    assert made.body[0] is tree.body[0]
+    assert syntax.each(tree, cst.Name, lambda n: n) is tree

@@ -22,7 +22,7 @@ def with_batch_number(method: cst.FunctionDef, index: str) -> cst.FunctionDef:
         return method
     own = syntax.self_name(method)
     first = _First(own, index)
-    asking = method.body.visit(first)
+    asking = syntax.transformed(method.body, first)
     if first.asked == len(names):
         return method.with_changes(body=asking)
     line = syntax.statements(f"{index} = {TOTAL_BATCH.format(own)}\n")

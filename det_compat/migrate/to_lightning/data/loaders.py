@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 import libcst as cst
-from libcst import matchers as m
 
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
 from det_compat.migrate.tree import syntax
@@ -33,7 +32,7 @@ _OF_CONTEXT = frozenset(
 
 def rename_loaders(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Rename loader methods wherever they are named, and drop what Lightning does by itself."""
-    return tree.visit(_Loaders(file))
+    return syntax.transformed(tree, _Loaders(file))
 
 
 class _Loaders(LightningTransformer):
@@ -154,8 +153,9 @@ def collates_arrays(trees: Iterable[cst.Module]) -> bool:
 
 def _collating(tree: cst.Module) -> set[str]:
     """The names of the functions that loaders collate with."""
-    given = m.findall(tree, m.Arg(keyword=m.Name("collate_fn")))
-    names = {syntax.code(arg.value).rpartition(".")[2] for arg in given}  # type: ignore[attr-defined]
+    given = (arg for arg in syntax.find(tree, cst.Arg) if arg.keyword is not None)
+    collating = (arg.value for arg in given if syntax.code(arg.keyword) == "collate_fn")
+    names = {syntax.code(value).rpartition(".")[2] for value in collating}
     for assign in syntax.find(tree, cst.Assign):
         if syntax.code(assign.targets[0].target).rpartition(".")[2] in names:
             # A class may say `collate = staticmethod(function)`.

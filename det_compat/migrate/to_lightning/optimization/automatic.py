@@ -1,7 +1,7 @@
 """Whether Lightning may step the optimizer: one backward, one step, in straight-line code."""
 
 import itertools
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -166,17 +166,28 @@ def _changed_by_step(
     found = {syntax.code(arg.value).rpartition(".")[2] for call in wraps for arg in call.args}
     found |= {model.attribute.removeprefix("*") for model in facts.models} | {*facts.optimizers}
     variables: dict[str, set[str]] = {name: set() for name in own}
+    # What a decorator has made of a method may return anything.
+    giving = {name for name, method in own.items() if method.decorators} - functions
     lines = [(name, a) for name, method in own.items() for a in syntax.find(method, cst.Assign)]
+    results = [(name, value) for name, method in own.items() for value in _results(method)]
     before = -1
-    while before < (now := len(found) + sum(map(len, variables.values()))):
+    while before < (now := len(found) + len(giving) + sum(map(len, variables.values()))):
         before = now
+        for name, value in results:
+            if _Holding(me, found | variables[name], giving, symbols)(value):
+                giving.add(name)
         for name, line in lines:
-            holds = _Holding(me, found | variables[name], own.keys() - functions, symbols)
+            holds = _Holding(me, found | variables[name], giving, symbols)
             if holds(line.value):
                 for target in (part for each in line.targets for part in syntax.parts(each.target)):
                     kind = variables[name] if isinstance(target, cst.Name) else found
                     kind.add(syntax.code(target).rpartition(".")[2])
     return found | variables["train_batch"]
+
+
+def _results(method: cst.FunctionDef) -> Iterator[cst.CSTNode]:
+    for kind in (cst.Return, cst.Yield):
+        yield from syntax.find(method.body, kind)
 
 
 @dataclass(frozen=True)
@@ -186,7 +197,7 @@ class _Holding:
     Attributes:
         own_names: what its methods call the trial.
         names: the attributes and variables that hold something.
-        methods: the methods whose results may.
+        methods: the methods whose results do, or may.
         symbols: of the file.
     """
 

@@ -4,6 +4,8 @@ import re
 from collections.abc import Sequence
 
 import libcst as cst
+from libcst import matchers as m
+from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.class_facts import WrappedScheduler, wrappings
 from det_compat.migrate.to_lightning.metrics.reducers import FUNCTION_METRIC
@@ -173,7 +175,7 @@ _WRAPPING = re.compile(r"#+\s*wrap(ping|s)?\b", re.IGNORECASE)
 
 def unwrap(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Take the wrappers off: Lightning wraps what it needs to."""
-    return tree.visit(_Unwrapping(file))
+    return syntax.transformed(tree, _Unwrapping(file))
 
 
 _CONTAINERS = (
@@ -231,7 +233,7 @@ class _Unwrapping(FileTransformer[LightningFile]):
         if name == "reducer" and self._is_function(wrapped):
             return syntax.expression(f"{FUNCTION_METRIC}({syntax.code(wrapped)})")
         is_below = isinstance(updated.whitespace_before_args, cst.ParenthesizedWhitespace)
-        return syntax.dedented(wrapped) if is_below else wrapped
+        return _dedented(wrapped) if is_below else wrapped
 
     def _is_function(self, node: cst.BaseExpression) -> bool:
         is_known = isinstance(node, cst.Name) and node.value in self.file.functions
@@ -247,3 +249,13 @@ class _Unwrapping(FileTransformer[LightningFile]):
         message = 'mixed precision is pl.Trainer(precision="16-mixed")'
         self.mark(message, "MIGRATION.md#nvidia-apex")
         return syntax.expression(f"({syntax.code(models)}, {syntax.code(optimizers)})")
+
+
+def _dedented(node: cst.BaseExpression) -> cst.BaseExpression:
+    """An expression of several lines, four spaces to the left."""
+
+    def shorter(space: cst.CSTNode, _: object) -> cst.CSTNode:
+        last = ensure_type(space, cst.ParenthesizedWhitespace).last_line
+        return space.with_deep_changes(last, value=last.value.removeprefix("    "))
+
+    return ensure_type(m.replace(node, m.ParenthesizedWhitespace(), shorter), type(node))

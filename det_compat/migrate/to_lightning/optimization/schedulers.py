@@ -95,7 +95,7 @@ def keep_modes(tree: cst.Module, symbols: Symbols) -> cst.Module:
 
     def keeping(node: cst.ClassDef) -> cst.ClassDef:
         names = _kept_at_run_time(node, symbols)
-        return ensure_type(node.visit(_Keeping(symbols, names)), cst.ClassDef) if names else node
+        return syntax.transformed(node, _Keeping(symbols, names)) if names else node
 
     return syntax.each(tree, cst.ClassDef, keeping)
 
@@ -135,7 +135,11 @@ class _Keeping(cst.CSTTransformer):
 def write_step_modes(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Make texts of the step modes that are left, to be compared and looked up by name."""
     has_modes = any(step_mode(name, file.symbols) for name in syntax.find(tree, cst.Name))
-    return tree.visit(_Writing(file)) if has_modes or file.symbols.has(STEP_MODE) else tree
+    return (
+        syntax.transformed(tree, _Writing(file))
+        if has_modes or file.symbols.has(STEP_MODE)
+        else tree
+    )
 
 
 class _Writing(FileTransformer[LightningFile]):

@@ -3,7 +3,6 @@
 from collections.abc import Collection
 
 import libcst as cst
-from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
@@ -55,7 +54,7 @@ def _written_out(call: cst.Call, functions: Collection[str]) -> list[cst.BaseSta
 
 def write_out_steps(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Write out the steps outside of trial classes, in callbacks for example."""
-    return tree.visit(_Stepping(file))
+    return syntax.transformed(tree, _Stepping(file))
 
 
 class _Stepping(FileTransformer[LightningFile]):
@@ -86,7 +85,7 @@ def with_optimizers(
     own, optimizers = syntax.self_name(method), plan.own.optimizers
     steps = file.symbols.calls(method, "step_optimizer")
     stepped = [name for name in optimizers if steps and syntax.mentions(method, f"{own}.{name}")]
-    changed = ensure_type(method.visit(_Stepping(file)), cst.FunctionDef)
+    changed = syntax.transformed(method, _Stepping(file))
     if not are_moved or not stepped or syntax.names_in(method.body) & {*optimizers}:
         return changed
     for attribute in stepped:

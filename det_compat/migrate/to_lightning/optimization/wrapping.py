@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 import libcst as cst
-from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.class_facts import wrappings
 from det_compat.migrate.tree import syntax
@@ -29,7 +28,7 @@ def hoist_wraps(tree: cst.Module, symbols: Symbols) -> cst.Module:
     if not wrapping:
         return tree
     hoisting = _Hoisting(symbols, wrapping)
-    made = ensure_type(tree.visit(hoisting), cst.Module)
+    made = syntax.transformed(tree, hoisting)
 
     def unwrapped(function: cst.FunctionDef) -> cst.FunctionDef:
         found = _wrapped_result(function, symbols)
@@ -99,7 +98,7 @@ def keep_wrapped(tree: cst.Module, symbols: Symbols) -> cst.Module:
     def keeping(init: cst.FunctionDef) -> cst.FunctionDef:
         if init.name.value != "__init__":
             return init
-        return ensure_type(init.visit(_Keeping(init, symbols)), cst.FunctionDef)
+        return syntax.transformed(init, _Keeping(init, symbols))
 
     return syntax.each(tree, cst.FunctionDef, keeping)
 
@@ -150,7 +149,7 @@ def name_wrapped(tree: cst.Module, symbols: Symbols) -> cst.Module:
             if any(f".{name}" in syntax.code(line) for line in syntax.find(node, cst.FunctionDef))
         }
         known = {name: found for name, found in kept.items() if found}
-        return ensure_type(node.visit(_Naming(symbols, known)), cst.ClassDef) if known else node
+        return syntax.transformed(node, _Naming(symbols, known)) if known else node
 
     return syntax.each(tree, cst.ClassDef, named)
 

@@ -60,3 +60,30 @@ def test_a_variable_of_another_method_is_another_one(tmp_path):
     source = trial(("self.model(batch).sum()\n", 'self.model.to("cpu")(batch).sum()\n'))
     made = rewritten(tmp_path, source[: source.index("    def evaluate_batch")] + own)
     assert "automatic_optimization" not in made
+
+
+@pytest.mark.parametrize(
+    ("result", "is_automatic"),
+    [
+        pytest.param("loss, loss.detach()", True, id="numbers"),
+        pytest.param("loss, self.model", False, id="the model"),
+        pytest.param("loss, self.parts()", False, id="what another method returns of it"),
+    ],
+)
+def test_what_a_method_has_returned_may_come_after_a_step(tmp_path, result, is_automatic):
+    step = f"""\
+    def parts(self):
+        return [*self.model.parameters()]
+
+    def step(self, batch):
+        loss = self.model(batch).sum()
+        return {result}
+
+    def evaluate_batch"""
+    changes = (
+        ("loss = self.model(batch).sum()", "loss, other = self.step(batch)"),
+        (RETURN, '        return {"loss": loss, "other": other}'),
+        ("    def evaluate_batch", step),
+    )
+    made = rewritten(tmp_path, trial(*changes))
+    assert ("automatic_optimization" not in made) is is_automatic
