@@ -133,7 +133,18 @@ def _code_alone(source: bytes) -> bytes:
         body = getattr(node, "body", None)
         if isinstance(body, list):
             body[:] = [part for part in body if not _is_docstring(part)] or [ast.Pass()]
-    return ast.unparse(tree).encode()
+    return _written(tree).encode()
+
+
+def _written(part: object) -> str:
+    """A syntax tree as text, the same in Python 3.10 to 3.13; ast.unparse and ast.dump differ."""
+    if isinstance(part, list):
+        return f"[{','.join(map(_written, part))}]"
+    if not isinstance(part, ast.AST):
+        return repr(part)
+    # Later versions of Python have fields that earlier ones lack, and they are empty.
+    fields = [(name, value) for name, value in ast.iter_fields(part) if value not in (None, [])]
+    return f"{type(part).__name__}({','.join(f'{n}={_written(value)}' for n, value in fields)})"
 
 
 def _is_docstring(node: ast.AST) -> bool:

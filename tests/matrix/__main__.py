@@ -6,6 +6,7 @@ well: ``PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu make matrix``.
 """
 
 import argparse
+import itertools
 import os
 import sys
 from pathlib import Path
@@ -20,9 +21,10 @@ def main() -> int:
     options = parsed()
     folder = Path(os.environ.get("MATRIX_DIR", ROOT / ".matrix")).resolve()
     outcomes = []
-    for end in options.only or ENDS:
-        python = build(end, folder / end, options.python)
-        outcomes.append(run_tests(end, python, folder, options.pytest_args))
+    pythons = itertools.cycle(options.python or [sys.executable])
+    for end, python in zip(options.only or ENDS, pythons, strict=False):
+        inside = build(end, folder / end, python)
+        outcomes.append(run_tests(end, inside, folder, options.pytest_args))
     print(TITLE, *map(Outcome.row, outcomes), sep="\n")
     if options.page is not None:
         write_page(options.page, outcomes)
@@ -32,7 +34,9 @@ def main() -> int:
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.matrix", description=__doc__)
     parser.add_argument("--only", action="append", choices=ENDS, help="one end, and not both")
-    parser.add_argument("--python", default=sys.executable, help="the Python of the environments")
+    parser.add_argument(
+        "--python", action="append", help="the Python of the environments; one for each end, if two"
+    )
     parser.add_argument("--page", type=Path, help="a page to put the table into")
     parser.add_argument("pytest_args", nargs="*", help="what pytest is given, after --")
     return parser.parse_args()
