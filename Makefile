@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-done
-PYTEST_ARGS ?= -n 2 --dist loadgroup --no-loadscope-reorder
+# Three for two cores: some tests wait for Ray, or for a process that ends, most of the time.
+PYTEST_ARGS ?= -n 3 --dist loadgroup --no-loadscope-reorder
 
 # One thread a process: the tests run several at once, each on a tiny model. They start many processes,
 # which share compiled modules even where the user's environment has turned that off.

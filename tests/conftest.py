@@ -21,6 +21,8 @@ import pytest
 from tests.preloaded import executable, spare_the_machine
 
 spare_the_machine()
+# A shell has what it starts in the background ignore Ctrl-C, and processes inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 _HANDLERS = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 _KEPT = tuple(
     str(path)
