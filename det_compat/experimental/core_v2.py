@@ -23,7 +23,12 @@ from det_compat.core.preempt import PreemptMode, SignalPreemptContext
 from det_compat.core.reports.kept import Goal, TaskTrainContext, TensorboardMode
 from det_compat.core.store import default_base_path
 from det_compat.core.train import new_tensorboard_path, shared_tensorboard_path
-from det_compat.experimental.unmanaged import TrialCheckpoints, UnmanagedContext, file_name
+from det_compat.experimental.unmanaged import (
+    NO_SEARCHER,
+    TrialCheckpoints,
+    UnmanagedContext,
+    file_name,
+)
 from det_compat.info import ClusterInfo, RendezvousInfo, TrialInfo
 from det_compat.script.run import end_of_program
 from det_compat.script.run_paths import RunPaths
@@ -271,7 +276,7 @@ def _experiment_config(config: Config, where: str | dict[str, Any]) -> dict[str,
         "data": config.data,
         "description": config.description,
         "labels": config.labels,
-        "searcher": config.searcher or {"name": "single", "metric": "unmanaged"},
+        "searcher": config.searcher or NO_SEARCHER,
         "workspace": config.workspace,
         "project": config.project,
         "checkpoint_storage": {"type": "directory", "container_path": where} if is_path else where,

@@ -29,6 +29,9 @@ from det_compat.script.run_paths import RunPaths
 
 logger = logging.getLogger("determined.core")
 
+#: What Determined tells a script that has given no searcher; nothing is reported by this name.
+NO_SEARCHER = {"name": "single", "metric": "unmanaged"}
+
 
 class TrialCheckpoints(CheckpointContext):
     """Checkpoints of a trial, whose names its folder keeps; they have ``steps_completed``."""
@@ -108,6 +111,8 @@ class UnmanagedContext(core.Context):
                 "too. Runs side by side need an external_trial_id each"
             )
         config = {**info.trial._config, "hyperparameters": info.trial.hparams}
+        if config["searcher"] == NO_SEARCHER:
+            del config["searcher"]
         # A script may have any object among them.
         plain = json.loads(json.dumps(config, default=_plain))
         folder.begin(plain, seed=info.trial.trial_seed, run_id=run_id, is_of_script=True)

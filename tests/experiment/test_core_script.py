@@ -91,16 +91,22 @@ def test_a_script_that_dies_is_restarted_from_its_last_checkpoint(project: Path)
     assert [line for line in log if line.startswith("epoch")] == [f"epoch {n}" for n in range(1, 5)]
 
 
-def test_sigterm_preempts_it_and_resume_goes_on(project: Path) -> None:
-    process = fit(project, WAIT_AT="2")
+def terminated(project: Path, epoch: str) -> str:
+    """The output of a run that SIGTERM has stopped in an epoch."""
+    process = fit(project, WAIT_AT=epoch)
     assert process.stdout is not None
-    while "epoch 2" not in process.stdout.readline():
+    while f"epoch {epoch}" not in process.stdout.readline():
         time.sleep(0)
     os.kill(process.pid, signal.SIGTERM)
     out, _ = process.communicate(timeout=120)
     assert process.returncode == 128 + signal.SIGTERM, out
-    assert "preempted" in out and "resume it by" in out
     assert read_state(project / "runs/script/001").state is State.STOPPED
+    return out
+
+
+def test_sigterm_preempts_it_and_resume_goes_on(project: Path) -> None:
+    out = terminated(project, "2")
+    assert "preempted" in out and "resume it by" in out
     assert checkpoints(project) == [1, 2]
     process = fit(project, "--resume")
     out, _ = process.communicate(timeout=120)
@@ -121,11 +127,4 @@ def test_torchrun_hides_that_its_ranks_were_preempted(project: Path) -> None:
     (project / "torchrun").chmod(0o755)
     config = yaml.safe_load((project / "config.yaml").read_text())
     (project / "config.yaml").write_text(yaml.safe_dump({**config, "entrypoint": "./torchrun"}))
-    process = fit(project, WAIT_AT="1")
-    assert process.stdout is not None
-    while "epoch 1" not in process.stdout.readline():
-        time.sleep(0)
-    os.kill(process.pid, signal.SIGTERM)
-    out, _ = process.communicate(timeout=120)
-    assert process.returncode == 128 + signal.SIGTERM, out
-    assert read_state(project / "runs/script/001").state is State.STOPPED
+    terminated(project, "1")

@@ -21,11 +21,12 @@ import os, pathlib, signal, sys, time
 from determined.experimental import core_v2
 
 end, trial = sys.argv[1:]
+searcher = {"name": "single", "metric": "loss", "smaller_is_better": True}
 core_v2.init(
     config=core_v2.Config(
         name="mine",
         hparams={"lr": 0.1, "data": pathlib.Path("/data")},
-        searcher={"name": "single", "metric": "loss", "smaller_is_better": True},
+        searcher=None if end == "without a searcher" else searcher,
         checkpoint_storage="saved",
         external_experiment_id="exp",
         external_trial_id=trial,
@@ -63,6 +64,11 @@ def ended(project: Path, end: str, trial: str) -> Summary:
     found = summary_of(project / "runs/exp" / trial)
     assert found is not None
     return found
+
+
+def test_a_run_without_a_searcher_has_no_metric_of_one(project: Path) -> None:
+    run = ended(project, "without a searcher", "t")
+    assert (run.state.state.value, run.batches, run.metric, run.best) == ("done", 3, None, None)
 
 
 def test_how_a_script_has_ended(project: Path) -> None:
