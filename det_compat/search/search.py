@@ -8,8 +8,7 @@ import importlib.util
 import json
 import os
 import signal
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,17 +19,10 @@ from det_compat.experiment.errors import FitError
 from det_compat.experiment.processes.tracker import check_tracking, tracked
 from det_compat.experiment.run_state import state_noted
 from det_compat.search.errors import SearchError
-from det_compat.search.forks.template import Template
 from det_compat.search.records import SearchFolder, Status
 from det_compat.search.results import Saved, TrialResult, read_results, write_results
 from det_compat.search.searchers.plan import SearchPlan, plan_search
-from det_compat.search.tune.attempt import (
-    SCRIPT_TRAINER,
-    TRAINER,
-    TrainOne,
-    TrialTask,
-    preloaded,
-)
+from det_compat.search.tune.attempt import SCRIPT_TRAINER, TRAINER, TrainOne, TrialTask
 from det_compat.shared.extras import how_to_install
 from det_compat.shared.masking import without_secrets
 
@@ -92,39 +84,22 @@ class Search:
         Raises:
             SearchError: it cannot be run, or another one runs in the folder.
         """
-        with self.folder.held(), self._template(address) as template:
-            # This import takes seconds, in which a template already imports what trials need.
-            from det_compat.search.tune.engine import run_search
+        from det_compat.search.tune.engine import run_search
 
+        with self.folder.held():
             _check_folder(self.folder, self.about, resume=self.is_resumed)
             if not self.is_resumed:
                 self.folder.begin(self.about, without_secrets(self.task.config))
             with tracked(self.folder.path, tracking):
                 try:
                     with state_noted(self.folder.path, resuming) as noted:
-                        found = run_search(self.task, address=address, template=template)
+                        found = run_search(self.task, address=address)
                         if any(one.status is Status.UNFINISHED for one in self.folder.trials()):
                             noted.status = _INTERRUPTED  # Tune has ended it in good order.
                     return found
                 finally:
                     if self.folder.trials():
                         self.write_results()
-
-    @contextlib.contextmanager
-    def _template(self, address: str | None) -> Iterator[str | None]:
-        """The address of a template for the trials of this machine; None where none is of use."""
-        modules = preloaded(self.task)
-        is_of_use = sys.platform.startswith("linux") and modules and self.plan.processes == 1
-        if address is not None or not is_of_use:
-            yield None
-            return
-        # As Ray sets it for an actor with one core; libraries look at it when they are imported.
-        threads = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
-        template = Template(modules, threads)
-        try:
-            yield template.address
-        finally:
-            template.close()
 
     def results(self) -> list[TrialResult]:
         """The trials so far, best first."""

@@ -29,15 +29,14 @@ ROOT = Path(__file__).parents[2]
 TRIALS = 4
 _SECONDS = 400
 _STATES = ("models_state_dict", "optimizers_state_dict", "lr_schedulers_state_dict")
-#: Who is killed, by words of its command line; forks have the one of what they were forked from.
+#: Who is killed, by words of its command line; forks have the one of the server that forked them.
 _WHO = {
     "the search": "det_compat search",
     "an actor": "ray::TrialActor",
+    "a server of forks": "forks.server",
+    "a trial": "forks.server",
     "the raylet": "raylet/raylet",
 }
-_TEMPLATE = "forks.template"
-#: Who is killed of a template and its forks, by their generation.
-_GENERATIONS = ("the template", "a server of forks", "a trial")
 
 
 def attack(draw: Random, folder: Path, python: str = sys.executable) -> None:
@@ -47,7 +46,7 @@ def attack(draw: Random, folder: Path, python: str = sys.executable) -> None:
     for _ in range(2):
         with _started(folder / "run", python) as process:
             time.sleep(draw.uniform(5, 25))
-            who = draw.choice([*_WHO, *_GENERATIONS])
+            who = draw.choice(list(_WHO))
             killed.append(f"{who}: {_kill(draw, folder / 'run', who)}")
             _wait(process)
         if process.returncode == 0:
@@ -125,22 +124,16 @@ def _processes(folder: Path) -> dict[int, str]:
 def _kill(draw: Random, folder: Path, who: str) -> int | None:
     """Kill a process of the search; returns its id, None if there is none of that kind."""
     running = _processes(folder)
-    alike = sorted(number for number, words in running.items() if _WHO.get(who, _TEMPLATE) in words)
-    if who in _GENERATIONS:
-        generations = {number: _generation(number, alike) for number in alike}
-        alike = [it for it in alike if generations[it] == _GENERATIONS.index(who)]
+    alike = sorted(number for number, words in running.items() if _WHO[who] in words)
+    if "forks.server" in _WHO[who]:
+        forks = [number for number in alike if _parent(number) in alike]
+        alike = forks if who == "a trial" else [it for it in alike if it not in forks]
     if not alike:
         return None
     chosen = draw.choice(alike)
     with contextlib.suppress(ProcessLookupError):
         os.kill(chosen, signal.SIGKILL)
     return chosen
-
-
-def _generation(process: int, alike: list[int]) -> int:
-    """How many of ``alike`` stand above a process, without one between."""
-    parent = _parent(process)
-    return 1 + _generation(parent, alike) if parent in alike else 0
 
 
 def _parent(process: int) -> int:

@@ -16,8 +16,6 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import send_handle
 from typing import Any
 
-from det_compat.search.forks.template import connected
-
 _PROGRAM = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
@@ -25,7 +23,6 @@ from det_compat.search.forks.server import serve
 serve()
 """
 _PATIENCE = 10  # seconds for a process that nobody needs any more to end
-_NOBODY = 0  # Windows alone asks for which process a descriptor is.
 _PERIOD = 0.5  # seconds between two looks at a process that tells nobody of its end
 
 
@@ -67,7 +64,7 @@ class Alone:
             try:
                 self._control.send_bytes(json.dumps({"run": target}).encode())
                 self._control.send_bytes(payload)
-                send_handle(self._control, its.fileno(), _NOBODY)
+                send_handle(self._control, its.fileno(), self._process.pid)
             except OSError:
                 ours.close()
                 raise ProcessDied(self._died()) from None
@@ -146,44 +143,6 @@ class Server(Alone):
             return self._control.recv_bytes().decode()
         except (EOFError, OSError):
             return self._died()
-
-
-class Forked(Server):
-    """A server that has begun as a fork of a template, in place of one that this process starts.
-
-    Raises:
-        OSError: there is no template at ``address``.
-    """
-
-    def __init__(self, address: str) -> None:
-        self._control = Connection(connected(address).detach())
-        self._problem = None
-        self._process_descriptor: int | None = None
-        start = {"path": sys.path, "directory": os.getcwd(), "variables": dict(os.environ)}
-        self._send(start)
-        with contextlib.suppress(OSError):
-            for stream in (1, 2):
-                send_handle(self._control, stream, _NOBODY)
-
-    def problem(self) -> str:
-        """See ``Server.problem``."""
-        if self._problem is None:
-            with contextlib.suppress(EOFError, OSError):
-                self._process_descriptor = os.pidfd_open(int(self._control.recv_bytes()))
-        return super().problem()
-
-    def close(self) -> None:
-        """End it; it kills its fork."""
-        self._control.close()
-        if (process := self._process_descriptor) is not None:
-            wait([process], _PATIENCE)
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(process, signal.SIGKILL)
-            os.close(process)
-            self._process_descriptor = None
-
-    def _died(self) -> str:
-        return "its process has ended"
 
 
 class Request:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import sys
 from collections.abc import Mapping, Sequence
 
-from det_compat.search.forks.client import Alone, Forked, ProcessDied, Request, Server
+from det_compat.search.forks.client import Alone, ProcessDied, Request, Server
 
 _LOG = logging.getLogger(__name__)
 
@@ -20,20 +19,15 @@ class Forks:
     Args:
         preload: modules that every request imports before anything else.
         variables: the environment variables that it sets then.
-        template: the address of a template that has imported them; None if there is none.
     """
 
-    def __init__(
-        self,
-        preload: Sequence[str],
-        variables: Mapping[str, str],
-        template: str | None = None,
-    ) -> None:
+    def __init__(self, preload: Sequence[str], variables: Mapping[str, str]) -> None:
         self._preload = preload
         self._variables = variables
-        self._template = template
         self._learns = True
-        self._server = self._new_server() if sys.platform.startswith("linux") else None
+        self._server: Server | None = None
+        if sys.platform.startswith("linux"):
+            self._server = Server(preload)
         self._last: Request | None = None
 
     def start(self, target: str, payload: bytes) -> Request:
@@ -58,26 +52,14 @@ class Forks:
             self._server.close()
             self._server = None
 
-    def _new_server(self) -> Server:
-        # There is none on other machines, nor where it was killed.
-        with contextlib.suppress(OSError):
-            if self._template is not None:
-                return Forked(self._template)
-        return Server(self._preload)
-
     def _prepare(self) -> None:
         """Have the server import what the last request did, if forks are exact then."""
         server = self._server
-        if isinstance(server, Forked) and (problem := server.problem()):
-            _LOG.debug("no forks of the template at %s: %s", self._template, problem)
-            self._template = None
-            server.close()
-            server = self._server = self._new_server()
         if server is not None and not server.problem() and (problem := self._learn(server)):
             _LOG.debug("each trial imports by itself what it needs: %s", problem)
             self._learns = False
             server.close()
-            server = self._server = self._new_server()
+            server = self._server = Server(self._preload)
         if server is not None and (problem := server.problem()):
             self._give_up(problem)
 

@@ -22,7 +22,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle
 from typing import Any
@@ -37,40 +37,19 @@ _KILL_AT_PARENTS_DEATH = 1  # PR_SET_PDEATHSIG of Linux
 
 def serve() -> None:
     """Serve the process at the other end of the standard input, a socket, until it is gone."""
-    control = take_input()
-    start = json.loads(control.recv_bytes())
-    sys.path[:] = start["path"]
-    if not start["forks"]:
-        _log()
-        _end_with_parent()
-        _run(*_request(control, json.loads(control.recv_bytes())), None)
-    import_all(start["preload"])
-    serve_forks(control)
-
-
-def take_input() -> Connection[Any, Any]:
-    """The socket that is the standard input, in whose place nothing is."""
     control: Connection[Any, Any] = Connection(os.dup(0))
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.close(null)
-    return control
-
-
-def import_all(modules: Sequence[str]) -> None:
-    """Import ``modules`` as a trial does."""
-    _log()
-    for name in modules:
-        importlib.import_module(name)
-
-
-def _log() -> None:
+    start = json.loads(control.recv_bytes())
+    sys.path[:] = start["path"]
     # Lightning looks at the root logger while it is imported.
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
-
-
-def serve_forks(control: Connection[Any, Any]) -> None:
-    """Say why this process must not fork, "" if it may; then fork for each request."""
+    if not start["forks"]:
+        _end_with_parent()
+        _run(*_request(control, json.loads(control.recv_bytes())), None)
+    for name in start["preload"]:
+        importlib.import_module(name)
     problem = fitness.why_not_to_fork()
     control.send_bytes(problem.encode())
     with contextlib.suppress(EOFError, ConnectionError):
@@ -136,16 +115,11 @@ def _kill_group(process: int) -> None:
 
 
 def _begin(server: int) -> None:
-    """Have a fork begin, which ends with ``server``."""
+    """Give a fork what an interpreter has of its own when it starts."""
+    os.setsid()
     _end_with_parent()
     if os.getppid() != server:
         os._exit(1)
-    begin_anew()
-
-
-def begin_anew() -> None:
-    """Give a fork what an interpreter has of its own when it starts."""
-    os.setsid()
     random.seed()
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()

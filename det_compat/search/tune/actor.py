@@ -30,7 +30,6 @@ class TrialActor(Trainable):
         config: dict[str, Any],
         task: bytes = b"",
         keeper: Any = None,
-        template: str | None = None,
     ) -> None:
         """Start the process that forks, while Tune goes on.
 
@@ -38,7 +37,6 @@ class TrialActor(Trainable):
             config: Ray Tune's.
             task: what all trials are given, pickled.
             keeper: of the search's folder, for other machines; see ``mirror``.
-            template: the address of one; see ``det_compat.search.forks.template``.
         """
         scratch = arrive(keeper)
         self._mirror = Mirror(pickle.loads(task), keeper, scratch, config["trial"]["index"])
@@ -50,7 +48,7 @@ class TrialActor(Trainable):
         variables = {}
         if self._task.train_one == TRAINER:
             variables = device_variables(parse_config(self._task.config))
-        self._forks = Forks(preloaded(self._task), variables, template)
+        self._forks = Forks(preloaded(self._task), variables)
 
     def step(self) -> dict[str, Any]:
         """The trial's next validation.

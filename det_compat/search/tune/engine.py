@@ -53,15 +53,13 @@ _NO_CODE = ["/runs/", "/search_*/", "__pycache__/", ".git/", ".venv/"]
 _NEXT_TO_NOTHING = {"memory": 2.0**20}
 
 
-def run_search(task: TrialTask, *, address: str | None, template: str | None = None) -> ResultGrid:
+def run_search(task: TrialTask, *, address: str | None) -> ResultGrid:
     """Run the search of ``task``, or go on with what its folder has records of.
 
     Args:
         task: what to do, and in which folder.
         address: the address of a Ray cluster; None for this machine, or for the Ray that this
             process is connected to already.
-        template: of the processes of trials on this machine; see
-            ``det_compat.search.forks.template``.
 
     Raises:
         SearchError: no machine can run a trial.
@@ -72,12 +70,9 @@ def run_search(task: TrialTask, *, address: str | None, template: str | None = N
         keeper = _keeper(task) if address is not None or _machines() > 1 else None
         # It is unpickled where the code is. Ray has no types for this function.
         packed: bytes = cloudpickle.dumps(task)  # type: ignore[no-untyped-call]
-        given: dict[str, Any] = {"task": packed, "keeper": keeper}
-        one: Any = run_in_tune
-        if task.plan.processes == 1:
-            one, given = TrialActor, {**given, "template": template}
+        one: Any = TrialActor if task.plan.processes == 1 else run_in_tune
         # Tune leaves what it is given in this way alone with the job, whose end is its end.
-        train: Any = tune.with_parameters(one, **given)
+        train: Any = tune.with_parameters(one, task=packed, keeper=keeper)
         train = tune.with_resources(train, _resources(task.plan, keeper))
         own = task.folder.path / "tune"
         _forget_states(own)

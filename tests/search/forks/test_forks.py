@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -17,7 +16,6 @@ import pytest
 from det_compat.search.forks import forks as forks_module
 from det_compat.search.forks.client import ProcessDied, Request
 from det_compat.search.forks.forks import Forks
-from det_compat.search.forks.template import Template, connected
 from tests.fresh_python import environment
 from tests.preloaded import executable
 
@@ -27,41 +25,14 @@ INSTALLED = "tabnanny"
 
 
 @pytest.fixture
-def template(forks_of_tests: None) -> Iterator[Template]:
-    found = Template([], {})
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def forks_of_tests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def forks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Forks]:
     monkeypatch.setattr(sys, "executable", executable())
     for name, value in environment().items():
         monkeypatch.setenv(name, value)
     monkeypatch.syspath_prepend(tmp_path)
-
-
-@pytest.fixture(params=["alone", "of a template"])
-def forks(request: pytest.FixtureRequest, forks_of_tests: None) -> Iterator[Forks]:
-    address = None
-    if request.param != "alone":
-        address = waited_for(request.getfixturevalue("template"))
-    found = Forks([], {"GIVEN": "1"}, address)
+    found = Forks([], {"GIVEN": "1"})
     yield found
     found.close()
-
-
-def waited_for(template: Template) -> str:
-    """The address of a template that is there."""
-    for _ in range(300):
-        with contextlib.suppress(OSError), connected(template.address):
-            return template.address
-        time.sleep(0.1)
-    raise TimeoutError(template.address)
-
-
-def parent(process: int) -> int:
-    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def told(forks: Forks, function: str, *modules: str) -> dict[str, Any]:
@@ -146,7 +117,7 @@ def test_one_that_is_killed(forks: Forks) -> None:
 
 def test_the_end_of_the_server_ends_its_fork(forks: Forks) -> None:
     request, said = started(forks)
-    server = parent(said["process"])
+    server = int(Path(f"/proc/{said['process']}/stat").read_text().rpartition(")")[2].split()[1])
     os.kill(server, signal.SIGKILL)
     with pytest.raises(ProcessDied):
         request.receive()
@@ -154,28 +125,6 @@ def test_the_end_of_the_server_ends_its_fork(forks: Forks) -> None:
     request.end(10)
     # The next one is a new process.
     assert told(forks, "about")["server"] != server
-
-
-def test_many_begin_in_one_template(forks_of_tests: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    # pytest gives itself other variables in a fixture.
-    template = Template([], {})
-    address = waited_for(template)
-    first, second = (Forks([], {}, address) for _ in range(2))
-    servers = [told(one, "about")["server"] for one in (first, second)]
-    assert servers[0] != servers[1]
-    templates = {parent(server) for server in servers}
-    assert len(templates) == 1
-    first.close()
-    assert is_gone(servers[0])
-    # What imports may have asked for is another one: they come anew.
-    monkeypatch.setenv("OMP_NUM_THREADS", "17")
-    other = Forks([], {}, address)
-    assert parent(told(other, "about")["server"]) == os.getpid()
-    template.close()
-    assert is_gone(templates.pop())
-    assert told(second, "about")["server"] == servers[1]
-    other.close()
-    second.close()
 
 
 def test_no_forks_on_other_systems(forks: Forks, monkeypatch: pytest.MonkeyPatch) -> None:
