@@ -11,7 +11,13 @@ import signal
 import socket
 import sys
 
-KNOWN = {"PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONWARNINGS"}
+KNOWN = {
+    "PYTHONBREAKPOINT",  # Ray's workers have it; it is read where code stops
+    "PYTHONDONTWRITEBYTECODE",
+    "PYTHONPATH",
+    "PYTHONUNBUFFERED",
+    "PYTHONWARNINGS",
+}
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
