@@ -33,22 +33,34 @@ def packed(folder: Path, excluded: Sequence[str]) -> bytes:
         excluded: what is left out, too, in the syntax of ``.gitignore``.
 
     Raises:
-        SearchError: they are more than 500 MB.
+        SearchError: they are more than 500 MB, or one of them cannot be read.
     """
     from pathspec import GitIgnoreSpec
 
-    archive, total = io.BytesIO(), 0
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as written:
-        for file in _files(folder, [(folder, GitIgnoreSpec.from_lines(excluded))]):
-            total += file.stat().st_size
-            if total > _MOST_BYTES:
-                raise SearchError(
-                    f"the code in {folder} cannot be sent to the cluster: it is more than "
-                    f"{_MOST_BYTES // 2**20} MB. Keep large files in another folder, or name them "
-                    "in a file .gitignore"
-                )
-            written.write(file, file.relative_to(folder))
+    archive = io.BytesIO()
+    files = _files(folder, [(folder, GitIgnoreSpec.from_lines(excluded))])
+    try:
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as made:
+            _write(folder, files, made)
+    except OSError as error:
+        raise _cannot_be_sent(folder, str(error)) from error
     return archive.getvalue()
+
+
+def _write(folder: Path, files: Iterator[Path], archive: zipfile.ZipFile) -> None:
+    total = 0
+    for file in files:
+        total += file.stat().st_size
+        if total > _MOST_BYTES:
+            raise _cannot_be_sent(folder, f"it is more than {_MOST_BYTES // 2**20} MB")
+        archive.write(file, file.relative_to(folder))
+
+
+def _cannot_be_sent(folder: Path, why: str) -> SearchError:
+    return SearchError(
+        f"the code in {folder} cannot be sent to the cluster: {why}. Keep what is no code in "
+        "another folder, or name it in a file .gitignore"
+    )
 
 
 def _files(folder: Path, rules: list[tuple[Path, GitIgnoreSpec]]) -> Iterator[Path]:
@@ -58,12 +70,17 @@ def _files(folder: Path, rules: list[tuple[Path, GitIgnoreSpec]]) -> Iterator[Pa
     texts = [file.read_text("utf-8", errors="replace") for file in found if file.is_file()]
     rules = [*rules, *((folder, GitIgnoreSpec.from_lines(text.splitlines())) for text in texts)]
     for path in sorted(folder.iterdir()):
-        if _is_ignored(path, rules):
+        if _is_ignored(path, rules) or _leads_up(path):
             continue
         if path.is_dir():
             yield from _files(path, rules)
         elif path.is_file():
             yield path
+
+
+def _leads_up(path: Path) -> bool:
+    """Whether ``path`` is a link to a folder that it is in, which there is no end of."""
+    return path.is_symlink() and path.parent.resolve().is_relative_to(path.resolve())
 
 
 def _is_ignored(path: Path, rules: list[tuple[Path, GitIgnoreSpec]]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -58,4 +59,25 @@ def test_there_may_be_none(tmp_path: Path, project: Path) -> None:
 def test_no_data(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sent_code, "_MOST_BYTES", 2)
     with pytest.raises(SearchError, match=r"more than 0 MB.*\.gitignore"):
+        sent_code.packed(project, [])
+
+
+def test_links_that_lead_up_have_no_end(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library" / "used.py").touch()
+    (project / "linked").symlink_to(tmp_path / "library")
+    (project / "pkg" / "itself").symlink_to(".")
+    (project / "pkg" / "latest").symlink_to("..")
+    (project / "nowhere").symlink_to("gone")
+    sent_code.unpack(sent_code.packed(project, ["*.bin", "/runs/"]), tmp_path / "there")
+    found = {str(file.relative_to(Path.cwd())) for file in Path.cwd().rglob("*.py")}
+    assert found == {"model_def.py", "pkg/part.py", "linked/used.py"}
+
+
+def test_what_cannot_be_read_is_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(*_: object) -> None:
+        raise PermissionError(13, "Permission denied", "model_def.py")
+
+    monkeypatch.setattr(zipfile.ZipFile, "write", write)
+    with pytest.raises(SearchError, match=r"cannot be sent.*denied: 'model_def\.py'.*\.gitignore"):
         sent_code.packed(project, [])
