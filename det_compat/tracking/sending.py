@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -179,7 +180,7 @@ def _all_tags(run: Summary, config: dict[str, Any]) -> Iterator[tuple[str, str]]
     for name in ("description", "project", "workspace", "entrypoint"):
         yield name, str(without_secrets(config.get(name)) or "")
     yield "mlflow.note.content", str(config.get("description") or "")
-    yield "mlflow.user", getpass.getuser()
+    yield "mlflow.user", _user()
     yield "mlflow.source.name", str(run.path)
     yield "mlflow.source.type", "LOCAL"
     yield "det_compat.kind", run.kind
@@ -187,3 +188,11 @@ def _all_tags(run: Summary, config: dict[str, Any]) -> Iterator[tuple[str, str]]
     yield "det_compat.host", run.state.host
     yield "det_compat.version", __version__
     yield "det_compat.state", State.RUNNING.value
+
+
+def _user() -> str:
+    """The name of the user; in a container there may be none for its number."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())

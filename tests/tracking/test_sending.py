@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,16 @@ def test_a_search_is_a_run_with_its_trials_below(tmp_path: Path, store: FakeStor
     assert trials[1].curve("validation/accuracy") == [(10, 0.8), (20, 0.7)]
     assert trials[2].curve("validation/accuracy") == [(5, 0.1)]
     assert "hush" not in str(trials[2].params)
+
+
+def test_a_user_of_a_container_has_no_name(
+    tmp_path: Path, store: FakeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", lambda number: {}[number])
+    Sending(make_run(tmp_path / "r", [0.5]), store).send()
+    assert store.runs["0"].tags["mlflow.user"] == str(os.getuid())
 
 
 def test_no_run_is_made_of_what_is_none(tmp_path: Path, store: FakeStore) -> None:
