@@ -15,7 +15,13 @@ from det_compat.start.trials import FoundTrial
 BATCH_SIZE = "global_batch_size"
 #: The size that is written where nothing says one.
 _SIZE = 32
-_LARGER_IS_BETTER = ("acc", "auc", "bleu", "correct", "f1", "iou", "map", "precision", "recall")
+# Words that names of metrics begin with of which more is better, whole words, and what says less.
+_LARGER = (
+    *("acc", "auc", "bleu", "correct", "dice", "f1", "iou", "miou", "ndcg", "precision", "psnr"),
+    *("recall", "rouge", "score", "ssim", "top"),
+)
+_LARGER_AS_A_WORD = {"map", "mrr", "r2"}
+_SMALLER = {"err", "error", "loss"}
 _METRIC = "validation_loss"
 
 
@@ -26,8 +32,7 @@ def config_text(trial: FoundTrial) -> str:
     missing.
     """
     metric = trial.metrics[0] if trial.metrics else _METRIC
-    words = re.split(r"[^a-z0-9]+", metric.lower())
-    larger = any(word.startswith(_LARGER_IS_BETTER) for word in words)
+    larger = _larger_is_better(metric)
     others = ", ".join(trial.metrics[1:])
     note = f"  # the trial has {others}, too" if others else ""
     note = note or ("" if trial.metrics else "  # one that evaluate_batch returns")
@@ -47,6 +52,12 @@ def config_text(trial: FoundTrial) -> str:
         "max_restarts: 0",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _larger_is_better(metric: str) -> bool:
+    words = {*re.split(r"[^a-z0-9]+", metric.lower())}
+    begins = any(word.startswith(_LARGER) for word in words)
+    return (begins or not words.isdisjoint(_LARGER_AS_A_WORD)) and words.isdisjoint(_SMALLER)
 
 
 def script_text(trial: FoundTrial, config: str) -> str:

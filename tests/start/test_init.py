@@ -127,3 +127,24 @@ def test_what_is_to_be_mended(
     assert _init(*words) == 2
     assert message in capsys.readouterr().err
     assert {path.name for path in Path().iterdir()} == {"trials.py", "empty"}
+
+
+@pytest.mark.parametrize(
+    ("metric", "smaller"),
+    [
+        ("val_acc", False),
+        ("mAP", False),
+        ("top5_correct", False),
+        ("mape", True),
+        ("accuracy_error", True),
+        ("f1-loss", True),
+        ("r2", False),
+        ("rmse", True),
+    ],
+)
+def test_what_more_of_a_metric_means(metric: str, smaller: bool) -> None:
+    Path("model_def.py").write_text(MODEL_DEF.replace("validation_loss", metric))
+    assert metric in Path("model_def.py").read_text()
+    assert _init() == 0
+    config = yaml.safe_load(Path("const.yaml").read_text())
+    assert config["searcher"]["smaller_is_better"] is smaller
