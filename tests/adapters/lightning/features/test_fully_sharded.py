@@ -7,13 +7,17 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed.fsdp
 
 from det_compat import to_lightning
 from tests.adapters.lightning.features import fully_sharded_ranks as ranks
 from tests.adapters.trials import trainer
 from tests.torchrun import on_two_ranks
 
-pytest.importorskip("torch.distributed.fsdp", reason="this torch has no FSDP2")
+HAS_FSDP2 = hasattr(
+    getattr(torch.distributed.fsdp, "FSDPModule", None), "set_reshard_after_forward"
+)
+with_fsdp2 = pytest.mark.skipif(not HAS_FSDP2, reason="this torch has no FSDP2 that would do")
 TRIALS = {"rivals": ranks.Rivals, "uneven": ranks.Uneven}
 
 
@@ -29,6 +33,7 @@ def folder(found: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory
     return path.parent
 
 
+@with_fsdp2
 @pytest.mark.parametrize("trial", TRIALS)
 def test_weights_and_metrics_are_those_of_ddp(found: list[dict[str, Any]], trial: str) -> None:
     expected, metrics = found[0][trial]["ddp"]
@@ -37,6 +42,7 @@ def test_weights_and_metrics_are_those_of_ddp(found: list[dict[str, Any]], trial
     assert found[0][trial]["sharded"][1] == pytest.approx(metrics, rel=1e-4)
 
 
+@with_fsdp2
 @pytest.mark.parametrize("trial", TRIALS)
 def test_each_rank_has_a_part(found: list[dict[str, Any]], trial: str) -> None:
     for name in ("sharded", "on"):
@@ -46,6 +52,7 @@ def test_each_rank_has_a_part(found: list[dict[str, Any]], trial: str) -> None:
         assert sum(map(torch.numel, part.values())) < sum(map(torch.numel, whole.values()))
 
 
+@with_fsdp2
 def test_one_rank_reads_a_checkpoint(found: list[dict[str, Any]], folder: Path) -> None:
     path = folder / "Rivals.ckpt"
     module = to_lightning(ranks.Rivals).load_from_checkpoint(path)
@@ -55,6 +62,7 @@ def test_one_rank_reads_a_checkpoint(found: list[dict[str, Any]], folder: Path) 
     trainer(max_epochs=2).fit(to_lightning(ranks.Rivals)(ranks.HPARAMS), ckpt_path=path)
 
 
+@with_fsdp2
 def test_ranks_train_the_same_in_half_the_precision(found: list[dict[str, Any]]) -> None:
     by_ddp, sharded = found[0]["precision"]
     assert by_ddp.dtype == torch.bfloat16
@@ -62,6 +70,7 @@ def test_ranks_train_the_same_in_half_the_precision(found: list[dict[str, Any]])
         assert torch.equal(weights, by_ddp)
 
 
+@with_fsdp2
 @pytest.mark.parametrize(
     ("case", "words"),
     {
@@ -75,3 +84,10 @@ def test_refused(found: list[dict[str, Any]], case: str, words: str) -> None:
     for rank in found:
         assert words in rank[case]
         assert "ddp" in rank[case]
+
+
+@pytest.mark.skipif(HAS_FSDP2, reason="this torch has FSDP2")
+def test_a_torch_that_cannot_do_it_is_named(found: list[dict[str, Any]]) -> None:
+    for rank in found:
+        assert "strategy='fully_shard' needs a newer torch than 2." in rank["penalized"]
+        assert "use strategy='ddp'" in rank["penalized"]
