@@ -23,7 +23,8 @@ from det_compat.core.storage import StorageManager
 from det_compat.experiment.run_folder import RunFolder
 from det_compat.experiment.run_state import State, read_state, state_noted
 from det_compat.experiment.script import PREEMPTED
-from det_compat.script.run import end_of_program, program_again
+from det_compat.script.ending import end_of_program
+from det_compat.script.run import program_again
 from det_compat.script.run_log import run_logged
 from det_compat.script.run_paths import RunPaths
 
