@@ -81,7 +81,7 @@ class TaskCheckpointContext(CheckpointContext):
     ) -> None:
         super().__init__(dist, storage_manager)
         self._task = task
-        self._paths = RunPaths(task.run_dir)
+        self.run = self._paths = RunPaths(task.run_dir)
         self._line = line
         self._steps: dict[str, int] = {}
         if dist.rank == 0:
@@ -121,11 +121,6 @@ class TaskCheckpointContext(CheckpointContext):
                 "metadata for reported checkpoints, in the current implementation, requires a "
                 "'steps_completed' item, which has not been provided"
             )
-
-    def _begin(self) -> str:
-        storage_id = super()._begin()
-        self._paths.begin_checkpoint(storage_id)
-        return storage_id
 
     def _report_checkpoint(
         self,

@@ -51,7 +51,7 @@ def add_parser(commands: _Commands) -> None:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("-m", dest="module", help="run a module, as python -m does")
     what.add_argument("script", nargs="?", metavar="SCRIPT", help="a file, directory or zip file")
-    parser.set_defaults(command=_command)
+    parser.set_defaults(command=command)
 
 
 def split(argv: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
@@ -65,7 +65,8 @@ def split(argv: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
     return argv[:end], argv[end:]
 
 
-def _command(args: argparse.Namespace) -> int:
+def command(args: argparse.Namespace) -> int:
+    """Run what the command line names; see ``run``."""
     task, name = current_task(), args.module or args.script
     tell_as_torchrun()
     argv, is_module = args.script_args, args.module is not None
