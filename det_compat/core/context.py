@@ -127,6 +127,8 @@ class Context:
     ) -> None:
         """End."""
         self.preempt.close()
+        if isinstance(self.preempt, tasks.TaskPreemptContext):
+            self.preempt.ended(exc_val)
         self.profiler.off()
         self.train.close()
         self._running.__exit__(exc_type, exc_val, exc_tb)

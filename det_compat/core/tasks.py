@@ -33,6 +33,7 @@ from det_compat.core.storage import (
     place_of,
 )
 from det_compat.core.storage.remote import is_url, local_path
+from det_compat.script.ending import is_failure
 from det_compat.script.run_paths import RunPaths
 from det_compat.script.task import Task
 
@@ -158,6 +159,11 @@ class TaskPreemptContext(SignalPreemptContext):
         """Note that the run ends, and is not done."""
         if self._dist.get_rank() == 0:
             self._paths.preempted.touch()
+
+    def ended(self, error: BaseException | None) -> None:
+        """Note a script that has failed, acknowledged or not."""
+        if is_failure(error):
+            self._paths.failed.touch()
 
     def _is_preempted(self) -> bool:
         return super()._is_preempted() or (self._line is not None and self._line.is_stopped)

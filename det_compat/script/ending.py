@@ -66,9 +66,8 @@ def end_of_program() -> BaseException | None:
     return error
 
 
-def has_failed() -> bool:
-    """Whether the program of this process has ended with an exception or another status than 0."""
-    end = end_of_program()
+def is_failure(end: BaseException | None) -> bool:
+    """Whether a program that has ended so has failed; None is its end without an exception."""
     is_good = isinstance(end, SystemExit) and end.code in (None, 0)
     return not (end is None or is_good or isinstance(end, KeyboardInterrupt))
 

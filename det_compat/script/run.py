@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import det_compat
 from det_compat.alias import alias_determined
 from det_compat.catalog.names import MODULES
-from det_compat.script.ending import end_noted, has_failed
+from det_compat.script.ending import end_noted, end_of_program, is_failure
 from det_compat.script.machines import launched, tell_as_torchrun
 from det_compat.script.run_log import run_logged
 from det_compat.script.run_paths import RunPaths
@@ -77,7 +77,7 @@ def command(args: argparse.Namespace) -> int:
             return run(name, argv, is_module=is_module)
         finally:
             # What starts ranks may hide how they end: the status of torchrun is 1 for all of it.
-            if launched() is not None and has_failed():
+            if launched() is not None and is_failure(end_of_program()):
                 RunPaths(task.run_dir).failed.touch()
 
 

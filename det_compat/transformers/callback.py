@@ -106,7 +106,8 @@ class DetCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
             return
         kind, metrics = _kind(logs), self._reported(logs)
         metrics.setdefault("batches", state.global_step)
-        metrics.setdefault("epochs", state.epoch)
+        # The trainer has none before it trains, where Determined 0.38.1 ended the run.
+        metrics.setdefault("epochs", state.epoch or 0.0)
         if kind == _TRAIN:
             # After training, the trainer logs averages at the step that it logged last.
             if self.last_train_metrics != state.global_step:
