@@ -113,7 +113,7 @@ def _announce(search: Search) -> None:
     if config.entrypoint is not None and config.entrypoint.is_command:
         print(
             f"the scripts of all trials run in {model_dir}, where a cluster gave each a copy: what "
-            "two of them write at one relative path is one file, unless info.trial.trial_id is in it"
+            "two of them write at one path is one file, unless info.trial.trial_id is in it"
         )
     print(f"{plan.max_trials} trials, by {metric}, in {search.folder.path}")
     for number, bracket in enumerate(plan.brackets):

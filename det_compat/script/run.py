@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import builtins
-import contextlib
 import importlib.util
 import json
 import os
