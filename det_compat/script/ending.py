@@ -47,7 +47,7 @@ def watch_exit() -> None:
     def noted(status: object = None, /) -> NoReturn:
         global _exit
         _exit = SystemExit(status)
-        sys_exit(status)  # type: ignore[arg-type]  # It takes any object.
+        sys_exit(status)
 
     sys.exit = noted  # type: ignore[assignment]
 
