@@ -44,7 +44,7 @@ with core.init() as context:
     os.kill(os.getpid(), signal.SIGTERM)
     assert context.preempt.should_preempt()
 with pytorch.init(hparams={"lr": 0.1}, exp_conf={"searcher": {"metric": "val"}}) as context:
-    pytorch.Trainer(Trial(context), context).fit(pytorch.Batch(2))
+    pytorch.Trainer(Trial(context), context).fit(max_length=pytorch.Batch(2))
 with core.init() as context:
     context.train.report_training_metrics(1, {"loss": 0.5})
     raise ValueError("no more")
