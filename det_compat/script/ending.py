@@ -7,7 +7,7 @@ import dis
 import sys
 from collections.abc import Iterator
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 # Whether ``det-compat run`` runs the program, and what it has ended with.
 _is_run = False
@@ -44,12 +44,12 @@ def watch_exit() -> None:
         frame = frame.f_back
     sys_exit = sys.exit
 
-    def noted(status: object = None, /) -> NoReturn:
+    def noted(status: Any = None, /) -> NoReturn:
         global _exit
         _exit = SystemExit(status)
         sys_exit(status)
 
-    sys.exit = noted  # type: ignore[assignment]
+    sys.exit = noted
 
 
 def end_of_program() -> BaseException | None:

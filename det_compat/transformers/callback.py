@@ -251,7 +251,7 @@ def _trust_random_states() -> None:
     import torch
 
     array = np.zeros(1, np.uint32)
-    rebuilt_by = array.__reduce__()[0]
+    rebuilt_by: Any = array.__reduce__()[0]
     torch.serialization.add_safe_globals([rebuilt_by, np.ndarray, np.dtype, type(array.dtype)])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from det_compat.adapters.lightning.package import pl
@@ -29,18 +30,13 @@ def hooks_of(trainer: pl.Trainer, module: pl.LightningModule) -> GradientHooks |
     return GradientHooks(*(_in_turn(found[name]) for name in _HOOKS))
 
 
-def _calls(
-    name: str, trainer: pl.Trainer, module: pl.LightningModule
-) -> list[Callable[[Sequence[Any]], Any]]:
-    calls: list[Callable[[Sequence[Any]], Any]] = []
-    for callback in callbacks_of(trainer):
-        hook = getattr(callback, name)
-        if not _is_of(hook, pl.Callback, name):
-            calls.append(lambda args, hook=hook: hook(trainer, module, *args))
+def _calls(name: str, trainer: pl.Trainer, module: pl.LightningModule) -> list[Callable[..., Any]]:
+    hooks = [getattr(callback, name) for callback in callbacks_of(trainer)]
     own = getattr(module, name)
-    if not _is_of(own, pl.LightningModule, name):
-        calls.append(lambda args: own(*args))
-    return calls
+    return [
+        *(partial(hook, trainer, module) for hook in hooks if not _is_of(hook, pl.Callback, name)),
+        *([] if _is_of(own, pl.LightningModule, name) else [own]),
+    ]
 
 
 def _is_of(hook: Any, base: type, name: str) -> bool:
@@ -48,9 +44,9 @@ def _is_of(hook: Any, base: type, name: str) -> bool:
     return getattr(hook, "__func__", None) is getattr(base, name)
 
 
-def _in_turn(calls: Sequence[Callable[[Sequence[Any]], Any]]) -> Callable[..., None]:
+def _in_turn(calls: Sequence[Callable[..., Any]]) -> Callable[..., None]:
     def call(*args: Any) -> None:
         for one in calls:
-            one(args)
+            one(*args)
 
     return call
