@@ -18,11 +18,12 @@ from det_compat.commands import (
     fit,
     init,
     migrate,
+    run,
     runs,
     search,
     verify,
 )
-from det_compat.script import run
+from det_compat.script.run import split as split_run
 from det_compat.shared.own_process import claim_process
 from det_compat.shared.spelling import did_you_mean
 from det_compat.shared.verbosity import LEVELS, verbosity
@@ -37,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         claim_process()
     words = sys.argv[1:] if argv is None else list(argv)
-    split = fit.split if words[:1] in (["fit"], ["validate"]) else run.split
+    split = fit.split if words[:1] in (["fit"], ["validate"]) else split_run
     own, script_args = split(words)
     parser = whole_parser()
     args = parser.parse_args(own, argparse.Namespace(script_args=script_args, parser=parser))

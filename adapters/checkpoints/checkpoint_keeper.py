@@ -6,6 +6,7 @@ from typing import Any
 from det_compat.core.retention import CheckpointPolicy, RetainedCheckpoints, RetentionPolicy
 from det_compat.pytorch.context.steering import Steering
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
+from det_compat.shared.spelling import did_you_mean
 
 
 class CheckpointKeeper:
@@ -43,7 +44,15 @@ class CheckpointKeeper:
         value = None if self._metric is None else _number(metrics.get(self._metric))
         if self._retained is not None:
             self._retained.validated(batches, value)
-        return self._policy.is_due(value)
+        try:
+            return self._policy.is_due(value)
+        except ValueError as error:
+            names = sorted(set(map(str, metrics)) - {"batches", "epochs"})
+            meant = "" if self._metric is None else did_you_mean(self._metric, names)
+            raise ValueError(
+                f"{error}. searcher.metric is {self._metric!r}, and the validation metrics are "
+                f"{', '.join(names) or 'none'}{meant}"
+            ) from None
 
     def saved(self, name: str, batches: int) -> None:
         """Take note of a complete checkpoint, by its UUID."""

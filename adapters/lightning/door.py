@@ -357,6 +357,11 @@ def show_epochs(trainer: pl.Trainer, epochs: int) -> None:
     _try_to_set(trainer.fit_loop, "max_epochs", epochs)
 
 
+def saves_by_the_time(callback: pl.Callback) -> bool:
+    """Whether a callback for checkpoints has a ``train_time_interval``."""
+    return getattr(callback, "_train_time_interval", None) is not None
+
+
 def leave_lengths_open(trainer: pl.Trainer) -> None:
     """Let bars, profilers and callbacks know that data of unknown length have no length.
 

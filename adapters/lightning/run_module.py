@@ -24,7 +24,7 @@ from det_compat.adapters.lightning import (
     preemption,
     strategy,
 )
-from det_compat.adapters.lightning.features import own_callbacks, refusals
+from det_compat.adapters.lightning.features import gradient_hooks, own_callbacks, refusals
 from det_compat.adapters.lightning.features.evaluation import TestsByValidation
 from det_compat.adapters.lightning.features.taken import Taken
 from det_compat.adapters.lightning.known import is_known
@@ -121,6 +121,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
         self._take(self.source.provide(self.trainer, self._run))
         strategy.reconcile_precision(self.trainer, self.run.steering)
         strategy.follow_gradient_flags(self.trainer, self._taken.flags, self.run.steering)
+        self.run.steering.hook(gradient_hooks.hooks_of(self.trainer, self))
         if self.watch is not None:
             self.watch.begin()
 

@@ -182,6 +182,7 @@ class TrialRun:
         if self.stream is not None:
             self.stream.close()
         self.validation.data = None
+        self.steering.hook(None)
         try:
             self.callbacks.shutdown()
         finally:

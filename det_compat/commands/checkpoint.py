@@ -105,6 +105,8 @@ def _add_register(actions: _Commands, source: argparse.ArgumentParser) -> None:
     register.add_argument("--tracking", metavar="mlflow[:URI]", help=f"where to; {about}")
     about = "add the model itself, to be served; this runs the code in the checkpoint"
     register.add_argument("--with-code", action="store_true", help=about)
+    about = "with --with-code: of one sample, such as 3,32,32; a server takes float32 of it then"
+    register.add_argument("--input-shape", metavar="N,N", type=_shape, help=about)
     about = "load the checkpoint even if that runs code from it"
     register.add_argument("--trust", action="store_true", help=about)
     register.set_defaults(action=_register)
@@ -154,11 +156,20 @@ def _export(args: argparse.Namespace) -> None:
         print(file)
 
 
+def _shape(text: str) -> tuple[int, ...]:
+    return tuple(int(size) for size in text.split(",") if size)
+
+
 def _register(args: argparse.Namespace) -> None:
     from det_compat.tracking.registry import register
 
     where, version, models = register(
-        args.source, args.name, args.tracking, trust=args.trust, with_code=args.with_code
+        args.source,
+        args.name,
+        args.tracking,
+        trust=args.trust,
+        with_code=args.with_code,
+        input_shape=args.input_shape,
     )
     print(f"registered {version} at {where}")
     if models == 1:

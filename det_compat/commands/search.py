@@ -110,6 +110,11 @@ def _announce(search: Search) -> None:
     config, model_dir = parse_config(search.task.config), search.task.model_dir
     for note in (*plan.searcher.notes, *notes_on_place(config, model_dir)):
         print(note)
+    if config.entrypoint is not None and config.entrypoint.is_command:
+        print(
+            f"the scripts of all trials run in {model_dir}, where a cluster gave each a copy: what "
+            "two of them write at one path is one file, unless info.trial.trial_id is in it"
+        )
     print(f"{plan.max_trials} trials, by {metric}, in {search.folder.path}")
     for number, bracket in enumerate(plan.brackets):
         unit = plan.searcher.time_metric or plan.unit.value

@@ -24,6 +24,7 @@ from det_compat.core.storage import Selector, StorageManager
 from det_compat.core.storage.local import METADATA, UNFINISHED
 from det_compat.core.storage.write_failures import named_write_failures
 from det_compat.errors import CheckpointNotFound, CorruptCheckpointError
+from det_compat.script.run_paths import RunPaths
 from det_compat.shared.durable_files import sync_tree, write_durably
 
 __all__ = [
@@ -68,6 +69,8 @@ class CheckpointContext:
         self._dist = dist
         self._storage_manager = storage_manager
         self._previous: str | None = None
+        #: The folder of the run, which keeps the names of its checkpoints; None for none.
+        self.run: RunPaths | None = None
 
     def upload(
         self,
@@ -334,7 +337,10 @@ class CheckpointContext:
 
     def _begin(self) -> str:
         """The UUID of a new checkpoint."""
-        return str(uuid.uuid4())
+        storage_id = str(uuid.uuid4())
+        if self.run is not None:
+            self.run.begin_checkpoint(storage_id)
+        return storage_id
 
     def _location(self, storage_id: str) -> str:
         return self._storage_manager.location(storage_id)

@@ -10,6 +10,8 @@ import signal
 import socket
 import sys
 import types
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,8 @@ from det_compat.core.train import (
     tensorboard_path_is,
 )
 from det_compat.errors import InvalidHP
+from det_compat.script import own_runs
+from det_compat.script.run_paths import RunPaths
 from det_compat.script.task import Task, current_task
 
 logger = logging.getLogger("determined.core")
@@ -87,6 +91,7 @@ class Context:
         self.experimental = experimental or DummyExperimentalCoreContext()
         self.profiler = profiler or DummyProfilerContext()
         self._running = contextlib.ExitStack()
+        self._kept: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
 
     def start(self) -> None:
         """Begin; ``with core.init() as core_context:`` does it.
@@ -98,6 +103,7 @@ class Context:
         path = self.train.get_tensorboard_path()
         if isinstance(path, Path):
             self._running.enter_context(tensorboard_path_is(path))
+        self._running.enter_context(self._kept())
 
     def __enter__(self) -> Context:
         self.start()
@@ -121,6 +127,8 @@ class Context:
     ) -> None:
         """End."""
         self.preempt.close()
+        if isinstance(self.preempt, tasks.TaskPreemptContext):
+            self.preempt.ended(exc_val)
         self.profiler.off()
         self.train.close()
         self._running.__exit__(exc_type, exc_val, exc_tb)
@@ -227,7 +235,12 @@ def _off_cluster(
         preempt_mode=preempt_mode,
     )
     context.train = KeptTrainContext(folder, folder, tensorboard_mode)
-    context.preempt = SignalPreemptContext(distributed, preempt_mode)
+    context.preempt = preempt = SignalPreemptContext(distributed, preempt_mode)
+    if own_runs.are_kept() and distributed.rank == 0:
+        context.checkpoint.run = RunPaths(folder)
+        place = storage.place_of(context.checkpoint._storage_manager, checkpoint_storage or "")
+        about = {"name": Path(sys.argv[0]).stem}
+        context._kept = lambda: own_runs.kept(folder, about, place, lambda: preempt.has_preempted)
     return context
 
 

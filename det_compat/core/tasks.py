@@ -33,6 +33,7 @@ from det_compat.core.storage import (
     place_of,
 )
 from det_compat.core.storage.remote import is_url, local_path
+from det_compat.script.ending import is_failure
 from det_compat.script.run_paths import RunPaths
 from det_compat.script.task import Task
 
@@ -81,7 +82,7 @@ class TaskCheckpointContext(CheckpointContext):
     ) -> None:
         super().__init__(dist, storage_manager)
         self._task = task
-        self._paths = RunPaths(task.run_dir)
+        self.run = self._paths = RunPaths(task.run_dir)
         self._line = line
         self._steps: dict[str, int] = {}
         if dist.rank == 0:
@@ -122,11 +123,6 @@ class TaskCheckpointContext(CheckpointContext):
                 "'steps_completed' item, which has not been provided"
             )
 
-    def _begin(self) -> str:
-        storage_id = super()._begin()
-        self._paths.begin_checkpoint(storage_id)
-        return storage_id
-
     def _report_checkpoint(
         self,
         storage_id: str,
@@ -164,6 +160,11 @@ class TaskPreemptContext(SignalPreemptContext):
         if self._dist.get_rank() == 0:
             self._paths.preempted.touch()
 
+    def ended(self, error: BaseException | None) -> None:
+        """Note a script that has failed, acknowledged or not."""
+        if is_failure(error):
+            self._paths.failed.touch()
+
     def _is_preempted(self) -> bool:
         return super()._is_preempted() or (self._line is not None and self._line.is_stopped)
 
@@ -173,18 +174,21 @@ class _Operation(LoggedReports):
 
     Scripts report it before a validation or after it. What was reported and is more than at the
     validation before counts for the one that comes next; a validation without such a report waits
-    for the next one, or for the end of the operation.
+    for the next one, or for the end of the operation. One that is followed by what was trained
+    before it tells that the script reports the index of each epoch, from 0, at its end.
 
     Args:
         length: the length of the operation.
         unit: what it counts; None if the config does not say.
+        trained: how much of it the task has trained before it goes on.
     """
 
-    def __init__(self, length: int | None, unit: Unit | None) -> None:
+    def __init__(self, length: int | None, unit: Unit | None, trained: float = 0.0) -> None:
         self._whole = length
         self._unit = unit
         self._goes_on = self._has_warned = False
-        self._reported = self._counted = 0.0
+        self._reported = self._counted = trained
+        self._short = 0  # what reports lack of the number of epochs
         self._steps: int | None = None
         self._waiting: list[Callable[[dict[str, Any]], None]] = []
 
@@ -194,7 +198,9 @@ class _Operation(LoggedReports):
 
     def progress(self, length: float, whole: int) -> None:
         super().progress(length, whole)
-        self._count(length)
+        if self._waiting and length == self._counted and self._steps != 0:
+            self._short = 1
+        self._count(length + self._short)
 
     def completed(self, searcher_metric: Any) -> None:
         super().completed(searcher_metric)
@@ -288,7 +294,7 @@ def task_parts(
     )
     preempt = TaskPreemptContext(distributed, preempt_mode, line, RunPaths(task.run_dir))
     length, unit = configured_length(task.config)
-    operation = _Operation(length, unit)
+    operation = _Operation(length, unit, task.epochs_completed)
     train = TaskTrainContext(
         Path(task.run_dir),
         Goal.of(task.config),

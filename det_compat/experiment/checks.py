@@ -23,6 +23,7 @@ from det_compat.shared.nested import map_nested
 
 #: What the extra ``cli`` brings, and a run needs.
 NEEDED = ("jsonargparse", "rich", "tensorboard")
+_SCRIPTS = (".py", ".sh")
 _TAKEN = {"checkpoint_storage", "entrypoint", "environment", "hyperparameters"}
 
 
@@ -97,6 +98,13 @@ def check_runnable(config: ExperimentConfig, model_dir: Path) -> None:
         )
     if entrypoint is not None and entrypoint.launcher in ("deepspeed", "autodeepspeed"):
         raise FitError("entrypoint: DeepSpeed trials are not supported; use torch_distributed")
+    words = () if entrypoint is None else entrypoint.argv
+    script = next((word for word in words if word.endswith(_SCRIPTS)), "")
+    if script and not (model_dir / script).exists() and Path(script).exists():
+        raise FitError(
+            f"entrypoint: there is no {script} in {model_dir}, and there is one in this folder: "
+            f"name the folder of the code after the config: {config.file or 'CONFIG.yaml'} ."
+        )
 
 
 def _check_search(request: Request, config: ExperimentConfig) -> None:

@@ -11,7 +11,7 @@ import logging
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,8 @@ from det_compat.core.storage import StorageManager
 from det_compat.experiment.run_folder import RunFolder
 from det_compat.experiment.run_state import State, read_state, state_noted
 from det_compat.experiment.script import PREEMPTED
-from det_compat.script.run import end_of_program, program_again
+from det_compat.script.ending import end_of_program
+from det_compat.script.run import program_again
 from det_compat.script.run_log import run_logged
 from det_compat.script.run_paths import RunPaths
 
@@ -38,7 +39,7 @@ class TrialCheckpoints(CheckpointContext):
 
     def __init__(self, dist: DistributedContext, manager: StorageManager, paths: RunPaths) -> None:
         super().__init__(dist, manager)
-        self._paths = paths
+        self.run = self._paths = paths
 
     def latest(self) -> tuple[str | None, int]:
         """The last complete checkpoint and its ``steps_completed``, by the word of the chief."""
@@ -55,11 +56,6 @@ class TrialCheckpoints(CheckpointContext):
                 "run has its own: it starts from the beginning"
             )
         return None, 0
-
-    def _begin(self) -> str:
-        storage_id = super()._begin()
-        self._paths.begin_checkpoint(storage_id)
-        return storage_id
 
     def _check_metadata(self, metadata: dict[str, Any]) -> None:
         if "steps_completed" not in metadata:
@@ -100,37 +96,62 @@ class UnmanagedContext(core.Context):
         if self.distributed.rank == 0:
             self._running.enter_context(self._noted())
 
-    @contextlib.contextmanager
-    def _noted(self) -> Iterator[None]:
-        folder, info = self._folder, self.info
+    def _noted(self) -> contextlib.AbstractContextManager[None]:
+        info = self.info
         assert info is not None
-        state, run_id = read_state(folder.path), folder.about().get("id")
-        if state.state is State.RUNNING and state.process != os.getpid():
-            logger.warning(
-                f"{folder.path} is in use: process {state.process} of {state.host} reports there, "
-                "too. Runs side by side need an external_trial_id each"
-            )
         config = {**info.trial._config, "hyperparameters": info.trial.hparams}
         if config["searcher"] == NO_SEARCHER:
             del config["searcher"]
-        # A script may have any object among them.
-        plain = json.loads(json.dumps(config, default=_plain))
-        folder.begin(plain, seed=info.trial.trial_seed, run_id=run_id, is_of_script=True)
-        folder.note_storage(self._storage)
-        again = program_again() if self._goes_on_by_name and self.distributed.size == 1 else []
-        with state_noted(folder.path, shlex.join(again)) as noted:
-            error = None
-            with run_logged(folder.path):
-                try:
-                    yield
-                except BaseException as raised:
-                    if raised is not end_of_program():
-                        raise
-                    error = raised  # It was shown, and logged so, when the program ended.
-            if error is not None:
-                raise error
-            if self.preempt.has_preempted:
-                noted.status = PREEMPTED
+        return run_noted(
+            self._folder.path,
+            config,
+            storage=self._storage,
+            is_preempted=lambda: self.preempt.has_preempted,
+            again=program_again() if self._goes_on_by_name and self.distributed.size == 1 else (),
+        )
+
+
+@contextlib.contextmanager
+def run_noted(
+    path: Path,
+    config: Mapping[str, Any],
+    *,
+    storage: str,
+    is_preempted: Callable[[], bool],
+    again: Sequence[str] = (),
+) -> Iterator[None]:
+    """Keep how the run of a script goes while the block lasts, and how it ends.
+
+    Args:
+        path: the folder of the run.
+        config: what is known of it, as in an experiment config; any object may be among it.
+        storage: the path or URL of its checkpoints.
+        is_preempted: whether it has been told to stop.
+        again: the command that goes on with it, if one does.
+    """
+    folder = RunFolder(path)
+    state, run_id = read_state(folder.path), folder.about().get("id")
+    if state.state is State.RUNNING and state.process != os.getpid():
+        logger.warning(
+            f"{folder.path} is in use: process {state.process} of {state.host} reports there, "
+            "too. Runs side by side need an external_trial_id each"
+        )
+    plain = json.loads(json.dumps(config, default=_plain))
+    folder.begin(plain, seed=0, run_id=run_id, is_of_script=True)
+    folder.note_storage(storage)
+    with state_noted(folder.path, shlex.join(again)) as noted:
+        error = None
+        with run_logged(folder.path):
+            try:
+                yield
+            except BaseException as raised:
+                if raised is not end_of_program():
+                    raise
+                error = raised  # It was shown, and logged so, when the program ended.
+        if error is not None:
+            raise error
+        if is_preempted():
+            noted.status = PREEMPTED
 
 
 def _plain(value: Any) -> Any:

@@ -12,10 +12,13 @@ import torch
 
 from det_compat import core
 from det_compat.core import train
+from det_compat.core.reports.kept import KeptTrainContext
 from det_compat.errors import InvalidHP
 from det_compat.pytorch.context.settings import experiment_seed
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.engine import engine
+from det_compat.script import own_runs
+from det_compat.script.run_paths import RunPaths
 from det_compat.script.task import Task, current_task
 from det_compat.shared.random_state import set_seed
 
@@ -58,11 +61,12 @@ def init(
         set_seed(task.trial_seed)
     with contextlib.closing(distributed):
         path = _tensorboard_path(distributed, task)
+        is_kept = task is None and distributed.rank == 0 and own_runs.are_kept()
         context = PyTorchTrialContext(
             core_context=core.TrialCore(
-                checkpoint=None if task is None else engine().checkpoints(task),
+                checkpoint=_checkpoints(task, path if is_kept else None),
                 distributed=distributed,
-                train=_train_context(distributed, task, path),
+                train=_train_context(distributed, task, path, is_kept=is_kept),
                 tensorboard_path=path,
             ),
             trial_seed=experiment_seed(exp_conf) if task is None else task.trial_seed,
@@ -76,7 +80,14 @@ def init(
             debug_enabled=task is not None and bool(task.config.get("debug")),
             enable_tensorboard_logging=enable_tensorboard_logging,
         )
-        with train.tensorboard_path_is(path), _exit_on_invalid_hp(context):
+        about = {"name": Path(sys.argv[0]).stem, **(exp_conf or {})}
+        about["hyperparameters"] = hparams or about.get("hyperparameters", {})
+        kept = own_runs.kept(path.absolute(), about, str(context._core.checkpoint.base_path))
+        with (
+            kept if is_kept else contextlib.nullcontext(),
+            train.tensorboard_path_is(path),
+            _exit_on_invalid_hp(context),
+        ):
             try:
                 yield context
             finally:
@@ -91,9 +102,32 @@ def _tensorboard_path(distributed: core.DistributedContext, task: Task | None) -
     return train.shared_tensorboard_path()
 
 
+class _NamedCheckpoints(core.CheckpointStore):
+    """Checkpoints whose names the folder of a run keeps."""
+
+    def __init__(self, run: RunPaths) -> None:
+        super().__init__()
+        self._run = run
+
+    @contextlib.contextmanager
+    def store_path(self, metadata: dict[str, Any]) -> Iterator[tuple[Path, str]]:
+        with super().store_path(metadata) as (path, uuid):
+            self._run.begin_checkpoint(uuid)
+            yield path, uuid
+
+
+def _checkpoints(task: Task | None, kept: Path | None) -> core.CheckpointStore | None:
+    if task is not None:
+        return engine().checkpoints(task)
+    return None if kept is None else _NamedCheckpoints(RunPaths(kept))
+
+
 def _train_context(
-    distributed: core.DistributedContext, task: Task | None, path: Path
+    distributed: core.DistributedContext, task: Task | None, path: Path, *, is_kept: bool
 ) -> core.TrainContext | None:
+    if is_kept:
+        # The trainer writes the TensorBoard files.
+        return KeptTrainContext(path.absolute(), path, core.TensorboardMode.MANUAL)
     if task is None or distributed.rank != 0:
         return None
     return engine().train_context(task, path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import builtins
-import contextlib
 import importlib.util
 import json
 import os
@@ -19,8 +18,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import det_compat
 from det_compat.alias import alias_determined
 from det_compat.catalog.names import MODULES
-from det_compat.script.machines import tell_as_torchrun
+from det_compat.script.ending import end_noted, end_of_program, is_failure
+from det_compat.script.machines import launched, tell_as_torchrun
 from det_compat.script.run_log import run_logged
+from det_compat.script.run_paths import RunPaths
 from det_compat.script.task import current_task
 
 if TYPE_CHECKING:
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
 _RERUN = "det_compat.script.rerun"
 #: The environment variable that tells it what the program is.
 PROGRAM_VARIABLE = "DET_COMPAT_PROGRAM"
-
-# What the program of this process has ended with.
-_end: BaseException | None = None
 
 _CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(det_compat.__file__)))
 
@@ -52,7 +50,7 @@ def add_parser(commands: _Commands) -> None:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("-m", dest="module", help="run a module, as python -m does")
     what.add_argument("script", nargs="?", metavar="SCRIPT", help="a file, directory or zip file")
-    parser.set_defaults(command=_command)
+    parser.set_defaults(command=command)
 
 
 def split(argv: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
@@ -66,12 +64,20 @@ def split(argv: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
     return argv[:end], argv[end:]
 
 
-def _command(args: argparse.Namespace) -> int:
+def command(args: argparse.Namespace) -> int:
+    """Run what the command line names; see ``run``."""
     task, name = current_task(), args.module or args.script
     tell_as_torchrun()
-    logged = run_logged(Path(task.run_dir)) if task and task.run_dir else contextlib.nullcontext()
-    with logged:
-        return run(name, args.script_args, is_module=args.module is not None)
+    argv, is_module = args.script_args, args.module is not None
+    if not task or not task.run_dir:
+        return run(name, argv, is_module=is_module)
+    with run_logged(Path(task.run_dir)):
+        try:
+            return run(name, argv, is_module=is_module)
+        finally:
+            # What starts ranks may hide how they end: the status of torchrun is 1 for all of it.
+            if launched() is not None and is_failure(end_of_program()):
+                RunPaths(task.run_dir).failed.touch()
 
 
 def run(name: str, argv: Sequence[str], *, is_module: bool = False) -> int:
@@ -218,27 +224,14 @@ def _set_first_path(directory: str) -> None:
 def _execute(program: _Program) -> int:
     main = _main_module(program)
     sys.modules["__main__"] = main
-    global _end
     try:
-        exec(program.code, vars(main))
-    except (SystemExit, KeyboardInterrupt) as error:
-        _end = error
+        with end_noted():
+            exec(program.code, vars(main))
+    except (SystemExit, KeyboardInterrupt):
         raise
     except BaseException as error:
-        _end = error
         return _show(error, _frames_of(main, error.__traceback__))
     return 0
-
-
-def end_of_program() -> BaseException | None:
-    """What the program of this process has ended with; None if it goes on, or came to its end.
-
-    Of one that ``python`` runs, a SystemExit is not known; an interpreter that asks for more goes
-    on whatever was raised.
-    """
-    if _end is not None or hasattr(sys, "ps1"):
-        return _end
-    return getattr(sys, "last_value", None)
 
 
 def program_again() -> list[str]:

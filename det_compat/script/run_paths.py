@@ -40,6 +40,11 @@ class RunPaths:
         return self.path / "preempted"
 
     @property
+    def failed(self) -> Path:
+        """What is there once the program of a process of a script has failed."""
+        return self.path / "failed"
+
+    @property
     def _storage(self) -> Path:
         """The path or URL of the checkpoints of a script that has chosen it itself."""
         return self.path / "checkpoint_storage.txt"

@@ -33,6 +33,7 @@ class Task:
         run_dir: the run's directory.
         latest_checkpoint: the UUID of the checkpoint to go on from.
         steps_completed: batches that were trained until then.
+        epochs_completed: epochs that were trained until then, if a search was told.
         search: port of this machine at which a search takes the reports of the trial.
         validate_at: lengths at which the search wants it to validate, as in a config.
         trial_id: the number of the trial in its search, from 1; 0 without a search.
@@ -47,6 +48,7 @@ class Task:
     run_dir: str
     latest_checkpoint: str | None = None
     steps_completed: int = 0
+    epochs_completed: float = 0.0
     search: int | None = None
     validate_at: list[dict[str, int]] = field(default_factory=list)
     trial_id: int = 0

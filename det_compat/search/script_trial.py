@@ -57,6 +57,7 @@ def train_one(
     with socket.create_server(("127.0.0.1", 0)) as server:
         task = replace(
             task_of(experiment, start, trial_id=trial_number(run_dir), attempt=starts_of(run_dir)),
+            epochs_completed=_epochs_until(start.steps_completed, record),
             search=server.getsockname()[1],
             validate_at=[{rung.unit.value: rung.value} for rung in rungs],
         )
@@ -79,6 +80,12 @@ def train_one(
                 answer()
     if process.returncode:
         raise RuntimeError(f"the script failed with status {process.returncode}")
+
+
+def _epochs_until(batches: int, record: TrialRecord) -> float:
+    """How many epochs a trial had trained after so many batches; 0 where its reports do not say."""
+    told = [one.metrics.get("epochs") for one in record.reports() if one.batches <= batches]
+    return max((epochs for epochs in told if isinstance(epochs, (int, float))), default=0.0)
 
 
 def _note_checkpoint(record: TrialRecord, batches: int, checkpoint: str) -> None:

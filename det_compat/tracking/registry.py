@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,13 @@ _MODEL = "registered_model"
 
 
 def register(
-    checkpoint: Path, name: str, tracking: str | None, *, trust: bool, with_code: bool
+    checkpoint: Path,
+    name: str,
+    tracking: str | None,
+    *,
+    trust: bool,
+    with_code: bool,
+    input_shape: Sequence[int] | None = None,
 ) -> tuple[str, str, int]:
     """Register the weights of a checkpoint as a new version of a model.
 
@@ -38,6 +44,8 @@ def register(
         trust: load files that ask for code to run.
         with_code: add the model itself, for ``mlflow.pytorch.load_model`` and ``mlflow models
             serve``; the trial is built for it by the code in the checkpoint.
+        input_shape: of one sample for that model, without the dimension of the batch: a server
+            takes its inputs as float32 then. JSON has float64 alone, which most models refuse.
 
     Returns:
         Where it is, the URI of the version, and the number of models in the checkpoint.
@@ -54,7 +62,7 @@ def register(
     with tempfile.TemporaryDirectory() as temporary:
         made = Path(temporary) / _MODEL
         if with_code:
-            _save_model(checkpoint, made, trust)
+            _save_model(checkpoint, made, trust, input_shape)
         made.mkdir(exist_ok=True)
         files = export(checkpoint, made / _STATE, trust=trust)
         for file in files:
@@ -89,7 +97,9 @@ def _register(
     return store.register(run, target, name)
 
 
-def _save_model(checkpoint: Path, target: Path, trust: bool) -> None:
+def _save_model(
+    checkpoint: Path, target: Path, trust: bool, input_shape: Sequence[int] | None
+) -> None:
     """Save the checkpoint's one model with MLflow, with the code that defines it."""
     if not checkpoint.is_dir():
         raise InvalidCheckpointException(
@@ -98,6 +108,13 @@ def _save_model(checkpoint: Path, target: Path, trust: bool) -> None:
     model = _model(checkpoint, trust)
     code = sorted(path for path in (checkpoint / "code").glob("*") if _is_code(path))
     options: dict[str, Any] = {"code_paths": [str(path) for path in code] or None}
+    if input_shape is not None:
+        import numpy as np
+
+        types = importlib.import_module("mlflow.types")
+        inputs = types.Schema([types.TensorSpec(np.dtype(np.float32), (-1, *input_shape))])
+        models = importlib.import_module("mlflow.models")
+        options["signature"] = models.ModelSignature(inputs=inputs)
     flavour = importlib.import_module("mlflow.pytorch")
     flavour.save_model(model, str(target), serialization_format="pickle", **options)
 

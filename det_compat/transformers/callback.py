@@ -30,6 +30,9 @@ class DetCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
     As in Determined 0.38.1, where it worked on a cluster only. A run that ends, preempted or not,
     saves a checkpoint; one that ends by itself validates first, if it has not.
 
+    Trials of a search write below ``output_dir/trial-N``, and a run goes on from the trainer's
+    checkpoint that its own has, whatever else is in that folder.
+
     Args:
         core_context: what ``core.init()`` gave.
         args: those of the trainer; its ``resume_from_checkpoint`` is set where there is a
@@ -60,6 +63,9 @@ class DetCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
         self.last_train_metrics = self.last_eval_metrics = self.last_save = -1
         self.last_progress = 0
         self.info = info.get_cluster_info()
+        if self.info is not None and (trial := self.info.trial.trial_id):
+            # The trials of a search had a container each, where they were alone.
+            args.output_dir = str(Path(args.output_dir) / f"trial-{trial}")
         self.load_last_checkpoint(args)
         self.searcher_metric: str | None = None
         self.time_metric: str | None = None
@@ -89,8 +95,19 @@ class DetCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
             logger.info("overwrite_output_dir is True: the last checkpoint is not downloaded")
             return
         self.core_context.checkpoint.download(latest, args.output_dir)
-        args.resume_from_checkpoint = trainer_utils.get_last_checkpoint(args.output_dir)
+        args.resume_from_checkpoint = self._downloaded(latest, args.output_dir)
+        _trust_random_states()
         logger.info(f"Latest checkpoint downloaded to {args.resume_from_checkpoint}.")
+
+    def _downloaded(self, latest: str, folder: str) -> str | None:
+        """The trainer's checkpoint in the one that was downloaded.
+
+        Its folder may have those of other runs beside it, which a container of a cluster had not.
+        """
+        steps = self.core_context.checkpoint.get_metadata(latest).get("steps_completed")
+        own = Path(folder) / f"checkpoint-{steps}"
+        found: str | None = trainer_utils.get_last_checkpoint(folder)
+        return str(own) if own.is_dir() else found
 
     def on_log(
         self,
@@ -106,7 +123,8 @@ class DetCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
             return
         kind, metrics = _kind(logs), self._reported(logs)
         metrics.setdefault("batches", state.global_step)
-        metrics.setdefault("epochs", state.epoch)
+        # The trainer has none before it trains, where Determined 0.38.1 ended the run.
+        metrics.setdefault("epochs", state.epoch or 0.0)
         if kind == _TRAIN:
             # After training, the trainer logs averages at the step that it logged last.
             if self.last_train_metrics != state.global_step:
@@ -222,6 +240,19 @@ def _is_done(args: transformers.TrainingArguments, state: transformers.TrainerSt
     if args.max_steps > -1:
         return bool(state.global_step >= args.max_steps)
     return bool(state.epoch >= args.num_train_epochs)
+
+
+def _trust_random_states() -> None:
+    """Let ``torch.load`` read NumPy's random states, which transformers saves.
+
+    transformers 4.46 loads them as torch before 2.6 did; later versions of it allow the same.
+    """
+    import numpy as np
+    import torch
+
+    array = np.zeros(1, np.uint32)
+    rebuilt_by: Any = array.__reduce__()[0]
+    torch.serialization.add_safe_globals([rebuilt_by, np.ndarray, np.dtype, type(array.dtype)])
 
 
 def _kind(logs: Mapping[str, Any]) -> str:

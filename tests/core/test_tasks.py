@@ -23,10 +23,20 @@ CONFIG: dict[str, Any] = {
 
 @pytest.fixture
 def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    def begin(slots: int = 1, search: int | None = None, **config: Any) -> Path:
+    def begin(
+        slots: int = 1, search: int | None = None, epochs_completed: int = 0, **config: Any
+    ) -> Path:
         run_dir = tmp_path / "trials" / "0"
         run_dir.mkdir(parents=True, exist_ok=True)
-        given = Task({**CONFIG, **config}, {"lr": 1}, 7, slots, str(run_dir), search=search)
+        given = Task(
+            {**CONFIG, **config},
+            {"lr": 1},
+            7,
+            slots,
+            str(run_dir),
+            epochs_completed=epochs_completed,
+            search=search,
+        )
         monkeypatch.setenv(VARIABLE, given.variables()[VARIABLE])
         return run_dir
 
@@ -231,15 +241,16 @@ def test_the_best_of_a_search_is_that_of_all_its_trials(task: Any, tmp_path: Pat
     search.messages()
 
 
-@pytest.mark.parametrize("style", ["before", "after", "index", "never"])
+@pytest.mark.parametrize("begin", [0, 2])
+@pytest.mark.parametrize("style", ["before", "after", "index", "index after", "never"])
 def test_progress_counts_epochs_wherever_a_script_reports_it(
-    task: Any, style: str, caplog: pytest.LogCaptureFixture
+    task: Any, style: str, begin: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     search = Search(answers=9)
-    task(search=search.port)
+    task(search=search.port, epochs_completed=begin)
     with core.init() as context, pytest.warns(FutureWarning):
         operation = next(context.searcher.operations())
-        for epoch in range(4):
+        for epoch in range(begin, 4):
             if style == "index":
                 operation.report_progress(epoch)
             if style == "before":
@@ -247,10 +258,12 @@ def test_progress_counts_epochs_wherever_a_script_reports_it(
             context.train.report_validation_metrics(10 * (epoch + 1), {"loss": epoch})
             if style == "after":
                 operation.report_progress(epoch + 1)
+            if style == "index after":
+                operation.report_progress(epoch)
         operation.report_completed(0)
     context.train._line._file.close()  # type: ignore[attr-defined]
     told = [(one["batches"], one["metrics"]["epochs"]) for one in search.messages()]
-    all_of_them = [(10, 1), (20, 2), (30, 3), (40, 4)]
+    all_of_them = [(10, 1), (20, 2), (30, 3), (40, 4)][begin:]
     assert told == (all_of_them[-1:] if style == "never" else all_of_them)
     assert ("at the end of the operation only" in caplog.text) == (style == "never")
 

@@ -59,3 +59,17 @@ def test_a_copy_without_secrets_is_not_run(given: dict[str, Any], where: str) ->
     check_runnable(parsed(**config), Path())
     with pytest.raises(FitError, match=f"without secrets: .*{where}"):
         check_runnable(parsed(**without_secrets(config)), Path())
+
+
+def test_a_script_that_is_in_another_folder_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "configs").mkdir()
+    config = parsed(entrypoint="python3 code/train.py --data x.py", max_restarts=0)
+    check_runnable(config, tmp_path / "configs")  # The script itself says that it is nowhere.
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code/train.py").touch()
+    check_runnable(config, tmp_path)
+    with pytest.raises(FitError, match=r"no code/train.py in .*configs.*after the config: .* \.$"):
+        check_runnable(config, tmp_path / "configs")

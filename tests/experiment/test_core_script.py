@@ -40,6 +40,8 @@ with core.init() as context:
         while os.environ.get("WAIT_AT") == str(epoch) and not context.preempt.should_preempt():
             time.sleep(0.02)
         if context.preempt.should_preempt():
+            if "FAIL" in os.environ:
+                raise RuntimeError("the disk is full")
             break
 """
 
@@ -91,16 +93,18 @@ def test_a_script_that_dies_is_restarted_from_its_last_checkpoint(project: Path)
     assert [line for line in log if line.startswith("epoch")] == [f"epoch {n}" for n in range(1, 5)]
 
 
-def terminated(project: Path, epoch: str) -> str:
+def terminated(
+    project: Path, epoch: str, ends: tuple[int, State] = (143, State.STOPPED), **variables: str
+) -> str:
     """The output of a run that SIGTERM has stopped in an epoch."""
-    process = fit(project, WAIT_AT=epoch)
+    process = fit(project, WAIT_AT=epoch, **variables)
     assert process.stdout is not None
     while f"epoch {epoch}" not in process.stdout.readline():
         time.sleep(0)
     os.kill(process.pid, signal.SIGTERM)
     out, _ = process.communicate(timeout=120)
-    assert process.returncode == 128 + signal.SIGTERM, out
-    assert read_state(project / "runs/script/001").state is State.STOPPED
+    state = read_state(project / "runs/script/001").state
+    assert (process.returncode, state) == ends, out
     return out
 
 
@@ -122,9 +126,11 @@ wait $rank
 """
 
 
-def test_torchrun_hides_that_its_ranks_were_preempted(project: Path) -> None:
+@pytest.mark.parametrize("fails", [False, True])
+def test_torchrun_hides_that_its_ranks_were_preempted(project: Path, fails: bool) -> None:
     (project / "torchrun").write_text(TORCHRUN)
     (project / "torchrun").chmod(0o755)
     config = yaml.safe_load((project / "config.yaml").read_text())
     (project / "config.yaml").write_text(yaml.safe_dump({**config, "entrypoint": "./torchrun"}))
-    terminated(project, "1")
+    ended = {"ends": (1, State.FAILED), "FAIL": "1"} if fails else {}
+    terminated(project, "1", **ended)

@@ -10,7 +10,7 @@ from det_compat import InvalidHP
 from tests.search.script_search import ScriptSearch
 
 SCRIPT = """
-import os, sys
+import json, os, sys
 import determined as det
 from determined import core
 
@@ -23,6 +23,7 @@ with core.init() as context:
         with context.checkpoint.restore_path(info.latest_checkpoint) as path:
             epoch = int((path / "epoch").read_text())
     print("begins at", epoch)
+    print("told", json.loads(os.environ["DET_COMPAT_TASK"])["epochs_completed"], "epochs")
     while epoch < 4 and not context.preempt.should_preempt():
         epoch += 1
         loss = info.trial.hparams["lr"] / epoch
@@ -40,7 +41,9 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptSearch:
     return ScriptSearch(tmp_path, monkeypatch, [], lr=0.5, dies_at=0)
 
 
-def test_it_reports_and_is_stopped_and_goes_on(search: ScriptSearch) -> None:
+def test_it_reports_and_is_stopped_and_goes_on(
+    search: ScriptSearch, capfd: pytest.CaptureFixture[str]
+) -> None:
     search.train(stop_at=16)
     first = search.record.reports()
     assert [(one.batches, one.metric) for one in first] == [(8, 0.5), (16, 0.25)]
@@ -50,6 +53,7 @@ def test_it_reports_and_is_stopped_and_goes_on(search: ScriptSearch) -> None:
     every = search.record.reports()
     assert [one.batches for one in every] == [8, 16, 24, 32]
     assert Path(every[-1].checkpoint or "", "epoch").read_text() == "4"
+    assert "told 1 epochs" in capfd.readouterr().out
 
 
 def test_one_that_died_goes_on_from_its_last_checkpoint(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,6 @@ class Dies(transformers.TrainerCallback):  # type: ignore[misc]
 
 @pytest.fixture
 def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
 
@@ -51,11 +51,14 @@ def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]
         latest: str | None = None,
         dies_at: int | None = None,
         on_task: bool = True,
+        trial_id: int = 0,
+        evaluates_first: bool = False,
         **kwargs: Any,
     ) -> Any:
         if on_task:
             searcher = {"name": "single", "metric": "eval_loss", "max_length": length}
             task = Task({"searcher": searcher}, {}, 0, 1, str(tmp_path / "run"), latest)
+            task = replace(task, trial_id=trial_id)
             (tmp_path / "run").mkdir(exist_ok=True)
             monkeypatch.setenv(VARIABLE, task.variables()[VARIABLE])
         from det_compat.transformers import DetCallback
@@ -84,6 +87,8 @@ def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]
             trainer = transformers.Trainer(
                 model, args, train_dataset=Data(), eval_dataset=Data(), callbacks=callbacks
             )
+            if evaluates_first:
+                trainer.evaluate()
             trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
         return model.state_dict()
 
@@ -117,9 +122,23 @@ def test_a_run_that_died_goes_on_to_the_same_weights(
     whole = train()
     with pytest.raises(InterruptedError):
         train(dies_at=5)
-    resumed = train(latest=RunPaths(tmp_path / "run").begun_checkpoints()[-1])
+    latest = RunPaths(tmp_path / "run").begun_checkpoints()[-1]
+    (tmp_path / f"out-{latest}-None" / "checkpoint-7").mkdir(parents=True)  # of another run
+    resumed = train(latest=latest)
     assert reports(tmp_path)[-1][1] == 8
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+
+
+def test_a_model_may_be_evaluated_before_it_is_trained(
+    train: Callable[..., Any], tmp_path: Path
+) -> None:
+    train(evaluates_first=True)
+    assert reports(tmp_path)[0][:2] == ("validation", 0)
+
+
+def test_trials_of_a_search_write_apart(train: Callable[..., Any], tmp_path: Path) -> None:
+    train(trial_id=3)
+    assert {file.name for file in tmp_path.glob("out-*/*")} == {"trial-3"}
 
 
 def test_it_works_without_a_config(train: Callable[..., Any], tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from det_compat.adapters.lightning import door
 from det_compat.adapters.lightning.package import pl
 from det_compat.adapters.lightning.strategy import callbacks_of
 
@@ -25,6 +26,33 @@ class BuildTrialFirst(pl.Callback):
         if isinstance(pl_module, HasRun):
             _move_last(trainer)
             pl_module.prepare_run()
+
+
+class _LeavesSteps:
+    """A module that says that it leaves steps to Lightning; by its own word, steps are counted."""
+
+    automatic_optimization = True
+
+    def __init__(self, module: pl.LightningModule) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+
+class SaveByTheTime(pl.Callback):
+    """Has ModelCheckpoints with a ``train_time_interval`` look at the clock after each batch.
+
+    In Lightning 2.6.6 they do so for modules alone that leave steps to Lightning.
+    """
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, *args: Any
+    ) -> None:
+        for callback in callbacks_of(trainer):
+            if door.saves_by_the_time(callback):
+                stand_in: Any = _LeavesSteps(pl_module)
+                callback.on_train_batch_end(trainer, stand_in, *args)
 
 
 class EndRunOnException(pl.Callback):
@@ -55,12 +83,15 @@ def remove_first(trainer: pl.Trainer) -> None:
 
 
 def added_last(trainer: pl.Trainer) -> list[pl.Callback]:
-    """The callback that comes after those of the user; none if it is there."""
-    is_there = any(isinstance(c, EndRunOnException) for c in callbacks_of(trainer))
-    return [] if is_there else [EndRunOnException()]
+    """The callbacks that come after those of the user; none if they are there."""
+    callbacks = callbacks_of(trainer)
+    if any(isinstance(c, EndRunOnException) for c in callbacks):
+        return []
+    by_the_time = any(map(door.saves_by_the_time, callbacks))
+    return [*([SaveByTheTime()] if by_the_time else []), EndRunOnException()]
 
 
 def are_all(trainer: pl.Trainer) -> bool:
     """Whether the Trainer has no other callbacks than these."""
-    ours = (BuildTrialFirst, EndRunOnException)
+    ours = (BuildTrialFirst, SaveByTheTime, EndRunOnException)
     return all(isinstance(callback, ours) for callback in callbacks_of(trainer))

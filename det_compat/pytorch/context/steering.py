@@ -10,6 +10,7 @@ import torch
 
 from det_compat.errors import InvalidExperimentException
 from det_compat.pytorch.context.ddp import no_gradient_sync
+from det_compat.pytorch.context.gradient_hooks import GradientHooks
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 
 if TYPE_CHECKING:
@@ -165,6 +166,10 @@ class Steering:
     def clip(self, clip_grads: Callable[[Any], Any] | None) -> None:
         """Have ``clip_grads`` clip for steps to which the trial gives none of its own."""
         self.context._clips_by_default = clip_grads
+
+    def hook(self, hooks: GradientHooks | None) -> None:
+        """Have ``hooks`` called around backward passes and steps; None for nobody."""
+        self.context._gradient_hooks = hooks
 
     @property
     def scaler(self) -> Any:

@@ -9,6 +9,7 @@ from torch import nn
 from det_compat import core
 from det_compat.errors import InvalidExperimentException
 from det_compat.pytorch.context import amp, ddp, debugging, settings, tensorboard, transitional
+from det_compat.pytorch.context.gradient_hooks import GradientHooks
 from det_compat.pytorch.data import to_device
 from det_compat.pytorch.lr_scheduler import LRScheduler
 from det_compat.pytorch.reducer import ReducerContext
@@ -70,6 +71,7 @@ class PyTorchTrialContext(
         self._managed_training = managed_training
         self._aggregation_frequency = aggregation_frequency
         self._clips_by_default: Callable[[Any], Any] | None = None
+        self._gradient_hooks: GradientHooks | None = None
         optimizations = (exp_conf or {}).get("optimizations") or {}
         # `pytorch.init()` takes this from nowhere; `to_lightning`, like a cluster, from exp_conf.
         self.average_aggregated_gradients = True
@@ -286,10 +288,15 @@ class PyTorchTrialContext(
         """``loss.backward(...)``, on the scaled loss under automatic mixed precision."""
         if self._scaler is not None and self.experimental._auto_amp:
             loss = self._scaler.scale(loss)
+        hooks = self._gradient_hooks
+        if hooks is not None:
+            hooks.before_backward(loss)
         # torch has no types for this method.
         loss.backward(  # type: ignore[no-untyped-call]
             gradient=gradient, retain_graph=retain_graph, create_graph=create_graph
         )
+        if hooks is not None:
+            hooks.after_backward()
 
     def step_optimizer(
         self,
@@ -330,9 +337,12 @@ class PyTorchTrialContext(
                     "give clip_grads to step_optimizer() instead of gradient_clip_val"
                 )
             clip_grads = self._clips_by_default
+        hooks = self._gradient_hooks
+        if automatic is not None and (clip_grads is not None or hooks is not None):
+            automatic.unscale_(optimizer)
+        if hooks is not None:
+            hooks.before_step(optimizer)
         if clip_grads is not None:
-            if automatic is not None:
-                automatic.unscale_(optimizer)
             # Determined 0.38.1 declares an iterator, and gives a list, too.
             clip_grads(parameters)  # type: ignore[arg-type]
         stepping = automatic if scaler is None else scaler
@@ -341,6 +351,8 @@ class PyTorchTrialContext(
         else:
             optimizer.step()
         if auto_zero_grads:
+            if hooks is not None:
+                hooks.before_zero_grad(optimizer)
             optimizer.zero_grad()
 
     def _averages_gradients_of(self, optimizer: torch.optim.Optimizer) -> bool:

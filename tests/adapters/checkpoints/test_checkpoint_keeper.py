@@ -43,6 +43,8 @@ def test_a_metric_that_is_missing_or_no_number_is_none() -> None:
     for metrics in ({}, {"loss": "text"}, {"loss": None}):
         with pytest.raises(ValueError, match="did not return as a number"):
             kept.validated(1, metrics)
+    with pytest.raises(ValueError, match=r"is 'loss', and .* are los, other.*did you mean los\?"):
+        kept.validated(1, {"los": 1.0, "other": 2.0, "batches": 1})
 
 
 @pytest.mark.parametrize("owns_start", [True, False])
