@@ -30,7 +30,7 @@ from det_compat.experimental.unmanaged import (
     file_name,
 )
 from det_compat.info import ClusterInfo, RendezvousInfo, TrialInfo
-from det_compat.script.ending import end_of_program, watch_exit
+from det_compat.script.ending import end_of_program
 from det_compat.script.run_paths import RunPaths
 from det_compat.script.task import current_task
 
@@ -200,7 +200,6 @@ def init(
     _context.start()
     for part in ("train", "checkpoint", "distributed", "preempt", "searcher", "info"):
         globals()[part] = getattr(_context, part)
-    watch_exit()
     atexit.unregister(close)
     atexit.register(close)
 
