@@ -63,7 +63,9 @@ def test_the_short_help_names_options_that_there_are(capsys: pytest.CaptureFixtu
     assert exited.value.code == 0
     shown = capsys.readouterr().out
     known = {option.partition(" ")[0].removesuffix(".NAME").removesuffix("+") for option in USUAL}
-    assert {option for option in known if f"{option} " not in shown} == set()
+    # Python 3.13 shows what an option takes after the last of its names.
+    named = {word.rstrip(",") for word in shown.split()}
+    assert known - named == set()
 
 
 def test_print_config_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
