@@ -11,6 +11,7 @@ from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
+from det_compat.migrate.tree.marks import PRECISION, PRECISION_LINK, marked
 from det_compat.migrate.tree.step_modes import STEP_MODE
 from det_compat.migrate.tree.symbols import Symbols, new_name
 
@@ -46,6 +47,7 @@ _IS_DROPPED = (
     "experimental.disable_dataset_reproducibility_checks",
     "experimental.use_amp",
 )
+_MIXED_PRECISION = "experimental.use_amp"
 
 
 #: Dicts whose keys are attributes, as those of a module's hyperparameters are.
@@ -55,17 +57,20 @@ _CHANGING = words("__dict__ update pop popitem setdefault clear")
 _SECTIONS = words("get_data_config get_experiment_config get_trial_seed")
 
 
-def taken_names(nodes: Iterable[ast.ClassDef], *, are_nested: Callable[[], bool]) -> frozenset[str]:
+def taken_names(
+    nodes: Iterable[ast.ClassDef], *, nested: Callable[[], frozenset[str] | None]
+) -> frozenset[str]:
     """The attributes and methods of trial classes that a LightningModule has for something else.
 
     Args:
         nodes: the trial classes.
-        are_nested: tells whether some config of theirs has hyperparameters in hyperparameters.
+        nested: tells which of their hyperparameters have others in them in some config; None where
+            they have no config.
     """
     nodes = [*nodes]
     found = {name for node in nodes for name in _own_names(node)}
     wraps = any(_wraps_hparams(node) for each in nodes for node in ast.walk(each))
-    if wraps and not _are_plainly_used(nodes, are_nested):
+    if wraps and not _are_plainly_used(nodes, nested):
         found.add("hparams")
     return frozenset(found & (RESERVED - _SHARED))
 
@@ -102,11 +107,14 @@ def _wraps_hparams(line: ast.AST) -> bool:
     return name in _ATTRIBUTE_DICTS and ast.unparse(given.func).endswith(".get_hparams")
 
 
-def _are_plainly_used(nodes: Sequence[ast.ClassDef], are_nested: Callable[[], bool]) -> bool:
+def _are_plainly_used(
+    nodes: Sequence[ast.ClassDef], nested: Callable[[], frozenset[str] | None]
+) -> bool:
     """Whether trials do nothing with ``self.hparams`` which those of a module are different for."""
     every = [node for each in nodes for node in ast.walk(each)]
     around = {child: node for node in every for child in ast.iter_child_nodes(node)}
     is_handed_on = False
+    asked_for: set[str | None] = set()
     for node in every:
         if not isinstance(node, ast.Attribute) or (node.attr, _owner(node)) != ("hparams", "self"):
             continue
@@ -119,12 +127,35 @@ def _are_plainly_used(nodes: Sequence[ast.ClassDef], are_nested: Callable[[], bo
                 return False
             if getattr(use, "attr", "") in _CHANGING or not isinstance(use.ctx, ast.Load):
                 return False
+            asked_for.add(_name_asked(use))
         elif isinstance(use, ast.Call) and getattr(use.func, "id", "") == "vars":
             return False
         elif not isinstance(use, ast.Compare) and not _wraps_hparams(use):
             is_handed_on = True
     asks = any(isinstance(node, ast.Attribute) and node.attr in _SECTIONS for node in every)
-    return not is_handed_on or not (asks or are_nested())
+    if not (is_handed_on or asked_for):
+        return True
+    inner = nested()
+    if inner is None:
+        # What is handed on with two stars is a dict, and those in it were attributes, too.
+        return not (is_handed_on and asks) and not _unpacks_attributes(every)
+    is_known = None not in asked_for or not inner
+    return is_known and inner.isdisjoint(asked_for) and not (is_handed_on and (asks or inner))
+
+
+def _name_asked(use: ast.Attribute | ast.Subscript) -> str | None:
+    """The hyperparameter that is looked up; None if it is only known at run time."""
+    if isinstance(use, ast.Attribute):
+        return use.attr
+    return str(use.slice.value) if isinstance(use.slice, ast.Constant) else None
+
+
+def _unpacks_attributes(nodes: Iterable[ast.AST]) -> bool:
+    """Whether some attribute of a trial other than its hyperparameters is given with two stars."""
+    given = [word for node in nodes if isinstance(node, ast.Call) for word in node.keywords]
+    values = [word.value for word in given if word.arg is None]
+    names = [value for value in values if isinstance(value, ast.Attribute)]
+    return any(ast.unparse(value) != "self.hparams" for value in names)
 
 
 def _owner(node: ast.Attribute) -> str:
@@ -195,6 +226,23 @@ class _Aliases(LightningTransformer):
         is_dropped = self.symbols.method(syntax.lone_call(updated)) in _IS_DROPPED
         return cst.RemoveFromParent() if is_alias or is_dropped else updated
 
+    def leave_FunctionDef(
+        self, original: cst.FunctionDef, updated: cst.FunctionDef
+    ) -> cst.FunctionDef:
+        if not self.symbols.calls(original.body, _MIXED_PRECISION):
+            return updated
+        return marked(updated, PRECISION, PRECISION_LINK)
+
+    def leave_If(self, original: cst.If, updated: cst.If) -> cst.If | cst.RemovalSentinel:
+        """The statement, unless there is nothing left that it decides on."""
+        was_empty = _is_empty(original.body)
+        is_idle = _is_empty(updated.body) and updated.orelse is None and not was_empty
+        return cst.RemoveFromParent() if is_idle and not _calls(updated.test) else updated
+
+    def leave_Else(self, original: cst.Else, updated: cst.Else) -> cst.Else | cst.RemovalSentinel:
+        is_idle = _is_empty(updated.body) and not _is_empty(original.body)
+        return cst.RemoveFromParent() if is_idle else updated
+
     def _is_alias(self, small: cst.Assign | cst.AnnAssign) -> bool:
         if self.plan is None or small.value is None:
             return False
@@ -251,6 +299,21 @@ class _Aliases(LightningTransformer):
 
     def _is_one_mode(self, node: cst.BaseExpression) -> bool:
         return (self.symbols.path(node) or "").startswith(f"{STEP_MODE}.")
+
+
+def _is_empty(suite: cst.BaseSuite) -> bool:
+    return all(isinstance(syntax.simple(line), cst.Pass) for line in _lines(suite))
+
+
+def _lines(suite: cst.BaseSuite) -> Sequence[cst.BaseStatement]:
+    is_block = isinstance(suite, cst.IndentedBlock)
+    return suite.body if is_block else [cst.SimpleStatementLine(suite.body)]
+
+
+def _calls(node: cst.CSTNode) -> bool:
+    """Whether an expression may do more than to read."""
+    kinds = (cst.Call, cst.Await, cst.Yield, cst.NamedExpr)
+    return any(found for kind in kinds for found in syntax.find(node, kind))
 
 
 def _target(small: cst.Assign | cst.AnnAssign) -> cst.BaseExpression:

@@ -71,7 +71,7 @@ class Lightning(Target):
         self._read: dict[Path, _Source] = {}
         self._plans: dict[Scope, TrialPlan] = {}
         nodes = {node: path for path, node in self._trial_nodes()}
-        self._renamed = taken_names(nodes, are_nested=lambda: _are_nested(nodes))
+        self._renamed = taken_names(nodes, nested=lambda: _nested(nodes))
         for path in sources:
             if refused := self._refused(path):
                 problems[path] = Problem(refused)
@@ -284,11 +284,12 @@ class Lightning(Target):
         )
 
 
-def _are_nested(nodes: Mapping[ast.ClassDef, Path]) -> bool:
-    """Whether a config of these trials has hyperparameters in hyperparameters."""
-    configs = (config for node, path in nodes.items() for config in configs_of(path, node.name))
-    found = (value for config in configs for value in config.hyperparameters.space.values())
-    return any(isinstance(getattr(value, "value", value), Mapping) for value in found)
+def _nested(nodes: Mapping[ast.ClassDef, Path]) -> frozenset[str] | None:
+    """The hyperparameters of these trials with others in them; None where there is no config."""
+    configs = [config for node, path in nodes.items() for config in configs_of(path, node.name)]
+    found = (pair for config in configs for pair in config.hyperparameters.space.items())
+    names = (n for n, value in found if isinstance(getattr(value, "value", value), Mapping))
+    return frozenset(names) if configs else None
 
 
 def _are_decorated(node: cst.ClassDef) -> bool:

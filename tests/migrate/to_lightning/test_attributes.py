@@ -60,6 +60,27 @@ def test_nested_hparams_that_are_handed_on_keep_their_dict(tmp_path):
     assert "lr=rate(self.trial_hparams)" in made
 
 
+@pytest.mark.parametrize("config", [True, False])
+def test_nested_hparams_that_are_looked_up_keep_their_dict(tmp_path, config):
+    if config:
+        text = "searcher: {name: single, metric: x, max_length: {batches: 8}}\n"
+        text += "hyperparameters: {global_batch_size: 4, net: {width: 3}}\n"
+        (tmp_path / "const.yaml").write_text(f"entrypoint: model_def:Trial\n{text}")
+    change = (WRAPPED[0], f"{WRAPPED[1]}\n        self.net = self.hparams.net")
+    made = rewritten(tmp_path, trial(change, ("lr=0.1", "lr=rate(self.net, **self.net)")))
+    assert "self.net = self.trial_hparams.net" in made
+
+
+def test_mixed_precision_is_never_dropped_in_silence(tmp_path):
+    calls = "if self.mixed:\n            context.experimental.use_amp()\n"
+    change = ("self.context = context\n", f"self.context = context\n        {calls}")
+    made = rewritten(tmp_path, trial(change))
+    mark = '    # MIGRATE: mixed precision is pl.Trainer(precision="16-mixed"); see MIGRATION.md#'
+    assert f"{mark}nvidia-apex\n    def __init__(" in made
+    assert "if self.mixed" not in made
+    assert rewritten(tmp_path, made) == made
+
+
 def test_an_alias_beside_another_value(tmp_path):
     text = (
         "n, ranks = 3, self.context.distributed\n"
