@@ -167,6 +167,7 @@ class Lightning(Target):
             early=self._early,
             hearing=self._hearing,
             makes_evaluating=self._makes_evaluating,
+            has_own_loaders=self._has_own_loaders,
             is_imported=self._is_imported(path),
             elsewhere=self._elsewhere,
         )
@@ -182,6 +183,10 @@ class Lightning(Target):
     @cached_property
     def _makes_evaluating(self) -> bool:
         return makes_evaluating(source.tree for source in self._read.values())
+
+    @cached_property
+    def _has_own_loaders(self) -> bool:
+        return any(b"def get_data_loader(" in text for text in self.sources.values())
 
     @cached_property
     def _hearing(self) -> frozenset[str]:
