@@ -37,7 +37,7 @@ _PLAIN = ("determined.__version__", "determined.LOG_FORMAT")
 
 #: What a file has that anything of Determined's is to be found in.
 _WORD = re.compile(rb"determined|pedl|det_compat|model_hub")
-_ASKS = "it asks a master of Determined, which migrated code needs none of"
+_ASKS = "it asks a master of Determined or reads what one has trained, which migrated code does not"
 
 
 def set_aside(sources: Mapping[Path, Source]) -> dict[Path, str]:
@@ -63,23 +63,25 @@ def _names_determined(path: Path) -> bool:
 def _asking(sources: Mapping[Path, Source]) -> set[Path]:
     """The files that do nothing of Determined's but ask a master, or read what it has trained.
 
-    None of them is imported by another file, or imports one that uses Determined otherwise.
+    No file that uses Determined otherwise needs them, or is needed by them.
     """
     found = {path for path, source in sources.items() if _only_asks(source)}
-    imported = {p for path in sources for p in _imported(sources[path], sources) if p != path}
-    # What is imported from the rest of the project is part of it.
-    found -= imported
-    others = {path for path in sources if path not in found and _uses(sources[path])}
-    return {path for path in found if others.isdisjoint(_imported(sources[path], sources))}
+    others = [path for path in sources if path not in found and _uses(sources[path])]
+    needed = [*others]
+    for path in needed:
+        needed += [p for p in _imported(sources[path], sources) if p not in needed]
+    found -= {*needed}
+    return {path for path in found if not {*others} & {*_imported(sources[path], sources)}}
 
 
 def _only_asks(source: Source) -> bool:
     if source.unreadable:
         return False
     used = [name for tree in source.trees for name in _used(tree)]
+    named = [*used, *(name for tree in source.trees for name in _bound(tree).values())]
     commands = [command for _, text in source.shell for command in scripts.references(text)]
     is_known = all(_is(name, (*_ASKING, *_READING, *_PLAIN)) for name in used)
-    return is_known and (bool(commands) or any(_is(name, _ASKING) for name in used))
+    return is_known and (bool(commands) or any(_is(name, (*_ASKING, *_READING)) for name in named))
 
 
 def _is(name: str, names: Collection[str]) -> bool:
@@ -105,8 +107,8 @@ def _imported(source: Source, known: Collection[Path]) -> Iterator[Path]:
             yield from (path for path in paths(source.path, name, level) if path in known)
 
 
-def _used(tree: ast.Module) -> Iterator[str]:
-    """The names of Determined that code uses, in full; whatever a star brings counts as used."""
+def _bound(tree: ast.Module) -> dict[str, str]:
+    """The names that a file has from Determined, each in full."""
     bound: dict[str, str] = {}
     for node, module, level in imports(ast.walk(tree)):
         if level or not is_determined(module):
@@ -114,12 +116,18 @@ def _used(tree: ast.Module) -> Iterator[str]:
         for alias in node.names:
             if isinstance(node, ast.ImportFrom):
                 bound[alias.asname or alias.name] = f"{module}.{alias.name}"
-                if alias.name == "*":
-                    yield f"{module}.*"
             elif alias.asname:
                 bound[alias.asname] = alias.name
             elif is_determined(alias.name):
                 bound[alias.name.partition(".")[0]] = alias.name.partition(".")[0]
+    return bound
+
+
+def _used(tree: ast.Module) -> Iterator[str]:
+    """The names of Determined that code uses, in full; whatever a star brings counts as used."""
+    bound = _bound(tree)
+    if "*" in bound:
+        yield bound["*"]
     nodes = [*ast.walk(tree)]
     owners = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
     for parts in (_dotted(node) for node in nodes if id(node) not in owners):

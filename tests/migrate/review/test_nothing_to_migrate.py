@@ -35,6 +35,8 @@ def _of(folder, name, text):
         ("deploy.ipynb", _READING),
         ("submit.py", "from determined.experimental.client import create_experiment as c\nc({})\n"),
         ("submit.ipynb", "import pedl\n!det experiment create const.yaml ."),
+        ("load.py", "from determined import pytorch\npytorch.load_trial_from_checkpoint_path('a')"),
+        ("look.ipynb", "from determined.experimental import Checkpoint"),
         ("broken.py", "print 3\n"),
     ],
 )
