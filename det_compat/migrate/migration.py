@@ -69,7 +69,7 @@ def migrate(paths: Sequence[str], to: str, package: str = PACKAGES[0]) -> Migrat
     migrated = {path: r for path, r in results.items() if r.problem or path not in failed}
     exported = _imported_names(sources.values())
     files = [_tidied(result, exported) for result in (failed | migrated).values()]
-    files, left_out = reviewed(files, is_lightning=to == "lightning")
+    files, left_out = reviewed(files, is_lightning=to == "lightning", but=aside)
     files = [formatted(in_package(file, package)) for file in files]
     others = (found[path] for path in found if path not in sources and path not in aside)
     # Trials of the context API still use Determined, and so may whatever they import.

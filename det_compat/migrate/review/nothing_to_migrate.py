@@ -37,6 +37,7 @@ _PLAIN = ("determined.__version__", "determined.LOG_FORMAT")
 
 #: What a file has that anything of Determined's is to be found in.
 _WORD = re.compile(rb"determined|pedl|det_compat|model_hub")
+_PEDL = re.compile(r"^\s*pedl\s", re.MULTILINE)
 _ASKS = "it asks a master of Determined or reads what one has trained, which migrated code does not"
 
 
@@ -79,7 +80,9 @@ def _only_asks(source: Source) -> bool:
         return False
     used = [name for tree in source.trees for name in _used(tree)]
     named = [*used, *(name for tree in source.trees for name in _bound(tree).values())]
-    commands = [command for _, text in source.shell for command in scripts.references(text)]
+    commands = [
+        text for _, text in source.shell if any(scripts.references(text)) or _PEDL.search(text)
+    ]
     is_known = all(_is(name, (*_ASKING, *_READING, *_PLAIN)) for name in used)
     return is_known and (bool(commands) or any(_is(name, (*_ASKING, *_READING)) for name in named))
 

@@ -237,16 +237,24 @@ class _Aliases(LightningTransformer):
         """The statement, unless there is nothing left that it decides on."""
         was_empty = _is_empty(original.body)
         is_idle = _is_empty(updated.body) and updated.orelse is None and not was_empty
-        return cst.RemoveFromParent() if is_idle and not _calls(updated.test) else updated
+        return cst.RemoveFromParent() if is_idle and self._only_reads(updated.test) else updated
 
     def leave_Else(self, original: cst.Else, updated: cst.Else) -> cst.Else | cst.RemovalSentinel:
         is_idle = _is_empty(updated.body) and not _is_empty(original.body)
         return cst.RemoveFromParent() if is_idle else updated
 
+    def _only_reads(self, node: cst.CSTNode) -> bool:
+        kinds = (cst.Await, cst.Yield, cst.NamedExpr)
+        calls = [*syntax.find(node, cst.Call)]
+        asking = self.symbols.calls(node, "get_hparam", "get_hparams")
+        return len(calls) == len(asking) and not any(
+            found for kind in kinds for found in syntax.find(node, kind)
+        )
+
     def _is_alias(self, small: cst.Assign | cst.AnnAssign) -> bool:
         if self.plan is None or small.value is None:
             return False
-        target, value = _target(small), small.value
+        target, value = _target(small), _without_cast(small.value)
         targets, values = syntax.parts(target), syntax.parts(value)
         if not all(m.matches(part, _OWN) for part in targets) or self._are_shared(targets):
             return False
@@ -280,8 +288,12 @@ class _Aliases(LightningTransformer):
 
     def _holds_context(self, small: cst.BaseSmallStatement | None) -> bool:
         """Whether a torch module keeps a context, which is a module now."""
-        if not isinstance(small, cst.Assign) or not self.classes or self.plan is not None:
+        if not isinstance(small, cst.Assign) or self.plan is not None:
             return False
+        if not self.classes:
+            # A function may set an attribute of a trial, which would be a part of itself.
+            is_attribute = isinstance(small.targets[0].target, cst.Attribute)
+            return is_attribute and self.symbols.is_context(small.value)
         bases = [syntax.code(base.value) for base in self.classes[-1].bases]
         is_attribute = isinstance(small.targets[0].target, cst.Attribute)
         is_module = any(base.endswith("nn.Module") for base in bases)
@@ -310,10 +322,14 @@ def _lines(suite: cst.BaseSuite) -> Sequence[cst.BaseStatement]:
     return suite.body if is_block else [cst.SimpleStatementLine(suite.body)]
 
 
-def _calls(node: cst.CSTNode) -> bool:
-    """Whether an expression may do more than to read."""
-    kinds = (cst.Call, cst.Await, cst.Yield, cst.NamedExpr)
-    return any(found for kind in kinds for found in syntax.find(node, kind))
+_CASTS = ("cast", "typing.cast", "t.cast")
+
+
+def _without_cast(value: cst.BaseExpression) -> cst.BaseExpression:
+    is_cast = isinstance(value, cst.Call) and syntax.code(value.func) in _CASTS
+    if isinstance(value, cst.Call) and is_cast and len(value.args) == 2:
+        return value.args[1].value
+    return value
 
 
 def _target(small: cst.Assign | cst.AnnAssign) -> cst.BaseExpression:
