@@ -61,6 +61,7 @@ def _findings(
             yield from attributes.not_set(before, after, text)
             yield from attributes.too_early(after, text)
             yield from hooks.idle(after, text)
+            yield from hooks.hidden(after, text)
             yield from arguments.refused(after, text, result.trials)
             yield from arguments.needed_flags(text, result.trials)
 

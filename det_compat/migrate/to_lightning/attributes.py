@@ -1,7 +1,7 @@
 """The attributes of trials: those that a LightningModule has for something else, and aliases."""
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 import libcst as cst
 from libcst import matchers as m
@@ -162,8 +162,29 @@ def _owner(node: ast.Attribute) -> str:
     return getattr(node.value, "id", "")
 
 
+def with_new_methods(
+    tree: cst.Module, classes: Collection[str], renamed: Collection[str]
+) -> cst.Module:
+    """The file with the new names of methods that trial classes define, given all new names.
+
+    Where methods are called, they have these already.
+    """
+
+    def rewritten(node: cst.ClassDef) -> cst.ClassDef:
+        body = [_with_new_name(line, renamed) for line in syntax.body_of(node)]
+        return syntax.with_body(node, body) if node.name.value in classes else node
+
+    return syntax.each(tree, cst.ClassDef, rewritten)
+
+
+def _with_new_name(line: cst.BaseStatement, renamed: Collection[str]) -> cst.BaseStatement:
+    if not isinstance(line, cst.FunctionDef) or line.name.value not in renamed:
+        return line
+    return line.with_changes(name=cst.Name(new_name(line.name.value)))
+
+
 def rename_reserved(tree: cst.Module, file: LightningFile) -> cst.Module:
-    """Rename attributes and methods of trials that a LightningModule has for something else.
+    """Rename attributes of trials that a LightningModule has for something else.
 
     Where other code reads them of what is known to be a trial, they have their new names already.
     """
@@ -182,11 +203,6 @@ class _Renaming(LightningTransformer):
     def _renamed(self, name: cst.Name) -> cst.Name:
         is_taken = self.plan is not None and name.value in self.file.renamed
         return cst.Name(new_name(name.value)) if is_taken else name
-
-    def leave_FunctionDef(
-        self, original: cst.FunctionDef, updated: cst.FunctionDef
-    ) -> cst.FunctionDef:
-        return updated.with_changes(name=self._renamed(updated.name))
 
     def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> cst.Attribute:
         if not m.matches(original.value, _SELF):

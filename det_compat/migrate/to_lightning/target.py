@@ -18,7 +18,7 @@ from det_compat.catalog.support import home
 from det_compat.migrate.configs import configs_of
 from det_compat.migrate.target import Problem, Problems, Target
 from det_compat.migrate.to_context.target import old_trials
-from det_compat.migrate.to_lightning.attributes import taken_names
+from det_compat.migrate.to_lightning.attributes import taken_names, with_new_methods
 from det_compat.migrate.to_lightning.class_facts import ClassFacts, facts_of
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.modes import makes_evaluating
@@ -135,6 +135,9 @@ class Lightning(Target):
             # Older trials that are still there have been marked: the code around them is theirs.
             return
         tree, symbols = resolve(self.sources[path], facts, self._renamed)
+        if self._renamed:
+            names = {scope.name for scope in facts.classes.values() if facts.is_trial(scope)}
+            tree = with_new_methods(tree, names, self._renamed)
         if len(symbols):
             tree = keep_wrapped(hoist_wraps(tree, symbols), symbols)
             tree = keep_modes(name_wrapped(tree, symbols), symbols)

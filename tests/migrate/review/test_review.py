@@ -298,3 +298,13 @@ def test_an_import_that_is_left_is_marked_where_nothing_says_why(tmp_path):
     (tmp_path / "model_def.py").write_text(f"import odd\n{trial()}")
     found = {file.path.name: file for file in migrate([str(tmp_path)], "lightning").files}
     assert b"    # MIGRATE: determined is imported here, and not rewritten" in found["odd.py"].after
+
+
+@pytest.mark.parametrize("name", ["__getattr__", "__call__"])
+@pytest.mark.parametrize("calls", [True, False])
+def test_what_hides_a_method_that_modules_need_is_marked(tmp_path, name, calls):
+    body = f"super().{name}(x)" if calls else "self.__dict__[x]"
+    change = f"    def {name}(self, x):\n        return {body}\n\n    def evaluate_batch"
+    (tmp_path / "model_def.py").write_text(trial(("    def evaluate_batch", change)))
+    (found,) = migrate([str(tmp_path)], "lightning").files
+    assert (f"# MIGRATE: a module needs its own {name}".encode() in found.after) is not calls

@@ -190,3 +190,26 @@ def test_the_device_is_there_already(tmp_path):
     assert "self.model(batch.to(self.device)).sum()" in made
     assert "trial_device" not in made
     assert "MIGRATE" not in made
+
+
+def test_a_method_with_a_new_name_is_known_by_it_where_it_is_looked_for(tmp_path):
+    mixin = "class Lines:\n    def log(self, text):\n        self.lines = [text]\n\n\n"
+    source = trial(
+        ("class Trial(", f"{mixin}class Trial(Lines, "),
+        ('return {"loss": loss}', 'self.log("x")\n        return {"loss": loss}'),
+        ('{"error"', '{"n": len(self.lines), "error"'),
+    )
+    made = rewritten(tmp_path, source)
+    assert "    def trial_log(self, text):" in made and 'self.trial_log("x")' in made
+    # Training leaves what a validation needs.
+    assert "self.trainer.num_sanity_val_steps = 0" in method(made, "on_fit_start")
+
+
+def test_a_context_in_a_cast_or_set_by_a_function_is_no_part_of_the_module(tmp_path):
+    text = "self.ctx = cast(PyTorchTrialContext, context)\n        keep(self, context)"
+    change = ("self.context = context", f"self.context = context\n        {text}")
+    source = trial(change, ("class T", "from typing import cast\n\n\nclass T"))
+    source += "\n\ndef keep(trial, context: PyTorchTrialContext):\n    trial.ctx = context\n"
+    made = rewritten(tmp_path, source)
+    assert "self.ctx" not in made
+    assert 'object.__setattr__(trial, "ctx", context)' in made
