@@ -80,6 +80,9 @@ class _Scripts(LightningTransformer):
         body = ensure_type(updated.body, cst.IndentedBlock).body if init is not None else ()
         if init is None or any(_has_trainer(line, self.symbols) for line in body):
             return updated
+        names = [name for line in body for name in syntax.find(line, cst.Name)]
+        if any(map(self.symbols.is_context, names)):
+            return updated
         # What is left of the context are the trials that are made with it, which need none now.
         first, *rest = body
         return cst.FlattenSentinel([above(first, updated.leading_lines), *rest])
