@@ -67,7 +67,7 @@ def _unneeded(text: Text, read: Code) -> set[_Import]:
     used = {node.id for node in text.nodes if isinstance(node, ast.Name)}
     used |= {str(node.value) for node in text.nodes if isinstance(node, ast.Constant)}
     asked = used | {*_asked(text, read)}
-    idle = set()
+    idle: set[_Import] = set()
     for node, module, _ in found:
         for alias in node.names:
             bound = (alias.asname or alias.name).partition(".")[0]

@@ -330,12 +330,9 @@ class _Aliases(LightningTransformer):
 
 
 def _is_empty(suite: cst.BaseSuite) -> bool:
-    return all(isinstance(syntax.simple(line), cst.Pass) for line in _lines(suite))
-
-
-def _lines(suite: cst.BaseSuite) -> Sequence[cst.BaseStatement]:
-    is_block = isinstance(suite, cst.IndentedBlock)
-    return suite.body if is_block else [cst.SimpleStatementLine(suite.body)]
+    if isinstance(suite, cst.IndentedBlock):
+        return all(isinstance(syntax.simple(line), cst.Pass) for line in suite.body)
+    return all(isinstance(small, cst.Pass) for small in suite.body)
 
 
 _CASTS = ("cast", "typing.cast", "t.cast")
