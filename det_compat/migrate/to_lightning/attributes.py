@@ -251,13 +251,13 @@ class _Aliases(LightningTransformer):
 
     def leave_If(self, original: cst.If, updated: cst.If) -> cst.If | cst.RemovalSentinel:
         """The statement, unless there is nothing left that it decides on."""
-        was_empty = _is_empty(original.body)
-        is_idle = _is_empty(updated.body) and updated.orelse is None and not was_empty
+        before, after = original.orelse, updated.orelse
+        if isinstance(before, cst.Else) and isinstance(after, cst.Else):
+            was_idle = _is_empty(before.body)
+            after = None if _is_empty(after.body) and not was_idle else after
+            updated = updated.with_changes(orelse=after)
+        is_idle = after is None and _is_empty(updated.body) and not _is_empty(original.body)
         return cst.RemoveFromParent() if is_idle and self._only_reads(updated.test) else updated
-
-    def leave_Else(self, original: cst.Else, updated: cst.Else) -> cst.Else | cst.RemovalSentinel:
-        is_idle = _is_empty(updated.body) and not _is_empty(original.body)
-        return cst.RemoveFromParent() if is_idle else updated
 
     def _only_reads(self, node: cst.CSTNode) -> bool:
         kinds = (cst.Await, cst.Yield, cst.NamedExpr)
