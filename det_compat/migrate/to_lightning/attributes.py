@@ -47,7 +47,6 @@ _IS_DROPPED = (
     "experimental.disable_dataset_reproducibility_checks",
     "experimental.use_amp",
 )
-_MIXED_PRECISION = "experimental.use_amp"
 
 
 #: Dicts whose keys are attributes, as those of a module's hyperparameters are.
@@ -217,6 +216,7 @@ def drop_aliases(tree: cst.Module, file: LightningFile) -> cst.Module:
 
 class _Aliases(LightningTransformer):
     def visit_Module(self, node: cst.Module) -> None:
+        self._branches: set[cst.CSTNode] = set()
         self._used = _used_names(node, self.symbols)
         self._has_hparams = any(
             syntax.target_of(line) == "self.hparams"
@@ -245,19 +245,28 @@ class _Aliases(LightningTransformer):
     def leave_FunctionDef(
         self, original: cst.FunctionDef, updated: cst.FunctionDef
     ) -> cst.FunctionDef:
-        if not self.symbols.calls(original.body, _MIXED_PRECISION):
-            return updated
-        return marked(updated, PRECISION, PRECISION_LINK)
+        is_mixed = self.symbols.calls(original.body, "experimental.use_amp")
+        return marked(updated, PRECISION, PRECISION_LINK) if is_mixed else updated
+
+    def visit_If(self, node: cst.If) -> None:
+        if node.orelse is not None:
+            self._branches.add(node.orelse)
 
     def leave_If(self, original: cst.If, updated: cst.If) -> cst.If | cst.RemovalSentinel:
         """The statement, unless there is nothing left that it decides on."""
         before, after = original.orelse, updated.orelse
-        if isinstance(before, cst.Else) and isinstance(after, cst.Else):
-            was_idle = _is_empty(before.body)
-            after = None if _is_empty(after.body) and not was_idle else after
-            updated = updated.with_changes(orelse=after)
-        is_idle = after is None and _is_empty(updated.body) and not _is_empty(original.body)
-        return cst.RemoveFromParent() if is_idle and self._only_reads(updated.test) else updated
+        if before is not None and after is not None and self._is_idle(before, after):
+            updated = updated.with_changes(orelse=None)
+        # An elif is a part of its if, which leaves it out.
+        is_gone = original not in self._branches and self._is_idle(original, updated)
+        return cst.RemoveFromParent() if is_gone else updated
+
+    def _is_idle(self, before: cst.If | cst.Else, after: cst.If | cst.Else) -> bool:
+        if not _is_empty(after.body) or _is_empty(before.body):
+            return False
+        return isinstance(after, cst.Else) or (
+            after.orelse is None and self._only_reads(after.test)
+        )
 
     def _only_reads(self, node: cst.CSTNode) -> bool:
         kinds = (cst.Await, cst.Yield, cst.NamedExpr)
@@ -335,14 +344,9 @@ def _is_empty(suite: cst.BaseSuite) -> bool:
     return all(isinstance(small, cst.Pass) for small in suite.body)
 
 
-_CASTS = ("cast", "typing.cast", "t.cast")
-
-
 def _without_cast(value: cst.BaseExpression) -> cst.BaseExpression:
-    is_cast = isinstance(value, cst.Call) and syntax.code(value.func) in _CASTS
-    if isinstance(value, cst.Call) and is_cast and len(value.args) == 2:
-        return value.args[1].value
-    return value
+    is_cast = isinstance(value, cst.Call) and syntax.code(value.func) in ("cast", "typing.cast")
+    return ensure_type(value, cst.Call).args[-1].value if is_cast else value
 
 
 def _target(small: cst.Assign | cst.AnnAssign) -> cst.BaseExpression:

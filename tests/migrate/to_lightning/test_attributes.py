@@ -72,7 +72,8 @@ def test_nested_hparams_that_are_looked_up_keep_their_dict(tmp_path, config):
 
 
 def test_mixed_precision_is_never_dropped_in_silence(tmp_path):
-    calls = "if self.mixed:\n            context.experimental.use_amp()\n"
+    call = ":\n            context.experimental.use_amp()\n        "
+    calls = f"if self.mixed{call}elif self.more{call}else{call}\n"
     change = ("self.context = context\n", f"self.context = context\n        {calls}")
     made = rewritten(tmp_path, trial(change))
     mark = '    # MIGRATE: mixed precision is pl.Trainer(precision="16-mixed"); see MIGRATION.md#'
