@@ -11,7 +11,7 @@ _TRIALS = {
     "det_compat.pytorch.PyTorchTrial",
     "det_compat.pedl.frameworks.pytorch.PyTorchTrial",
 }
-_REFUSED_TRIALS = ("Trial", "LightningAdapter", "PLAdapter")
+_REFUSED_TRIALS = ("Trial", "LightningAdapter", "PLAdapter", "PTLAdapter")
 _WITH_OTHER_CONTEXTS = (
     "determined.keras",
     "determined.estimator",

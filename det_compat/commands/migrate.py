@@ -142,6 +142,8 @@ def _summarize(migration: Migration, is_written: bool) -> None:
         print(file.traceback, end="", file=sys.stderr)
     for path in migration.notebooks:
         print(f"{path}: not migrated: a notebook", file=sys.stderr)
+    for path, reason in migration.set_aside.items():
+        print(f"{path}: left as it is: {reason}", file=sys.stderr)
     for path, asking in migration.left_out.items():
         print(
             f"{path}: not read: {asking.name} imports it, and it uses Determined; name it, or "

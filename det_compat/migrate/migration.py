@@ -14,6 +14,7 @@ from det_compat.migrate.formatting import formatted
 from det_compat.migrate.package import PACKAGES, in_package
 from det_compat.migrate.results import FileResult, Migration
 from det_compat.migrate.review.notebooks import using
+from det_compat.migrate.review.nothing_to_migrate import set_aside
 from det_compat.migrate.review.review import reviewed
 from det_compat.migrate.target import Problems, Target
 from det_compat.migrate.to_context.pedl_names import PedlNames
@@ -48,23 +49,31 @@ def migrate(paths: Sequence[str], to: str, package: str = PACKAGES[0]) -> Migrat
             raise OSError(f"{path}: {reason}")
     read_ones = (file for file in listing.files if file[0].suffix in (".py", ".ipynb"))
     found = {path: read(path, root) for path, root in read_ones}
+    aside = set_aside(found) if to == "lightning" else {}
     sources = {path: source for path, source in found.items() if path.suffix == ".py"}
     texts = {path: path.read_bytes() for path in sources if not sources[path].unreadable}
-    results = {path: FileResult(path, text, text) for path, text in texts.items()}
+    unchanged = {path: FileResult(path, text, text) for path, text in texts.items()}
+    results = {path: result for path, result in unchanged.items() if path not in aside}
+    texts = {path: text for path, text in texts.items() if path not in aside}
     analyses = _Analyses(sources, texts)
     for step in TARGETS[to]:
         results = _step(step, analyses, results)
+    results = unchanged | results
     # The analysis may have found more that cannot be read.
-    unreadable = [(path, s.unreadable[0].reason) for path, s in sources.items() if s.unreadable]
+    unreadable = [
+        (path, source.unreadable[0].reason)
+        for path, source in sources.items()
+        if source.unreadable and path not in aside
+    ]
     failed = {path: FileResult(path, b"", b"", why) for path, why in unreadable + listing.problems}
     migrated = {path: r for path, r in results.items() if r.problem or path not in failed}
     exported = _imported_names(sources.values())
     files = [_tidied(result, exported) for result in (failed | migrated).values()]
-    files, left_out = reviewed(files, is_lightning=to == "lightning")
+    files, left_out = reviewed(files, is_lightning=to == "lightning", but=aside)
     files = [formatted(in_package(file, package)) for file in files]
-    notebooks = using((found[path] for path in found if path not in sources), files)
+    others = (found[path] for path in found if path not in sources and path not in aside)
     # Trials of the context API still use Determined, and so may whatever they import.
-    return Migration(files, notebooks, {} if to == "context" else left_out)
+    return Migration(files, using(others, files), {} if to == "context" else left_out, aside)
 
 
 def _whole(path: str) -> str:

@@ -49,12 +49,15 @@ class Migration:
     """All files that were read.
 
     ``notebooks`` refer to Determined and are not rewritten. ``left_out`` are files that nobody
-    named and that refer to Determined, each with one that was read and imports it.
+    named and that refer to Determined, each with one that was read and imports it. ``set_aside``
+    are files in which there is nothing to migrate, although they are not as others, with the
+    reason.
     """
 
     files: list[FileResult] = field(default_factory=list)
     notebooks: list[Path] = field(default_factory=list)
     left_out: dict[Path, Path] = field(default_factory=dict)
+    set_aside: dict[Path, str] = field(default_factory=dict)
 
     @property
     def changed(self) -> list[FileResult]:

@@ -1,11 +1,11 @@
 """The checks of files that were rewritten, and the comments that they leave."""
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from det_compat.migrate.results import FileResult
-from det_compat.migrate.review import arguments, attributes, hooks, names
+from det_compat.migrate.review import arguments, attributes, hooks, imports, names
 from det_compat.migrate.review.local_imports import left_out
 from det_compat.migrate.review.project import Code, Finding, Text
 from det_compat.migrate.tree.marks import MARK, comment
@@ -13,12 +13,15 @@ from det_compat.migrate.tree.marks import MARK, comment
 _Results = Sequence[FileResult]
 
 
-def reviewed(results: _Results, *, is_lightning: bool) -> tuple[list[FileResult], dict[Path, Path]]:
+def reviewed(
+    results: _Results, *, is_lightning: bool, but: Collection[Path] = ()
+) -> tuple[list[FileResult], dict[Path, Path]]:
     """The files with a comment above whatever is not shown to be right.
 
     Args:
         results: of all files that were read.
         is_lightning: whether they were rewritten for Lightning.
+        but: those in which there is nothing to rewrite.
 
     Returns:
         The files, and those that were not read and still use Determined, each with one that
@@ -26,16 +29,22 @@ def reviewed(results: _Results, *, is_lightning: bool) -> tuple[list[FileResult]
     """
     before = Code({r.path: text for r in results if (text := _text(r.path, r.before)) is not None})
     after = Code({r.path: text for r in results if (text := _after(r, before)) is not None})
+    if is_lightning:
+        kept = [*map(id, results)]
+        results = imports.without_unneeded(results, but, after)
+        new = [result for result in results if id(result) not in kept]
+        made = {r.path: text for r in new if (text := _text(r.path, r.after)) is not None}
+        after = Code(after.files | made)
     if not any(result.is_changed for result in results):
         return [*results], left_out(after)
-    made = []
+    reviewed_ones = []
     for result in results:
         text = after.files.get(result.path)
         found: list[Finding] = []
-        if text is not None and not result.problem:
+        if text is not None and not result.problem and result.path not in but:
             found = [*_findings(before, after, text, result, is_lightning)]
-        made.append(_with_comments(result, text, found) if text and found else result)
-    return made, left_out(after)
+        reviewed_ones.append(_with_comments(result, text, found) if text and found else result)
+    return reviewed_ones, left_out(after)
 
 
 def _findings(
@@ -45,12 +54,14 @@ def _findings(
         yield from names.undefined(before.files[text.path], text)
     yield from names.not_there(before, after, text)
     if is_lightning:
+        yield from imports.still_there(text)
         yield from attributes.gone(before, after, text)
         if result.is_changed:
             yield from attributes.of_context(after, text)
             yield from attributes.not_set(before, after, text)
             yield from attributes.too_early(after, text)
             yield from hooks.idle(after, text)
+            yield from hooks.hidden(after, text)
             yield from arguments.refused(after, text, result.trials)
             yield from arguments.needed_flags(text, result.trials)
 

@@ -48,6 +48,11 @@ def with_names_of_today(node: cst.ClassDef, file: File) -> cst.ClassDef:
     return syntax.transformed(syntax.with_body(node, body), _Names(file, kept))
 
 
+def with_attributes(node: cst.ClassDef, file: File, kept: dict[str, str]) -> cst.ClassDef:
+    """The class with the attributes that keep what it wraps where it asks the context for that."""
+    return syntax.transformed(node, _Names(file, kept))
+
+
 def _is_given(line: cst.FunctionDef) -> bool:
     return line.name.value in ("train_batch", "evaluate_batch", "evaluate_full_dataset")
 

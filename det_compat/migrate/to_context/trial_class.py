@@ -15,7 +15,11 @@ from det_compat.migrate.to_context.optimization import (
     with_plain_scheduler,
     without_clipping,
 )
-from det_compat.migrate.to_context.self_building import builds_itself, with_names_of_today
+from det_compat.migrate.to_context.self_building import (
+    builds_itself,
+    with_attributes,
+    with_names_of_today,
+)
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import File
 from det_compat.migrate.tree.marks import marked
@@ -87,7 +91,12 @@ class _Rewriting:
             self._file.imports.new.add("import torch")
         if not self._has_loaders:
             body.extend(_loader_methods())
-        return syntax.with_body(self._node, body)
+        kept = {
+            "wrap_model": self._model,
+            "wrap_optimizer": self._optimizer,
+            "wrap_lr_scheduler": "lr_scheduler",
+        }
+        return with_attributes(syntax.with_body(self._node, body), self._file, kept)
 
     @property
     def _has_loaders(self) -> bool:

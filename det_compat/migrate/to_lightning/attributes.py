@@ -1,7 +1,7 @@
 """The attributes of trials: those that a LightningModule has for something else, and aliases."""
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 import libcst as cst
 from libcst import matchers as m
@@ -11,6 +11,7 @@ from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
+from det_compat.migrate.tree.marks import PRECISION, PRECISION_LINK, marked
 from det_compat.migrate.tree.step_modes import STEP_MODE
 from det_compat.migrate.tree.symbols import Symbols, new_name
 
@@ -55,17 +56,20 @@ _CHANGING = words("__dict__ update pop popitem setdefault clear")
 _SECTIONS = words("get_data_config get_experiment_config get_trial_seed")
 
 
-def taken_names(nodes: Iterable[ast.ClassDef], *, are_nested: Callable[[], bool]) -> frozenset[str]:
+def taken_names(
+    nodes: Iterable[ast.ClassDef], *, nested: Callable[[], frozenset[str] | None]
+) -> frozenset[str]:
     """The attributes and methods of trial classes that a LightningModule has for something else.
 
     Args:
         nodes: the trial classes.
-        are_nested: tells whether some config of theirs has hyperparameters in hyperparameters.
+        nested: tells which of their hyperparameters have others in them in some config; None where
+            they have no config.
     """
     nodes = [*nodes]
     found = {name for node in nodes for name in _own_names(node)}
     wraps = any(_wraps_hparams(node) for each in nodes for node in ast.walk(each))
-    if wraps and not _are_plainly_used(nodes, are_nested):
+    if wraps and not _are_plainly_used(nodes, nested):
         found.add("hparams")
     return frozenset(found & (RESERVED - _SHARED))
 
@@ -102,11 +106,14 @@ def _wraps_hparams(line: ast.AST) -> bool:
     return name in _ATTRIBUTE_DICTS and ast.unparse(given.func).endswith(".get_hparams")
 
 
-def _are_plainly_used(nodes: Sequence[ast.ClassDef], are_nested: Callable[[], bool]) -> bool:
+def _are_plainly_used(
+    nodes: Sequence[ast.ClassDef], nested: Callable[[], frozenset[str] | None]
+) -> bool:
     """Whether trials do nothing with ``self.hparams`` which those of a module are different for."""
     every = [node for each in nodes for node in ast.walk(each)]
     around = {child: node for node in every for child in ast.iter_child_nodes(node)}
     is_handed_on = False
+    asked_for: set[str | None] = set()
     for node in every:
         if not isinstance(node, ast.Attribute) or (node.attr, _owner(node)) != ("hparams", "self"):
             continue
@@ -119,20 +126,64 @@ def _are_plainly_used(nodes: Sequence[ast.ClassDef], are_nested: Callable[[], bo
                 return False
             if getattr(use, "attr", "") in _CHANGING or not isinstance(use.ctx, ast.Load):
                 return False
+            asked_for.add(_name_asked(use))
         elif isinstance(use, ast.Call) and getattr(use.func, "id", "") == "vars":
             return False
         elif not isinstance(use, ast.Compare) and not _wraps_hparams(use):
             is_handed_on = True
     asks = any(isinstance(node, ast.Attribute) and node.attr in _SECTIONS for node in every)
-    return not is_handed_on or not (asks or are_nested())
+    if not (is_handed_on or asked_for):
+        return True
+    inner = nested()
+    if inner is None:
+        # What is handed on with two stars is a dict, and those in it were attributes, too.
+        return not (is_handed_on and asks) and not _unpacks_attributes(every)
+    is_known = None not in asked_for or not inner
+    return is_known and inner.isdisjoint(asked_for) and not (is_handed_on and (asks or inner))
+
+
+def _name_asked(use: ast.Attribute | ast.Subscript) -> str | None:
+    """The hyperparameter that is looked up; None if it is only known at run time."""
+    if isinstance(use, ast.Attribute):
+        return use.attr
+    return str(use.slice.value) if isinstance(use.slice, ast.Constant) else None
+
+
+def _unpacks_attributes(nodes: Iterable[ast.AST]) -> bool:
+    """Whether some attribute of a trial other than its hyperparameters is given with two stars."""
+    given = [word for node in nodes if isinstance(node, ast.Call) for word in node.keywords]
+    values = [word.value for word in given if word.arg is None]
+    names = [value for value in values if isinstance(value, ast.Attribute)]
+    return any(ast.unparse(value) != "self.hparams" for value in names)
 
 
 def _owner(node: ast.Attribute) -> str:
     return getattr(node.value, "id", "")
 
 
+def with_new_methods(
+    tree: cst.Module, classes: Collection[str], renamed: Collection[str]
+) -> cst.Module:
+    """The file with the new names of methods that trial classes define, given all new names.
+
+    Where methods are called, they have these already.
+    """
+
+    def rewritten(node: cst.ClassDef) -> cst.ClassDef:
+        body = [_with_new_name(line, renamed) for line in syntax.body_of(node)]
+        return syntax.with_body(node, body) if node.name.value in classes else node
+
+    return syntax.each(tree, cst.ClassDef, rewritten)
+
+
+def _with_new_name(line: cst.BaseStatement, renamed: Collection[str]) -> cst.BaseStatement:
+    if not isinstance(line, cst.FunctionDef) or line.name.value not in renamed:
+        return line
+    return line.with_changes(name=cst.Name(new_name(line.name.value)))
+
+
 def rename_reserved(tree: cst.Module, file: LightningFile) -> cst.Module:
-    """Rename attributes and methods of trials that a LightningModule has for something else.
+    """Rename attributes of trials that a LightningModule has for something else.
 
     Where other code reads them of what is known to be a trial, they have their new names already.
     """
@@ -152,11 +203,6 @@ class _Renaming(LightningTransformer):
         is_taken = self.plan is not None and name.value in self.file.renamed
         return cst.Name(new_name(name.value)) if is_taken else name
 
-    def leave_FunctionDef(
-        self, original: cst.FunctionDef, updated: cst.FunctionDef
-    ) -> cst.FunctionDef:
-        return updated.with_changes(name=self._renamed(updated.name))
-
     def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> cst.Attribute:
         if not m.matches(original.value, _SELF):
             return updated
@@ -170,6 +216,7 @@ def drop_aliases(tree: cst.Module, file: LightningFile) -> cst.Module:
 
 class _Aliases(LightningTransformer):
     def visit_Module(self, node: cst.Module) -> None:
+        self._branches: set[cst.CSTNode] = set()
         self._used = _used_names(node, self.symbols)
         self._has_hparams = any(
             syntax.target_of(line) == "self.hparams"
@@ -195,10 +242,44 @@ class _Aliases(LightningTransformer):
         is_dropped = self.symbols.method(syntax.lone_call(updated)) in _IS_DROPPED
         return cst.RemoveFromParent() if is_alias or is_dropped else updated
 
+    def leave_FunctionDef(
+        self, original: cst.FunctionDef, updated: cst.FunctionDef
+    ) -> cst.FunctionDef:
+        is_mixed = self.symbols.calls(original.body, "experimental.use_amp")
+        return marked(updated, PRECISION, PRECISION_LINK) if is_mixed else updated
+
+    def visit_If(self, node: cst.If) -> None:
+        if node.orelse is not None:
+            self._branches.add(node.orelse)
+
+    def leave_If(self, original: cst.If, updated: cst.If) -> cst.If | cst.RemovalSentinel:
+        """The statement, unless there is nothing left that it decides on."""
+        before, after = original.orelse, updated.orelse
+        if before is not None and after is not None and self._is_idle(before, after):
+            updated = updated.with_changes(orelse=None)
+        # An elif is a part of its if, which leaves it out.
+        is_gone = original not in self._branches and self._is_idle(original, updated)
+        return cst.RemoveFromParent() if is_gone else updated
+
+    def _is_idle(self, before: cst.If | cst.Else, after: cst.If | cst.Else) -> bool:
+        if not _is_empty(after.body) or _is_empty(before.body):
+            return False
+        return isinstance(after, cst.Else) or (
+            after.orelse is None and self._only_reads(after.test)
+        )
+
+    def _only_reads(self, node: cst.CSTNode) -> bool:
+        kinds = (cst.Await, cst.Yield, cst.NamedExpr)
+        calls = [*syntax.find(node, cst.Call)]
+        asking = self.symbols.calls(node, "get_hparam", "get_hparams")
+        return len(calls) == len(asking) and not any(
+            found for kind in kinds for found in syntax.find(node, kind)
+        )
+
     def _is_alias(self, small: cst.Assign | cst.AnnAssign) -> bool:
         if self.plan is None or small.value is None:
             return False
-        target, value = _target(small), small.value
+        target, value = _target(small), _without_cast(small.value)
         targets, values = syntax.parts(target), syntax.parts(value)
         if not all(m.matches(part, _OWN) for part in targets) or self._are_shared(targets):
             return False
@@ -232,8 +313,12 @@ class _Aliases(LightningTransformer):
 
     def _holds_context(self, small: cst.BaseSmallStatement | None) -> bool:
         """Whether a torch module keeps a context, which is a module now."""
-        if not isinstance(small, cst.Assign) or not self.classes or self.plan is not None:
+        if not isinstance(small, cst.Assign) or self.plan is not None:
             return False
+        if not self.classes:
+            # A function may set an attribute of a trial, which would be a part of itself.
+            is_attribute = isinstance(small.targets[0].target, cst.Attribute)
+            return is_attribute and self.symbols.is_context(small.value)
         bases = [syntax.code(base.value) for base in self.classes[-1].bases]
         is_attribute = isinstance(small.targets[0].target, cst.Attribute)
         is_module = any(base.endswith("nn.Module") for base in bases)
@@ -251,6 +336,17 @@ class _Aliases(LightningTransformer):
 
     def _is_one_mode(self, node: cst.BaseExpression) -> bool:
         return (self.symbols.path(node) or "").startswith(f"{STEP_MODE}.")
+
+
+def _is_empty(suite: cst.BaseSuite) -> bool:
+    if isinstance(suite, cst.IndentedBlock):
+        return all(isinstance(syntax.simple(line), cst.Pass) for line in suite.body)
+    return all(isinstance(small, cst.Pass) for small in suite.body)
+
+
+def _without_cast(value: cst.BaseExpression) -> cst.BaseExpression:
+    is_cast = isinstance(value, cst.Call) and syntax.code(value.func) in ("cast", "typing.cast")
+    return ensure_type(value, cst.Call).args[-1].value if is_cast else value
 
 
 def _target(small: cst.Assign | cst.AnnAssign) -> cst.BaseExpression:

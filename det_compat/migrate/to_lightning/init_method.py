@@ -222,7 +222,9 @@ def _is_late(value: cst.BaseExpression, symbols: Symbols) -> bool:
     nodes = [*syntax.find(value, cst.Attribute)]
     found = (symbols.member(node) for node in nodes)
     is_late = any(member is not None and member[1] in LATE for member in found)
-    return is_late or any(map(symbols.is_new_writer, nodes))
+    of_writers = (node for node in nodes if node.attr.value == "writer")
+    is_kept = any(symbols.is_writer(node.value) for node in of_writers)
+    return is_late or is_kept or any(map(symbols.is_new_writer, nodes))
 
 
 def _sets(own: dict[str, cst.FunctionDef], init: cst.FunctionDef, attribute: str) -> bool:

@@ -57,8 +57,8 @@ _READ = {
 _EARLY = {
     "distributed.get_rank": "rank_zero_only.rank",
     "distributed.rank": "rank_zero_only.rank",
-    "distributed.get_local_rank": 'int(os.environ.get("LOCAL_RANK", 0))',
-    "distributed.local_rank": 'int(os.environ.get("LOCAL_RANK", 0))',
+    "distributed.get_local_rank": 'int(os.environ.get("LOCAL_RANK", "0"))',
+    "distributed.local_rank": 'int(os.environ.get("LOCAL_RANK", "0"))',
     "get_per_slot_batch_size": "({0}.hparams.global_batch_size // {0}.hparams.world_size)",
     "distributed.get_size": "{0}.hparams.world_size",
     "distributed.size": "{0}.hparams.world_size",

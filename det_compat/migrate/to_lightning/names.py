@@ -17,6 +17,7 @@ _TYPES = {
     "det_compat.pytorch.PyTorchTrialContext": ("pl.LightningModule", _LIGHTNING),
     "det_compat.pytorch.PyTorchCallback": ("pl.Callback", _LIGHTNING),
     "det_compat.pytorch.MetricReducer": ("torchmetrics.Metric", "import torchmetrics"),
+    "det_compat.pytorch.reducer.FunctionReducer": ("torchmetrics.Metric", "import torchmetrics"),
     "det_compat.pytorch.LRScheduler": ("torch.optim.lr_scheduler.LRScheduler", "import torch"),
     "InvalidHP": ("ValueError", ""),
     "TrialContext": ("pl.LightningModule", _LIGHTNING),

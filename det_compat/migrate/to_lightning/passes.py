@@ -19,10 +19,11 @@ from det_compat.migrate.to_lightning import (
     scripts,
     trial_class,
 )
-from det_compat.migrate.to_lightning.data import loaders, samplers
+from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.metrics import reducers
 from det_compat.migrate.to_lightning.optimization import optimizers, schedulers, stepping
 from det_compat.migrate.to_lightning.plan import LightningFile
+from det_compat.migrate.to_lightning.written_out import clipping, horovod, samplers
 from det_compat.migrate.tree import leftovers
 
 
@@ -54,6 +55,10 @@ class Holds(enum.Flag):
     LOADERS = enum.auto()
     #: placeholders of the samplers that shuffle
     SAMPLERS = enum.auto()
+    #: placeholders of callbacks that clip gradients
+    CLIPPING = enum.auto()
+    #: placeholders of what Horovod is asked
+    HOROVOD = enum.auto()
     #: placeholders of TorchWriters
     WRITERS = enum.auto()
     #: placeholders of functions, such as ``reset_parameters``
@@ -135,8 +140,12 @@ PASSES = (
     # It knows loaders by the names of their methods, which no other pass reads; the samplers that
     # it takes away must be gone before the last pass.
     Pass(loaders.rename_loaders, needs=Holds.LOADERS, takes=Holds.LOADERS),
-    # No other pass reads these samplers; the last one would put them back.
+    # It writes the function that the pass over loaders has called; the last one would put the
+    # samplers back.
     Pass(samplers.write_out_samplers, needs=Holds.SAMPLERS, takes=Holds.SAMPLERS),
+    # No other pass reads these names; the last one would put them back.
+    Pass(clipping.write_out_clipping, needs=Holds.CLIPPING, takes=Holds.CLIPPING),
+    Pass(horovod.write_out_horovod, needs=Holds.HOROVOD, takes=Holds.HOROVOD),
     # It writes `self.logger`, which the first pass would take for an attribute of the trial.
     Pass(names.use_loggers, needs=Holds.WRITERS, takes=Holds.WRITERS),
     # It makes plain text of members, by which none of the passes above would know them.

@@ -158,6 +158,7 @@ class LightningFile(File):
         names: those that the file binds at its top level.
         renamed: the attributes of trials that a LightningModule has for something else.
         makes_evaluating: whether the tree makes models that are in evaluation mode.
+        has_own_loaders: whether the tree has a method get_data_loader, as Determined's loaders do.
         early: the methods of each trial class that run before there is a Trainer, since its
             ``__init__`` calls them, or that of a class which derives from it.
         hearing: the names of the classes of the whole tree that are told of validations, and of
@@ -176,6 +177,7 @@ class LightningFile(File):
     early: dict[str, frozenset[str]] = field(default_factory=dict)
     hearing: frozenset[str] = frozenset()
     makes_evaluating: bool = False
+    has_own_loaders: bool = False
     is_imported: bool = False
     elsewhere: Elsewhere = field(default_factory=Elsewhere)
 

@@ -80,9 +80,19 @@ class _Scripts(LightningTransformer):
         body = ensure_type(updated.body, cst.IndentedBlock).body if init is not None else ()
         if init is None or any(_has_trainer(line, self.symbols) for line in body):
             return updated
+        names = [name for line in body for name in syntax.find(line, cst.Name)]
+        given = updated.items[0].asname
+        if given is not None and any(self._has(name, syntax.code(given.name)) for name in names):
+            # The context is still asked, or handed on.
+            return updated
         # What is left of the context are the trials that are made with it, which need none now.
         first, *rest = body
         return cst.FlattenSentinel([above(first, updated.leading_lines), *rest])
+
+    def _has(self, name: cst.Name, text: str) -> bool:
+        """Whether a name is this one, or stands for an expression with it."""
+        symbol = self.symbols.get(name)
+        return name.value == text if symbol is None else text in syntax.names_in(symbol.original)
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> syntax.Expression:
         self._calls.pop()

@@ -18,7 +18,7 @@ from det_compat.catalog.support import home
 from det_compat.migrate.configs import configs_of
 from det_compat.migrate.target import Problem, Problems, Target
 from det_compat.migrate.to_context.target import old_trials
-from det_compat.migrate.to_lightning.attributes import taken_names
+from det_compat.migrate.to_lightning.attributes import taken_names, with_new_methods
 from det_compat.migrate.to_lightning.class_facts import ClassFacts, facts_of
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.modes import makes_evaluating
@@ -71,7 +71,7 @@ class Lightning(Target):
         self._read: dict[Path, _Source] = {}
         self._plans: dict[Scope, TrialPlan] = {}
         nodes = {node: path for path, node in self._trial_nodes()}
-        self._renamed = taken_names(nodes, are_nested=lambda: _are_nested(nodes))
+        self._renamed = taken_names(nodes, nested=lambda: _nested(nodes))
         for path in sources:
             if refused := self._refused(path):
                 problems[path] = Problem(refused)
@@ -135,6 +135,9 @@ class Lightning(Target):
             # Older trials that are still there have been marked: the code around them is theirs.
             return
         tree, symbols = resolve(self.sources[path], facts, self._renamed)
+        if self._renamed:
+            names = {scope.name for scope in facts.classes.values() if facts.is_trial(scope)}
+            tree = with_new_methods(tree, names, self._renamed)
         if len(symbols):
             tree = keep_wrapped(hoist_wraps(tree, symbols), symbols)
             tree = keep_modes(name_wrapped(tree, symbols), symbols)
@@ -167,6 +170,7 @@ class Lightning(Target):
             early=self._early,
             hearing=self._hearing,
             makes_evaluating=self._makes_evaluating,
+            has_own_loaders=self._has_own_loaders,
             is_imported=self._is_imported(path),
             elsewhere=self._elsewhere,
         )
@@ -182,6 +186,10 @@ class Lightning(Target):
     @cached_property
     def _makes_evaluating(self) -> bool:
         return makes_evaluating(source.tree for source in self._read.values())
+
+    @cached_property
+    def _has_own_loaders(self) -> bool:
+        return any(b"def get_data_loader(" in text for text in self.sources.values())
 
     @cached_property
     def _hearing(self) -> frozenset[str]:
@@ -284,11 +292,12 @@ class Lightning(Target):
         )
 
 
-def _are_nested(nodes: Mapping[ast.ClassDef, Path]) -> bool:
-    """Whether a config of these trials has hyperparameters in hyperparameters."""
-    configs = (config for node, path in nodes.items() for config in configs_of(path, node.name))
-    found = (value for config in configs for value in config.hyperparameters.space.values())
-    return any(isinstance(getattr(value, "value", value), Mapping) for value in found)
+def _nested(nodes: Mapping[ast.ClassDef, Path]) -> frozenset[str] | None:
+    """The hyperparameters of these trials with others in them; None where there is no config."""
+    configs = [config for node, path in nodes.items() for config in configs_of(path, node.name)]
+    found = (pair for config in configs for pair in config.hyperparameters.space.items())
+    names = (n for n, value in found if isinstance(getattr(value, "value", value), Mapping))
+    return frozenset(names) if configs else None
 
 
 def _are_decorated(node: cst.ClassDef) -> bool:

@@ -149,9 +149,11 @@ class _Rewriting:
         return self.file.early.get(plan.own.name, frozenset())
 
     def _stored(self) -> set[str]:
-        """The attributes that other trial classes set."""
-        others = (p for p in self.file.trials.values() if p is not self.plan)
-        return {name for plan in others for name in plan.own.stores}
+        """The attributes that the bases of the class set, and what derives from it."""
+        plan = self.plan
+        family = (p for p in self.file.trials.values() if plan in p.ancestors)
+        others = {*plan.ancestors, *(each for p in family for each in p.ancestors)} - {plan}
+        return {name for found in others for name in found.own.stores}
 
     def _needs_init(self) -> bool:
         is_inherited = self.plan.other_bases is OtherBases.INITIALIZED

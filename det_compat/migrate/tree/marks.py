@@ -9,6 +9,9 @@ import libcst as cst
 MARK = "# MIGRATE:"
 #: The heading for what has none of its own.
 REST = "MIGRATION.md#what-migrate-leaves-to-you"
+#: What is said wherever Determined's mixed precision was asked for.
+PRECISION = 'mixed precision is pl.Trainer(precision="16-mixed")'
+PRECISION_LINK = "MIGRATION.md#nvidia-apex"
 
 _Node = TypeVar("_Node", bound=cst.CSTNode)
 

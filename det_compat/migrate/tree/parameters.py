@@ -8,6 +8,7 @@ is there, comes in by ``**hparams``, so that ``"name" in self.hparams`` says wha
 from __future__ import annotations
 
 import keyword
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -103,7 +104,7 @@ def arguments(
     named = [name for name in named if name.isidentifier() and not keyword.iskeyword(name)]
     constants = configs[0].hyperparameters.constants()
     return Arguments(
-        {name: _annotation(_values(name, spaces)) for name in named},
+        {name: _annotation(name, _values(name, spaces)) for name in named},
         {name: constants[name] for name in named if isinstance(constants.get(name), _PLAIN)},
         len(named) < len(known),
         sections,
@@ -123,9 +124,16 @@ def _values(name: str, spaces: Sequence[dict[str, Any]]) -> Iterator[Any]:
             yield {}
 
 
-def _annotation(values: Iterable[Any]) -> str:
+#: Hyperparameters that are real numbers, also where each config happens to have a whole one.
+_REAL = re.compile(
+    r"(?:.*_)?(?:lr|wd|eps|alpha|beta\d?|gamma|momentum|dropout|learning_rate|\w*_?decay"
+    r"|dropout_(?:rate|prob)|temperature)"
+)
+
+
+def _annotation(name: str, values: Iterable[Any]) -> str:
     types = {type(value) for value in values}
-    if types == {int, float}:
+    if types == {int, float} or (types == {int} and _REAL.fullmatch(name)):
         return "float"
     only = types.pop() if len(types) == 1 else object
     return only.__name__ if only in _PLAIN else _CONTAINERS.get(only, "Any")

@@ -19,6 +19,8 @@ from det_compat.migrate.tree.transformers import LocatingTransformer, located, p
 
 _Named: TypeAlias = cst.Name | cst.Attribute
 _PARTS = {owner: name for (base, name), owner in TYPES.items() if base == CONTEXT}
+#: What a context's members were called in some versions of Determined 0.12.
+_EARLIER = {"get_rank": "distributed.get_rank", "wrap_lrscheduler": "wrap_lr_scheduler"}
 WRITER = "det_compat.tensorboard.metric_writers.pytorch.TorchWriter"
 
 
@@ -97,7 +99,8 @@ class Symbols:
             names.append(node.attr.value)
             node = node.value
         if names and isinstance(node, cst.Name) and self.is_context(node):
-            return node, ".".join(reversed(names))
+            member = ".".join(reversed(names))
+            return node, _EARLIER.get(member, member)
         return None
 
     def is_followed(self, node: cst.CSTNode | None, target: cst.CSTNode) -> bool:

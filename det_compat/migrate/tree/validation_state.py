@@ -44,15 +44,18 @@ def _called(method: cst.FunctionDef, own: Mapping[str, cst.FunctionDef]) -> Iter
 def keeps_state(
     own: Mapping[str, cst.FunctionDef], reset: Collection[str], around: Elsewhere
 ) -> bool:
-    """Whether a validation changes what is there when training begins, or needs its loader.
+    """Whether a validation changes what is there when training begins, or needs what it leaves.
 
     Args:
         own: the methods of the trial.
         reset: attributes that are reset before each validation.
         around: the code that it calls.
     """
-    changed = _Changes(own, around).of(*VALIDATING) - {*reset}
-    return bool(changed) or needs_training_loader(own, around)
+    found = _Changes(own, around)
+    # What training leaves behind is not there when a sanity check needs it.
+    late = (found.of("train_batch") - found.made("__init__")) & found.needed(*VALIDATING)
+    changed = found.of(*VALIDATING) - {*reset}
+    return bool(changed or late) or needs_training_loader(own, around)
 
 
 def needs_training_loader(own: Mapping[str, cst.FunctionDef], around: Elsewhere) -> bool:

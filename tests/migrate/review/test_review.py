@@ -11,6 +11,7 @@ import pytest
 from det_compat.migrate.migration import migrate
 from det_compat.migrate.results import FileResult
 from det_compat.migrate.review.review import reviewed
+from tests.migrate.rewriting import trial
 
 HEAD = "import pytorch_lightning as pl\n"
 
@@ -94,7 +95,10 @@ def comments(folder: Path, before: str, after: str, **others: str) -> list[str]:
             def rate():
                 return (estimator.init().get_hparam("rate"))
             """,
-            [],
+            [
+                "determined.experimental is imported here, and not rewritten: "
+                "from determined.experimental import estimator"
+            ],
             id="a context of another framework",
         ),
         pytest.param(
@@ -272,3 +276,35 @@ def test_what_only_a_trainer_can_be_told_is_said(body: str, found: str, tmp_path
     result = FileResult(tmp_path / "a.py", b"", after.encode(), trials=("T",))
     (made,), _ = reviewed([result], is_lightning=True)
     assert made.after.decode().splitlines()[1].startswith(f"# MIGRATE: {found}; see ")
+
+
+_HANDS_ON = ["from determined.pytorch import *\n", "from determined.pytorch import PyTorchTrial\n"]
+
+
+@pytest.mark.parametrize("text", _HANDS_ON)
+@pytest.mark.parametrize("asking", ["from common import *", "from common import PyTorchTrial"])
+def test_what_a_file_hands_on_and_nobody_needs_any_more_goes(tmp_path, text, asking):
+    (tmp_path / "common.py").write_text(f"import torch\n{text}\n\ndef helper():\n    pass\n")
+    header = f"import torch\n{asking}\nfrom determined.pytorch import DataLoader\n\n\n"
+    (tmp_path / "model_def.py").write_text(trial(header=header))
+    found = {file.path.name: file for file in migrate([str(tmp_path)], "lightning").files}
+    assert not any(file.marks or b"determined" in file.after for file in found.values())
+
+
+def test_an_import_that_is_left_is_marked_where_nothing_says_why(tmp_path):
+    (tmp_path / "odd.py").write_text(
+        "try:\n    import determined as det\nexcept ImportError:\n    det = None\n"
+    )
+    (tmp_path / "model_def.py").write_text(f"import odd\n{trial()}")
+    found = {file.path.name: file for file in migrate([str(tmp_path)], "lightning").files}
+    assert b"    # MIGRATE: determined is imported here, and not rewritten" in found["odd.py"].after
+
+
+@pytest.mark.parametrize("name", ["__getattr__", "__call__"])
+@pytest.mark.parametrize("calls", [True, False])
+def test_what_hides_a_method_that_modules_need_is_marked(tmp_path, name, calls):
+    body = f"super().{name}(x)" if calls else "self.__dict__[x]"
+    change = f"    def {name}(self, x):\n        return {body}\n\n    def evaluate_batch"
+    (tmp_path / "model_def.py").write_text(trial(("    def evaluate_batch", change)))
+    (found,) = migrate([str(tmp_path)], "lightning").files
+    assert (f"# MIGRATE: a module needs its own {name}".encode() in found.after) is not calls

@@ -174,3 +174,10 @@ def test_a_trial_of_two_generations_is_refused(tmp_path):
     (result,) = migrate([str(tmp_path)], "context").files
     assert result.problem.startswith("Trial mixes generations: ")
     assert result.after == result.before
+
+
+def test_what_a_trial_asks_its_context_for_is_what_it_wraps(tmp_path):
+    change = "        return LRScheduler("
+    asking = "        self.stepped = self.context.get_optimizer(), self.context.get_model()\n"
+    made = rewritten(tmp_path, OLD.replace(change, f"{asking}{change}"), "context")
+    assert "        self.stepped = self.opt, self.model\n" in made

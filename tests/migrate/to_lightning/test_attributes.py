@@ -60,6 +60,28 @@ def test_nested_hparams_that_are_handed_on_keep_their_dict(tmp_path):
     assert "lr=rate(self.trial_hparams)" in made
 
 
+@pytest.mark.parametrize("config", [True, False])
+def test_nested_hparams_that_are_looked_up_keep_their_dict(tmp_path, config):
+    if config:
+        text = "searcher: {name: single, metric: x, max_length: {batches: 8}}\n"
+        text += "hyperparameters: {global_batch_size: 4, net: {width: 3}}\n"
+        (tmp_path / "const.yaml").write_text(f"entrypoint: model_def:Trial\n{text}")
+    change = (WRAPPED[0], f"{WRAPPED[1]}\n        self.net = self.hparams.net")
+    made = rewritten(tmp_path, trial(change, ("lr=0.1", "lr=rate(self.net, **self.net)")))
+    assert "self.net = self.trial_hparams.net" in made
+
+
+def test_mixed_precision_is_never_dropped_in_silence(tmp_path):
+    call = ":\n            context.experimental.use_amp()\n        "
+    calls = f"if self.mixed{call}elif self.more{call}else{call}\n"
+    change = ("self.context = context\n", f"self.context = context\n        {calls}")
+    made = rewritten(tmp_path, trial(change))
+    mark = '    # MIGRATE: mixed precision is pl.Trainer(precision="16-mixed"); see MIGRATION.md#'
+    assert f"{mark}nvidia-apex\n    def __init__(" in made
+    assert "if self.mixed" not in made
+    assert rewritten(tmp_path, made) == made
+
+
 def test_an_alias_beside_another_value(tmp_path):
     text = (
         "n, ranks = 3, self.context.distributed\n"
@@ -169,3 +191,26 @@ def test_the_device_is_there_already(tmp_path):
     assert "self.model(batch.to(self.device)).sum()" in made
     assert "trial_device" not in made
     assert "MIGRATE" not in made
+
+
+def test_a_method_with_a_new_name_is_known_by_it_where_it_is_looked_for(tmp_path):
+    mixin = "class Lines:\n    def log(self, text):\n        self.lines = [text]\n\n\n"
+    source = trial(
+        ("class Trial(", f"{mixin}class Trial(Lines, "),
+        ('return {"loss": loss}', 'self.log("x")\n        return {"loss": loss}'),
+        ('{"error"', '{"n": len(self.lines), "error"'),
+    )
+    made = rewritten(tmp_path, source)
+    assert "    def trial_log(self, text):" in made and 'self.trial_log("x")' in made
+    # Training leaves what a validation needs.
+    assert "self.trainer.num_sanity_val_steps = 0" in method(made, "on_fit_start")
+
+
+def test_a_context_in_a_cast_or_set_by_a_function_is_no_part_of_the_module(tmp_path):
+    text = "self.ctx = cast(PyTorchTrialContext, context)\n        keep(self, context)"
+    change = ("self.context = context", f"self.context = context\n        {text}")
+    source = trial(change, ("class T", "from typing import cast\n\n\nclass T"))
+    source += "\n\ndef keep(trial, context: PyTorchTrialContext):\n    trial.ctx = context\n"
+    made = rewritten(tmp_path, source)
+    assert "self.ctx" not in made
+    assert 'object.__setattr__(trial, "ctx", context)' in made

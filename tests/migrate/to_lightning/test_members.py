@@ -260,3 +260,11 @@ def test_what_init_asks_in_vain_has_no_name_that_is_gone(tmp_path):
 def test_what_has_several_lines_keeps_its_brackets(tmp_path, statement, made):
     change = ("        loss = self", f"        {statement}\n        loss = self")
     assert made in method(rewritten(tmp_path, trial(change)), "training_step")
+
+
+def test_names_of_early_releases_mean_those_of_today(tmp_path):
+    early = "self.lrs = context.wrap_lrscheduler(make(), LRScheduler.StepMode.STEP_EVERY_EPOCH)"
+    text = f"self.context = context\n        self.rank = context.get_rank()\n        {early}"
+    made = rewritten(tmp_path, trial(("self.context = context", text)))
+    assert "self.rank = rank_zero_only.rank" in made and "MIGRATE" not in made
+    assert "make()" in method(made, "configure_optimizers")

@@ -119,3 +119,14 @@ def test_what_lightning_has_no_flag_for_is_left_to_the_reader(given: str, tmp_pa
     made = script(tmp_path, before)
     assert "pytorch.Trainer(" in made
     assert "# MIGRATE: pytorch.Trainer has no counterpart" in made
+
+
+def test_a_context_that_is_still_used_is_still_made(tmp_path):
+    source = trial() + (
+        "\n\nimport determined.pytorch as pytorch\n\n\ndef run():\n"
+        "    with pytorch.init() as context:\n"
+        "        pytorch.trainer.Trainer(Trial(context), context).train(max_epochs=2)\n"
+    )
+    made = rewritten(tmp_path, source)
+    assert "    with pytorch.init() as context:\n" in made
+    assert "# MIGRATE: pytorch.init has no counterpart" in made

@@ -54,9 +54,11 @@ def test_functions_import_what_they_still_need(tmp_path):
 
 def test_what_a_call_returns_that_is_asked_at_once(tmp_path):
     source = """\
+    from determined import core
     from determined.experimental import Determined
 
     def load(number):
+        core.init()
         return Determined().get_experiment(number).top_checkpoint()
     """
     made = rewritten(tmp_path, source)

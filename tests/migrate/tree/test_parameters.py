@@ -38,7 +38,7 @@ def signature(folder: Path, source: str, **configs: str) -> str:
             ASKS_FOR_LR,
             "lr: 1, global_batch_size: 4",
             "lr: 1, global_batch_size: 8, warmup: 5",
-            "def __init__(self, *, lr: int = 1, global_batch_size: int = 4, **hparams: Any):",
+            "def __init__(self, *, lr: float = 1, global_batch_size: int = 4, **hparams: Any):",
             id="what only another config has is taken",
         ),
         pytest.param(

@@ -20,6 +20,9 @@ class Trial:
     def build_validation_data_loader(self):
         {val_loader}
 
+    def train_batch(self, batch):
+        {train}
+
     def evaluate_batch(self, batch):
         {evaluate}
         return self.judge(batch)
@@ -46,10 +49,13 @@ class Trial:
         ({"train_loader": "self.best = 1", "judge": "return self.best"}, False),
         ({"train_loader": "self.model[0] = 1", "judge": "return self.model"}, True),
         ({"train_loader": "self.names = cut()", "judge": "return self.names"}, True),
+        ({"train": "self.names = cut()", "judge": "return self.names"}, True),
+        ({"train": "self.split = cut()", "judge": "return self.split"}, True),
+        ({"train": "self.best = 1", "judge": "return self.best"}, False),
     ],
 )
 def test_what_a_validation_leaves_behind_or_needs(lines: dict[str, str], found: bool) -> None:
-    parts = dict.fromkeys(("train_loader", "val_loader", "evaluate", "judge"), "pass")
+    parts = dict.fromkeys(("train_loader", "val_loader", "train", "evaluate", "judge"), "pass")
     node = ensure_type(syntax.statement(TRIAL.format(**{**parts, **lines})), cst.ClassDef)
     assert keeps_state(syntax.methods(node), {"reducer"}, Elsewhere()) is found
 

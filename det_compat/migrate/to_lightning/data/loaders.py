@@ -7,6 +7,7 @@ from typing import TypeVar
 import libcst as cst
 
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
+from det_compat.migrate.to_lightning.written_out.samplers import ADAPTED_LOADER
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 
@@ -20,7 +21,10 @@ _Node = TypeVar("_Node", bound=cst.CSTNode)
 #: Lightning repeats and shards by itself.
 _UNNEEDED = re.compile(
     r"det_compat\.pytorch\."
-    r"(samplers\.(Repeat|Distributed|Skip)(Batch)?Sampler|adapt_batch_sampler)"
+    r"(samplers\.(RepeatBatch|Distributed(Batch)?|Skip(Batch)?)Sampler|adapt_batch_sampler)"
+)
+_CHAINED = tuple(
+    f"det_compat.pytorch.samplers.{name}Sampler" for name in ("Repeat", "Distributed", "Skip")
 )
 
 
@@ -36,15 +40,26 @@ def rename_loaders(tree: cst.Module, file: LightningFile) -> cst.Module:
 
 
 class _Loaders(LightningTransformer):
+    def __init__(self, file: LightningFile) -> None:
+        super().__init__(file)
+        # Whether the samplers of samples in each function around are a chain that stays one.
+        self._chains: list[bool] = []
+
     def _is_whole(self) -> bool:
         """Whether this is where a trial makes the loader that it evaluates as a whole."""
         if not self.functions or self.plan is None or not self.plan.evaluates_whole:
             return False
         return self.functions[-1].name.value == "build_validation_data_loader"
 
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool | None:
+        calls = [call for call in syntax.find(node, cst.Call) if self._is_chained(call)]
+        self._chains.append(not all(map(self._is_unneeded, calls)))
+        return super().visit_FunctionDef(node)
+
     def leave_FunctionDef(
         self, original: cst.FunctionDef, updated: cst.FunctionDef
     ) -> cst.FunctionDef:
+        self._chains.pop()
         return updated if self.plan is None else updated.with_changes(name=_renamed(updated.name))
 
     def leave_AssignTarget(
@@ -79,22 +94,36 @@ class _Loaders(LightningTransformer):
         return updated.with_changes(attr=_renamed(updated.attr))
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
-        if _UNNEEDED.fullmatch(self.symbols.path(updated.func) or "") and updated.args:
-            rest = updated.args[1:]
-            return updated.args[0].value if all(map(self._is_lightnings, rest)) else updated
+        stays = self._is_chained(updated) and any(self._chains[-1:])
+        if self._is_unneeded(updated) and not stays:
+            return updated.args[0].value
         func = updated.func
         if not isinstance(func, cst.Attribute) or func.attr.value != "get_data_loader":
+            return updated
+        if self.file.has_own_loaders:
+            # A method of the code's own, which may take and return anything.
             return updated
         repeat = syntax.argument(updated, 0, "repeat")
         is_once = repeat is None or syntax.code(repeat) == "False"
         if is_once and all(map(self._is_lightnings, updated.args)):
             return func.value
-        self.mark("a loader of torch's neither repeats nor skips, and Lightning shards it")
-        return updated
+        args = [cst.Arg(func.value), *updated.args]
+        return updated.with_changes(func=cst.Name(ADAPTED_LOADER), args=args)
+
+    def _is_chained(self, call: cst.Call) -> bool:
+        return self.symbols.path(call.func) in _CHAINED
+
+    def _is_unneeded(self, call: cst.Call) -> bool:
+        """Whether a call wraps a sampler in one that does what Lightning does by itself."""
+        is_one = _UNNEEDED.fullmatch(self.symbols.path(call.func) or "")
+        return bool(is_one and call.args) and all(map(self._is_lightnings, call.args[1:]))
 
     def _is_lightnings(self, arg: cst.Arg) -> bool:
         """Whether an argument says nothing but what Lightning does by itself."""
         value = arg.value
+        if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Multiply):
+            # So many samples in the batches that a resumed run has trained on.
+            return "get_initial_batch" in map(self.symbols.method, (value.left, value.right))
         member = self.symbols.member(value.func if isinstance(value, cst.Call) else value)
         is_plain = syntax.code(value) in ("True", "False", "None", "0")
         return is_plain or (member is not None and member[1] in _OF_CONTEXT)

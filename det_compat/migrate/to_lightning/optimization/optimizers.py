@@ -16,7 +16,7 @@ from det_compat.migrate.to_lightning.optimization.schedulers import (
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import FileTransformer, Line, Lines
-from det_compat.migrate.tree.marks import comments_of
+from det_compat.migrate.tree.marks import PRECISION, PRECISION_LINK, comments_of
 from det_compat.migrate.tree.symbols import Symbols
 
 _MOVED = ("wrap_optimizer", "wrap_lr_scheduler")
@@ -246,8 +246,7 @@ class _Unwrapping(FileTransformer[LightningFile]):
         optimizers = syntax.argument(call, 1, "optimizers")
         if models is None or optimizers is None:
             return call
-        message = 'mixed precision is pl.Trainer(precision="16-mixed")'
-        self.mark(message, "MIGRATION.md#nvidia-apex")
+        self.mark(PRECISION, PRECISION_LINK)
         return syntax.expression(f"({syntax.code(models)}, {syntax.code(optimizers)})")
 
 

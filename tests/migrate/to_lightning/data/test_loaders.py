@@ -83,23 +83,39 @@ def test_batches_that_stay(tmp_path):
     assert "MIGRATE" not in made
 
 
-def test_sharding_that_is_not_the_contexts_is_left_to_the_reader(tmp_path):
+def test_sharding_that_lightning_does_is_dropped_where_nothing_else_is_left_of_a_chain(tmp_path):
     source = (
         "from determined.pytorch import samplers\n\n\n"
-        "def made(sampler, context: PyTorchTrialContext):\n"
+        "def made(sampler, context: PyTorchTrialContext, n):\n"
         "    a = samplers.DistributedSampler(sampler, context.distributed.size, 0)\n"
-        "    return samplers.SkipSampler(a, 2)\n"
+        "    return samplers.SkipSampler(a, {})\n"
     )
-    made = rewritten(tmp_path, trial() + "\n\n" + source)
-    assert "    a = sampler\n" in made
-    assert "    # MIGRATE: pytorch.samplers.SkipSampler has no counterpart; see " in made
-    assert "    return samplers.SkipSampler(a, 2)\n" in made
+    for skip, after in (("2", "SkipSampler(a, 2)"), ("n * context.get_initial_batch()", "a")):
+        made = rewritten(tmp_path, trial() + "\n\n" + source.format(skip))
+        is_kept = skip == "2"
+        assert f"    return {after}\n" in made and "MIGRATE" not in made
+        assert ("    a = sampler\n" in made) is not is_kept
+        assert ("    a = DistributedSampler(sampler, context.trainer.world_size, 0)" in made) is (
+            is_kept
+        )
 
 
-def test_a_loader_that_is_asked_for_more_than_torchs_is_left_to_the_reader(tmp_path):
-    for given, after in (("", "make())"), ("num_replicas=2, rank=1", "make().get_data_loader(num")):
-        before = f"self.context = context\n        print(make().get_data_loader({given}))\n"
-        changes = ("self.context = context\n", before), ("class T", "make = print\n\n\nclass T")
-        made = rewritten(tmp_path, trial(*changes))
-        assert f"        print({after}" in made
-        assert ("# MIGRATE: a loader of torch's neither" in made) is bool(given)
+@pytest.mark.parametrize(
+    ("given", "after"),
+    [
+        ("", "make()"),
+        ("num_replicas=2, rank=1", "adapted_loader(make(), num_replicas=2, rank=1)"),
+    ],
+)
+@pytest.mark.parametrize("is_own", [False, True])
+def test_get_data_loader_is_determineds_or_a_method_of_the_code(tmp_path, given, after, is_own):
+    before = f"self.context = context\n        print(make().get_data_loader({given}))\n"
+    changes = [("self.context = context\n", before), ("class T", "make = print\n\n\nclass T")]
+    if is_own:
+        (tmp_path / "sets.py").write_text(
+            "class Set:\n    def get_data_loader(self, **kwargs):\n        pass\n"
+        )
+        after = f"make().get_data_loader({given})"
+    made = rewritten(tmp_path, trial(*changes))
+    assert f"        print({after})\n" in made
+    assert "MIGRATE" not in made

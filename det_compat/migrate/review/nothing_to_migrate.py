@@ -1,0 +1,147 @@
+"""Files in which there is nothing to migrate, although they cannot be read or use Determined.
+
+Scripts and notebooks that ask a master submit experiments to a cluster, or read what it has
+trained: migrated code needs none of them, and who goes on using the cluster needs them as they are.
+"""
+
+import ast
+import re
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+from det_compat.analysis.source import MAX_BYTES, Source
+from det_compat.catalog.support import is_determined
+from det_compat.check import scripts
+from det_compat.migrate.review.project import imports, paths
+
+#: What asks a master: names of Determined 0.12 to 0.38.1.
+_ASKING = (
+    "determined.cli.",
+    "determined.common.",
+    "determined.experimental.Checkpoint",
+    "determined.experimental.Determined",
+    "determined.experimental.Experiment",
+    "determined.experimental.Model",
+    "determined.experimental.Trial",
+    "determined.experimental.checkpoint.",
+    "determined.experimental.client.",
+)
+#: What reads a checkpoint that a cluster has made, with the code that lies in it.
+_READING = (
+    "determined.keras.load_model_from_checkpoint_path",
+    "determined.pytorch.CheckpointLoadContext",
+    "determined.pytorch.load_trial_from_checkpoint_path",
+)
+_PLAIN = ("determined.__version__", "determined.LOG_FORMAT")
+
+
+#: What a file has that anything of Determined's is to be found in.
+_WORD = re.compile(rb"determined|pedl|det_compat|model_hub")
+_PEDL = re.compile(r"^\s*pedl\s", re.MULTILINE)
+_ASKS = "it asks a master of Determined or reads what one has trained, which migrated code does not"
+
+
+def set_aside(sources: Mapping[Path, Source]) -> dict[Path, str]:
+    """The files in which there is nothing to migrate, although they are not as others, and why."""
+    broken = {
+        path: f"it {source.unreadable[0].reason}, and names nothing of Determined's"
+        for path, source in sources.items()
+        if source.unreadable and path.suffix == ".py" and not _names_determined(path)
+    }
+    return broken | dict.fromkeys(sorted(_asking(sources)), _ASKS)
+
+
+def _names_determined(path: Path) -> bool:
+    """Whether a file may have something of Determined's; one that cannot be read may."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(MAX_BYTES + 1)
+    except OSError:
+        return True
+    return len(text) > MAX_BYTES or bool(_WORD.search(text))
+
+
+def _asking(sources: Mapping[Path, Source]) -> set[Path]:
+    """The files that do nothing of Determined's but ask a master, or read what it has trained.
+
+    No file that uses Determined otherwise needs them, or is needed by them.
+    """
+    found = {path for path, source in sources.items() if _only_asks(source)}
+    others = [path for path in sources if path not in found and _uses(sources[path])]
+    needed = [*others]
+    for path in needed:
+        needed += [p for p in _imported(sources[path], sources) if p not in needed]
+    found -= {*needed}
+    return {path for path in found if not {*others} & {*_imported(sources[path], sources)}}
+
+
+def _only_asks(source: Source) -> bool:
+    if source.unreadable:
+        return False
+    used = [name for tree in source.trees for name in _used(tree)]
+    named = [*used, *(name for tree in source.trees for name in _bound(tree).values())]
+    commands = [
+        text for _, text in source.shell if any(scripts.references(text)) or _PEDL.search(text)
+    ]
+    is_known = all(_is(name, (*_ASKING, *_READING, *_PLAIN)) for name in used)
+    return is_known and (bool(commands) or any(_is(name, (*_ASKING, *_READING)) for name in named))
+
+
+def _is(name: str, names: Collection[str]) -> bool:
+    return f"{name}.".startswith(tuple(names))
+
+
+def _uses(source: Source) -> bool:
+    return bool(source.unreadable) or any(
+        is_determined(module)
+        for tree in source.trees
+        for _, module, level in imports(ast.walk(tree))
+        if not level
+    )
+
+
+def _imported(source: Source, known: Collection[Path]) -> Iterator[Path]:
+    """The files of the project that a file imports."""
+    for node, module, level in (each for t in source.trees for each in imports(ast.walk(t))):
+        names = [module]
+        if isinstance(node, ast.ImportFrom):
+            names += [f"{module}.{alias.name}".lstrip(".") for alias in node.names]
+        for name in names:
+            yield from (path for path in paths(source.path, name, level) if path in known)
+
+
+def _bound(tree: ast.Module) -> dict[str, str]:
+    """The names that a file has from Determined, each in full."""
+    bound: dict[str, str] = {}
+    for node, module, level in imports(ast.walk(tree)):
+        if level or not is_determined(module):
+            continue
+        for alias in node.names:
+            if isinstance(node, ast.ImportFrom):
+                bound[alias.asname or alias.name] = f"{module}.{alias.name}"
+            elif alias.asname:
+                bound[alias.asname] = alias.name
+            elif is_determined(alias.name):
+                bound[alias.name.partition(".")[0]] = alias.name.partition(".")[0]
+    return bound
+
+
+def _used(tree: ast.Module) -> Iterator[str]:
+    """The names of Determined that code uses, in full; whatever a star brings counts as used."""
+    bound = _bound(tree)
+    if "*" in bound:
+        yield bound["*"]
+    nodes = [*ast.walk(tree)]
+    owners = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+    for parts in (_dotted(node) for node in nodes if id(node) not in owners):
+        if parts and parts[0] in bound:
+            yield ".".join([bound[parts[0]], *parts[1:]])
+
+
+def _dotted(node: ast.AST) -> list[str]:
+    """The parts of a dotted name; none of anything else."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return [node.id, *reversed(parts)] if isinstance(node, ast.Name) else []

@@ -1,0 +1,1 @@
+"""What of Determined's torch and Lightning have nothing for: a file that needs it gets it."""

@@ -1,0 +1,36 @@
+"""Callbacks of Determined 0.12 that clip gradients."""
+
+import libcst as cst
+
+from det_compat.migrate.to_lightning.plan import LightningFile
+from det_compat.migrate.to_lightning.written_out.definitions import (
+    Definition,
+    renamed,
+    with_definitions,
+)
+
+_CLASS = """\
+class {name}(pl.Callback):
+    \"""Clips gradients before each step of an optimizer.\"""
+
+    def __init__(self, clip_value):
+        self.clip_value = clip_value
+
+    def on_before_optimizer_step(self, trainer, pl_module, optimizer):
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        torch.nn.utils.{function}(parameters, self.clip_value)
+"""
+_FUNCTIONS = {"ClipGradsL2Norm": "clip_grad_norm_", "ClipGradsL2Value": "clip_grad_value_"}
+_KNOWN = {
+    name: Definition(
+        _CLASS.format(name=name, function=function),
+        ("import pytorch_lightning as pl", "import torch"),
+    )
+    for name, function in _FUNCTIONS.items()
+}
+
+
+def write_out_clipping(tree: cst.Module, file: LightningFile) -> cst.Module:
+    """Define the callbacks that clip in a file that makes some."""
+    tree, used = renamed(tree, file, {f"det_compat.pytorch.{name}": name for name in _FUNCTIONS})
+    return with_definitions(tree, file, sorted(used), _KNOWN)

@@ -1,0 +1,166 @@
+"""Samplers of Determined's that torch has none for."""
+
+import libcst as cst
+
+from det_compat.migrate.to_lightning.plan import LightningFile
+from det_compat.migrate.to_lightning.written_out.definitions import (
+    Definition,
+    renamed,
+    with_definitions,
+)
+from det_compat.migrate.tree import syntax
+
+_PACKAGE = "det_compat.pytorch."
+#: The function that a file gets for ``get_data_loader`` of Determined's loaders.
+ADAPTED_LOADER = "adapted_loader"
+
+_SHUFFLING = """\
+class {name}(torch.utils.data.Sampler):
+    \"""The {items} of another sampler, shuffled: a seed tells how, each epoch in another way.\"""
+
+    def __init__(self, {given}, seed):
+        self.{given} = {given}
+        self.random = np.random.RandomState(seed)
+
+    def __iter__(self):
+        {items} = list(self.{given})
+        self.random.shuffle({items})
+        return iter({items})
+
+    def __len__(self):
+        return len(self.{given})
+"""
+# The samplers of samples are building blocks of one another. Lightning wraps no sampler in one of
+# its own that derives from torch's DistributedSampler.
+_REPEAT = """\
+class RepeatSampler(torch.utils.data.DistributedSampler):
+    \"""The samples of another sampler again and again: each epoch goes on where the last ended.\"""
+
+    def __init__(self, sampler):
+        self.sampler = sampler
+        self.samples = itertools.chain.from_iterable(itertools.repeat(sampler))
+
+    def __iter__(self):
+        return self.samples
+
+    def __len__(self):
+        return len(self.sampler)
+"""
+_SHARE = """\
+class DistributedSampler(torch.utils.data.DistributedSampler):
+    \"""One process's share of the samples of another sampler.\"""
+
+    def __init__(self, sampler, num_workers, rank):
+        self.sampler, self.num_workers, self.rank = sampler, num_workers, rank
+        self.all_samples = self.samples = None
+
+    def __iter__(self):
+        samples = iter(self.sampler)
+        if samples is not self.all_samples:
+            self.all_samples = samples
+            self.samples = itertools.islice(samples, self.rank, None, self.num_workers)
+        return self.samples
+
+    def __len__(self):
+        return len(range(self.rank, len(self.sampler), self.num_workers))
+"""
+_SKIP = """\
+class SkipSampler(torch.utils.data.DistributedSampler):
+    \"""The samples of another sampler without the first ones.\"""
+
+    def __init__(self, sampler, skip):
+        self.sampler, self.skip = sampler, skip
+        self.all_samples = self.samples = None
+
+    def __iter__(self):
+        samples = iter(self.sampler)
+        if samples is not self.all_samples:
+            self.all_samples = samples
+            self.samples = itertools.islice(samples, self.skip, None)
+        return self.samples
+
+    def __len__(self):
+        return len(self.sampler)
+"""
+_ADAPTED_BATCHES = """\
+class AdaptedBatches(torch.utils.data.Sampler):
+    \"""The batches of another sampler: again and again, some of them left out, one process's.\"""
+
+    def __init__(self, batch_sampler, repeat=False, skip=0, num_replicas=1, rank=0):
+        self.batch_sampler, self.repeat, self.skip = batch_sampler, repeat, skip
+        self.num_replicas, self.rank = num_replicas, rank
+
+    def __iter__(self):
+        passes = itertools.repeat(self.batch_sampler) if self.repeat else [self.batch_sampler]
+        batches = itertools.chain.from_iterable(passes)
+        start = self.rank + self.skip * self.num_replicas
+        return itertools.islice(batches, start, None, self.num_replicas)
+
+    def __len__(self):
+        return len(range(self.rank, len(self.batch_sampler), self.num_replicas))
+"""
+_ADAPTED_EPOCHS = """\
+class AdaptedEpochs(AdaptedBatches):
+    \"""These batches, as many at a time as an epoch has: the next goes on where one has ended.\"""
+
+    batches = None
+
+    def __iter__(self):
+        if self.batches is None or not self.repeat:
+            self.batches = super().__iter__()
+        return itertools.islice(self.batches, len(self))
+"""
+_ADAPTED_LOADER = """\
+def adapted_loader(loader, repeat=False, skip=0, num_replicas=1, rank=0):
+    \"""A loader with the batches of another: again and again, without the first, one process's.\"""
+    return torch.utils.data.DataLoader(
+        loader.dataset,
+        batch_sampler=AdaptedBatches(loader.batch_sampler, repeat, skip, num_replicas, rank),
+        num_workers=loader.num_workers,
+        collate_fn=loader.collate_fn,
+        pin_memory=loader.pin_memory,
+        timeout=loader.timeout,
+        worker_init_fn=loader.worker_init_fn,
+        multiprocessing_context=loader.multiprocessing_context,
+        generator=loader.generator,
+        prefetch_factor=loader.prefetch_factor,
+        persistent_workers=loader.persistent_workers,
+    )
+"""
+_ARRAYS = ("import numpy as np", "import torch")
+_TOOLS = ("import itertools", "import torch")
+_KNOWN = {
+    "ReproducibleShuffleSampler": Definition(
+        _SHUFFLING.format(name="ReproducibleShuffleSampler", given="sampler", items="samples"),
+        _ARRAYS,
+    ),
+    "ReproducibleShuffleBatchSampler": Definition(
+        _SHUFFLING.format(
+            name="ReproducibleShuffleBatchSampler", given="batch_sampler", items="batches"
+        ),
+        _ARRAYS,
+    ),
+    "RepeatSampler": Definition(_REPEAT, _TOOLS),
+    "DistributedSampler": Definition(_SHARE, _TOOLS),
+    "SkipSampler": Definition(_SKIP, _TOOLS),
+    "AdaptedBatches": Definition(_ADAPTED_BATCHES, _TOOLS),
+    "AdaptedEpochs": Definition(_ADAPTED_EPOCHS, _TOOLS, ("AdaptedBatches",)),
+    ADAPTED_LOADER: Definition(_ADAPTED_LOADER, _TOOLS, ("AdaptedBatches",)),
+}
+_SAMPLES = (
+    "ReproducibleShuffleSampler",
+    "ReproducibleShuffleBatchSampler",
+    "RepeatSampler",
+    "DistributedSampler",
+    "SkipSampler",
+)
+_PATHS = {f"{_PACKAGE}samplers.{name}": name for name in _SAMPLES}
+_PATHS[f"{_PACKAGE}adapt_batch_sampler"] = "AdaptedEpochs"
+
+
+def write_out_samplers(tree: cst.Module, file: LightningFile) -> cst.Module:
+    """Define what a file uses of Determined's samplers, and loaders that are adapted by hand."""
+    tree, used = renamed(tree, file, _PATHS)
+    calls = (syntax.code(call.func) for call in syntax.find(tree, cst.Call))
+    used |= {ADAPTED_LOADER} & {*calls}
+    return with_definitions(tree, file, sorted(used), _KNOWN)

@@ -1,0 +1,70 @@
+import json
+
+import pytest
+
+from det_compat.analysis.source import read
+from det_compat.migrate.migration import migrate
+from det_compat.migrate.review.nothing_to_migrate import set_aside
+from tests.migrate.rewriting import trial
+
+_READING = """\
+import determined as det
+from determined import pytorch
+from determined.experimental import Determined, client
+
+print(det.__version__)
+client.login("master")
+checkpoint = client.get_trial(3).top_checkpoint()
+trial = pytorch.load_trial_from_checkpoint_path(checkpoint.download())
+"""
+
+
+def _of(folder, name, text):
+    path = folder / name
+    if path.suffix == ".ipynb":
+        cell = {"cell_type": "code", "source": text, "metadata": {}, "outputs": []}
+        text = json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4})
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("deploy.py", _READING),
+        ("deploy.ipynb", _READING),
+        ("submit.py", "from determined.experimental.client import create_experiment as c\nc({})\n"),
+        ("submit.ipynb", "import pedl\n!det experiment create const.yaml ."),
+        ("load.py", "from determined import pytorch\npytorch.load_trial_from_checkpoint_path('a')"),
+        ("look.ipynb", "from determined.experimental import Checkpoint"),
+        ("broken.py", "print 3\n"),
+    ],
+)
+def test_what_only_asks_a_master_or_is_no_python_is_named_and_not_edited(name, text, tmp_path):
+    path = _of(tmp_path, name, text)
+    _of(tmp_path, "model_def.py", trial())
+    before = path.read_bytes()
+    found = migrate([str(tmp_path)], "lightning")
+    assert [*found.set_aside] == [path]
+    assert not (found.marks or found.failed or found.notebooks or found.left_out)
+    assert [file.path.name for file in found.changed] == ["model_def.py"]
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.py", f"from model_def import Trial\n{_READING}"),
+        ("a.py", f"{_READING}\nwith det.core.init() as core: pass\n"),
+        ("a.py", "from determined.experimental import *\nDetermined()\n"),
+        ("a.py", "from determined import LOG_FORMAT\n"),
+        ("a.py", "from determined.experimental import client\nprint client\n"),
+        ("a.ipynb", "from model_def import Trial\n!det e create const.yaml ."),
+        # A trial needs it, and with it a master.
+        ("layers.py", _READING),
+    ],
+)
+def test_what_belongs_to_the_code_that_is_migrated_is_not_set_aside(name, text, tmp_path):
+    path = _of(tmp_path, name, text)
+    model = _of(tmp_path, "model_def.py", f"import layers\n{trial()}")
+    assert set_aside({each: read(each, tmp_path) for each in (path, model)}) == {}

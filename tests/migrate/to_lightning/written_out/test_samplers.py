@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+
+from det_compat.pytorch import DataLoader, adapt_batch_sampler, samplers
+from tests.migrate.rewriting import rewritten
+
+SOURCE = """\
+from determined.pytorch import samplers
+
+
+def sampler(base):
+    return samplers.{0}(base, seed=3)
+"""
+
+
+@pytest.mark.parametrize("name", ["ReproducibleShuffleSampler", "ReproducibleShuffleBatchSampler"])
+def test_the_order_is_the_same(tmp_path, name):
+    made = rewritten(tmp_path, SOURCE.format(name))
+    assert "MIGRATE" not in made and "determined" not in made
+    found: dict = {}
+    exec(made, found)
+    items = [[1, 2], [3, 4], [5], [6, 7], [8]]
+    ours, theirs = found["sampler"](items), getattr(samplers, name)(items, 3)
+    assert [[*ours] for _ in range(3)] == [[*theirs] for _ in range(3)]
+    assert len(ours) == len(items)
+
+
+_CHAIN = """\
+from determined.pytorch import samplers
+
+
+def sampler(base):
+    base = samplers.RepeatSampler(base)
+    base = samplers.DistributedSampler(base, num_workers=3, rank=1)
+    return samplers.SkipSampler(base, 2)
+"""
+
+
+def test_a_chain_of_samplers_has_the_order_that_it_had(tmp_path):
+    made = rewritten(tmp_path, _CHAIN)
+    assert "MIGRATE" not in made and "determined" not in made
+    found: dict = {}
+    exec(made, found)
+    chain = samplers.RepeatSampler(range(7))
+    chain = samplers.SkipSampler(samplers.DistributedSampler(chain, 3, 1), 2)
+    ours, theirs = found["sampler"](range(7)), iter(chain)
+    # Lightning makes an iterator for each epoch, Determined had one for all of them.
+    epochs = [next(iter(ours)) for _ in range(20)]
+    assert epochs == [next(theirs) for _ in range(20)]
+    assert len(ours) == len(chain)
+    assert isinstance(ours, torch.utils.data.DistributedSampler)
+
+
+_LOADER = """from determined.pytorch import DataLoader, adapt_batch_sampler
+
+
+def loader(data):
+    return DataLoader(data, batch_size=2).get_data_loader(repeat=True, num_replicas=2, rank=1)
+
+
+def batches(batches):
+    return adapt_batch_sampler(batches, repeat=True, skip=1, num_replicas=2, rank=0)
+"""
+
+
+def test_a_loader_by_hand_and_batches_in_epochs_have_the_order_that_they_had(tmp_path):
+    made = rewritten(tmp_path, _LOADER)
+    assert "MIGRATE" not in made and "determined" not in made
+    found: dict = {}
+    exec(made, found)
+    ours = found["loader"](range(10))
+    theirs = DataLoader(range(10), batch_size=2).get_data_loader(True, 0, 2, 1)
+    assert len(ours) == len(theirs)
+    pairs = itertools.islice(zip(ours, theirs, strict=True), 9)
+    assert all(torch.equal(one, other) for one, other in pairs)
+    batches = [[0, 1], [2, 3], [4], [5, 6], [7]]
+    adapted = adapt_batch_sampler(batches, repeat=True, skip=1, num_replicas=2)
+    epochs = found["batches"](batches)
+    assert len(epochs) == len(adapted) == 3
+    assert [each for _ in range(4) for each in epochs] == [*itertools.islice(adapted, 12)]
+    assert [*itertools.islice(found["AdaptedBatches"](batches), 9)] == batches
