@@ -236,7 +236,7 @@ def _off_cluster(
     )
     context.train = KeptTrainContext(folder, folder, tensorboard_mode)
     context.preempt = preempt = SignalPreemptContext(distributed, preempt_mode)
-    if own_runs.are_kept() and distributed.rank == 0:
+    if distributed.rank == 0 and own_runs.are_kept(folder):
         context.checkpoint.run = RunPaths(folder)
         place = storage.place_of(context.checkpoint._storage_manager, checkpoint_storage or "")
         about = {"name": Path(sys.argv[0]).stem}

@@ -61,7 +61,7 @@ def init(
         set_seed(task.trial_seed)
     with contextlib.closing(distributed):
         path = _tensorboard_path(distributed, task)
-        is_kept = task is None and distributed.rank == 0 and own_runs.are_kept()
+        is_kept = task is None and distributed.rank == 0 and own_runs.are_kept(path)
         context = PyTorchTrialContext(
             core_context=core.TrialCore(
                 checkpoint=_checkpoints(task, path if is_kept else None),
@@ -116,6 +116,27 @@ class _NamedCheckpoints(core.CheckpointStore):
             yield path, uuid
 
 
+class _OwnReports(KeptTrainContext):
+    """What a script reports, for ``det-compat runs`` alone: no training ends for want of room."""
+
+    _is_full = False
+
+    def _report(
+        self,
+        group: str,
+        steps_completed: int,
+        metrics: dict[str, Any],
+        batch_metrics: list[dict[str, Any]] | None,
+    ) -> None:
+        if self._is_full:
+            return
+        try:
+            super()._report(group, steps_completed, metrics, None)
+        except OSError as error:
+            self._is_full = True
+            logger.warning(f"det-compat runs will not know all of this run: {error}")
+
+
 def _checkpoints(task: Task | None, kept: Path | None) -> core.CheckpointStore | None:
     if task is not None:
         return engine().checkpoints(task)
@@ -127,7 +148,7 @@ def _train_context(
 ) -> core.TrainContext | None:
     if is_kept:
         # The trainer writes the TensorBoard files.
-        return KeptTrainContext(path.absolute(), path, core.TensorboardMode.MANUAL)
+        return _OwnReports(path.absolute(), path, core.TensorboardMode.MANUAL)
     if task is None or distributed.rank != 0:
         return None
     return engine().train_context(task, path)

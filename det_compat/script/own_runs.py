@@ -6,10 +6,14 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
+
+logger = logging.getLogger("determined.core")
 
 
 class Keeper(Protocol):
@@ -41,9 +45,20 @@ def keep_by(keeper: Keeper) -> None:
     _keeper = keeper
 
 
-def are_kept() -> bool:
-    """Whether somebody keeps the runs of this process."""
-    return _keeper is not None
+def are_kept(folder: Path) -> bool:
+    """Whether somebody keeps the runs of this process, and one can be kept in ``folder``.
+
+    A folder that cannot be written to is told of: no script ends for it.
+    """
+    if _keeper is None:
+        return False
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError as error:
+        logger.warning(f"det-compat runs will not list this run: {error}")
+        return False
 
 
 def kept(

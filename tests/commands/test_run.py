@@ -51,11 +51,33 @@ with core.init() as context:
 """
 
 
+def run(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
+    (folder / "mine.py").write_text(script)
+    return subprocess.run(
+        [executable(), "-m", "det_compat", "run", "mine.py"],
+        cwd=folder,
+        env={**environment(), "XDG_DATA_HOME": str(folder / "data")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_no_script_ends_for_want_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "runs").touch()
+    script = SCRIPT.partition("with core.init()")[0] + (
+        "with pytorch.init(hparams={}, enable_tensorboard_logging=False) as context:\n"
+        "    pytorch.Trainer(Trial(context), context).fit(max_length=pytorch.Batch(2))\n"
+        'with core.init() as context, context.checkpoint.store_path({"steps_completed": 1}):\n'
+        '    print("trained")\n'
+    )
+    ended = run(tmp_path, script)
+    assert (ended.returncode, ended.stdout) == (0, "trained\n"), ended.stderr
+    assert ended.stderr.count("det-compat runs will not list this run") == 2
+
+
 def test_runs_of_a_script_are_listed(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(SCRIPT)
-    words = [executable(), "-m", "det_compat", "run", "mine.py"]
-    variables = {**environment(), "XDG_DATA_HOME": str(tmp_path / "data")}
-    ended = subprocess.run(words, cwd=tmp_path, env=variables, capture_output=True, check=False)
+    ended = run(tmp_path, SCRIPT)
     assert ended.returncode == 1, ended.stderr
     found: list[Summary] = sorted(find_runs(tmp_path), key=lambda run: run.path.name)
     assert [(run.state.state.value, run.name, run.batches) for run in found] == [
