@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import sys
 import warnings
 from pathlib import Path
 
@@ -106,10 +105,8 @@ def test_quiet_and_the_level_of_logs(
 
 def test_streams_that_are_closed_lead_nowhere(tmp_path: Path) -> None:
     code = "import sys; from det_compat.cli import main; main(); print(sys.stdout.isatty(), 'seen')"
-    closed = (
-        f"import os; os.close(1); os.execv({sys.executable!r}, ['python', '-c', {code!r}, 'runs'])"
-    )
+    again = f"os.execv(sys.executable, [sys.executable, '-c', {code!r}, 'runs'])"
     (tmp_path / "kept.txt").write_text("kept")
-    ended = python("-c", closed, cwd=tmp_path)
+    ended = python("-c", f"import os, sys; os.close(1); {again}", cwd=tmp_path)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
     assert [path.name for path in tmp_path.iterdir()] == ["kept.txt"]

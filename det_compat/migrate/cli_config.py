@@ -7,7 +7,10 @@ import yaml
 
 from det_compat.config import ExperimentConfig, read_config
 from det_compat.config.lengths import Unit
+from det_compat.config.shims import with_seed
 from det_compat.migrate.results import FileResult, Migration
+
+_SEED = 0
 
 
 def lightning_config(path: Path, migration: Migration) -> FileResult:
@@ -21,18 +24,24 @@ def lightning_config(path: Path, migration: Migration) -> FileResult:
     """
     config = read_config(path)
     target = path.with_name(f"{path.stem}.lightning.yaml")
-    text = yaml.safe_dump(_contents(config, migration), sort_keys=False)
+    contents = _contents(config, migration)
+    text = yaml.safe_dump(contents, sort_keys=False)
     searched = sorted(config.hyperparameters.space.keys() - config.hyperparameters.constants())
     header = f"# made from {path.name}\n"
     if searched:
         header += f"# searched, so to be set: {', '.join(searched)}\n"
+    if config.seed is None and "experiment_config" in contents["model"]:
+        header += (
+            f"# a cluster drew an experiment_seed, which {path.name} has not: 0 in its place\n"
+        )
     return FileResult(target, b"", (header + text).encode())
 
 
 def _contents(config: ExperimentConfig, migration: Migration) -> dict[str, Any]:
     model = dict(config.hyperparameters.constants())
     source = b"".join(file.after for file in migration.files)
-    for name, value in (("data_config", config.data), ("experiment_config", config.raw)):
+    whole = config.raw if config.seed is not None else with_seed(config.raw, _SEED)
+    for name, value in (("data_config", config.data), ("experiment_config", whole)):
         if f"{name}: dict[str, Any]".encode() in source:
             model[name] = value
     seed = {} if config.seed is None else {"seed_everything": config.seed}

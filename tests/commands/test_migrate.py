@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 
 from det_compat.cli import main
 from det_compat.migrate.to_lightning.target import Lightning
@@ -109,6 +110,26 @@ def test_the_config_of_lightning_cli(repository, capsys):
         "trainer:\n  devices: 1\n  num_sanity_val_steps: 0\n  max_epochs: 3\n"
         "model:\n  global_batch_size: 8\n"
     )
+
+
+def test_a_seed_that_a_cluster_would_have_drawn(repository):
+    model, config = repository / "model_def.py", repository / "const.yaml"
+    own = "self.context = context"
+    assert own in model.read_text()
+    model.write_text(model.read_text().replace(own, f"{own}; self.seed = context.get_trial_seed()"))
+    config.write_text(
+        "name: x\nentrypoint: model_def:Trial\nhyperparameters: {global_batch_size: 8}\n"
+        "searcher: {name: single, metric: error, max_length: {epochs: 3}}\n"
+    )
+    command = ["migrate", str(model), "--to", "lightning", "--write", "--force"]
+    assert main([*command, "--config", str(config)]) == 0
+    text = (repository / "const.lightning.yaml").read_text()
+    assert (
+        "\n# a cluster drew an experiment_seed, which const.yaml has not: 0 in its place\n" in text
+    )
+    given = yaml.safe_load(text)
+    assert given["model"]["experiment_config"]["reproducibility"] == {"experiment_seed": 0}
+    assert "seed_everything" not in given
 
 
 @pytest.mark.parametrize(

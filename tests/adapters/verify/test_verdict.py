@@ -62,13 +62,18 @@ def verdicts(tmp_path_factory) -> dict[str, Verdict]:
     path.write_text(migrated("determined-0.12", folder))
     original = EXAMPLES / "determined-0.12" / "model_def.py"
     pairs["0.12"] = Pair((original, "WineTrial"), (path, "WineTrial"), WINE)
+    path = folder / "seeded.py"
+    text = (EXAMPLES / "digits" / "model_def.py").read_text()
+    reads = "        self.context = context\n"
+    path.write_text(text.replace(reads, f"{reads}        assert context.get_trial_seed() == 0\n"))
+    pairs["no seed"] = Pair((path, "DigitsTrial"), pairs["same"].new, DIGITS, {"name": "x"})
     pairs["no hparams"] = Pair(pairs["same"].old, pairs["same"].new)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "executable", executable())
         return dict(zip(pairs, verify_all([*pairs.values()], batches=8), strict=True))
 
 
-@pytest.mark.parametrize("name", ["same", "metric", "0.12"])
+@pytest.mark.parametrize("name", ["same", "metric", "0.12", "no seed"])
 def test_identical(verdicts, name):
     assert str(verdicts[name]) == "identical: 8 batches, every tensor bit for bit"
     assert verdicts[name].is_identical
