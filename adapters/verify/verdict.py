@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from det_compat.config.shims import with_seed
+from det_compat.config.shims import seeded
 
 #: The files in the folder of a pair say what to train, what the original did, and what came out.
 PAIR, RECORDING, VERDICT = "pair.json", "recording.pt", "verdict.json"
@@ -117,17 +117,13 @@ def _specification(pair: Pair, batches: int, seed: int) -> dict[str, Any]:
     return {
         "old": (str(pair.old[0].resolve()), pair.old[1]),
         "new": (str(pair.new[0].resolve()), pair.new[1]),
-        "arguments": {"hparams": pair.hparams, "exp_conf": _with_seed(pair.exp_conf, seed)},
+        "arguments": {
+            "hparams": pair.hparams,
+            "exp_conf": pair.exp_conf and seeded(pair.exp_conf, seed),
+        },
         "batches": batches,
         "seed": seed,
     }
-
-
-def _with_seed(exp_conf: dict[str, Any] | None, seed: int) -> dict[str, Any] | None:
-    """The config with the seed that a cluster drew for an experiment without one."""
-    given = (exp_conf or {}).get("reproducibility") or {}
-    is_there = exp_conf is None or given.get("experiment_seed") is not None
-    return exp_conf if is_there else with_seed(exp_conf or {}, seed)
 
 
 def _run(half: str, homes: Sequence[Path], package: str | None) -> str:

@@ -57,3 +57,9 @@ def with_seed(raw: dict[str, Any], seed: int) -> dict[str, Any]:
     """``raw`` with the ``experiment_seed`` that a cluster would have drawn."""
     given = raw.get("reproducibility") or {}
     return {**raw, "reproducibility": {**given, "experiment_seed": seed}}
+
+
+def seeded(raw: dict[str, Any], seed: int) -> dict[str, Any]:
+    """``raw``; if it has no ``experiment_seed``, as a cluster that drew ``seed`` would have it."""
+    given = raw.get("reproducibility") or {}
+    return raw if given.get("experiment_seed") is not None else with_seed(raw, seed)

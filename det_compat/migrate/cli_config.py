@@ -7,7 +7,7 @@ import yaml
 
 from det_compat.config import ExperimentConfig, read_config
 from det_compat.config.lengths import Unit
-from det_compat.config.shims import with_seed
+from det_compat.config.shims import seeded
 from det_compat.migrate.results import FileResult, Migration
 
 _SEED = 0
@@ -40,7 +40,7 @@ def lightning_config(path: Path, migration: Migration) -> FileResult:
 def _contents(config: ExperimentConfig, migration: Migration) -> dict[str, Any]:
     model = dict(config.hyperparameters.constants())
     source = b"".join(file.after for file in migration.files)
-    whole = config.raw if config.seed is not None else with_seed(config.raw, _SEED)
+    whole = seeded(config.raw, _SEED)
     for name, value in (("data_config", config.data), ("experiment_config", whole)):
         if f"{name}: dict[str, Any]".encode() in source:
             model[name] = value

@@ -121,17 +121,11 @@ class _OwnReports(KeptTrainContext):
 
     _is_full = False
 
-    def _report(
-        self,
-        group: str,
-        steps_completed: int,
-        metrics: dict[str, Any],
-        batch_metrics: list[dict[str, Any]] | None,
-    ) -> None:
+    def _append(self, line: dict[str, Any]) -> None:
         if self._is_full:
             return
         try:
-            super()._report(group, steps_completed, metrics, None)
+            super()._append({key: line[key] for key in line if key != "batch_metrics"})
         except OSError as error:
             self._is_full = True
             logger.warning(f"det-compat runs will not know all of this run: {error}")

@@ -12,9 +12,12 @@ _REDUCED_TEXT = """\
 def reduced_over_processes(tensor, average=True):
     \"""The mean of what every process has of a tensor, or its sum.\"""
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-        return tensor
+        return tensor.clone()
     total = torch.distributed.nn.functional.all_reduce(tensor.clone())
-    return total / torch.distributed.get_world_size() if average else total
+    size = torch.distributed.get_world_size()
+    if average is False:
+        return total
+    return total / size if total.is_floating_point() else total // size
 """
 _KNOWN = {
     _REDUCED: Definition(_REDUCED_TEXT, ("import torch", "import torch.distributed.nn.functional"))
