@@ -249,7 +249,7 @@ def _period(pytorch: Any, batches: int) -> Any:
 
 
 def _trial(pytorch: Any, workload: Workload, stopwatch: Stopwatch) -> type:
-    class BenchmarkTrial(pytorch.PyTorchTrial):  # type: ignore[misc,name-defined]
+    class BenchmarkTrial(pytorch.PyTorchTrial):
         def __init__(self, context: Any) -> None:
             self.context = context
             models = workload.models()

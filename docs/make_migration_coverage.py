@@ -16,14 +16,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "parity")]
 
-from cases import CASES  # noqa: E402
+from cases import CASES
 
-from det_compat.adapters.verify.verdict import Pair, Verdict, verify_all  # noqa: E402
-from det_compat.catalog.status import Status  # noqa: E402
-from det_compat.check.checker import check  # noqa: E402
-from det_compat.config import read_config  # noqa: E402
-from det_compat.migrate.migration import migrate  # noqa: E402
-from det_compat.migrate.results import FileResult  # noqa: E402
+from det_compat.adapters.verify.verdict import Pair, Verdict, verify_all
+from det_compat.catalog.status import Status
+from det_compat.check.checker import check
+from det_compat.config import read_config
+from det_compat.migrate.migration import migrate
+from det_compat.migrate.results import FileResult
 
 BATCHES = 14
 TRIALS = ROOT / "tests" / "parity" / "trials"

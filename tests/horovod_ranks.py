@@ -14,7 +14,7 @@ from tests.torchrun import find
 
 det_compat.alias_determined()
 
-from determined.horovod import hvd  # noqa: E402
+from determined.horovod import hvd
 
 RANK = int(os.environ["RANK"])
 

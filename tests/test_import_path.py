@@ -47,7 +47,7 @@ print(json.dumps([inside, same, sorted({m for m in sys.modules if "part" in m} -
 
 
 def test_both_versions_can_be_imported(folders: Path) -> None:
-    inside, same, left = show(f"{OURS}\n{TWO_VERSIONS}", folders)  # type: ignore[misc]
+    inside, same, left = show(f"{OURS}\n{TWO_VERSIONS}", folders)
     # the working directory stays on the path, behind the checkpoint
     assert inside == ["here", "checkpoint", "checkpoint", "checkpoint", "only here"]
     assert same == [True, "here", "here", True, True, False]
@@ -56,8 +56,8 @@ def test_both_versions_can_be_imported(folders: Path) -> None:
 
 def test_determined_does_the_same(folders: Path) -> None:
     pytest.importorskip("determined")
-    ours, *rest = show(f"{OURS}\n{TWO_VERSIONS}", folders)  # type: ignore[misc]
-    theirs, *their_rest = show(f"{THEIRS}\n{TWO_VERSIONS}", folders)  # type: ignore[misc]
+    ours, *rest = show(f"{OURS}\n{TWO_VERSIONS}", folders)
+    theirs, *their_rest = show(f"{THEIRS}\n{TWO_VERSIONS}", folders)
     assert rest == their_rest
     # package.part: Determined 0.38.1 forgets the package, but not what is in it
     assert (ours.pop(3), theirs.pop(3)) == ("checkpoint", "here")
@@ -106,7 +106,7 @@ with import_from_path("../checkpoint"):
 def test_packages_without_init_are_told_apart_too(folders: Path) -> None:
     for folder in ("here", "checkpoint"):
         (folders.parent / folder / "package" / "__init__.py").unlink()
-    inside, same, left = show(f"{OURS}\n{TWO_VERSIONS}", folders)  # type: ignore[misc]
+    inside, same, left = show(f"{OURS}\n{TWO_VERSIONS}", folders)
     assert inside[3] == "checkpoint"
     assert (same[1], left) == ("here", [])
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from fsspec.core import url_to_fs  # type: ignore[import-untyped]  # fsspec has no types
-from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]  # likewise
+from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
 
 from det_compat.adapters.lightning.package import pl
 from det_compat.checkpoint.files.torch_file import load_torch_file

@@ -59,7 +59,7 @@ def train(
     arguments = {"ckpt_path": None if ckpt_path is None else _path(ckpt_path)}
 
     def make() -> tuple[Namespace, dict[str, Any]]:
-        options = Namespace(**{**_LEFT_OPEN, **found})  # type: ignore[no-untyped-call]
+        options = Namespace(**{**_LEFT_OPEN, **found})
         return options, arguments
 
     given = Given(

@@ -23,7 +23,7 @@ def defines(trial_cls: type, name: str) -> bool:
 
 def own_init(trial_cls: type) -> FunctionType | None:
     """The ``__init__`` that user code defines, if it does."""
-    # A subclass could have an __init__ of other arguments: it is looked at, and not called.
+    # mypy warns that a subclass could have an __init__ of other arguments; none is called here.
     init: Any = trial_cls.__init__  # type: ignore[misc]
     return init if inspect.isfunction(init) and defines(trial_cls, "__init__") else None
 

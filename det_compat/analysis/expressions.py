@@ -10,8 +10,9 @@ def words(text: str) -> frozenset[str]:
 
 def literal(node: ast.expr) -> str | None:
     """The text of a string that is written out."""
-    is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
-    return node.value if is_text else None  # type: ignore[attr-defined]
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    return None
 
 
 def imported(node: ast.Call) -> str | None:

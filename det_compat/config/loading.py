@@ -49,7 +49,7 @@ _MOST_DIGITS = 66
 class _Loader(yaml.SafeLoader):
     """Leaves plain scalars to ``resolve``, and tells them from quoted and tagged ones."""
 
-    yaml_implicit_resolvers = {None: [(_PLAIN, re.compile(""))]}  # noqa: RUF012
+    yaml_implicit_resolvers = {None: [(_PLAIN, re.compile(""))]}  # noqa: RUF012 (yaml's own)
 
 
 def load(path: str | Path) -> Document:

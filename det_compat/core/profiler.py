@@ -12,11 +12,11 @@ from typing import Any
 from det_compat.core.distributed import DistributedContext
 
 try:
-    import psutil  # type: ignore[import-untyped]
+    import psutil
 except ImportError:
     psutil = None
 try:
-    import pynvml  # type: ignore[import-not-found,unused-ignore]
+    import pynvml
 except ImportError:
     pynvml = None
 

@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NoReturn
 
 from det_compat.experiment.errors import FitError
 from det_compat.shared.verbosity import LEVELS
@@ -188,7 +189,7 @@ def _entry(option: str, about: str, width: int) -> str:
 
 
 class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> None:  # type: ignore[override]
+    def error(self, message: str) -> NoReturn:
         raise FitError(message)
 
 

@@ -58,7 +58,7 @@ def _average(values: list[Any]) -> Any:
 
 def _mean(values: list[Any]) -> Any:
     array = np.array(values)
-    return np.mean(array[array != None])  # noqa: E711 (The comparison is made for each element.)
+    return np.mean(array[array != None])  # noqa: E711 (for each element)
 
 
 def _check_same_names(batches: Sequence[Mapping[str, Any]]) -> None:

@@ -12,7 +12,7 @@ from det_compat import core, info
 from det_compat.shared.extras import how_to_install
 
 try:
-    import transformers  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    import transformers
     from transformers import TrainerCallback, trainer_utils
 except ImportError:
     # Whoever imports DetCallback need not use it.

@@ -31,7 +31,7 @@ def download_gcs_blob_with_backoff(blob: Any, n_retries: int = 32, max_backoff: 
 
 def _blob_class() -> Any:
     try:
-        from google.cloud import storage  # type: ignore[import-untyped,unused-ignore]
+        from google.cloud import storage
     except ImportError as error:
         raise ImportError(
             "download_gcs_blob_with_backoff() needs the package google-cloud-storage: "

@@ -61,7 +61,7 @@ def _average(values: list[Any]) -> Any:
 
     try:
         found = np.array(values)
-        return np.mean(found[found != None]).item()  # noqa: E711
+        return np.mean(found[found != None]).item()  # noqa: E711 (for each element)
     except (TypeError, ValueError):
         return None
 

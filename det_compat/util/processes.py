@@ -17,7 +17,7 @@ _FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGWINCH", "
 def signal_process_tree(p: "subprocess.Popen[Any]", signum: int) -> None:
     """Send a signal to every process below ``p``, and not to ``p``; a failure is logged."""
     try:
-        import psutil  # type: ignore[import-untyped,unused-ignore]
+        import psutil
 
         for child in psutil.Process(p.pid).children(recursive=True):
             child.send_signal(signum)

@@ -11,7 +11,7 @@ from det_compat import alias_determined, to_lightning
 
 alias_determined()  # before model_def imports determined
 
-from model_def import WineTrial  # noqa: E402
+from model_def import WineTrial
 
 
 def main() -> None:

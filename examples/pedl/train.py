@@ -11,7 +11,7 @@ import det_compat
 
 det_compat.alias_determined()
 
-from model_def import HalfDigitsTrial  # noqa: E402  (its imports of pedl need the line above)
+from model_def import HalfDigitsTrial  # its imports of pedl need the line above
 
 
 def main() -> None:

@@ -86,7 +86,7 @@ def test_a_subclass_of_the_users_own_can_be_pickled_by_name() -> None:
     assert type(restored) is Subclassed
 
 
-class Subclassed(LinearModule):  # type: ignore[valid-type, misc]
+class Subclassed(LinearModule):
     """What a user makes who wants a hook of Lightning's."""
 
     started = 0

@@ -17,7 +17,7 @@ class Notes(Linear):
 
     def finish(self) -> None:
         self.log: list[tuple[str, int]] = []
-        self.recorder.note = self.note  # type: ignore[method-assign]
+        self.recorder.note = self.note
 
     def note(self, hook: str, *args: Any) -> None:
         self.recorder.calls.append((hook, *args))

@@ -83,7 +83,7 @@ def ddp_keyword_arguments() -> dict[str, Any]:
 def all_reduces(exp_conf: Any, aggregation_frequency: int = 2) -> dict[str, Any]:
     calls: list[int] = []
 
-    def hook(state, bucket):  # type: ignore[no-untyped-def]  # DDP reads annotations
+    def hook(state, bucket):  # not annotated, since DDP reads annotations
         state.append(bucket.index())
         return allreduce_hook(None, bucket)
 
@@ -133,7 +133,7 @@ def uneven_validation() -> dict[str, Any]:
 class FullDataset(Linear):
     """Evaluates on the chief alone, with BatchNorm."""
 
-    evaluate_batch = None  # type: ignore[assignment]
+    evaluate_batch = None
 
     def prepare(self) -> None:
         self.rows: list[int] = []

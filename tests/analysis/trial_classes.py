@@ -91,32 +91,30 @@ class Borrowed(PyTorchTrial):
 
 
 class TakenBack(Built):
-    optimizer = None  # type: ignore[assignment]
+    optimizer = None
 
 
 class LoadersTakenBack(Built):
-    build_training_data_loader = build_validation_data_loader = None  # type: ignore[assignment]
+    build_training_data_loader = build_validation_data_loader = None
 
 
 class IsProperty(Built):
     @property
-    def build_model(self) -> Any: ...  # type: ignore[override]
+    def build_model(self) -> Any: ...
 
 
 class ModelWithADefault(Built):
-    def train_batch(  # type: ignore[override]
-        self, batch: Any, epoch_idx: int, batch_idx: int, model: Any = None
-    ) -> Any: ...
+    def train_batch(self, batch: Any, epoch_idx: int, batch_idx: int, model: Any = None) -> Any: ...
 
 
 class ModelByKeyword(Built):
-    def train_batch(  # type: ignore[override]
+    def train_batch(
         self, batch: Any, epoch_idx: int, batch_idx: int, *, model: Any = None
     ) -> Any: ...
 
 
 class Keywords(Built):
-    def train_batch(self, batch: Any, **kwargs: Any) -> Any: ...  # type: ignore[override]
+    def train_batch(self, batch: Any, **kwargs: Any) -> Any: ...
 
 
 class KeywordsOfTheContextApi(Keywords):

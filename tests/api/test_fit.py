@@ -143,7 +143,7 @@ def test_an_interrupt_leaves_a_run_that_goes_on(tmp_path: Path) -> None:
 )
 def test_what_is_to_be_mended(arguments: dict[str, object], message: str, tmp_path: Path) -> None:
     with pytest.raises(FitError, match=message):
-        det_compat.fit(project(tmp_path / "p"), **arguments)  # type: ignore[arg-type]
+        det_compat.fit(project(tmp_path / "p"), **arguments)
     assert not (tmp_path / "runs/tiny/002").exists()
 
 

@@ -87,7 +87,7 @@ def _kill_a_rank(draw: Random, machines: list[Machine]) -> str:
     trial = _trial_of(machine)
     time.sleep(draw.uniform(0, 1))
     with contextlib.suppress(ProcessLookupError, TypeError):
-        os.kill(trial, signal.SIGKILL)  # type: ignore[arg-type]
+        os.kill(trial, signal.SIGKILL)
     return "killed a rank"
 
 
@@ -97,7 +97,7 @@ def _kill_a_machine(draw: Random, machines: list[Machine]) -> str:
     time.sleep(draw.uniform(0, 1))
     machine.process.kill()
     with contextlib.suppress(ProcessLookupError, TypeError):
-        os.kill(trial, signal.SIGKILL)  # type: ignore[arg-type]
+        os.kill(trial, signal.SIGKILL)
     # The agent of the other one waits for a new machine as long as torchrun wants it to.
     for other in machines:
         if other is not machine:

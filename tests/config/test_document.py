@@ -13,4 +13,4 @@ def test_mappings_that_were_loaded_already() -> None:
     wrong = [None, [1], {"a": object()}, {"a": float("nan")}, {"a": {1, 2}}, endless]
     for config in wrong:
         with pytest.raises(ConfigError):
-            from_mapping(config)  # type: ignore[arg-type]
+            from_mapping(config)

@@ -211,4 +211,4 @@ def test_a_number_too_large_for_an_integer_is_a_float_and_none_is_endless() -> N
     assert resolve("9" * 30) == float("9" * 30)
     assert resolve("9" * 5000) == "9" * 5000
     assert resolve("-.inf") == -math.inf
-    assert math.isnan(resolve(".nan"))  # type: ignore[arg-type]
+    assert math.isnan(resolve(".nan"))

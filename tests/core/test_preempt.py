@@ -59,7 +59,7 @@ def test_a_script_that_never_asks_ends_by_the_first_signal(
     with SignalPreemptContext(DummyDistributedContext()) as context:
         monkeypatch.setattr(SignalPreemptContext, "_GRACE", 3600)
         signal.raise_signal(signal.SIGTERM)
-        waiting = context._deadline  # type: ignore[attr-defined]
+        waiting = context._deadline
         assert context.should_preempt() is True
         waiting.join(10)
         assert not waiting.is_alive() and not killed.is_set()
@@ -77,7 +77,7 @@ def test_a_handler_of_the_script_is_left_alone() -> None:
 
 def test_all_ranks_hear_what_the_chief_hears() -> None:
     def run(distributed: object) -> list[bool]:
-        context = SignalPreemptContext(distributed)  # type: ignore[arg-type]
+        context = SignalPreemptContext(distributed)
         with context:
             context._received = context._dist.rank == 0
             return [context.should_preempt(), context.should_preempt()]
@@ -88,7 +88,7 @@ def test_all_ranks_hear_what_the_chief_hears() -> None:
 @pytest.mark.parametrize("kind", [DummyPreemptContext, SignalPreemptContext])
 def test_who_may_ask(kind: type[DummyPreemptContext]) -> None:
     def run(distributed: object) -> object:
-        with kind(distributed, PreemptMode.ChiefOnly) as context:  # type: ignore[arg-type]
+        with kind(distributed, PreemptMode.ChiefOnly) as context:
             try:
                 return context.should_preempt()
             except RuntimeError as error:

@@ -16,7 +16,7 @@ def test_the_load_of_the_machine_is_reported() -> None:
     profiler = ProfilerContext(
         "here", lambda *report: reports.append(report), DummyDistributedContext()
     )
-    profiler.on(sampling_interval=0.1, samples_per_report=1)  # type: ignore[arg-type]
+    profiler.on(sampling_interval=0.1, samples_per_report=1)
     profiler.on()
     while len(reports) < 4:
         time.sleep(0.02)

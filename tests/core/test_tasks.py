@@ -193,7 +193,7 @@ def test_a_search_hears_of_validations_and_checkpoints(task: Any) -> None:
         uuid = saved(context, 20, loss=0.5)
         context.train.report_validation_metrics(20, {"loss": 0.4})
     where = str(run_dir / "checkpoints" / uuid)
-    context.train._line._file.close()  # type: ignore[attr-defined]
+    context.train._line._file.close()
     assert search.messages() == [
         {"batches": 20, "metrics": {"epochs": 2, "loss": 0.5}, "checkpoint": None},
         {"batches": 20, "checkpoint": where},
@@ -237,7 +237,7 @@ def test_the_best_of_a_search_is_that_of_all_its_trials(task: Any, tmp_path: Pat
     with core.init() as context:
         context.train.report_validation_metrics(1, {"loss": 1.0})
         assert context.train.get_experiment_best_validation() == 0.125
-    context.train._line._file.close()  # type: ignore[attr-defined]
+    context.train._line._file.close()
     search.messages()
 
 
@@ -261,7 +261,7 @@ def test_progress_counts_epochs_wherever_a_script_reports_it(
             if style == "index after":
                 operation.report_progress(epoch)
         operation.report_completed(0)
-    context.train._line._file.close()  # type: ignore[attr-defined]
+    context.train._line._file.close()
     told = [(one["batches"], one["metrics"]["epochs"]) for one in search.messages()]
     all_of_them = [(10, 1), (20, 2), (30, 3), (40, 4)][begin:]
     assert told == (all_of_them[-1:] if style == "never" else all_of_them)
@@ -274,5 +274,5 @@ def test_more_metrics_of_a_validation_are_nothing_that_a_search_judges(task: Any
     with core.init() as context:
         context.train.report_validation_metrics(1, {"loss": 1.0})
         context.train.report_metrics("validation", 1, {"accuracy": 0.5})
-    context.train._line._file.close()  # type: ignore[attr-defined]
+    context.train._line._file.close()
     assert [one["metrics"] for one in search.messages()] == [{"loss": 1.0}]

@@ -40,9 +40,9 @@ def test_status_and_the_like_are_logged_as_determined_logs_them(
 
     def messages(context: object, reason: object) -> list[str]:
         caplog.clear()
-        context.set_status("training")  # type: ignore[attr-defined]
-        context.report_progress(0.5)  # type: ignore[attr-defined]
-        context.report_early_exit(reason)  # type: ignore[attr-defined]
+        context.set_status("training")
+        context.report_progress(0.5)
+        context.report_early_exit(reason)
         return caplog.messages
 
     ours = messages(train, EarlyExitReason.INVALID_HP)

@@ -23,7 +23,7 @@ def test_parts_are_kept(tmp_path: Path) -> None:
         "preempt": core.DummyPreemptContext(core.DummyDistributedContext()).start(),
         "train": core.TrainContext(tmp_path),
     }
-    context = core.TrialCore(**parts)  # type: ignore[arg-type]
+    context = core.TrialCore(**parts)
     assert vars(context) == parts
 
 

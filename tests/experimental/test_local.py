@@ -21,7 +21,7 @@ CONFIG = {"hyperparameters": {"global_batch_size": 2}, "searcher": {"metric": "l
 def trial_of(api: Any) -> Any:
     """A trial class of one library, which keeps what it was asked."""
 
-    class OneWeight(api.PyTorchTrial):  # type: ignore[misc]
+    class OneWeight(api.PyTorchTrial):
         last: Any = None
 
         def __init__(self, context: Any) -> None:
@@ -122,7 +122,7 @@ def test_an_older_trial_is_tried_and_made_as_it_is() -> None:
 def test_create_tries_a_trial_in_its_folder(tmp_path: Path) -> None:
     seen = []
 
-    class Trial(trial_of(pytorch)):  # type: ignore[misc]
+    class Trial(trial_of(pytorch)):
         def __init__(self, context: Any) -> None:
             super().__init__(context)
             seen.append((Path.cwd(), sys.path[0]))

@@ -15,9 +15,9 @@ pytest.importorskip("determined", reason="the reference to compare with is not i
 PARITY = Path(__file__).parents[1] / "parity"
 sys.path.insert(0, str(PARITY))
 
-from cases import CASES  # noqa: E402
-from compare import SECTIONS, WEIGHTS, load, report  # noqa: E402
-from runner import run_driver  # noqa: E402
+from cases import CASES
+from compare import SECTIONS, WEIGHTS, load, report
+from runner import run_driver
 
 # What is left out expects an error, or something that only a CPU has.
 PLAIN = [case for case in CASES if not case.differs and 1 in case.ranks]

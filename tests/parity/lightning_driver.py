@@ -20,12 +20,12 @@ import det_compat
 
 det_compat.alias_determined()
 
-import pytorch_lightning as pl  # noqa: E402
-import torch  # noqa: E402
-from case import Case  # noqa: E402
-from cases import CASES  # noqa: E402
-from compare import WEIGHTS  # noqa: E402
-from recording import Record, error_of, seed_everything, state_of  # noqa: E402
+import pytorch_lightning as pl
+import torch
+from case import Case
+from cases import CASES
+from compare import WEIGHTS
+from recording import Record, error_of, seed_everything, state_of
 
 SECONDS_PER_CASE = float(os.environ.get("PARITY_SECONDS_PER_CASE", "60"))
 

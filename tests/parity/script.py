@@ -8,15 +8,15 @@ import sys
 
 random.seed(23)
 
-import numpy as np  # noqa: E402
-import torch  # noqa: E402
+import numpy as np
+import torch
 
 np.random.seed(23)
 torch.manual_seed(23)
 
-import torch.distributed as dist  # noqa: E402
-from determined import core, pytorch  # noqa: E402
-from trials.endings import Ends  # noqa: E402
+import torch.distributed as dist
+from determined import core, pytorch
+from trials.endings import Ends
 
 HOW = sys.argv[1]
 WHERE = {"invalid": "train_batch", "error": "on_validation_end", "exit": "evaluate_batch"}

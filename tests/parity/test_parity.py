@@ -18,11 +18,11 @@ pytest.importorskip("determined", reason="the reference to compare with is not i
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from case import Case  # noqa: E402
-from cases import CASES  # noqa: E402
-from compare import SECTIONS, WEIGHTS, load, report  # noqa: E402
-from runner import HERE as SCRIPTS  # noqa: E402
-from runner import command, environment, run_driver  # noqa: E402
+from case import Case
+from cases import CASES
+from compare import SECTIONS, WEIGHTS, load, report
+from runner import HERE as SCRIPTS
+from runner import command, environment, run_driver
 
 Dumps = Callable[[str, int], Path]
 

@@ -13,9 +13,9 @@ pytest.importorskip("determined", reason="the reference to compare with is not i
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "parity")]
 
-from compare import WEIGHTS, load, report  # noqa: E402
-from pedl_driver import CASES  # noqa: E402
-from runner import command, environment  # noqa: E402
+from compare import WEIGHTS, load, report
+from pedl_driver import CASES
+from runner import command, environment
 
 RANKS = (1, 2)
 

@@ -46,5 +46,5 @@ def test_gradients_are_clipped(
     parameters = [torch.nn.Parameter(torch.zeros(1)) for _ in range(2)]
     for parameter, gradient in zip(parameters, (3.0, 4.0), strict=True):
         parameter.grad = torch.tensor([gradient])
-    callback.on_before_optimizer_step(kind(parameters))  # type: ignore[attr-defined]
+    callback.on_before_optimizer_step(kind(parameters))
     assert [p.grad.item() for p in parameters if p.grad is not None] == pytest.approx(expected)

@@ -82,7 +82,7 @@ def test_the_class_may_be_given(model_def: Any) -> None:
 
 
 def test_without_hyperparameters(model_def: Any) -> None:
-    class NoHparams(model_def.OneWeight):  # type: ignore[misc,name-defined]
+    class NoHparams(model_def.OneWeight):
         def loader(self) -> Any:
             return pytorch.DataLoader([(torch.ones(1), torch.ones(1))] * 4, batch_size=2)
 

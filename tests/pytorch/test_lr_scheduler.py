@@ -117,13 +117,13 @@ def test_contradictions(args: Any, keywords: Any) -> None:
 
 def test_one_of_today_needs_a_step_mode() -> None:
     with pytest.raises(TypeError, match="step_mode"):
-        LRScheduler(step_lr())  # type: ignore[call-arg]
+        LRScheduler(step_lr())
 
 
 def test_a_subclass_may_pass_them_on() -> None:
     class Own(LRScheduler):
         def __init__(self, scheduler: Any) -> None:
-            super().__init__(scheduler, step_every_epoch=True)  # type: ignore[call-arg]
+            super().__init__(scheduler, step_every_epoch=True)
 
     assert Own(step_lr())._step_mode is StepMode.STEP_EVERY_EPOCH
 

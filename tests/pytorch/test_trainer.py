@@ -51,13 +51,13 @@ def test_max_length_is_a_number_of_batches_or_epochs(lib: Library, length: Any) 
 
 def test_errors_say_what_to_write(fitted: list[dict[str, Any]]) -> None:
     with init() as context:
-        trainer = Trainer(object(), context)  # type: ignore[arg-type]
+        trainer = Trainer(object(), context)
         with pytest.raises(ValueError, match=r"for example max_length=pytorch.Epoch\(5\)"):
             trainer.fit()
         with pytest.raises(TypeError, match=r"pytorch.Epoch\(int\), got Batch\(\[1, 5\]\)"):
             trainer.fit(max_length=Batch([1, 5]))
         with pytest.raises(TypeError, match="got 100"):
-            trainer.fit(max_length=100)  # type: ignore[arg-type]
+            trainer.fit(max_length=100)
         with pytest.raises(ValueError, match="best, all, none, got 'latest'"):
             trainer.fit(max_length=Batch(1), checkpoint_policy="latest")
     assert fitted == []
@@ -66,7 +66,7 @@ def test_errors_say_what_to_write(fitted: list[dict[str, Any]]) -> None:
 def test_defaults(fitted: list[dict[str, Any]]) -> None:
     trial = object()
     with init() as context:
-        Trainer(trial, context).fit(max_length=Epoch(2))  # type: ignore[arg-type]
+        Trainer(trial, context).fit(max_length=Epoch(2))
     assert fitted == [
         {
             "trial": trial,
@@ -93,7 +93,7 @@ def test_arguments_are_passed_on(fitted: list[dict[str, Any]]) -> None:
     }
     others = {"latest_checkpoint": "0000", "step_zero_validation": True, "test_mode": True}
     with init() as context:
-        Trainer(object(), context).fit(**units, **others)  # type: ignore[arg-type]
+        Trainer(object(), context).fit(**units, **others)
     assert {name: fitted[0][name] for name in units} == units
     assert {name: fitted[0][name] for name in others} == others
 
@@ -106,16 +106,14 @@ def test_checkpoint_policy(
 ) -> None:
     with init() as context:
         caplog.clear()
-        Trainer(object(), context).fit(  # type: ignore[arg-type]
-            max_length=Batch(1), checkpoint_policy=policy
-        )
+        Trainer(object(), context).fit(max_length=Batch(1), checkpoint_policy=policy)
     assert fitted[0]["checkpoint_policy"] == policy
     assert caplog.messages == []
 
 
 def test_best_means_all(fitted: list[dict[str, Any]], caplog: pytest.LogCaptureFixture) -> None:
     with init() as context:
-        Trainer(object(), context).fit(max_length=Batch(1))  # type: ignore[arg-type]
+        Trainer(object(), context).fit(max_length=Batch(1))
     assert fitted[0]["checkpoint_policy"] == "all"
     (record,) = (record for record in caplog.records if "checkpoint_policy" in record.message)
     assert (record.name, record.levelname) == ("determined.pytorch", "WARNING")
@@ -126,7 +124,7 @@ def test_profiling_says_what_to_use(
     fitted: list[dict[str, Any]], caplog: pytest.LogCaptureFixture
 ) -> None:
     with init() as context:
-        trainer = Trainer(object(), context)  # type: ignore[arg-type]
+        trainer = Trainer(object(), context)
         trainer.configure_profiler(enabled=True)
         trainer.fit(max_length=Batch(1), profiling_enabled=True, checkpoint_policy="all")
     configured, enabled = caplog.records

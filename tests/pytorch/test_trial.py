@@ -26,7 +26,7 @@ class Mixin:
 
 
 def trial(lib: Library) -> Any:
-    class Trial(Mixin, lib.pytorch.PyTorchTrial):  # type: ignore[misc,name-defined]
+    class Trial(Mixin, lib.pytorch.PyTorchTrial):
         def __init__(self, trial_context: Any) -> None:
             self.context = trial_context
 
@@ -39,7 +39,7 @@ def test_what_a_trial_must_have(lib: Library) -> None:
 
 
 def test_a_trial_without_it_cannot_be_built(lib: Library) -> None:
-    class Trial(lib.pytorch.PyTorchTrial):  # type: ignore[misc,name-defined]
+    class Trial(lib.pytorch.PyTorchTrial):
         def __init__(self, context: Any) -> None: ...
 
     with pytest.raises(TypeError, match="build_training_data_loader"):

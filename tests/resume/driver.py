@@ -121,7 +121,7 @@ def determined(
     REPORTS.clear()
     marked: list[Marks] = []
 
-    class Marked(trial_cls):  # type: ignore[misc]
+    class Marked(trial_cls):
         def build_callbacks(self) -> Any:
             marked.append(Marks(self))
             return {**super().build_callbacks(), "marks": marked[0]}

@@ -30,7 +30,7 @@ class Data(torch.utils.data.Dataset[Any]):
         return {"input_ids": torch.full((4,), index), "labels": index % 2}
 
 
-class Dies(transformers.TrainerCallback):  # type: ignore[misc]
+class Dies(transformers.TrainerCallback):
     """Raises after a step, as a crash would."""
 
     def __init__(self, step: int) -> None:

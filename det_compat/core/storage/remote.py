@@ -32,7 +32,7 @@ def local_path(url: str) -> Path | None:
     """The path that a ``file://`` URL stands for; None for other URLs."""
     if not _LOCAL_URL.match(url):
         return None
-    from fsspec.core import url_to_fs  # type: ignore[import-untyped]  # fsspec has no types
+    from fsspec.core import url_to_fs
 
     return Path(url_to_fs(url)[1])
 

@@ -1,6 +1,7 @@
 """Batch methods of older trials: given the model, or losses and metrics in their place."""
 
 import libcst as cst
+from libcst.helpers import ensure_type
 
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.metric_shapes import all_scalar, returned
@@ -30,7 +31,7 @@ def train_batch(line: cst.FunctionDef, optimizer: str, clip: str) -> cst.Functio
     for inner in syntax.body_of(line):
         small = syntax.simple(inner)
         if isinstance(small, cst.Return) and small.value is not None:
-            leading = inner.leading_lines  # type: ignore[attr-defined]
+            leading = ensure_type(inner, cst.SimpleStatementLine).leading_lines
             made = _stepped(inner.with_changes(leading_lines=[]), small.value, after)
             made[0] = made[0].with_changes(leading_lines=leading)
             body.extend(made)

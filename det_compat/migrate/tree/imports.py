@@ -184,10 +184,12 @@ def imported(line: cst.BaseStatement) -> list[tuple[str, str]]:
     """The variables that an import sets, each with the statement that sets it alone."""
     small = simple(line)
     module = _modules(line)
-    if not module or isinstance(getattr(small, "names", None), cst.ImportStar):
+    if not module or not isinstance(small, (cst.Import, cst.ImportFrom)):
+        return []
+    if isinstance(small.names, cst.ImportStar):
         return []
     start = f"from {module[0]} import" if isinstance(small, cst.ImportFrom) else "import"
-    aliases: Sequence[cst.ImportAlias] = small.names  # type: ignore[union-attr]
+    aliases: Sequence[cst.ImportAlias] = small.names
     return [(bound_name(alias), f"{start} {code(alias)}") for alias in without_commas(aliases)]
 
 

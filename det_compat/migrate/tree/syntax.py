@@ -94,6 +94,7 @@ def is_idle(line: cst.CSTNode) -> bool:
 
 def assignment(target: cst.BaseExpression, value: cst.BaseExpression) -> cst.Assign:
     """The statement that sets ``target`` to ``value``."""
+    # LibCST has one type of names for what is set, and another for what is read.
     return cst.Assign([cst.AssignTarget(target)], value)  # type: ignore[arg-type]
 
 
@@ -146,8 +147,9 @@ def body_of(
 
 
 def with_body(node: _Node, body: Iterable[cst.BaseStatement]) -> _Node:
-    """The function or class with other statements."""
+    """The function, class or branch with other statements."""
     lines = [*body] or [statement("pass")]
+    # mypy has no type for whatever has a body.
     block = node.body  # type: ignore[attr-defined]
     if isinstance(block, cst.IndentedBlock):
         return node.with_changes(body=block.with_changes(body=lines))
@@ -226,6 +228,7 @@ class _Each(cst.CSTTransformer, Generic[_Node]):
     def on_leave(self, original: cst.CSTNodeT, updated: cst.CSTNodeT) -> Left[cst.CSTNodeT]:
         if type(original) is not self._kind:
             return updated
+        # The kind was compared, which mypy does not follow.
         return self._change(updated)  # type: ignore[arg-type, return-value]
 
 
@@ -356,6 +359,7 @@ def mentions(node: cst.CSTNode, text: str) -> bool:
 
 def with_node(tree: _Tree, old: cst.CSTNode, new: cst.CSTNode) -> _Tree:
     """The tree with another node in the place of one below its top, which keeps its type."""
+    # LibCST declares what the node at the top may become; this one is below it.
     return tree.deep_replace(old, new)  # type: ignore[return-value]
 
 
@@ -380,6 +384,7 @@ class _Replacement(cst.CSTTransformer):
 
 def replaced(node: _Node, old: str, new: str) -> _Node:
     """``node`` with every name or dotted name ``old`` in it replaced by an expression."""
+    # Where ``node`` is the name itself, another expression comes back.
     return left(node, _Replacement(old, new))  # type: ignore[return-value]
 
 

@@ -40,8 +40,7 @@ class _AutocastHooks:
 
     def _enter(self, module: nn.Module, args: Any) -> None:
         region = torch.autocast("cuda", dtype=torch.float16)
-        # torch has no types for this method.
-        region.__enter__()  # type: ignore[no-untyped-call]
+        region.__enter__()
         self._entered.append(region)
 
     def _leave(self, module: nn.Module, args: Any, output: Any) -> Any:

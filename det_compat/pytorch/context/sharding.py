@@ -78,10 +78,7 @@ class Sharding:
                 self._renewed[id(old)] = weakref.ref(old), parameter
         self._models.append(model)
         model.register_forward_pre_hook(self._share_buffers)
-        # torch has no types for this method.
-        model.register_load_state_dict_pre_hook(  # type: ignore[no-untyped-call]
-            self._shard_state_dict
-        )
+        model.register_load_state_dict_pre_hook(self._shard_state_dict)
         return model
 
     def _units(self, model: nn.Module) -> list[nn.Module]:

@@ -291,10 +291,7 @@ class PyTorchTrialContext(
         hooks = self._gradient_hooks
         if hooks is not None:
             hooks.before_backward(loss)
-        # torch has no types for this method.
-        loss.backward(  # type: ignore[no-untyped-call]
-            gradient=gradient, retain_graph=retain_graph, create_graph=create_graph
-        )
+        loss.backward(gradient=gradient, retain_graph=retain_graph, create_graph=create_graph)
         if hooks is not None:
             hooks.after_backward()
 

@@ -116,10 +116,10 @@ class TorchBatchProcessor(abc.ABC):
     def process_batch(self, batch: Any, batch_idx: int) -> None:
         """Process a batch, ``batch_idx`` of those of this rank."""
 
-    def on_checkpoint_start(self) -> None:  # noqa: B027
+    def on_checkpoint_start(self) -> None:  # noqa: B027 (need not be overridden)
         """Called before each checkpoint."""
 
-    def on_finish(self) -> None:  # noqa: B027
+    def on_finish(self) -> None:  # noqa: B027 (need not be overridden)
         """Called when all batches are processed."""
 
 

@@ -41,8 +41,7 @@ class TrialActor(Trainable):
         scratch = arrive(keeper)
         self._mirror = Mirror(pickle.loads(task), keeper, scratch, config["trial"]["index"])
         self._task = self._mirror.task
-        # Ray has no types for this function.
-        self._payload = cloudpickle.dumps(self._task)  # type: ignore[no-untyped-call]
+        self._payload = cloudpickle.dumps(self._task)
         self._running: Request | None = None
         self._is_new = True
         variables = {}

@@ -68,8 +68,8 @@ def run_search(task: TrialTask, *, address: str | None) -> ResultGrid:
     with _environment(_ENVIRONMENT), _quiet(), _connected(address):
         _check_places(task.plan)
         keeper = _keeper(task) if address is not None or _machines() > 1 else None
-        # It is unpickled where the code is. Ray has no types for this function.
-        packed: bytes = cloudpickle.dumps(task)  # type: ignore[no-untyped-call]
+        # It is unpickled where the code is.
+        packed: bytes = cloudpickle.dumps(task)
         one: Any = TrialActor if task.plan.processes == 1 else run_in_tune
         # Tune leaves what it is given in this way alone with the job, whose end is its end.
         train: Any = tune.with_parameters(one, task=packed, keeper=keeper)
@@ -259,14 +259,13 @@ def _places(plan: SearchPlan) -> int:
 
 def _devices(plan: SearchPlan) -> tuple[str, float]:
     """What a slot is, and how many there are."""
-    # Ray has no types for this function.
-    total = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    total = ray.cluster_resources()
     kind = "GPU" if plan.slots > 0 and total.get("GPU", 0) > 0 else "CPU"
     return kind, total.get(kind, 0)
 
 
 def _machines() -> int:
-    return sum(it["Alive"] for it in ray.nodes())  # type: ignore[no-untyped-call]
+    return sum(it["Alive"] for it in ray.nodes())
 
 
 def _resources(plan: SearchPlan, keeper: Any) -> dict[str, float] | tune.PlacementGroupFactory:

@@ -147,13 +147,12 @@ class Losses(Callback):
 
 def lost_machines() -> set[str]:
     """The ids of the machines that were in Ray's cluster and are lost."""
-    # Ray has no types for this function.
-    return {it["NodeID"] for it in ray.nodes() if not it["Alive"]}  # type: ignore[no-untyped-call]
+    return {it["NodeID"] for it in ray.nodes() if not it["Alive"]}
 
 
 def _living() -> list[dict[str, Any]]:
     """What Ray does not take for lost."""
-    return [it for it in ray.nodes() if it["Alive"]]  # type: ignore[no-untyped-call]
+    return [it for it in ray.nodes() if it["Alive"]]
 
 
 def _answers(machine: dict[str, Any]) -> bool:

@@ -74,14 +74,13 @@ def train_on_workers(attempt: Attempt, tell: Callable[[Report], None], keeper: A
     trainer = TorchTrainer(
         _train,
         train_loop_config={
-            "attempt": cloudpickle.dumps(attempt),  # type: ignore[no-untyped-call]
+            "attempt": cloudpickle.dumps(attempt),
             "channel": channel,
             "mirror": (keeper, start),
         },
         scaling_config=train.ScalingConfig(
             num_workers=attempt.task.plan.processes,
-            # Ray has no types for this function.
-            use_gpu=bool(ray.cluster_resources().get("GPU")),  # type: ignore[no-untyped-call]
+            use_gpu=bool(ray.cluster_resources().get("GPU")),
         ),
         run_config=train.RunConfig(name="ray_train", storage_path=str(attempt.record.folder)),
     )

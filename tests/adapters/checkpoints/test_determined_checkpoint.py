@@ -24,7 +24,7 @@ class Edits(Linear):
     """Adds to the checkpoint."""
 
     def finish(self) -> None:
-        self.recorder.note = self.note  # type: ignore[method-assign]
+        self.recorder.note = self.note
 
     def note(self, hook: str, *args: Any) -> None:
         self.recorder.calls.append((hook, *args))

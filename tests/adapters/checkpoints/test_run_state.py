@@ -87,7 +87,7 @@ def test_the_random_state_with_numpy_arrays_as_determined_has_it() -> None:
 def test_callbacks_see_the_state_before_it_is_loaded_and_may_change_it() -> None:
     class Edits(Linear):
         def finish(self) -> None:
-            self.recorder.note = self.note  # type: ignore[method-assign]
+            self.recorder.note = self.note
 
         def note(self, hook: str, checkpoint: Any) -> None:
             self.seen = list(checkpoint)

@@ -32,7 +32,7 @@ def test_an_empty_stream() -> None:
 
 
 def test_closing_a_stream_ends_the_workers() -> None:
-    loader = DataLoader([1, 2, 3, 4], num_workers=1)  # type: ignore[arg-type]
+    loader = DataLoader([1, 2, 3, 4], num_workers=1)
     stream = BatchStream(loader, 2)
     next(stream)
     [worker] = stream._iterator._workers

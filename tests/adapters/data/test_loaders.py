@@ -29,7 +29,7 @@ def context(rank: int = 0, size: int = 1) -> PyTorchTrialContext:
 
 
 def data(count: int = 6) -> Any:
-    return DataLoader(list(range(count)), batch_size=1)  # type: ignore[arg-type]
+    return DataLoader(list(range(count)), batch_size=1)
 
 
 def items(loader: Any) -> list[int]:
@@ -56,7 +56,7 @@ def test_a_loader_that_repeats_and_skips() -> None:
 
 
 def test_a_loader_of_the_users_own() -> None:
-    given, own = torch.utils.data.DataLoader([1, 2]), context()  # type: ignore[arg-type]
+    given, own = torch.utils.data.DataLoader([1, 2]), context()
     with pytest.raises(RuntimeError, match=r"build_x\(\) returned DataLoader"):
         torch_loader(own, "build_x", given)
     own.experimental.disable_dataset_reproducibility_checks()

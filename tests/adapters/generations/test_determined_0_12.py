@@ -78,13 +78,13 @@ class New(Old):
         wrapper = super().create_lr_scheduler(self.opt)
         context.wrap_lr_scheduler(wrapper._scheduler, wrapper._step_mode)
 
-    def train_batch(self, batch: Any, epoch_idx: int, batch_idx: int) -> Any:  # type: ignore[override]
+    def train_batch(self, batch: Any, epoch_idx: int, batch_idx: int) -> Any:
         metrics = super().train_batch(batch, self.model, epoch_idx, batch_idx)
         self.context.backward(metrics["loss"])
         self.context.step_optimizer(self.opt, clip_grads=self.clip)
         return metrics
 
-    def evaluate_batch(self, batch: Any) -> Any:  # type: ignore[override]
+    def evaluate_batch(self, batch: Any) -> Any:
         return super().evaluate_batch(batch, self.model)
 
 
@@ -290,7 +290,7 @@ class Bases(Old):
     """Without an __init__ of its own, on an abstract one."""
 
     calls: list[Any] = []  # noqa: RUF012
-    __init__ = PyTorchTrial.__init__  # type: ignore[assignment]
+    __init__ = PyTorchTrial.__init__
 
 
 def test_a_trial_without_init_has_the_context() -> None:
@@ -338,9 +338,9 @@ def test_no_scheduler_is_needed() -> None:
 
 
 class Full(Old):
-    evaluate_batch = None  # type: ignore[assignment]
+    evaluate_batch = None
 
-    def evaluate_full_dataset(self, data_loader: Any, model: Any) -> Any:  # type: ignore[override]
+    def evaluate_full_dataset(self, data_loader: Any, model: Any) -> Any:
         assert not model.training
         return {"rows": float(sum(len(x) for x, _ in data_loader))}
 
@@ -382,7 +382,7 @@ class Spy(PyTorchCallback):
         assert metrics["num_inputs"] == 4 * len(losses)
         self.seen.append(("step end", step_id, len(losses)))
 
-    def on_training_epoch_start(self) -> None:  # type: ignore[override]
+    def on_training_epoch_start(self) -> None:
         self.seen.append("epoch")
 
     def on_before_optimizer_step(self, parameters: Any) -> None:
@@ -503,16 +503,16 @@ class Earliest(PyTorchTrial):
     def __init__(self, context: Any) -> None:
         self.calls: list[Any] = []
 
-    def build_model(self, hparams: Any) -> nn.Module:  # type: ignore[override]
+    def build_model(self, hparams: Any) -> nn.Module:
         assert hparams == {"batch_size": 4, "lr": 0.1}
-        return Old.build_model(self)  # type: ignore[arg-type]
+        return Old.build_model(self)
 
     def optimizer(self, model: nn.Module, hparams: Any) -> Any:
         return torch.optim.SGD(model.parameters(), lr=hparams["lr"], momentum=0.9)
 
     def create_lr_scheduler(self, optimizer: Any, hparams: Any) -> Any:
         scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
-        return LRScheduler(scheduler, step_every_epoch=True)  # type: ignore[call-arg]
+        return LRScheduler(scheduler, step_every_epoch=True)
 
 
 def test_the_earliest_form() -> None:
@@ -553,7 +553,7 @@ def test_no_data_at_all() -> None:
 class Transitional(Old):
     """Of 0.12.12: builds itself, and is given the model all the same."""
 
-    build_model = optimizer = create_lr_scheduler = None  # type: ignore[assignment]
+    build_model = optimizer = create_lr_scheduler = None
 
     def __init__(self, context: Any) -> None:
         super().__init__(context)

@@ -33,7 +33,7 @@ RELATIVE = "from .DATA import fetch as download_data, make_data_loaders\nfrom .M
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(sys, "path", [*sys.path])
     before = {*sys.modules}
-    yield tmp_path / f"pedl-{tmp_path.name}"  # type: ignore[misc]
+    yield tmp_path / f"pedl-{tmp_path.name}"
     for name in {*sys.modules} - before:
         del sys.modules[name]
 

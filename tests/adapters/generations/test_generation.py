@@ -47,7 +47,7 @@ class OldEarliest(PyTorchTrial):
 
     def __init__(self, context: Any) -> None: ...
 
-    def build_model(self, hparams: Any) -> Any: ...  # type: ignore[override]
+    def build_model(self, hparams: Any) -> Any: ...
 
 
 class Transitional(Loaders, PyTorchTrial):
@@ -82,7 +82,7 @@ class ContextWithHelpers(Linear):
 
 
 class ContextWithKeywords(Linear):
-    def train_batch(self, batch: Any, **kwargs: Any) -> Any: ...  # type: ignore[override]
+    def train_batch(self, batch: Any, **kwargs: Any) -> Any: ...
 
 
 class Standard:
@@ -150,19 +150,19 @@ def test_loader_functions_are_for_trials_without_loader_methods() -> None:
 
 
 class WithoutOptimizer(OldWithoutBase):
-    optimizer = None  # type: ignore[assignment]
+    optimizer = None
 
 
 class WithoutModel(OldWithoutBase):
-    build_model = None  # type: ignore[assignment]
+    build_model = None
 
 
 class OneLoader(OldWithoutBase):
-    build_validation_data_loader = None  # type: ignore[assignment]
+    build_validation_data_loader = None
 
 
 class StandardWithoutOptimizer(Standard):
-    optimizer = None  # type: ignore[assignment]
+    optimizer = None
 
 
 class Mixed(Old):

@@ -40,7 +40,7 @@ def test_functions_of_a_base_class_are_found() -> None:
     sys.modules[module.__name__] = module
     try:
         assert find_function("download_data", derived, None, {}) is download_data
-        module.download_data = "nothing to call"  # type: ignore[attr-defined]
+        module.download_data = "nothing to call"
         with pytest.raises(TypeError, match="PEDL's download_data must be a function, got str"):
             find_function("download_data", derived, None, {})
     finally:

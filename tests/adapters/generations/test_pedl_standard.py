@@ -81,7 +81,7 @@ def test_a_batch_is_forwarded_and_passed_on_untouched() -> None:
         ({"a": (torch.ones(1), 0), "b": name}, {"deep": {"label": label}})
         for name, label in (("x", 2.0), ("y", 3.0))
     ]
-    loader = DataLoader(data, batch_size=2)  # type: ignore[arg-type]
+    loader = DataLoader(data, batch_size=2)
     _, metrics = fitted(Nested, lambda experiment_config, hparams: (loader, loader))
     assert {"loss", "part", "both", "sum", "rows"} <= metrics.keys()
 
@@ -135,10 +135,10 @@ def test_hparams_go_to_the_methods_that_take_them() -> None:
         def __init__(self, hparams: dict[str, Any]) -> None:
             self.given = [hparams]
 
-        def build_model(self) -> nn.Module:  # type: ignore[override]
+        def build_model(self) -> nn.Module:
             return nn.Linear(3, 1)
 
-        def optimizer(self, model: nn.Module, hparams: dict[str, Any]) -> Any:  # type: ignore[override]
+        def optimizer(self, model: nn.Module, hparams: dict[str, Any]) -> Any:
             self.given.append(hparams)
             return torch.optim.SGD(model.parameters(), lr=hparams["lr"])
 
@@ -160,8 +160,8 @@ def _loaders(*made: Any) -> Any:
     return make_data_loaders
 
 
-DICTS = DataLoader([{"x": 1.0}] * 4, batch_size=2)  # type: ignore[arg-type]
-TRIPLES = DataLoader([(1.0, 2.0, 3.0)] * 4, batch_size=2)  # type: ignore[arg-type]
+DICTS = DataLoader([{"x": 1.0}] * 4, batch_size=2)
+TRIPLES = DataLoader([(1.0, 2.0, 3.0)] * 4, batch_size=2)
 
 
 @pytest.mark.parametrize(

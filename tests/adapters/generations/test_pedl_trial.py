@@ -189,7 +189,7 @@ def test_it_is_built_with_hparams_if_it_takes_them(parameters: str) -> None:
 
 def test_the_whole_dataset_may_be_evaluated_at_once() -> None:
     class Whole(Later):
-        evaluate_batch = None  # type: ignore[assignment]
+        evaluate_batch = None
 
         def evaluate_full_dataset(self, data_loader: Any, model: nn.Module) -> dict[str, Any]:
             assert not model.training

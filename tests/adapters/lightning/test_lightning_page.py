@@ -32,7 +32,7 @@ class Refused(typing.NamedTuple):
     by: Any
 
 
-class Predicts(to_lightning(Normed)):  # type: ignore[misc]
+class Predicts(to_lightning(Normed)):
     def predict_step(self, batch: Any, batch_idx: int) -> torch.Tensor:
         result: torch.Tensor = self.trial.model(batch[0])
         return result

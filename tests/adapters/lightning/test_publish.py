@@ -16,7 +16,7 @@ class MemoryLogger(DummyLogger):
         super().__init__()
         self.logged: list[tuple[int, dict[str, float]]] = []
 
-    def log_metrics(self, metrics: dict[str, float], step: int) -> None:  # type: ignore[override]
+    def log_metrics(self, metrics: dict[str, float], step: int) -> None:
         self.logged.append((step, dict(metrics)))
 
 

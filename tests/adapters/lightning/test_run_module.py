@@ -128,7 +128,7 @@ def test_the_default_sanity_check_runs_nothing_of_the_users() -> None:
     class Reduces(Linear):
         def finish(self) -> None:
             reducer = self.context.wrap_reducer(len, name="count")
-            reducer.reset = lambda: resets.append(list(self.trained))  # type: ignore[method-assign]
+            reducer.reset = lambda: resets.append(list(self.trained))
 
     module = fitted(Reduces)
     assert module.trial.recorder.hooks()[:3] == [
@@ -142,7 +142,7 @@ def test_the_default_sanity_check_runs_nothing_of_the_users() -> None:
 
 def test_evaluation_is_done_without_gradients_but_outside_of_inference_mode() -> None:
     class Looks(Linear):
-        def evaluate_batch(self, batch: Any) -> dict[str, Any]:  # type: ignore[override]
+        def evaluate_batch(self, batch: Any) -> dict[str, Any]:
             assert not torch.is_grad_enabled()
             assert not torch.is_inference_mode_enabled()
             assert not self.model.training
@@ -235,7 +235,7 @@ def test_validation_does_not_clobber_a_training_metric() -> None:
             super().train_batch(*args, **kwargs)
             return {"loss": torch.tensor(1.0), "accuracy": 0.5}
 
-        def evaluate_batch(self, batch: Any) -> dict[str, Any]:  # type: ignore[override]
+        def evaluate_batch(self, batch: Any) -> dict[str, Any]:
             return {"loss": 3.0, "other": 4.0}
 
     used = trainer()
@@ -312,7 +312,7 @@ def test_model_checkpoint_by_a_validation_metric(tmp_path: Path) -> None:
         "step=12-score=2.0.ckpt",
         "step=8-score=1.0.ckpt",
     ]
-    assert float(best.best_model_score) == 1.0  # type: ignore[arg-type]
+    assert float(best.best_model_score) == 1.0
     restored = to_lightning(Falling).load_from_checkpoint(best.best_model_path)
     assert not same(weights(restored), weights(module))
 
@@ -459,7 +459,7 @@ def random_numbers() -> list[float]:
 def test_resuming_goes_on_as_if_nothing_had_happened(
     period: dict[str, int], batches: int, tmp_path: Path
 ) -> None:
-    save = ModelCheckpoint(tmp_path, "{step}", save_top_k=-1, **period)  # type: ignore[arg-type]
+    save = ModelCheckpoint(tmp_path, "{step}", save_top_k=-1, **period)
     whole = run_resumed(max_epochs=4, callbacks=[save], enable_checkpointing=True)
     expected = random_numbers()
     path = str(tmp_path / f"step={batches}.ckpt")

@@ -17,15 +17,15 @@ from typing import Any
 COPY, RESULTS, OPTIONS = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]
 sys.path.insert(0, str(COPY))
 
-import numpy as np  # noqa: E402
-import pytorch_lightning as pl  # noqa: E402  (from the copy)
-import torch  # noqa: E402
+import numpy as np
+import pytorch_lightning as pl  # from the copy
+import torch
 
-from det_compat import pytorch, to_lightning  # noqa: E402
-from det_compat.adapters.lightning import known  # noqa: E402
-from det_compat.errors import InvalidExperimentException  # noqa: E402
-from det_compat.shared.random_state import set_seed  # noqa: E402
-from tests.adapters.trials import Normed, trainer, weights  # noqa: E402
+from det_compat import pytorch, to_lightning
+from det_compat.adapters.lightning import known
+from det_compat.errors import InvalidExperimentException
+from det_compat.shared.random_state import set_seed
+from tests.adapters.trials import Normed, trainer, weights
 
 assert Path(str(pl.__file__)).is_relative_to(COPY)
 VALIDATES = {"val_check_interval": 3, "check_val_every_n_epoch": None}

@@ -58,11 +58,11 @@ def test_who_has_not_started_is_not_shut_down() -> None:
 
 def test_epoch_start_with_and_without_its_parameter() -> None:
     class Old(PyTorchCallback):
-        def on_training_epoch_start(self) -> None:  # type: ignore[override]
+        def on_training_epoch_start(self) -> None:
             self.called = "without"
 
     class New(PyTorchCallback):
-        def on_training_epoch_start(self, number: int) -> None:  # type: ignore[override]
+        def on_training_epoch_start(self, number: int) -> None:
             self.called = number
 
     old, new = Old(), New()

@@ -100,11 +100,11 @@ def test_what_else_train_batch_must_not_return() -> None:
 
 def test_evaluate_batch_may_leave_out_the_index_or_call_it_otherwise() -> None:
     class Without(Linear):
-        def evaluate_batch(self, batch: Any) -> dict[str, Any]:  # type: ignore[override]
+        def evaluate_batch(self, batch: Any) -> dict[str, Any]:
             return {"n": len(batch[0])}
 
     class More(Linear):
-        def evaluate_batch(  # type: ignore[override]
+        def evaluate_batch(
             self, batch: Any, epoch_idx: int = 5, batch_idx: int = 7
         ) -> dict[str, Any]:
             return {"n": 10 * epoch_idx + batch_idx}
@@ -225,7 +225,7 @@ def test_a_named_reducer_that_returns_a_dict() -> None:
 
 def test_full_dataset_evaluation() -> None:
     class Full(Linear):
-        evaluate_batch = PyTorchTrial.evaluate_batch  # type: ignore[assignment]
+        evaluate_batch = PyTorchTrial.evaluate_batch
 
         def evaluate_full_dataset(self, data_loader: Any) -> dict[str, Any]:
             assert not self.model.training
@@ -242,7 +242,7 @@ def test_full_dataset_evaluation() -> None:
 
 def test_full_dataset_evaluation_that_returns_no_dict() -> None:
     class Full(Linear):
-        evaluate_batch = PyTorchTrial.evaluate_batch  # type: ignore[assignment]
+        evaluate_batch = PyTorchTrial.evaluate_batch
 
         def evaluate_full_dataset(self, data_loader: Any) -> Any:
             return 1.0
@@ -264,7 +264,7 @@ def test_batches_are_moved_unless_the_trial_says_no() -> None:
                 moved.append(1)
                 return original(data)
 
-            self.context.to_device = to_device  # type: ignore[method-assign]
+            self.context.to_device = to_device
 
     fitted(Own)
     assert len(moved) == 4 + 2
@@ -309,7 +309,7 @@ def test_gradients_may_be_taken_inside_a_validation_callback() -> None:
         def build_callbacks(self) -> dict[str, Any]:
             trial = self
 
-            class Callback(type(self.recorder)):  # type: ignore[misc]
+            class Callback(type(self.recorder)):
                 def note(self, hook: str, *args: Any) -> None:
                     if hook == "on_validation_start":
                         with torch.enable_grad():
@@ -417,7 +417,7 @@ def test_a_trial_may_inherit_everything_from_a_mixin() -> None:
         build_training_data_loader = Linear.build_training_data_loader
         build_validation_data_loader = Linear.build_validation_data_loader
 
-    class Trial(Mixin, PyTorchTrial):  # type: ignore[misc]
+    class Trial(Mixin, PyTorchTrial):
         __init__ = Linear.__init__
         prepare, finish, net = Linear.prepare, Linear.finish, Linear.net
         hparam, sgd, loss = Linear.hparam, Linear.sgd, Linear.loss
@@ -486,7 +486,7 @@ def test_both_ways_to_evaluate() -> None:
 
 def test_neither_way_to_evaluate() -> None:
     class Neither(Linear):
-        evaluate_batch = PyTorchTrial.evaluate_batch  # type: ignore[assignment]
+        evaluate_batch = PyTorchTrial.evaluate_batch
 
     assert "Neither must define exactly one" in error_of(Neither)
     assert "defines neither" in error_of(Neither)
@@ -508,7 +508,7 @@ def test_an_iterable_dataset_in_a_loader() -> None:
 
 @pytest.mark.parametrize("method", ["build_training_data_loader", "build_validation_data_loader"])
 def test_a_plain_torch_loader_is_refused(method: str) -> None:
-    loader = torch.utils.data.DataLoader([1, 2])  # type: ignore[arg-type]
+    loader = torch.utils.data.DataLoader([1, 2])
     trial_cls = type("PlainLoader", (Linear,), {method: lambda self: loader})
     message = error_of(trial_cls, RuntimeError)
     assert f"{method}() returned DataLoader" in message

@@ -67,7 +67,7 @@ def test_the_position_is_behind_it() -> None:
         """A file that is read whatever is in it."""
 
     first = b"\x80\x02" + b")" + 10 * b"\x85" + b"."
-    file = io.BufferedReader(Raw(first + b"more"))  # type: ignore[arg-type]
+    file = io.BufferedReader(Raw(first + b"more"))
     check_tuples(file)
     assert file.read() == b"more"
 

@@ -39,7 +39,7 @@ def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[storage.
     if request.param == "directory":
         yield storage.SharedFSStorageManager(str(tmp_path / "base"))
     else:
-        import fsspec  # type: ignore[import-untyped]
+        import fsspec
 
         (tmp_path / "copies").mkdir()
         url = f"memory://{uuid.uuid4()}"

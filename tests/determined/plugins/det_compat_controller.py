@@ -103,5 +103,5 @@ def install() -> None:
     context._set_default_gradient_compression = lambda self, compresses: None
     context._set_default_average_aggregated_gradients = _set_average
     determined.core._dummy_init = _core_context
-    determined._DistributedBackend = DistributedBackend  # type: ignore[attr-defined]
-    pytorch._PyTorchTrialController = Controller  # type: ignore[attr-defined]
+    determined._DistributedBackend = DistributedBackend
+    pytorch._PyTorchTrialController = Controller

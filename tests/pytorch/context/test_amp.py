@@ -143,7 +143,7 @@ class Pair(NamedTuple):
 
 
 @dataclass
-class Output(OrderedDict):  # type: ignore[type-arg]
+class Output(OrderedDict):
     """Like the outputs of Hugging Face's models."""
 
     loss: Any = None
@@ -161,11 +161,11 @@ class Output(OrderedDict):  # type: ignore[type-arg]
         raise TypeError("not on this class")
 
     def __reduce__(self) -> Any:
-        kind, _, *rest = super().__reduce__()  # type: ignore[misc]
+        kind, _, *rest = super().__reduce__()
         return (kind, tuple(getattr(self, field.name) for field in fields(self)), *rest)
 
 
-class ReadOnly(dict):  # type: ignore[type-arg]
+class ReadOnly(dict):
     def __setitem__(self, key: Any, value: Any) -> None:
         raise TypeError("read-only")
 
@@ -316,7 +316,7 @@ def test_a_dynamic_scale_shrinks_on_overflow(
 def test_a_constant_scale_is_kept(on_gpu: PyTorchTrialContext, loss_scale: Any) -> None:
     model, optimizer = apex(on_gpu, loss_scale=loss_scale)
     on_gpu.backward(model(torch.tensor([[2.0]])).sum())
-    assert next(model.parameters()).grad.item() == 256  # type: ignore[union-attr]
+    assert next(model.parameters()).grad.item() == 256
     optimizer.zero_grad()
     for x in (2.0, 3e38, 3.0):
         train(on_gpu, model, optimizer, x)

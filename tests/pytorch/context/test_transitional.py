@@ -133,7 +133,7 @@ def test_every_module_is_reset_in_order() -> None:
 
 def test_a_module_may_have_something_else_of_that_name() -> None:
     model = nn.Linear(1, 1)
-    model.reset_parameters = False  # type: ignore[assignment]
+    model.reset_parameters = False
     before = model.weight.clone()
     reset_parameters(model)
     assert torch.equal(model.weight, before)

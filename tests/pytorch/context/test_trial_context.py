@@ -300,7 +300,7 @@ def test_step_mode_may_be_the_real_determineds(context: PyTorchTrialContext) -> 
 def test_step_mode_must_be_one(context: PyTorchTrialContext) -> None:
     _, optimizer = wrapped(context)
     with pytest.raises(TypeError, match=r"STEP_EVERY_EPOCH.*got str 'epoch'"):
-        context.wrap_lr_scheduler(lr_scheduler.StepLR(optimizer, 1), "epoch")  # type: ignore[arg-type]
+        context.wrap_lr_scheduler(lr_scheduler.StepLR(optimizer, 1), "epoch")
 
 
 # the context itself

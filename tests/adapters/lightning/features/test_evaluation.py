@@ -60,7 +60,7 @@ def test_predict_says_what_to_do() -> None:
         trainer().predict(to_lightning(Linear)({}))
 
 
-class Predicts(to_lightning(Linear)):  # type: ignore[misc]
+class Predicts(to_lightning(Linear)):
     def predict_step(self, batch: Any, batch_idx: int) -> torch.Tensor:
         result: torch.Tensor = self.trial.model(batch[0])
         return result

@@ -31,7 +31,7 @@ class Listens(pl.Callback):
         self.heard.append("zero")
 
 
-class Overrides(to_lightning(Linear)):  # type: ignore[misc]
+class Overrides(to_lightning(Linear)):
     backwards = 0
 
     def on_after_backward(self) -> None:
