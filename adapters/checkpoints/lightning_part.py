@@ -5,7 +5,12 @@ from typing import Any
 
 import torch
 
-from det_compat.adapters.checkpoints.run_state import plain_or_as_it_is, plain_state, state_of
+from det_compat.adapters.checkpoints.run_state import (
+    plain_or_as_it_is,
+    plain_state,
+    state_of,
+    under_names_of,
+)
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.checkpoint.reader import putting_back
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
@@ -57,6 +62,21 @@ def _kept_by_lightning(context: PyTorchTrialContext) -> set[str]:
     """The keys of ``state_of`` that are in Lightning's own part of its checkpoints."""
     all_of_torch = all(isinstance(one, torch.optim.Optimizer) for one in context.optimizers)
     return {"models_state_dict", "optimizers_state_dict"} if all_of_torch else {"models_state_dict"}
+
+
+def kept_by_lightning(checkpoint: dict[str, Any], models: torch.nn.ModuleList) -> dict[str, Any]:
+    """What Lightning puts back of a checkpoint, under the keys of ``state_of``."""
+    found: dict[str, Any] = {}
+    weights = under_names_of(models, checkpoint.get("state_dict") or {})
+    if weights:
+        prefixes = [f"models.{index}." for index in range(len(models))]
+        found["models_state_dict"] = [
+            {name[len(prefix) :]: weights[name] for name in weights if name.startswith(prefix)}
+            for prefix in prefixes
+        ]
+    if "optimizer_states" in checkpoint and "optimizers_state_dict" not in checkpoint["determined"]:
+        found["optimizers_state_dict"] = checkpoint["optimizer_states"]
+    return found
 
 
 def from_plain_types(checkpoint: dict[str, Any]) -> None:

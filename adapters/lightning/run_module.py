@@ -380,6 +380,9 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
         reader.check_lightning_content(path, state)
         if stage == pl.trainer.states.TrainerFn.FITTING:
             check_optimizers(path, self.context.optimizers, checkpoint.get("optimizer_states"))
+            if self.watch is not None and self.watch.is_alone:
+                # Nobody knows whether this Lightning does, and no callback may have others.
+                state = {**lightning_part.kept_by_lightning(checkpoint, self.models), **state}
             self._resume = Resume(self.run, {**state, "loops": checkpoint.get("loops")}, path)
         elif batches := state.get("trial_state", {}).get("batches_trained"):
             self.run.show_progress(batches)

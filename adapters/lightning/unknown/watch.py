@@ -29,6 +29,7 @@ from det_compat.adapters.lightning.unknown.surroundings import (
 
 if TYPE_CHECKING:
     from det_compat.adapters.lightning.run_module import RunModule
+    from det_compat.adapters.run.trial_run import TrialRun
 
 Module = TypeVar("Module", bound=type[Any])
 
@@ -45,6 +46,7 @@ _HOOKS = (
     *("on_validation_model_eval", "on_validation_start", "validation_step"),
     *("on_validation_epoch_end", "on_validation_end", "transfer_batch_to_device"),
     *("on_save_checkpoint", "on_load_checkpoint", "load_state_dict", "on_train_end"),
+    "on_fit_end",
 )
 # Callbacks of Lightning 2.6.6 that change nothing of a trial and draw no random numbers.
 _QUIET = {
@@ -73,9 +75,11 @@ class Watch:
         self._is_due: bool | None = None
         self._batch: Any = _USED
         self._evaluated = 0
+        self._begun_after: int | None = None
+        self._has_loaded = False
 
     @functools.cached_property
-    def _is_alone(self) -> bool:
+    def is_alone(self) -> bool:
         """Whether nothing of the user's runs in Lightning, which may do as it likes."""
         trainer: Any = self._module.trainer
         callbacks = {type(callback) for callback in trainer.callbacks}
@@ -128,12 +132,22 @@ class Watch:
             self._check_number()
         if name in ("training_step", "on_train_epoch_end") and self._is_due:
             self._refuse("does not validate when it is due", name)
+        if name == "on_train_start":
+            self._check_start()
+        if name == "training_step" and self._has_to_stop():
+            self._refuse("goes on when it is told to stop", name)
+        if name == "on_train_end":
+            self._check_end()
+        if name == "on_fit_end" and self._trains:
+            self._refuse("does not say that training has ended", name)
         if name == "on_validation_start" and self._is_due is False and not self._is_asked:
             self._refuse("validates when it is not due", name)
         if name in ("on_validation_start", "training_step"):
             self._is_due, self._evaluated = None, 0
 
     def _goes_on(self, name: str, result: Any) -> None:
+        if name == "on_load_checkpoint":
+            self._has_loaded = True
         if name == "on_train_start":
             self._trains = True
         if name == "on_train_end":
@@ -141,7 +155,7 @@ class Watch:
         if name in ("next()", "transfer_batch_to_device"):
             self._batch = result
         if name == "on_train_batch_end":
-            self._is_due = _validation_is_due(self._module.trainer)
+            self._is_due = _validation_is_due(self._module.trainer, self._module.run)
         self._keep(name)
 
     def _keep(self, name: str) -> None:
@@ -155,13 +169,13 @@ class Watch:
 
     def _seen(self) -> Surroundings:
         trainer: Any = self._module.trainer
-        found = surroundings() if self._is_alone else {}
+        found = surroundings() if self.is_alone else {}
         if getattr(trainer, "precision", None) != "32-true":
             # It is a plugin's way to compute that way.
             found.pop(DTYPE, None)
-        if self._is_alone and self._trains:
+        if self.is_alone and self._trains:
             found.update(state_of(self._module.models))
-        elif self._is_alone:
+        elif self.is_alone:
             found["changes weights"] = weights_of(self._module.models)
         return found
 
@@ -187,6 +201,33 @@ class Watch:
         is_whole = isinstance(limit, float) and limit == 1
         if is_whole and data is not None and len(data) not in (self._evaluated, UNSIZED):
             self._refuse(f"evaluates {self._evaluated} of {len(data)} batches", "their end")
+
+    def _check_start(self) -> None:
+        self._begun_after = self._module.run.state.batches_trained
+        if self._module.trainer.ckpt_path is not None and not self._has_loaded:
+            self._refuse("does not load the checkpoint that it was given", "on_train_start")
+
+    def _has_to_stop(self) -> bool:
+        trainer: Any = self._module.trainer
+        least = getattr(trainer, "min_epochs", None) or getattr(trainer, "min_steps", None)
+        return self._module.run.is_stopping and not least
+
+    def _check_end(self) -> None:
+        """Look whether as many batches were trained as flags say, where nothing has stopped it."""
+        run, trainer = self._module.run, self._module.trainer
+        if self._begun_after is None or run.is_stopping or trainer.should_stop:
+            return
+        # In a Lightning that has other names for them nobody knows.
+        with contextlib.suppress(AttributeError):
+            epochs, steps = trainer.max_epochs, trainer.max_steps
+            limits = [steps] if steps >= 0 else []
+            if epochs is not None and epochs >= 0:
+                limits.append(epochs * run.epoch_len)
+            end = max(min(limits), self._begun_after) if limits else UNSIZED
+            if run.state.batches_trained != end and end < UNSIZED:
+                self._refuse(f"trains {run.state.batches_trained} batches and not {end}", "the end")
+            if not limits:
+                self._refuse("ends training, which nothing has told it to", "the end")
 
     def _refuse(self, what: str, name: str) -> None:
         batches = self._module.run.state.batches_trained
@@ -250,7 +291,7 @@ def _is_quiet(kind: type, names: set[str]) -> bool:
     return own or (kind.__module__.startswith(f"{MODULE}.") and kind.__name__ in names)
 
 
-def _validation_is_due(trainer: Any) -> bool | None:
+def _validation_is_due(trainer: Any, run: TrialRun) -> bool | None:
     """Whether flags want a validation after this batch, as Lightning 2.6.6 reads them.
 
     None where it depends on more than the batch.
@@ -260,15 +301,15 @@ def _validation_is_due(trainer: Any) -> bool | None:
     # In a Lightning that has other names for them nobody knows.
     with contextlib.suppress(AttributeError):
         every, epochs = trainer.val_check_interval, trainer.check_val_every_n_epoch
-        batches = trainer.fit_loop.max_batches
+        batches, epoch_len = run.state.batches_trained, run.epoch_len
         if isinstance(every, float):
-            every = max(1, int(batches * every)) if batches < UNSIZED else None
+            every = max(1, int(epoch_len * every)) if epoch_len < UNSIZED else None
         if trainer.should_stop or not isinstance(every, int):
             return None
         if not trainer.enable_validation:
             return False
         if epochs is None:
-            return bool((trainer.fit_loop.total_batch_idx + 1) % every == 0)
-        in_epoch = trainer.fit_loop.batch_idx + 1
-        return bool((trainer.current_epoch + 1) % epochs == 0 and in_epoch % every == 0)
+            return bool(batches % every == 0)
+        epoch, in_epoch = divmod(batches - 1, epoch_len)
+        return bool((epoch + 1) % epochs == 0 and (in_epoch + 1) % every == 0)
     return None

@@ -38,6 +38,8 @@ DRAW = "__import__('torch').rand(1)"
 BATCH_BEGINS = "            batch_idx = self.batch_idx + 1\n"
 FITS = {"fits", "by_determineds_trainer", *RESUMES}
 
+NOT_RESTORED = 'restoring optimizers.\n\n        """\n        return False'
+
 Change = Callable[[Path], None]
 
 
@@ -292,6 +294,39 @@ CHANGED: dict[str, tuple[Change, set[str]]] = {
             ("_max_batches.append(num_batches)", "_max_batches.append(num_batches - 1)"),
         ),
         ALL,
+    ),
+    "optimizers are not put back": (
+        replaced(
+            "strategies/strategy.py",
+            ('restoring optimizers/schedulers.\n\n        """\n        return True', NOT_RESTORED),
+        ),
+        set(),
+    ),
+    "epochs after the first one are empty": (
+        replaced(EPOCH_LOOP, ("        self.on_run_start(data_fetcher)\n", "")),
+        {"fits", "by_determineds_trainer", "resumes_within_an_epoch"},
+    ),
+    "it does not stop": (
+        replaced(EPOCH_LOOP, ("            return can_stop_early\n", "            return False\n")),
+        {"by_determineds_trainer"},
+    ),
+    "batches are counted from one": (
+        replaced(EPOCH_LOOP, ("batch_progress.total.ready - 1", "batch_progress.total.ready")),
+        {"fits", *RESUMES},
+    ),
+    "the checkpoint is not loaded": (
+        replaced(
+            "trainer/connectors/checkpoint_connector.py",
+            ("        self.restore_model()\n", ""),
+        ),
+        RESUMES,
+    ),
+    "nothing says that training has ended": (
+        replaced(
+            "loops/fit_loop.py",
+            ('        call._call_lightning_module_hook(trainer, "on_train_end")\n', ""),
+        ),
+        FITS,
     ),
     "models are put into eval mode": (
         replaced(
