@@ -129,6 +129,16 @@ def _one_stops_for_a_minute(draw: Random, cluster: Cluster, project: Path) -> Pa
     return project / "out"
 
 
+def _search_stops_for_a_minute(draw: Random, cluster: Cluster, project: Path) -> Path:
+    """As by a partition, the cluster hears nothing of it, while its trials go on."""
+    with _in_the_middle(draw, cluster, project) as process:
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(60)
+        process.send_signal(signal.SIGCONT)
+        _to_its_end(process, project)
+    return project / "out"
+
+
 def _one_comes_late(draw: Random, cluster: Cluster, project: Path) -> Path:
     _lost(draw, cluster)
     with searched(cluster, project) as process:
@@ -154,6 +164,7 @@ def _search_is_killed(draw: Random, cluster: Cluster, project: Path) -> Path:
 BEFALLS: tuple[Callable[[Random, Cluster, Path], Path], ...] = (
     _one_is_lost,
     _one_stops_for_a_minute,
+    _search_stops_for_a_minute,
     _one_comes_late,
     _search_is_killed,
 )

@@ -210,7 +210,7 @@ class Watch:
     def _has_to_stop(self) -> bool:
         trainer: Any = self._module.trainer
         least = getattr(trainer, "min_epochs", None) or getattr(trainer, "min_steps", None)
-        return self._module.run.is_stopping and not least
+        return (self._module.run.is_stopping or trainer.should_stop) and not least
 
     def _check_end(self) -> None:
         """Look whether as many batches were trained as flags say, where nothing has stopped it."""
