@@ -2,7 +2,6 @@
 
 import math
 import shlex
-import sys
 import time
 from typing import Any
 
@@ -19,8 +18,6 @@ from det_compat.script.run_paths import METRICS
 from det_compat.shared.masking import without_secrets
 
 Validation = tuple[int, dict[str, Any]]
-
-_WIDTH = 120
 
 
 class ExperimentReport(pl.Callback):
@@ -239,4 +236,4 @@ def _print_table(title: str, rows: dict[str, str]) -> None:
     table = Table(title=title, show_header=False, title_justify="left")
     for name, value in rows.items():
         table.add_row(Text(name), Text(value, overflow="fold"))
-    console(width=None if sys.stdout.isatty() else _WIDTH).print(table)
+    console(wraps=False).print(table)

@@ -127,7 +127,7 @@ def _print(*tables: Table | str) -> None:
         if isinstance(table, str):
             print(table)
         else:
-            console().print(table)
+            console(wraps=False).print(table)
 
 
 def _list(args: argparse.Namespace) -> int:

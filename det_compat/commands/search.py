@@ -134,7 +134,7 @@ def _finish(search: Search, args: argparse.Namespace, if_interrupted: int) -> in
     from det_compat.shared.terminal import console
 
     results = search.results()
-    console().print(results_table(search.plan, results))
+    console(wraps=False).print(results_table(search.plan, results))
     stops_early = any(len(bracket.rungs) > 1 for bracket in search.plan.brackets)
     if stops_early and (saved := saving(results)):
         print(saved)
