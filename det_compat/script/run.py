@@ -77,7 +77,7 @@ def command(args: argparse.Namespace) -> int:
         finally:
             # What starts ranks may hide how they end: the status of torchrun is 1 for all of it.
             if launched() is not None and is_failure(end_of_program()):
-                RunPaths(task.run_dir).failed.touch()
+                RunPaths(task.run_dir).begin_process()
 
 
 def run(name: str, argv: Sequence[str], *, is_module: bool = False) -> int:

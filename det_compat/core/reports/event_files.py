@@ -5,6 +5,8 @@ from typing import Any
 
 from det_compat.shared.extras import how_to_install
 
+_FLOAT_BITS = 1023  # the most that an integer may have to be made a float
+
 
 def summary_writer(path: Path) -> Any:
     """A ``SummaryWriter`` that writes into ``path``.
@@ -48,6 +50,8 @@ class EventFiles:
             self._training_names.update(metrics)
         for name, value in metrics.items():
             if isinstance(value, (int, float)) and not isinstance(value, bool):
+                if isinstance(value, int) and value.bit_length() > _FLOAT_BITS:
+                    continue  # No TensorBoard file can hold it.
                 self._writer.add_scalar(self._tag(group, name), value, step)
         self._writer.flush()
 
