@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-import os
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -57,15 +56,10 @@ def _explain(args: argparse.Namespace) -> int:
     except ConfigError as error:
         _show_errors(error, is_json)
         return 1
-    try:
-        if is_json:
-            _print_json(args.config, rows, [])
-        else:
-            _print_table(rows)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader, such as `head`, has seen enough; nothing more is written at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if is_json:
+        _print_json(args.config, rows, [])
+    else:
+        _print_table(rows)
     return 0
 
 
