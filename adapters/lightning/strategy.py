@@ -27,7 +27,6 @@ from det_compat.core.ranks.process_groups import join_torchrun
 from det_compat.errors import InvalidExperimentException
 from det_compat.pytorch.context.steering import Steering
 
-
 logger = logging.getLogger("det_compat")
 
 
