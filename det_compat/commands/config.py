@@ -81,7 +81,7 @@ def _print_table(rows: list[Row]) -> None:
     from rich.text import Text
 
     from det_compat.config.keys.explain import value_text
-    from det_compat.shared.terminal import console
+    from det_compat.shared.terminal import print_table
 
     table = Table("line", "key", "value", "", "what it becomes, or why it does not")
     for row in rows:
@@ -89,7 +89,7 @@ def _print_table(rows: list[Row]) -> None:
         texts = [Text(_printable(cell, sys.stdout), overflow="fold") for cell in cells]
         texts[3].stylize(_STYLES[row.fate.value])
         table.add_row(*texts)
-    console().print(table)
+    print_table(table)
 
 
 def _printable(text: str, stream: TextIO) -> str:
