@@ -1,5 +1,6 @@
 """TensorBoard files, where the optional package is installed."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ class EventFiles:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._writer: Any = None
+        self._process = os.getpid()
         self._training_names: set[str] = set()
 
     def write(self, group: str, metrics: dict[str, Any], step: int) -> None:
@@ -44,6 +46,9 @@ class EventFiles:
         Raises:
             ImportError: the package tensorboard is not installed.
         """
+        if self._process != os.getpid():
+            # A fork lacks the thread of its parent's writer, and would wait for it for ever.
+            self._writer, self._process = None, os.getpid()
         if self._writer is None:
             self._writer = summary_writer(self.path)
         if group == "training":
@@ -62,6 +67,6 @@ class EventFiles:
 
     def close(self) -> None:
         """End the file; what is written later begins another."""
-        if self._writer is not None:
+        if self._writer is not None and self._process == os.getpid():
             self._writer.close()
-            self._writer = None
+        self._writer = None
