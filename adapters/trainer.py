@@ -38,7 +38,8 @@ def fit(
     on_interrupt = signal.getsignal(signal.SIGINT)
     try:
         with preserved_random_state():
-            trainer = _trainer(context, arguments.schedule.test_mode)
+            one_batch = arguments.schedule.test_mode and run.validation.by_batch
+            trainer = _trainer(context, 1 if one_batch else None)
         trainer.fit(module)
     except BaseException as error:
         with contextlib.suppress(Exception):  # The device may have failed.
@@ -51,11 +52,11 @@ def fit(
     _back_to_device(context)
 
 
-def _trainer(context: PyTorchTrialContext, test_mode: bool) -> pl.Trainer:
+def _trainer(context: PyTorchTrialContext, validation_batches: int | None) -> pl.Trainer:
     return strategy.new_trainer(
         **_devices(context),
         **determined_pace.TRAINER_FLAGS,
-        limit_val_batches=1 if test_mode else None,
+        limit_val_batches=validation_batches,
         logger=_logger(context),
         enable_progress_bar=shows_progress(),
     )

@@ -24,20 +24,24 @@ from det_compat.commands import (
     verify,
 )
 from det_compat.script.run import split as split_run
-from det_compat.shared.own_process import claim_process
+from det_compat.shared.own_process import claim_process, outlive_readers
 from det_compat.shared.spelling import did_you_mean
 from det_compat.shared.verbosity import LEVELS, verbosity
 
 #: Scripts have options of their own; ``fit`` and ``validate`` read theirs.
 _WITH_THEIR_OWN = ("run", "fit", "validate")
+#: A script does as under ``python``, and who follows the log of a run has nothing else to do.
+_END_WITH_READERS = ("run", "runs")
 _COMMANDS = (run, fit, init, check, migrate, verify, checkpoint, config, search, runs, completion)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line ``argv``, the process's own by default, and return the exit status."""
+    words = sys.argv[1:] if argv is None else list(argv)
     if argv is None:
         claim_process()
-    words = sys.argv[1:] if argv is None else list(argv)
+        if words[:1] not in ([name] for name in _END_WITH_READERS):
+            outlive_readers()
     split = fit.split if words[:1] in (["fit"], ["validate"]) else split_run
     own, script_args = split(words)
     parser = whole_parser()

@@ -18,7 +18,7 @@ class InvalidHP(Exception):
                 f"InvalidHP takes its message as a str, got {type(msg).__name__}: "
                 "use InvalidHP(str(...))"
             )
-        super().__init__(msg)
+        # As in Determined 0.38.1, one that is given no text shows none.
         self.msg = msg
 
 

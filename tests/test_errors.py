@@ -62,7 +62,10 @@ def test_what_is_not_there_yet_is_said_plainly() -> None:
 def test_invalid_hp_keeps_its_message() -> None:
     assert errors.InvalidHP("too deep").msg == "too deep"
     assert str(errors.InvalidHP("too deep")) == "too deep"
-    assert errors.InvalidHP().msg == pytest.importorskip("determined").InvalidHP().msg
+    reference = pytest.importorskip("determined").InvalidHP
+    for given in ((), ("too large",)):
+        ours, theirs = errors.InvalidHP(*given), reference(*given)
+        assert (ours.msg, str(ours), repr(ours)) == (theirs.msg, str(theirs), repr(theirs))
     assert pickle.loads(pickle.dumps(errors.InvalidHP("too deep"))).msg == "too deep"
 
 

@@ -231,9 +231,9 @@ def _print_table(title: str, rows: dict[str, str]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from det_compat.shared.terminal import console
+    from det_compat.shared.terminal import print_table
 
     table = Table(title=title, show_header=False, title_justify="left")
     for name, value in rows.items():
-        table.add_row(Text(name), Text(value, overflow="fold"))
-    console(wraps=False).print(table)
+        table.add_row(Text(name, overflow="fold"), Text(value, overflow="fold"))
+    print_table(table, wraps=False)

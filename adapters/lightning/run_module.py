@@ -212,7 +212,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
             self.run.begin(training=False)
         data, limit = self.run.validation.data, self.trainer.limit_val_batches
         assert data is not None
-        strategy.check_limit("limit_val_batches", limit, len(data))
+        strategy.check_validation_limit(limit, data)
         return data if self.watch is None else self.watch.data(data)
 
     def transfer_batch_to_device(

@@ -11,7 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from det_compat import core
 from det_compat.adapters.checkpoints.checkpoint_io import DeterminedCheckpointIO
-from det_compat.adapters.data.loaders import UNSIZED
+from det_compat.adapters.data.loaders import UNSIZED, ValidationBatches, WholeDataset
 from det_compat.adapters.lightning.door import comm_hook, group_timeout, leave_to_trial
 from det_compat.adapters.lightning.known import examine, is_known, refusal
 from det_compat.adapters.lightning.package import (
@@ -26,6 +26,8 @@ from det_compat.checkpoint.reader import trusts_checkpoints
 from det_compat.core.ranks.process_groups import join_torchrun
 from det_compat.errors import InvalidExperimentException
 from det_compat.pytorch.context.steering import Steering
+
+logger = logging.getLogger("det_compat")
 
 
 def new_trainer(**flags: Any) -> pl.Trainer:
@@ -187,6 +189,27 @@ def check_limit(name: str, limit: int | float, batches: int) -> None:
         raise InvalidExperimentException(
             f"{name}={limit} is a part of data that do not say how many batches they have: give a "
             "number of batches"
+        )
+
+
+def check_validation_limit(limit: int | float, data: ValidationBatches | WholeDataset) -> None:
+    """See that a Trainer's ``limit_val_batches`` means something for the data of a trial.
+
+    Raises:
+        InvalidExperimentException: it is a part of what has no parts that are known.
+    """
+    if isinstance(data, ValidationBatches):
+        check_limit("limit_val_batches", limit, len(data))
+    elif limit != 0 and isinstance(limit, int):
+        logger.warning(
+            f"limit_val_batches={limit}, which fast_dev_run and overfit_batches set, too, does not "
+            "reach evaluate_full_dataset(): it gets all of the validation data"
+        )
+    elif limit not in (0, 1):
+        raise InvalidExperimentException(
+            f"limit_val_batches={limit} is a part of the validation data, and "
+            "evaluate_full_dataset() gets all of them: leave it out, and overfit_batches as well, "
+            "or define evaluate_batch()"
         )
 
 

@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import gc
 import io
-import os
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -50,10 +49,6 @@ def _command(args: argparse.Namespace) -> int:
     try:
         with _any_characters():
             _show(report, args)
-            sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader has gone; Python would try to write the rest once more at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except ImportError as error:
         print(f"det-compat: {error}", file=sys.stderr)
         return 2

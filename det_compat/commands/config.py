@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-import os
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -57,15 +56,10 @@ def _explain(args: argparse.Namespace) -> int:
     except ConfigError as error:
         _show_errors(error, is_json)
         return 1
-    try:
-        if is_json:
-            _print_json(args.config, rows, [])
-        else:
-            _print_table(rows)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader, such as `head`, has seen enough; nothing more is written at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if is_json:
+        _print_json(args.config, rows, [])
+    else:
+        _print_table(rows)
     return 0
 
 
@@ -87,7 +81,7 @@ def _print_table(rows: list[Row]) -> None:
     from rich.text import Text
 
     from det_compat.config.keys.explain import value_text
-    from det_compat.shared.terminal import console
+    from det_compat.shared.terminal import print_table
 
     table = Table("line", "key", "value", "", "what it becomes, or why it does not")
     for row in rows:
@@ -95,7 +89,7 @@ def _print_table(rows: list[Row]) -> None:
         texts = [Text(_printable(cell, sys.stdout), overflow="fold") for cell in cells]
         texts[3].stylize(_STYLES[row.fate.value])
         table.add_row(*texts)
-    console().print(table)
+    print_table(table)
 
 
 def _printable(text: str, stream: TextIO) -> str:

@@ -121,13 +121,13 @@ def _named(args: argparse.Namespace) -> Summary:
 
 
 def _print(*tables: Table | str) -> None:
-    from det_compat.shared.terminal import console
+    from det_compat.shared.terminal import print_table
 
     for table in tables:
         if isinstance(table, str):
             print(table)
         else:
-            console(wraps=False).print(table)
+            print_table(table, wraps=False)
 
 
 def _list(args: argparse.Namespace) -> int:

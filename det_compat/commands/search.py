@@ -131,10 +131,10 @@ def _announce(search: Search) -> None:
 def _finish(search: Search, args: argparse.Namespace, if_interrupted: int) -> int:
     from det_compat.search.results import saving
     from det_compat.search.tables import results_table
-    from det_compat.shared.terminal import console
+    from det_compat.shared.terminal import print_table
 
     results = search.results()
-    console(wraps=False).print(results_table(search.plan, results))
+    print_table(results_table(search.plan, results), wraps=False)
     stops_early = any(len(bracket.rungs) > 1 for bracket in search.plan.brackets)
     if stops_early and (saved := saving(results)):
         print(saved)

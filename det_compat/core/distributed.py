@@ -7,7 +7,7 @@ import os
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 from det_compat.core.ranks.exchange import Exchange, listen, port_of
 
@@ -154,6 +154,15 @@ class DistributedContext:
         raise RuntimeError(
             "det_compat does not run on Horovod. Start the script with torchrun, and make the "
             "ranks by from_torch_distributed(): see MIGRATION.md#determinedhorovod."
+        )
+
+    @classmethod
+    def from_tf_config(cls) -> NoReturn:
+        """Raise RuntimeError: TensorFlow is not supported."""
+        raise RuntimeError(
+            "det_compat does not run TensorFlow's strategies. For ranks of torch, start the script "
+            "with torchrun, and make them by from_torch_distributed(): see "
+            "MIGRATION.md#determinedkeras."
         )
 
     @classmethod

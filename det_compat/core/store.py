@@ -274,11 +274,15 @@ def _is_uuid(name: str) -> bool:
 
 
 def default_base_path() -> Path:
-    """Where Determined 0.38.1 keeps the checkpoints of local training."""
+    """Where Determined 0.38.1 keeps the checkpoints of local training.
+
+    For a user without a home, as in some containers, that is below a folder ``~``.
+    """
+    home = Path(os.path.abspath(os.path.expanduser("~")))
     if sys.platform == "win32":
-        root = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
+        root = Path(os.environ.get("LOCALAPPDATA", home / "AppData" / "Local"))
     elif sys.platform == "darwin":
-        root = Path.home() / "Library" / "Application Support"
+        root = home / "Library" / "Application Support"
     else:
-        root = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+        root = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
     return root / "determined"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
 import logging
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from det_compat.config.storage import parse_storage
 from det_compat.core import retention
 from det_compat.core.checkpoint import CheckpointContext
 from det_compat.core.distributed import DistributedContext
-from det_compat.core.preempt import PreemptMode, SignalPreemptContext
+from det_compat.core.preempt import PreemptContext, PreemptMode, SignalPreemptContext
 from det_compat.core.reports.kept import Goal, TaskTrainContext, reported_values
 from det_compat.core.reports.search_line import SearchLine
 from det_compat.core.searcher import (
@@ -33,7 +34,7 @@ from det_compat.core.storage import (
     place_of,
 )
 from det_compat.core.storage.remote import is_url, local_path
-from det_compat.script.ending import is_failure
+from det_compat.script.ending import end_of_program, is_failure
 from det_compat.script.run_paths import RunPaths
 from det_compat.script.task import Task
 
@@ -160,10 +161,21 @@ class TaskPreemptContext(SignalPreemptContext):
         if self._dist.get_rank() == 0:
             self._paths.preempted.touch()
 
+    def start(self) -> PreemptContext:
+        super().start()
+        self._paths.begin_process()
+        # Scripts need not close what they have begun.
+        atexit.register(self._ended_unclosed)
+        return self
+
+    def _ended_unclosed(self) -> None:
+        self.ended(end_of_program())
+
     def ended(self, error: BaseException | None) -> None:
-        """Note a script that has failed, acknowledged or not."""
-        if is_failure(error):
-            self._paths.failed.touch()
+        """Note that this process has ended in good order, which it has not where it has failed."""
+        atexit.unregister(self._ended_unclosed)
+        if not is_failure(error):
+            self._paths.end_process()
 
     def _is_preempted(self) -> bool:
         return super()._is_preempted() or (self._line is not None and self._line.is_stopped)

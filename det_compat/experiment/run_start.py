@@ -58,8 +58,21 @@ def find_folder(request: Request, config: ExperimentConfig) -> RunFolder:
     folder of it is found by its checkpoints, if they are in a storage of the config's.
 
     Raises:
-        FitError: there is nothing to resume, or something else is in the directory.
+        FitError: there is nothing to resume, or something else is in the directory; or its name
+            cannot be written as text.
     """
+    folder = _found_folder(request, config)
+    try:
+        str(folder.path).encode()
+    except UnicodeEncodeError:
+        raise FitError(
+            f"run directory {str(folder.path)!a}: this locale has no such letters, and TensorBoard "
+            "could not write there; set LC_ALL=C.UTF-8, or PYTHONUTF8=1"
+        ) from None
+    return folder
+
+
+def _found_folder(request: Request, config: ExperimentConfig) -> RunFolder:
     fits = request.command == "fit"
     if request.run_dir is not None:
         return _folder_at(request.run_dir, request, config)

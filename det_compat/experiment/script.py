@@ -56,7 +56,7 @@ def run_script(request: Request, config: experiment.ExperimentConfig) -> int:
     def command(attempt: int) -> supervisor.Command:
         start = run_start.begin_in(folder, config, resume=request.resume, is_restart=attempt > 1)
         task = replace(task_of(config, start), attempt=attempt)
-        for mark in (folder.preempted, folder.failed):
+        for mark in (folder.preempted, *folder.processes()):
             mark.unlink(missing_ok=True)
         return supervisor.Command(argv, script_variables(config, task))
 
@@ -73,7 +73,7 @@ def run_script(request: Request, config: experiment.ExperimentConfig) -> int:
             noted.status = status = supervisor.supervise(
                 command, folder.path, restarts=config.max_restarts, folder=model_dir
             )
-            is_told = _is_told_torchrun(argv, status) and not folder.failed.exists()
+            is_told = _is_told_torchrun(argv, status) and not folder.processes()
             if folder.preempted.exists() and (status == 0 or is_told):
                 print("the script was preempted, and ended before its end")
                 noted.status = status = PREEMPTED

@@ -141,7 +141,7 @@ class Summary:
 
     def value_of(self, validation: Validation) -> float | None:
         """The searcher's metric in a validation; None if it is no number."""
-        return _number(validation.metrics.get(self.metric or ""))
+        return None if self.metric is None else _number(validation.metrics.get(self.metric))
 
     @cached_property
     def checkpoints(self) -> list[Checkpoint]:

@@ -131,7 +131,7 @@ def _pairs(title: str, rows: dict[str, Any]) -> Table:
     table = Table(title=title, show_header=False, title_justify="left")
     for name, value in rows.items():
         if value not in (None, ""):
-            table.add_row(Text(name), Text(_text(value), overflow="fold"))
+            table.add_row(Text(name, overflow="fold"), Text(_text(value), overflow="fold"))
     return table
 
 

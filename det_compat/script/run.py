@@ -23,6 +23,7 @@ from det_compat.script.machines import launched, tell_as_torchrun
 from det_compat.script.run_log import run_logged
 from det_compat.script.run_paths import RunPaths
 from det_compat.script.task import current_task
+from det_compat.shared.own_process import outlive_readers
 
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -71,13 +72,14 @@ def command(args: argparse.Namespace) -> int:
     argv, is_module = args.script_args, args.module is not None
     if not task or not task.run_dir:
         return run(name, argv, is_module=is_module)
+    outlive_readers()
     with run_logged(Path(task.run_dir)):
         try:
             return run(name, argv, is_module=is_module)
         finally:
             # What starts ranks may hide how they end: the status of torchrun is 1 for all of it.
             if launched() is not None and is_failure(end_of_program()):
-                RunPaths(task.run_dir).failed.touch()
+                RunPaths(task.run_dir).begin_process()
 
 
 def run(name: str, argv: Sequence[str], *, is_module: bool = False) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 from pathlib import Path
 
 #: What a run has reported, one JSON object a line.
@@ -39,10 +41,24 @@ class RunPaths:
         """What is there once a script has acknowledged that it is to stop before its end."""
         return self.path / "preempted"
 
+    def begin_process(self) -> None:
+        """Note that this process of a script has begun, and is to end in good order."""
+        # Where nothing can be written, nothing is known of processes, and the script goes on.
+        with contextlib.suppress(OSError):
+            self._process.touch()
+
+    def end_process(self) -> None:
+        """Note that this process of a script has ended in good order."""
+        with contextlib.suppress(OSError):
+            self._process.unlink()
+
+    def processes(self) -> list[Path]:
+        """What is there for each process that is going on, or has failed, or was killed."""
+        return sorted(self.path.glob("process-*"))
+
     @property
-    def failed(self) -> Path:
-        """What is there once the program of a process of a script has failed."""
-        return self.path / "failed"
+    def _process(self) -> Path:
+        return self.path / f"process-{socket.gethostname()}-{os.getpid()}"
 
     @property
     def _storage(self) -> Path:

@@ -4,8 +4,11 @@ What concerns the process as a whole, such as how its memory is managed, is det_
 only in the first case: in a notebook, a server or a script, others live there too.
 """
 
+import io
 import os
+import stat
 import sys
+from typing import Any
 
 _is_ours = False
 
@@ -30,3 +33,40 @@ def claim_process() -> None:
 def process_is_ours() -> bool:
     """Whether this process was started for det_compat."""
     return _is_ours
+
+
+def outlive_readers() -> None:
+    """Let what this process prints go nowhere once who reads it has gone, as ``head`` does.
+
+    What trains, searches or writes files does not end for that, and has a log of its own.
+    """
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper) and _is_pipe(stream):
+            stream.flush()
+            raw = _Outliving(stream.fileno(), "w", closefd=False)
+            outliving = io.TextIOWrapper(
+                io.BufferedWriter(raw),
+                encoding=stream.encoding,
+                errors=stream.errors,
+                line_buffering=stream.line_buffering,
+                write_through=stream.write_through,
+            )
+            setattr(sys, name, outliving)
+
+
+def _is_pipe(stream: io.TextIOWrapper) -> bool:
+    mode = os.fstat(stream.fileno()).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
+class _Outliving(io.FileIO):
+    def write(self, content: Any, /) -> int:
+        try:
+            return super().write(content)
+        except (BrokenPipeError, ConnectionResetError):
+            # Whatever else writes there, such as compiled code, is to outlive the reader, too.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno())
+            os.close(nowhere)
+            return super().write(content)

@@ -58,6 +58,13 @@ def has(owner: Any, name: str) -> bool:
     return hasattr(owner, last) or set_there or last in annotated
 
 
+REFUSING: dict[str, list[Any]] = {
+    "from_horovod": [None],
+    "from_deepspeed": [],
+    "from_tf_config": [],
+}
+
+
 @pytest.mark.parametrize(
     "owner", sorted(set(MEMBERS) - {"det_compat.pedl.frameworks.pytorch.PyTorchTrial"})
 )
@@ -66,10 +73,10 @@ def test_members_are_there_or_not(owner: str) -> None:
     for name, support in MEMBERS[owner].items():
         if f"{owner}.{name}" in ELSEWHERE or name.endswith(")"):
             continue
-        if name in ("from_horovod", "from_deepspeed"):
+        if name in REFUSING:
             # there to raise an error that says what to do
             with pytest.raises(RuntimeError, match=r"MIGRATION\.md"):
-                getattr(cls, name)(None)
+                getattr(cls, name)(*REFUSING[name])
             continue
         assert has(cls, name) == (support.status in GOOD), name
 

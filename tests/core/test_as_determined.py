@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import re
+import signal
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -184,6 +185,51 @@ def test_a_script_does_the_same(
     # Determined warns of a selector that nobody has given.
     theirs = [one for one in logged["theirs"] if "Ignoring partial" not in one]
     assert logged["ours"] == theirs
+
+
+def test_a_script_may_report_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    import torch
+
+    monkeypatch.chdir(tmp_path)
+    itself: list[Any] = []
+    itself.append(itself)
+    odd = [{1, 2}, 1j, object(), 10**400, torch.ones(1, dtype=torch.bfloat16), {("a",): 1}, itself]
+    for api in (determined, core):
+        with api.init(checkpoint_storage=str(tmp_path)) as context:
+            for value in odd:
+                context.train.report_metrics("odd", 1, {"value": value, "loss": 0.5})
+                context.train.report_training_metrics(2, {"loss": 0.5}, batch_metrics=[value])
+            for metrics in (None, [], "loss"):
+                context.train.report_validation_metrics(3, metrics)
+            for steps in (10**30, float("nan"), None, [1]):
+                context.train.report_metrics("odd steps", steps, {"loss": 0.5})
+    (file,) = tmp_path.glob("runs/*/metrics.jsonl")
+    reports = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [one["metrics"]["loss"] for one in reports] == [0.5] * (2 * len(odd) + 4)
+    kept = [one["metrics"]["value"] for one in reports if one["group"] == "odd"]
+    assert kept[:2] == ["{1, 2}", "1j"] and kept[3:6] == [10**400, 1.0, "{('a',): 1}"]
+    assert sum("text is kept" in message for message in caplog.messages) == 5
+    assert sum("are not kept: " in message for message in caplog.messages) == 3
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # A script is in its right.
+def test_a_fork_reports_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with core.init(checkpoint_storage=str(tmp_path)) as context:
+        context.train.report_training_metrics(1, {"loss": 0.5})
+        if (child := os.fork()) == 0:
+            signal.alarm(30)
+            context.train.report_training_metrics(2, {"loss": 0.5})
+            context.close()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        context.train.report_training_metrics(3, {"loss": 0.5})
+    (file,) = tmp_path.glob("runs/*/metrics.jsonl")
+    lines = file.read_text().splitlines()
+    assert [json.loads(line)["steps_completed"] for line in lines] == [1, 2, 3]
+    assert len([*file.parent.glob("events*")]) == 2
 
 
 def sharded(api: Any, base: Path) -> Any:

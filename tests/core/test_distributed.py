@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -146,9 +147,14 @@ def test_takes_the_arguments_of_determined() -> None:
     )
 
 
-def test_horovod_is_refused() -> None:
+@pytest.mark.parametrize(
+    "make",
+    [lambda: DistributedContext.from_horovod(None), DistributedContext.from_tf_config],
+    ids=["horovod", "tensorflow"],
+)
+def test_ranks_of_others_are_refused(make: Callable[[], DistributedContext]) -> None:
     with pytest.raises(RuntimeError, match=r"torchrun.*MIGRATION.md"):
-        DistributedContext.from_horovod(None)
+        make()
 
 
 def test_from_deepspeed(monkeypatch: pytest.MonkeyPatch) -> None:

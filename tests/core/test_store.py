@@ -14,7 +14,12 @@ import pytest
 
 from det_compat.core import CheckpointStore
 from det_compat.core.storage.local import LocalStorage
-from det_compat.core.store import CompleteCheckpoint, metadata_text, read_metadata
+from det_compat.core.store import (
+    CompleteCheckpoint,
+    default_base_path,
+    metadata_text,
+    read_metadata,
+)
 from det_compat.errors import (
     CheckpointWriteError,
     CorruptCheckpointError,
@@ -351,3 +356,14 @@ def test_metadata_is_read(tmp_path: Path) -> None:
     (tmp_path / "a" / "metadata.json").write_bytes(b"\xff\xfe")
     with pytest.raises(CorruptCheckpointError, match=r"metadata.json is no JSON"):
         read_metadata(storage, "a")
+
+
+def test_a_user_without_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import appdirs
+
+    monkeypatch.chdir(tmp_path)
+    for name in ("HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
+    assert default_base_path() == tmp_path / appdirs.user_data_dir("determined")
+    assert CheckpointStore().base_path == tmp_path / "~/.local/share/determined"

@@ -42,6 +42,8 @@ with core.init() as context:
         if context.preempt.should_preempt():
             if "FAIL" in os.environ:
                 raise RuntimeError("the disk is full")
+            if "KILL" in os.environ:
+                os.kill(os.getpid(), 9)
             break
 """
 
@@ -126,11 +128,14 @@ wait $rank
 """
 
 
-@pytest.mark.parametrize("fails", [False, True])
-def test_torchrun_hides_that_its_ranks_were_preempted(project: Path, fails: bool) -> None:
+@pytest.mark.parametrize("end", [None, "FAIL", "KILL"])
+def test_torchrun_hides_how_its_preempted_ranks_have_ended(project: Path, end: str | None) -> None:
     (project / "torchrun").write_text(TORCHRUN)
     (project / "torchrun").chmod(0o755)
     config = yaml.safe_load((project / "config.yaml").read_text())
     (project / "config.yaml").write_text(yaml.safe_dump({**config, "entrypoint": "./torchrun"}))
-    ended = {"ends": (1, State.FAILED), "FAIL": "1"} if fails else {}
-    terminated(project, "1", **ended)
+    if end is None:
+        terminated(project, "1")
+        assert not list((project / "runs/script/001").glob("process-*"))
+    else:
+        terminated(project, "1", (1, State.FAILED), **{end: "1"})

@@ -14,7 +14,7 @@ from det_compat.experiment.checkpoints import checkpoints_of
 from det_compat.experiment.errors import FitError
 from det_compat.experiment.request import Request
 from det_compat.experiment.run_folder import RECORD, RunFolder
-from det_compat.experiment.run_start import begin_in, run_to_validate
+from det_compat.experiment.run_start import begin_in, find_folder, run_to_validate
 from det_compat.experiment.run_state import state_noted
 from tests.config.samples import parsed
 
@@ -130,3 +130,14 @@ def test_a_damaged_record_is_one_error(record: str, tmp_path: Path) -> None:
     (folder.path / RECORD).write_text(record)
     with pytest.raises(FitError, match=f"cannot read the seed .*{RECORD}"):
         folder.seed()
+
+
+def test_a_folder_that_the_locale_has_no_letters_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # This is how Python reads a name with an accent where the locale has ASCII only.
+    monkeypatch.chdir(tmp_path)
+    folder = Path("r\udcc3\udca9sum")
+    request = Request("fit", "c.yaml", tmp_path, folder, resume=False, options=())
+    with pytest.raises(FitError, match=r"'.*r\\udcc3\\udca9sum': this locale .* LC_ALL=C\.UTF-8"):
+        find_folder(request, parsed(name="here"))

@@ -64,6 +64,11 @@ def test_smaller_may_be_better_and_what_is_no_number_is_never_best(tmp_path: Pat
     found = summary_of(folder)
     assert found is not None
     assert (found.best, found.length, found.name) == ((0.2, 30), "100", tmp_path.name)
+    write(folder / "det_compat_run.json", {"seed": 1})
+    nameless = {"group": "validation", "steps_completed": 40, "metrics": {"": 0.1}}
+    write(folder / "metrics.jsonl", nameless)
+    without_metric = summary_of(folder)
+    assert without_metric is not None and without_metric.best is None
 
 
 def test_a_line_that_a_kill_has_cut_off_is_not_read(tmp_path: Path) -> None:

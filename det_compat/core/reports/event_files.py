@@ -1,9 +1,12 @@
 """TensorBoard files, where the optional package is installed."""
 
+import os
 from pathlib import Path
 from typing import Any
 
 from det_compat.shared.extras import how_to_install
+
+_FLOAT_BITS = 1023  # the most that an integer may have to be made a float
 
 
 def summary_writer(path: Path) -> Any:
@@ -34,6 +37,7 @@ class EventFiles:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._writer: Any = None
+        self._process = os.getpid()
         self._training_names: set[str] = set()
 
     def write(self, group: str, metrics: dict[str, Any], step: int) -> None:
@@ -42,12 +46,17 @@ class EventFiles:
         Raises:
             ImportError: the package tensorboard is not installed.
         """
+        if self._process != os.getpid():
+            # A fork lacks the thread of its parent's writer, and would wait for it for ever.
+            self._writer, self._process = None, os.getpid()
         if self._writer is None:
             self._writer = summary_writer(self.path)
         if group == "training":
             self._training_names.update(metrics)
         for name, value in metrics.items():
             if isinstance(value, (int, float)) and not isinstance(value, bool):
+                if isinstance(value, int) and value.bit_length() > _FLOAT_BITS:
+                    continue  # No TensorBoard file can hold it.
                 self._writer.add_scalar(self._tag(group, name), value, step)
         self._writer.flush()
 
@@ -58,6 +67,6 @@ class EventFiles:
 
     def close(self) -> None:
         """End the file; what is written later begins another."""
-        if self._writer is not None:
+        if self._writer is not None and self._process == os.getpid():
             self._writer.close()
-            self._writer = None
+        self._writer = None

@@ -75,6 +75,7 @@ class KeptTrainContext(TrainContext):
         self._folder = folder
         self._mode = TensorboardMode(mode)
         self._events = EventFiles(tensorboard_path)
+        self._odd_types: set[str] = set()
 
     def set_metadata(self, metadata: dict[str, Any]) -> dict[str, Any] | None:
         """Set the metadata of the run, in place of what was set before; returns it.
@@ -103,6 +104,10 @@ class KeptTrainContext(TrainContext):
         metrics: dict[str, Any],
         batch_metrics: list[dict[str, Any]] | None,
     ) -> None:
+        if not isinstance(metrics, Mapping):
+            # Off a cluster, Determined 0.38.1 takes anything for metrics and numbers of batches.
+            logger.warning(f"metrics of {group} are no dictionary, and are not kept: {metrics!r}")
+            return
         steps = plain_value(steps_completed)
         if isinstance(steps, float) and steps.is_integer():
             steps = int(steps)
@@ -116,8 +121,8 @@ class KeptTrainContext(TrainContext):
         if batch_metrics is not None:
             line["batch_metrics"] = batch_metrics
         self._append(line)
-        # Off a cluster, Determined 0.38.1 takes anything for a number of batches.
-        if self._mode is TensorboardMode.AUTO and isinstance(steps, (int, float)):
+        is_step = isinstance(steps, (int, float)) and -(2**63) <= steps < 2**63
+        if self._mode is TensorboardMode.AUTO and is_step:
             try:
                 self._events.write(group, numbers, int(steps))
             except ImportError as error:
@@ -130,8 +135,33 @@ class KeptTrainContext(TrainContext):
 
     def _append(self, line: dict[str, Any]) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
+        try:
+            text = json.dumps(line, default=self._plain)
+        except (TypeError, ValueError, RecursionError):
+            # A dictionary in it has keys that are none in JSON, or it has itself in it.
+            text = json.dumps({name: self._shown(value) for name, value in line.items()})
         with (self._folder / METRICS).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line, default=plain_value) + "\n")
+            file.write(text + "\n")
+
+    def _plain(self, value: Any) -> Any:
+        plain = plain_value(value)
+        return self._as_text(value) if plain is value else plain
+
+    def _shown(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {str(name): self._shown_metric(metric) for name, metric in value.items()}
+        return self._shown_metric(value)
+
+    def _shown_metric(self, value: Any) -> Any:
+        is_plain = value is None or isinstance(value, (str, int, float))
+        return value if is_plain else self._as_text(value)
+
+    def _as_text(self, value: Any) -> str:
+        kind = type(value).__name__
+        if kind not in self._odd_types:
+            self._odd_types.add(kind)
+            logger.warning(f"JSON has no such value, so that its text is kept: {value!r} ({kind})")
+        return repr(value)
 
     def close(self) -> None:
         self._events.close()
@@ -180,6 +210,8 @@ class TaskTrainContext(KeptTrainContext):
         metrics: dict[str, Any],
         batch_metrics: list[dict[str, Any]] | None,
     ) -> None:
+        if not isinstance(metrics, Mapping):
+            raise TypeError(f"metrics of {group} have to be a dictionary, got {metrics!r}")
         if group == "validation":
             metrics = _reportable(metrics)
         super()._report(group, steps_completed, metrics, batch_metrics)
@@ -281,8 +313,9 @@ def _reportable(metrics: dict[str, Any]) -> dict[str, Any]:
 
 def plain_value(value: Any) -> Any:
     """``value`` in types that JSON has, as far as there are any."""
-    if callable(getattr(value, "numel", None)):  # a tensor
-        value = value.detach().cpu().numpy()
+    if callable(getattr(value, "numel", None)):  # a tensor, of a type that NumPy may not have
+        value = value.detach()
+        return value.item() if value.numel() == 1 else value.tolist()
     value = as_number(value)
     if isinstance(value, (bytes, bytearray)):
         return repr(bytes(value))

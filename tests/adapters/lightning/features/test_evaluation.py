@@ -55,6 +55,16 @@ def test_a_test_of_a_trial_that_evaluates_its_data_at_once() -> None:
     assert trainer().test(to_lightning(Whole)({}), verbose=False) == [{"rows": 8.0}]
 
 
+def test_a_limit_does_not_reach_data_that_are_evaluated_at_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    limited = trainer(limit_val_batches=2)
+    assert limited.validate(to_lightning(Whole)({}), verbose=False) == [{"rows": 8.0}]
+    assert "limit_val_batches=2" in caplog.text and "gets all of the validation data" in caplog.text
+    with pytest.raises(InvalidExperimentException, match=r"limit_val_batches=0\.5 is a part"):
+        trainer(limit_val_batches=0.5).validate(to_lightning(Whole)({}), verbose=False)
+
+
 def test_predict_says_what_to_do() -> None:
     with pytest.raises(InvalidExperimentException, match="predict_step and predict_dataloader"):
         trainer().predict(to_lightning(Linear)({}))
