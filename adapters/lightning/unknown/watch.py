@@ -75,6 +75,7 @@ class Watch:
         self._is_due: bool | None = None
         self._batch: Any = _USED
         self._evaluated = 0
+        self._is_validating = False
         self._begun_after: int | None = None
         self._has_loaded = False
 
@@ -119,6 +120,7 @@ class Watch:
         try:
             yield
             self._compare("the end of a validation")
+            self._check_validation_is_over("the end of a validation")
         finally:
             self._own_depth, self._is_asked, self._left = depth, False, None
 
@@ -142,8 +144,14 @@ class Watch:
             self._refuse("does not say that training has ended", name)
         if name == "on_validation_start" and self._is_due is False and not self._is_asked:
             self._refuse("validates when it is not due", name)
+        if name in ("on_validation_end", "training_step", "on_train_epoch_end", "on_train_end"):
+            self._check_validation_is_over(name)
+        if name == "on_train_epoch_end":
+            self._check_epoch()
         if name in ("on_validation_start", "training_step"):
             self._is_due, self._evaluated = None, 0
+        if name == "on_validation_start":
+            self._is_validating = True
 
     def _goes_on(self, name: str, result: Any) -> None:
         if name == "on_load_checkpoint":
@@ -197,25 +205,44 @@ class Watch:
             self._refuse("turns on autocast", name)
 
     def _check_number(self) -> None:
+        self._is_validating = False
         data, limit = self._module.run.validation.data, self._module.trainer.limit_val_batches
-        is_whole = isinstance(limit, float) and limit == 1
-        if is_whole and data is not None and len(data) not in (self._evaluated, UNSIZED):
-            self._refuse(f"evaluates {self._evaluated} of {len(data)} batches", "their end")
+        if data is None:
+            return
+        expected = min(limit, len(data)) if isinstance(limit, int) else int(limit * len(data))
+        if self._evaluated != expected and expected < UNSIZED:
+            self._refuse(f"evaluates {self._evaluated} batches and not {expected}", "their end")
 
     def _check_start(self) -> None:
         self._begun_after = self._module.run.state.batches_trained
         if self._module.trainer.ckpt_path is not None and not self._has_loaded:
             self._refuse("does not load the checkpoint that it was given", "on_train_start")
 
+    def _check_validation_is_over(self, name: str) -> None:
+        if self._is_validating:
+            self._refuse("does not end the validation that it has started", name)
+
+    def _check_epoch(self) -> None:
+        """Look whether an epoch has all its batches, where nothing has ended it."""
+        run, trainer = self._module.run, self._module.trainer
+        is_over = self._is_told_to_stop() or getattr(trainer, "max_steps", 0) >= 0
+        batches = run.state.batches_trained % run.epoch_len if run.epoch_len else 0
+        if batches and not is_over and run.epoch_len < UNSIZED:
+            what = f"ends an epoch after {batches} of {run.epoch_len} batches"
+            self._refuse(what, "on_train_epoch_end")
+
     def _has_to_stop(self) -> bool:
         trainer: Any = self._module.trainer
         least = getattr(trainer, "min_epochs", None) or getattr(trainer, "min_steps", None)
-        return (self._module.run.is_stopping or trainer.should_stop) and not least
+        return self._is_told_to_stop() and not least
+
+    def _is_told_to_stop(self) -> bool:
+        return self._module.run.is_stopping or getattr(self._module.trainer, "should_stop", False)
 
     def _check_end(self) -> None:
         """Look whether as many batches were trained as flags say, where nothing has stopped it."""
         run, trainer = self._module.run, self._module.trainer
-        if self._begun_after is None or run.is_stopping or trainer.should_stop:
+        if self._begun_after is None or self._is_told_to_stop():
             return
         # In a Lightning that has other names for them nobody knows.
         with contextlib.suppress(AttributeError):

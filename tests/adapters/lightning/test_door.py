@@ -321,6 +321,17 @@ CHANGED: dict[str, tuple[Change, set[str]]] = {
         ),
         RESUMES,
     ),
+    "no epoch after the first one has all its batches": (
+        replaced(
+            "loops/fetchers.py",
+            ("        self.fetched = 0\n", ""),
+        ),
+        {"fits", "by_determineds_trainer", "resumes_within_an_epoch"},
+    ),
+    "nothing says that the batches of a validation are over": (
+        replaced("loops/evaluation_loop.py", ("        self._on_evaluation_epoch_end()\n", "")),
+        ALL,
+    ),
     "nothing says that training has ended": (
         replaced(
             "loops/fit_loop.py",
