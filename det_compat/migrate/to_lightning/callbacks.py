@@ -162,6 +162,9 @@ def _method(
     hook = _hook_of(name, method)
     if hook is None:
         return method
+    if name == "on_before_optimizer_step":
+        # A trial that was without effect in it would now be trained to other weights.
+        method = marked(method, "Lightning calls this, and Determined has not since 0.12.13")
     if hook.old is _METRICS and _changes(method):
         method = marked(method, "what is put into the metrics here is not logged")
     if name not in names:

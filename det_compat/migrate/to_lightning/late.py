@@ -97,17 +97,27 @@ def without_devices(init: cst.FunctionDef, symbols: Symbols) -> cst.FunctionDef:
     Models are moved since they are attributes, and tensors if they are buffers.
     """
     me = syntax.self_name(init)
+    wraps = symbols.calls(init, "wrap_model")
+    models = [model for call in wraps if (model := syntax.argument(call, 0, "model"))]
+    # What is wrapped is a model for sure, whoever makes it.
+    names = {syntax.code(model) for model in models}
+    for model in models:
+        init = syntax.with_node(init, model, _anywhere(model, symbols)[0])
 
     def moved(line: cst.BaseStatement) -> cst.BaseStatement:
-        small = syntax.simple(line)
-        attribute = (syntax.target_of(line) or "").removeprefix(f"{me}.")
+        small, target = syntax.simple(line), syntax.target_of(line) or ""
+        attribute = target.removeprefix(f"{me}.")
         if not isinstance(small, cst.Assign) or not attribute.isidentifier():
             return line
         plain, maker = _anywhere(small.value, symbols)
-        is_kept = attribute != syntax.target_of(line)
-        if plain is small.value or not is_kept or _is_late(plain, symbols):
+        is_model = target in names
+        if plain is small.value or _is_late(plain, symbols):
             return line
-        if maker.rpartition(".")[2] in {*_FILLING, *_DRAWING} and maker.startswith("torch."):
+        if is_model or attribute == target:
+            return line.with_deep_changes(small, value=plain) if is_model else line
+        if _is_tensor(maker):
+            if "requires_grad" in syntax.code(plain):
+                return line
             text = f'{me}.register_buffer("{attribute}", {syntax.code(plain)}, persistent=False)'
             return line.with_deep_changes(line, body=[cst.Expr(syntax.expression(text))])
         if not maker.rpartition(".")[2][:1].isupper():
@@ -115,6 +125,11 @@ def without_devices(init: cst.FunctionDef, symbols: Symbols) -> cst.FunctionDef:
         return line.with_deep_changes(small, value=plain)
 
     return syntax.with_body(init, [moved(line) for line in syntax.body_of(init)])
+
+
+def _is_tensor(maker: str) -> bool:
+    """Whether a function makes a tensor."""
+    return maker.startswith("torch.") and maker.rpartition(".")[2] in {*_FILLING, *_DRAWING}
 
 
 def _anywhere(value: cst.BaseExpression, symbols: Symbols) -> tuple[cst.BaseExpression, str]:
@@ -129,13 +144,11 @@ def _anywhere(value: cst.BaseExpression, symbols: Symbols) -> tuple[cst.BaseExpr
         if plain is owner:
             return value, maker
         return value.with_deep_changes(value.func, value=plain), maker
+    maker = syntax.code(value.func)
     args = [arg for arg in value.args if not (arg.keyword and _is_device(arg.value, symbols))]
-    plain = (
-        value
-        if len(args) == len(value.args)
-        else value.with_changes(args=syntax.without_commas(args))
-    )
-    return plain, syntax.code(value.func)
+    if len(args) < len(value.args) and _is_tensor(maker):
+        return value.with_changes(args=syntax.without_commas(args)), maker
+    return value, maker
 
 
 def _is_device(node: cst.BaseExpression, symbols: Symbols) -> bool:

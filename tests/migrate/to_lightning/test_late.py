@@ -42,8 +42,26 @@ def test_what_is_on_the_device_is_made_once(value, after, tmp_path):
 
 
 @pytest.mark.parametrize(
+    "lines",
+    [
+        "self.model = context.wrap_model(make(2).to(context.device))",
+        "model = make(2).to(context.device)\n        self.model = context.wrap_model(model)",
+    ],
+)
+def test_models_that_are_wrapped_are_moved_by_lightning(lines, tmp_path):
+    wrapped = "self.model = context.wrap_model(torch.nn.Linear(2, 1))"
+    made = rewritten(tmp_path, trial((wrapped, lines)))
+    assert " = make(2)\n" in made
+    assert "device" not in made
+
+
+@pytest.mark.parametrize(
     ("value", "use"),
     [
+        pytest.param("Average(device=context.device)", "pass", id="what asks for the device"),
+        pytest.param(
+            "torch.ones(2, device=context.device, requires_grad=True)", "pass", id="a parameter"
+        ),
         pytest.param("make(context.device)", "pass", id="what another function makes"),
         pytest.param("[context.device]", "self.kept.append(1)", id="a list that is changed"),
     ],
