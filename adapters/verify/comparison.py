@@ -128,7 +128,13 @@ class _Comparison(pl.Callback):
         number, recorded = len(self.metrics), self._recording.at_validation
         return [] if trainer.sanity_checking or number >= len(recorded) else recorded[number]
 
-    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, *_: Any) -> None:
+    def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        # Lightning goes through the list that it has for this hook: it gets another one.
+        runner: Any = trainer
+        runner.callbacks = [*runner.callbacks, _AfterBatch(self)]
+
+    def compare_batch(self) -> None:
+        """Compare the models after a batch with what they were."""
         self._batch += 1
         self._compare(self._batch, f"after batch {self._batch - 1}")
 
@@ -148,10 +154,21 @@ class _Comparison(pl.Callback):
                     raise Diverged(f"{'.'.join(map(str, path))}.{name} diverges {when}")
 
 
+class _AfterBatch(pl.Callback):
+    """Compares after the module's own callbacks, which may change the weights at an epoch's end."""
+
+    def __init__(self, comparison: _Comparison) -> None:
+        self._comparison = comparison
+
+    def on_train_batch_end(self, *_: Any) -> None:
+        self._comparison.compare_batch()
+
+
 def _model_at(module: Any, path: tuple[Any, ...] | None, state: dict[str, str]) -> nn.Module:
     """The model that is where the original had it, or the only one with these tensors."""
     if path is not None:
-        for first in (path[0], f"trial_{path[0]}"):
+        # A module has something else of its own under a name that was changed.
+        for first in (f"trial_{path[0]}", path[0]):
             found = getattr(module, first, None)
             if found is not None and len(path) == 2:
                 found = found[path[1]]

@@ -96,8 +96,11 @@ def module_arguments(module_cls: Any, arguments: dict[str, Any]) -> dict[str, An
     given = {"data_config": config.get("data") or {}, "experiment_config": config}
     given.update(arguments.get("hparams") or {})
     parameters = inspect.signature(module_cls.__init__).parameters
-    if HPARAMS in parameters:
-        # A trial for Determined's Trainer got the hyperparameters beside its context.
+    beside = parameters.get(HPARAMS)
+    is_open = beside is not None and beside.kind is beside.VAR_KEYWORD
+    if beside is not None and not is_open and beside.default is beside.empty:
+        # A trial for Determined's Trainer got the hyperparameters beside its context, which
+        # nobody gave to one that has others where it gets none.
         given[HPARAMS] = arguments.get("hparams") or {}
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         extra = {name for name in _EXTRA if config and _mentions(module_cls, name)}

@@ -1,5 +1,6 @@
 """Trials that used to be wrong in silence once they were migrated; the test reads this as text."""
 
+import numpy as np
 import torch
 from determined.pytorch import (
     DataLoader,
@@ -8,6 +9,7 @@ from determined.pytorch import (
     PyTorchCallback,
     PyTorchTrial,
 )
+from torchmetrics import MeanMetric
 
 
 def rows(n=16):
@@ -228,3 +230,64 @@ class Three(PyTorchTrial):
         loss = torch.nn.functional.cross_entropy(out, y)
         self.stale(loss)
         return {"loss": loss, "hits": hits(out, y), "best": out.max(1).values}
+
+
+class Decay(PyTorchCallback):
+    def __init__(self, trial):
+        self.trial = trial
+        self.log = []
+
+    def on_training_epoch_end(self, epoch_idx):
+        self.log.append(epoch_idx)
+        with torch.no_grad():
+            self.trial.model.weight.mul_(0.5)
+
+    def on_validation_start(self):
+        self.trial.mean.reset()
+
+    def on_validation_end(self, metrics):
+        metrics["mean"] = self.trial.mean.compute().item()
+
+
+class Four(PyTorchTrial):
+    """State on the device, a model that is not wrapped, a scaler that is None, renamed lists."""
+
+    def __init__(self, context):
+        PyTorchTrial.__init__(self, context)
+        self.context = context
+        self.modules = [context.wrap_model(torch.nn.Linear(3, 2))]
+        self.model = self.modules[0]
+        self.opt = context.wrap_optimizer(torch.optim.SGD(self.model.parameters(), lr=0.1))
+        use_amp = torch.cuda.is_available()
+        self.scaler = context.wrap_scaler(torch.cuda.amp.GradScaler()) if use_amp else None
+        self.norm = torch.nn.BatchNorm1d(3)
+        self.noise = torch.randn(4, 3).to(context.device)
+        self.center = torch.zeros(2, device=context.device)
+        self.teacher = torch.nn.Linear(3, 2).to(self.context.device)
+        self.mean = MeanMetric().to(context.device)
+        self.biggest = context.wrap_reducer(np.max, name="biggest", for_training=False)
+
+    def build_callbacks(self):
+        return {"decay": Decay(self)}
+
+    def build_training_data_loader(self):
+        return DataLoader(rows(), batch_size=4)
+
+    def build_validation_data_loader(self):
+        return DataLoader(rows()[:8], batch_size=4)
+
+    def train_batch(self, batch, epoch_idx, batch_idx):
+        x, y = batch
+        out = self.model(self.norm(x) + self.noise) - self.center
+        self.center.mul_(0.9).add_(out.detach().mean(0))
+        loss = torch.nn.functional.cross_entropy(out, y) + (out - self.teacher(x)).pow(2).mean()
+        self.context.backward(loss)
+        self.context.step_optimizer(self.opt, scaler=self.scaler)
+        return {"loss": loss}
+
+    def evaluate_batch(self, batch):
+        x, y = batch
+        loss = torch.nn.functional.cross_entropy(self.model(self.norm(x)), y)
+        self.mean.update(loss)
+        self.biggest.update(loss.item())
+        return {"val": loss}

@@ -36,6 +36,7 @@ CONFIGS = {
     "two": ("Two", "global_batch_size: 4, lr: 1, classes: 2"),
     "three": ("Three", "global_batch_size: 4"),
     "three-scaled": ("Three", "global_batch_size: 4, scale: 0.5"),
+    "four": ("Four", "global_batch_size: 4"),
     "adaptive": ("Two", "global_batch_size: 8, lr: {type: double, minval: 0.1, maxval: 1}"),
 }
 

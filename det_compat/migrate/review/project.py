@@ -81,6 +81,7 @@ class Code:
             for node in nodes
             if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
         }
+        stored.update(name for node in nodes if (name := _registered(node)))
         return stored.union(*(members(node) for node in nodes if isinstance(node, ast.ClassDef)))
 
     @cached_property
@@ -151,6 +152,14 @@ def imports(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.Import | ast.ImportF
             yield from ((node, alias.name, 0) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield node, node.module or "", node.level
+
+
+def _registered(node: ast.AST) -> str:
+    """The name of a buffer or parameter that a module registers here; ``""`` for none."""
+    name = getattr(node.func, "attr", "") if isinstance(node, ast.Call) else ""
+    if not isinstance(node, ast.Call) or name not in ("register_buffer", "register_parameter"):
+        return ""
+    return str(node.args[0].value) if isinstance(node.args[0], ast.Constant) else ""
 
 
 def asked_by_name(call: ast.Call) -> str:

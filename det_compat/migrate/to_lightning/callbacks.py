@@ -1,6 +1,6 @@
 """PyTorchCallbacks become Lightning's, hook by hook."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -9,7 +9,7 @@ from det_compat.migrate.to_lightning.metrics.added import with_logging_hook
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import marked
-from det_compat.migrate.tree.validation_state import with_gradients
+from det_compat.migrate.tree.validation_state import changes_validation, with_gradients
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,10 @@ _EPOCH = {"epoch_idx": "trainer.current_epoch"}
 _METRICS = {"metrics": "trainer.callback_metrics"}
 #: The hook of a start that asks where it is: Lightning knows when it has restored a checkpoint.
 _STARTUP = "on_trial_startup, asking"
+#: The hook of an end that changes what the validation sees which Lightning runs before its own.
+_CHANGING = "on_training_epoch_end, changing"
 _HOOKS = {
+    _CHANGING: _Hook("on_train_batch_end", ("outputs", "batch", "batch_idx"), _EPOCH),
     "on_trial_startup": _Hook("on_fit_start"),
     _STARTUP: _Hook(
         "on_train_start",
@@ -64,13 +67,19 @@ _NOT_THERE = {
 def rename_hooks(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Rewrite the hooks of the file's callbacks."""
 
+    callbacks = [n for n in syntax.find(tree, cst.ClassDef) if n.name.value in file.callbacks]
+    taken = {name for node in callbacks for name in _TAKEN & {*_own_names(node)}}
+    is_told = any(map(_hook, callbacks))
+
     def renamed(node: cst.ClassDef) -> cst.ClassDef:
         if node.name.value not in file.callbacks:
             return node
+        for name in taken:
+            node = _with_new_name(node, name)
         node, logging = with_logging_hook(node)
         names = _new_names(node)
         body = [
-            _method(line, names, file)
+            _method(line, names, file, is_told=is_told)
             if isinstance(line, cst.FunctionDef) and line.name.value != logging
             else line
             for line in syntax.body_of(node)
@@ -92,7 +101,34 @@ def _new_names(node: cst.ClassDef) -> set[str]:
     return {*names.values()}
 
 
+#: What Lightning sets on every callback, calls, or has as a property without a setter.
+_TAKEN = {"log", "log_dict", "setup", "teardown", "state_key"}
+
+
+def _own_names(node: cst.ClassDef) -> Iterator[str]:
+    """The names of the methods of a callback, and of the attributes that it sets."""
+    for name, method in syntax.methods(node).items():
+        yield name
+        targets = (found.target for found in syntax.find(method, cst.AssignTarget))
+        yield from (t.attr.value for t in targets if isinstance(t, cst.Attribute))
+
+
+def _with_new_name(node: cst.ClassDef, name: str) -> cst.ClassDef:
+    """A callback with another name for what means something else to Lightning."""
+    body = []
+    for line in syntax.body_of(node):
+        if isinstance(line, cst.FunctionDef):
+            own = syntax.self_name(line)
+            line = syntax.replaced(line, f"{own}.{name}", f"{own}.own_{name}")
+            if line.name.value == name:
+                line = line.with_changes(name=cst.Name(f"own_{name}"))
+        body.append(line)
+    return syntax.with_body(node, body)
+
+
 def _hook_of(name: str, method: cst.FunctionDef) -> _Hook | None:
+    if name == "on_training_epoch_end" and changes_validation(method):
+        return _HOOKS[_CHANGING]
     asks = syntax.names_in(method.body) & {*_HOOKS[_STARTUP].old}
     return _HOOKS.get(_STARTUP if name == "on_trial_startup" and asks else name)
 
@@ -103,7 +139,7 @@ def _arguments(method: cst.FunctionDef, hook: _Hook) -> tuple[dict[str, str], li
     old, more = hook.old, [*hook.more]
     if len(given) == len(old) == 1:
         old = dict(zip(given, old.values(), strict=True))
-    if len(given) == len(more) == 1:
+    elif len(given) == len(more) == 1:
         more = given
     return old, more
 
@@ -115,7 +151,9 @@ def _args_known(method: cst.FunctionDef, hook: _Hook) -> bool:
     return not (unknown & syntax.names_in(method.body)) and not extra
 
 
-def _method(method: cst.FunctionDef, names: set[str], file: LightningFile) -> cst.BaseStatement:
+def _method(
+    method: cst.FunctionDef, names: set[str], file: LightningFile, *, is_told: bool
+) -> cst.BaseStatement:
     name = method.name.value
     if name.startswith("on_validation"):
         method = with_gradients(method)
@@ -124,13 +162,20 @@ def _method(method: cst.FunctionDef, names: set[str], file: LightningFile) -> cs
     hook = _hook_of(name, method)
     if hook is None:
         return method
+    if name == "on_before_optimizer_step":
+        # A trial that was without effect in it would now be trained to other weights.
+        method = marked(method, "Lightning calls this, and Determined has not since 0.12.13")
     if hook.old is _METRICS and _changes(method):
         method = marked(method, "what is put into the metrics here is not logged")
     if name not in names:
         return marked(method, f"Lightning calls {hook.name} instead, with other arguments")
     if hook.old is _METRICS:
         method = _with_logged_names(method, [*file.trials.values()])
-    return _renamed(method, hook)
+    made = _renamed(method, hook)
+    if hook is not _HOOKS[_CHANGING]:
+        return made
+    told = f"super().{hook.name}(trainer, pl_module, {', '.join(hook.more)})\n" if is_told else ""
+    return _with_first(made, f"{told}if not trainer.is_last_batch:\n    return\n")
 
 
 def _with_logged_names(method: cst.FunctionDef, plans: Sequence[TrialPlan]) -> cst.FunctionDef:

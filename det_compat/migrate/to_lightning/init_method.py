@@ -1,10 +1,9 @@
 """``__init__`` of a LightningModule: hyperparameters are its arguments."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection
 
 import libcst as cst
 
-from det_compat.migrate.to_lightning.class_facts import SIZES
 from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.line_length import INDENT, LINE
@@ -14,6 +13,9 @@ from det_compat.migrate.tree.symbols import Symbols
 
 #: What the constructor of a trial did that has none itself: the module is the context.
 _BASES_INIT = syntax.statement("super().__init__(self)")
+
+#: What a trial calls that names its base, in place of ``super()``.
+_TRIALS_INIT = "det_compat.pytorch.PyTorchTrial.__init__"
 
 
 def with_arguments(
@@ -146,6 +148,8 @@ def _passing_hparams(
 ) -> cst.BaseStatement | None:
     """A call of the base's ``__init__`` with hyperparameters instead of the context."""
     call = syntax.lone_call(line)
+    if call is not None and symbols.path(call.func) == _TRIALS_INIT:
+        return None
     if call is None or not syntax.code(call.func).endswith(".__init__"):
         return line
     if plan.is_root and _is_of_other_base(call, plan):
@@ -179,69 +183,3 @@ def _is_of_other_base(call: cst.Call, plan: TrialPlan) -> bool:
     """Whether a call of a base's ``__init__`` may be one of a base that is not Determined's."""
     is_super = syntax.code(call.func).startswith("super(")
     return is_super and plan.other_bases in (OtherBases.INITIALIZED, OtherBases.UNKNOWN)
-
-
-#: What a context is asked for that is not known, or another one, before there is a Trainer.
-LATE = SIZES | {"device", "get_tensorboard_writer"}
-
-
-def late_values(
-    init: cst.FunctionDef,
-    own: dict[str, cst.FunctionDef],
-    early: Sequence[cst.FunctionDef],
-    stored: Collection[str],
-    symbols: Symbols,
-) -> tuple[list[cst.BaseStatement], list[cst.BaseStatement]]:
-    """The statements of ``__init__`` to leave out, and the properties in their place.
-
-    An attribute becomes a property if nothing else sets it, as other classes do those which are
-    ``stored``, nothing that runs before there is a
-    Trainer reads it, and its value needs nothing but the trial.
-    """
-    me, body = syntax.self_name(init), syntax.body_of(init)
-    local = syntax.local_names(init) - {me}
-    gone: list[cst.BaseStatement] = []
-    made: list[cst.BaseStatement] = []
-    for line in body:
-        value, target = getattr(syntax.simple(line), "value", None), syntax.target_of(line) or ""
-        attribute = target.removeprefix(f"{me}.")
-        if value is None or target == attribute or not attribute.isidentifier():
-            continue
-        if not _is_late(value, symbols) or syntax.names_in(value) & local:
-            continue
-        others = [*early, *(other for other in body if other is not line)]
-        is_set = attribute in stored or _sets(own, init, attribute)
-        if is_set or any(syntax.has_attribute(node, attribute) for node in others):
-            continue
-        gone.append(line)
-        made.append(_property(attribute, value, me))
-    return gone, made
-
-
-def _is_late(value: cst.BaseExpression, symbols: Symbols) -> bool:
-    nodes = [*syntax.find(value, cst.Attribute)]
-    found = (symbols.member(node) for node in nodes)
-    is_late = any(member is not None and member[1] in LATE for member in found)
-    of_writers = (node for node in nodes if node.attr.value == "writer")
-    is_kept = any(symbols.is_writer(node.value) for node in of_writers)
-    return is_late or is_kept or any(map(symbols.is_new_writer, nodes))
-
-
-def _sets(own: dict[str, cst.FunctionDef], init: cst.FunctionDef, attribute: str) -> bool:
-    return any(
-        syntax.has_attribute(target, attribute)
-        for method in own.values()
-        if method.name.value != init.name.value
-        for target in _targets(method)
-    )
-
-
-def _targets(method: cst.FunctionDef) -> Iterator[cst.BaseExpression]:
-    yield from (found.target for found in syntax.find(method, cst.AssignTarget))
-    yield from (found.target for found in syntax.find(method, cst.AugAssign))
-    yield from (found.target for found in syntax.find(method, cst.AnnAssign))
-
-
-def _property(attribute: str, value: cst.BaseExpression, me: str) -> cst.BaseStatement:
-    text = syntax.whole(syntax.code(value))
-    return syntax.method(f"@property\ndef {attribute}({me}):\n    return {text}\n")

@@ -6,7 +6,7 @@ import libcst as cst
 
 from det_compat.migrate.to_lightning.class_facts import SIZES
 from det_compat.migrate.to_lightning.data.loaders import NAMES
-from det_compat.migrate.to_lightning.init_method import LATE
+from det_compat.migrate.to_lightning.late import LATE
 from det_compat.migrate.to_lightning.plan import (
     TOTAL_BATCH,
     LightningFile,

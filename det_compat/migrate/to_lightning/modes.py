@@ -5,13 +5,14 @@ on. Lightning leaves them in the mode in which they are, so that a model which w
 mode when it was handed over would be trained in it.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 
 import libcst as cst
 
 from det_compat.migrate.to_lightning.class_facts import WrappedModel
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.validation_state import VALIDATING, reachable
+from det_compat.migrate.tree.validation_state import VALIDATING, attributes_read, reachable
 
 #: The hook that is made.
 TRAINING_HOOK = "on_train_epoch_start"
@@ -36,6 +37,43 @@ def leaves_evaluating(node: cst.ClassDef, own: Mapping[str, cst.FunctionDef]) ->
         or (_called(call) == "train" and "False" in map(_text, call.args))
         for call in calls
     )
+
+
+_MODAL = re.compile(r"BatchNorm|InstanceNorm|Dropout|\bmodels\.|create_model|hub\.load|deepcopy")
+
+
+def keeps_modes(
+    own: Mapping[str, cst.FunctionDef],
+    wrapped: Iterable[WrappedModel],
+    others: Iterable[cst.ClassDef],
+) -> bool:
+    """Whether validations use a model that Determined left in training mode, being not wrapped.
+
+    Lightning puts all of a module into evaluation mode. ``others`` are the classes of the file,
+    of which such a model may be.
+    """
+    classes = {node.name.value: node for node in others}
+    known = {model.attribute.removeprefix("*") for model in wrapped}
+    used = {name for method in reachable(own, *VALIDATING) for name in attributes_read(own[method])}
+    init = own.get("__init__")
+    for line in syntax.find(init, cst.Assign) if init is not None else ():
+        for target, value in syntax.pairs(line):
+            name = target.attr.value if isinstance(target, cst.Attribute) else ""
+            if name not in used - known or not isinstance(value, cst.Call):
+                continue
+            made = syntax.code(value)
+            of = (classes[called] for called in syntax.names_in(value) & classes.keys())
+            text = "".join([made, *map(syntax.code, of)])
+            is_put = any(f".{name}.eval()" in syntax.code(method) for method in own.values())
+            if _MODAL.search(text) and ".eval()" not in text and not is_put:
+                return True
+    return False
+
+
+def evaluation_mode(models: Iterable[WrappedModel]) -> cst.BaseStatement:
+    """The hook that puts the models that were wrapped into evaluation mode, and no others."""
+    lines = "".join(map(_line, models)).replace(".train()", ".eval()")
+    return syntax.method(f"def on_validation_model_eval(self):\n{lines}")
 
 
 def _called(call: cst.Call) -> str:

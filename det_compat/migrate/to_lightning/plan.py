@@ -155,6 +155,7 @@ class LightningFile(File):
         callbacks: the names of the classes that are callbacks.
         reducers: those of reducers, and whether they derive from MetricReducer itself.
         functions: the names of the file's functions, and of Python's own.
+        made: the names of variables and attributes that are always what a call returns.
         names: those that the file binds at its top level.
         renamed: the attributes of trials that a LightningModule has for something else.
         makes_evaluating: whether the tree makes models that are in evaluation mode.
@@ -172,6 +173,7 @@ class LightningFile(File):
     callbacks: set[str] = field(default_factory=set)
     reducers: dict[str, bool] = field(default_factory=dict)
     functions: set[str] = field(default_factory=set)
+    made: set[str] = field(default_factory=set)
     names: set[str] = field(default_factory=set)
     renamed: frozenset[str] = frozenset()
     early: dict[str, frozenset[str]] = field(default_factory=dict)

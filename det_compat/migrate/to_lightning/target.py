@@ -24,6 +24,7 @@ from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.modes import makes_evaluating
 from det_compat.migrate.to_lightning.optimization.automatic import is_automatic
 from det_compat.migrate.to_lightning.optimization.schedulers import keep_modes
+from det_compat.migrate.to_lightning.optimization.stepping import always_made
 from det_compat.migrate.to_lightning.optimization.wrapping import (
     hoist_wraps,
     keep_wrapped,
@@ -165,6 +166,7 @@ class Lightning(Target):
                 n: _REDUCER in own for n, (every, own) in classes.items() if _REDUCER in every
             },
             functions={*dir(builtins), *_functions(source.tree)},
+            made=always_made(source.tree),
             names=_bound(self.sources[path], path),
             renamed=self._renamed,
             early=self._early,

@@ -5,18 +5,16 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from det_compat.migrate.to_lightning import modes
 from det_compat.migrate.to_lightning.callbacks import configure_callbacks
 from det_compat.migrate.to_lightning.class_facts import asks_sizes, named_for, wrappings
 from det_compat.migrate.to_lightning.data.loaders import after_training_loader, transfer_hooks
-from det_compat.migrate.to_lightning.init_method import (
-    SIZE_CHECK,
-    late_values,
-    mixin_init,
-    with_arguments,
-)
+from det_compat.migrate.to_lightning.init_method import SIZE_CHECK, mixin_init, with_arguments
+from det_compat.migrate.to_lightning.late import late_values, without_devices
 from det_compat.migrate.to_lightning.metrics.reducers import (
     reducer_hooks,
     reduces_to_many,
+    reduces_training,
     updates_at_start,
 )
 from det_compat.migrate.to_lightning.metrics.reductions import (
@@ -24,11 +22,6 @@ from det_compat.migrate.to_lightning.metrics.reductions import (
     late_hook,
     reduction,
     reported_late,
-)
-from det_compat.migrate.to_lightning.modes import (
-    TRAINING_HOOK,
-    leaves_evaluating,
-    training_mode,
 )
 from det_compat.migrate.to_lightning.optimization.optimizers import (
     configure_optimizers,
@@ -112,7 +105,7 @@ class _Rewriting:
         names = self._early(plan) - {"__init__"}
         early = [method for name, method in self.own.items() if name in names]
         if init is not None and not plan.is_mixin:
-            init = syntax.with_body(init, syntax.body_of(init))
+            init = without_devices(init, self.file.symbols)
             gone, late = late_values(init, self.own, early, self._stored(), self.file.symbols)
             init = _without(init, gone)
         asking = [*early, *([init] if init is not None else [])]
@@ -251,7 +244,9 @@ class _Rewriting:
         if self._inherits_loader():
             made.append(syntax.method(_WHOLE_LOADER))
         if self._changes_modes():
-            made += training_mode(plan.all_models)
+            made += modes.training_mode(plan.all_models)
+        if not plan.is_mixin and modes.keeps_modes(self.own, plan.all_models, self.others):
+            made.append(modes.evaluation_mode(plan.all_models))
         if self._keeps_gradients():
             made.append(syntax.method(_KEEPING))
         if self._late_metrics:
@@ -259,7 +254,8 @@ class _Rewriting:
         hooks = transfer_hooks(plan.own.stays, plan.arrays)
         updating = any(map(updates_at_start, self.others))
         odd = {node.name.value for node in self.others if reduces_to_many(node)}
-        reducers = reducer_hooks(plan.own.reducers, odd, callbacks_update=updating)
+        more = any(parent.all_reducers for parent in plan.parents)
+        reducers = reducer_hooks(plan.own.reducers, odd, callbacks_update=updating, are_others=more)
         return [*made, *reducers, *hooks]
 
     def _refuses_sanity_check(self) -> bool:
@@ -283,10 +279,10 @@ class _Rewriting:
 
     def _changes_modes(self) -> bool:
         """Whether models may be in evaluation mode when training begins or goes on."""
-        if self.plan.is_mixin or TRAINING_HOOK in self.own:
+        if self.plan.is_mixin or modes.TRAINING_HOOK in self.own:
             return False
         makes_models = self.file.makes_evaluating and bool(self.plan.own.models)
-        return makes_models or leaves_evaluating(self.node, self.own)
+        return makes_models or modes.leaves_evaluating(self.node, self.own)
 
     def _keeps_gradients(self) -> bool:
         """Whether gradients may be there when a validation starts, which Lightning clears."""
@@ -353,6 +349,8 @@ class _Rewriting:
             node = marked(node, "an LR scheduler that no attribute keeps must be stepped")
         if "wrap_reducer" in plan.own.unkept:
             node = marked(node, "what a reducer computes that no attribute keeps must be logged")
+        for name in reduces_training(kept, self.own):
+            node = marked(node, f"what {name} reduces of training must be logged")
         if not all(s.is_torchs for s in plan.own.schedulers):
             message = "Lightning saves no state of a scheduler that does not derive from torch's"
             node = marked(node, message)

@@ -12,6 +12,7 @@ from functools import cached_property
 import libcst as cst
 from libcst import matchers as m
 
+from det_compat.analysis.expressions import words
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import CHANGING, Elsewhere
 from det_compat.migrate.tree.marks import marked
@@ -278,3 +279,24 @@ class _Gradients(cst.CSTTransformer):
         updated = updated.with_changes(items=items)
         needs = syntax.names_in(original.body) & {*self._batch}
         return marked(updated, _INFERENCE) if needs else updated
+
+
+#: What changes nothing that a validation sees.
+_HARMLESS = words(
+    """
+    print len float int str round sum min max range enumerate sorted list dict items keys values
+    join format get append isinstance info debug warning error log add_scalar add_scalars flush
+    time perf_counter mean item
+    """
+)
+
+
+def changes_validation(method: cst.FunctionDef) -> bool:
+    """Whether a hook may change what a validation sees."""
+    own = syntax.self_name(method)
+    targets = [found.target for found in syntax.find(method.body, cst.AssignTarget)]
+    targets += [found.target for found in syntax.find(method.body, cst.AugAssign)]
+    calls = (syntax.code(call.func) for call in syntax.find(method.body, cst.Call))
+    return any(name.rpartition(".")[2] not in _HARMLESS for name in calls) or any(
+        syntax.code(target).removeprefix(f"{own}.").count(".") for target in targets
+    )

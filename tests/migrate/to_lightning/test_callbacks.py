@@ -50,11 +50,48 @@ def test_hooks(tmp_path, old, new):
     assert "MIGRATE" not in made
 
 
+def test_a_hook_that_determined_had_ceased_to_call_is_marked(tmp_path):
+    made = callback(tmp_path, "on_before_optimizer_step(self, parameters)", "parameters")
+    assert "    # MIGRATE: Lightning calls this, and Determined has not since 0.12.13; see " in made
+    assert "    def on_before_optimizer_step(self, trainer, pl_module, optimizer):\n" in made
+    assert '[p for group in optimizer.param_groups for p in group["params"]]' in made
+
+
 def test_what_hooks_were_given(tmp_path):
     made = callback(tmp_path, "on_training_epoch_end(self, epoch)", "epoch")
     assert "        epoch = trainer.current_epoch\n        print(epoch)" in made
     made = callback(tmp_path, "on_validation_end(self, results)", "results['error']")
     assert "        results = trainer.callback_metrics\n" in made
+
+
+@pytest.mark.parametrize(
+    ("line", "is_early"),
+    [
+        ("self.seen = epoch_idx", False),
+        ("self.seen.append(epoch_idx)", False),
+        ("self.trial.seen = epoch_idx", True),
+        ("self.trial.model.reset(epoch_idx)", True),
+    ],
+)
+def test_the_end_of_an_epoch_comes_before_its_validation_where_that_matters(
+    line, is_early, tmp_path
+):
+    made = callback(tmp_path, "on_training_epoch_end(self, epoch_idx)", f"0)\n        {line}\n#")
+    early = """\
+    def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+        if not trainer.is_last_batch:
+            return
+        epoch_idx = trainer.current_epoch
+"""
+    late = "    def on_train_epoch_end(self, trainer, pl_module):\n"
+    assert (early in made, late in made) == (is_early, not is_early)
+
+
+def test_what_lightning_sets_on_callbacks_has_another_name(tmp_path):
+    made = callback(tmp_path, "__init__(self)", "0)\n        self.log = []\n#")
+    assert "        self.own_log = []\n" in made
+    made = callback(tmp_path, "setup(self, folder)", "folder")
+    assert "    def own_setup(self, folder):\n" in made
 
 
 def test_hooks_that_lightning_does_not_have(tmp_path):

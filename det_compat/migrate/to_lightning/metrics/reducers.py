@@ -1,14 +1,15 @@
 """MetricReducers become torchmetrics."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import libcst as cst
 
-from det_compat.migrate.to_lightning.class_facts import WrappedReducer
+from det_compat.migrate.to_lightning.class_facts import WrappedReducer, Wrapping
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import marked
 from det_compat.migrate.tree.metric_shapes import odd_kinds
+from det_compat.migrate.tree.validation_state import reachable
 
 #: What reducers that are functions become.
 FUNCTION_METRIC = "FunctionMetric"
@@ -113,11 +114,16 @@ def _method(line: cst.BaseStatement, is_first: bool) -> cst.BaseStatement:
 
 
 def reducer_hooks(
-    reducers: Sequence[WrappedReducer], odd: Collection[str], *, callbacks_update: bool
+    reducers: Sequence[WrappedReducer],
+    odd: Collection[str],
+    *,
+    callbacks_update: bool,
+    are_others: bool,
 ) -> list[cst.BaseStatement]:
     """The hooks that reset reducers before a validation, and log them after it.
 
-    Of the classes that are ``odd``, not every result is a number. Where callbacks may update
+    Of the classes that are ``odd``, not every result is a number. If ``are_others``, a base has
+    such hooks of its own. Where callbacks may update
     reducers when a validation starts, they are reset before: Lightning tells callbacks of a start
     first, Determined told them after it had reset reducers.
     """
@@ -127,8 +133,12 @@ def reducer_hooks(
     logs = "\n".join(
         _guarded(reducer, _log(reducer, reducer.made_by in odd)) for reducer in reducers
     )
+    start = _EARLIER if callbacks_update else _START
+    if are_others:
+        start += "" if callbacks_update else "    super().on_validation_start()\n"
+        logs = f"    super().on_validation_epoch_end()\n{logs}"
     return [
-        syntax.method(f"def {_EARLIER if callbacks_update else _START}{resets}\n"),
+        syntax.method(f"def {start}{resets}\n"),
         syntax.method(f"def on_validation_epoch_end(self):\n{logs}\n"),
     ]
 
@@ -168,6 +178,30 @@ def _logged(name: str | None, reducer: str, is_odd: bool) -> str:
         metrics = value if name is None else f"{{{name}: {value}}}"
         return f"self.log_dict(numbers_of({metrics}))"
     return f"self.log_dict({value})" if name is None else f"self.log({name}, {value})"
+
+
+def reduces_training(wrapped: Iterable[Wrapping], own: Mapping[str, cst.FunctionDef]) -> list[str]:
+    """The attributes of reducers of training metrics, given what a class wraps, and its methods.
+
+    Determined reported them once a period. Lightning validates before an epoch ends, and what
+    reduces training and validation alike is reset for it.
+    """
+    used = [own[name] for name in reachable(own, "train_batch")]
+    found = []
+    for each in wrapped:
+        if each.member.rpartition(".")[2] != "wrap_reducer":
+            continue
+        training, validation = (
+            syntax.argument(each.call, position, name)
+            for position, name in ((2, "for_training"), (3, "for_validation"))
+        )
+        attribute = each.attribute.partition(".")[0].partition("[")[0]
+        is_used = any(syntax.has_attribute(method, attribute) for method in used)
+        is_told = validation is not None and syntax.code(validation) == "False"
+        is_kept_out = training is not None and syntax.code(training) == "False"
+        if not is_kept_out and (is_used or is_told):
+            found.append(attribute)
+    return found
 
 
 def reduces_to_many(node: cst.ClassDef) -> bool:

@@ -236,7 +236,12 @@ class _Unwrapping(FileTransformer[LightningFile]):
         return _dedented(wrapped) if is_below else wrapped
 
     def _is_function(self, node: cst.BaseExpression) -> bool:
-        is_known = isinstance(node, cst.Name) and node.value in self.file.functions
+        name = syntax.code(node.func if isinstance(node, cst.Call) else node)
+        if isinstance(node, cst.Call):
+            return name.rpartition(".")[2] == "partial"
+        # What another module has under a name in lower case is no object of a class, either.
+        is_far = name.partition(".")[0] in self.file.names and name.rpartition(".")[2].islower()
+        is_known = name in self.file.functions or (is_far and "(" not in name)
         # A method of the trial reduces as a function does.
         is_method = isinstance(node, cst.Attribute) and node.attr.value in self._methods
         return is_known or is_method or isinstance(node, cst.Lambda)

@@ -36,7 +36,45 @@ def clipping(
     return lines
 
 
-def _written_out(call: cst.Call, functions: Collection[str]) -> list[cst.BaseStatement] | None:
+def always_made(tree: cst.Module) -> set[str]:
+    """The names of variables and attributes that a file sets to results of calls alone."""
+    kinds: tuple[type[cst.For] | type[cst.CompFor], ...] = (cst.For, cst.CompFor)
+    others = {name for kind in kinds for n in syntax.find(tree, kind) for name in _names(n.target)}
+    others.update(param.name.value for param in syntax.find(tree, cst.Param))
+    made: set[str] = set()
+    for line in syntax.find(tree, cst.Assign):
+        for target, value in syntax.pairs(line):
+            (made if isinstance(value, cst.Call) else others).update(_names(target))
+    for node in syntax.find(tree, cst.AnnAssign):
+        is_made = node.value is None or isinstance(node.value, cst.Call)
+        (made if is_made else others).update(_names(node.target))
+    return made - others
+
+
+def _names(target: cst.BaseExpression) -> set[str]:
+    """The last part of what is set, or all names in something that is taken apart."""
+    return {target.attr.value} if isinstance(target, cst.Attribute) else syntax.names_in(target)
+
+
+def _step(optimizer: str, scaler: cst.BaseExpression | None, made: Collection[str]) -> list[str]:
+    """The lines that step: by the scaler if there is one, which Determined asked at run time."""
+    if scaler is None or syntax.code(scaler) == "None":
+        return [f"{optimizer}.step()"]
+    lines, name = [], syntax.code(scaler)
+    if isinstance(scaler, (cst.Name, cst.Attribute)):
+        if _names(scaler) <= {*made}:
+            return [f"{name}.step({optimizer})"]
+    elif isinstance(scaler, cst.Call):
+        return [f"{name}.step({optimizer})"]
+    else:
+        lines, name = [f"scaler = {syntax.whole(name)}"], "scaler"
+    plain, scaled = f"    {optimizer}.step()", f"    {name}.step({optimizer})"
+    return [*lines, f"if {name} is None:", plain, "else:", scaled]
+
+
+def _written_out(
+    call: cst.Call, functions: Collection[str], made: Collection[str]
+) -> list[cst.BaseStatement] | None:
     """What ``step_optimizer`` does, step by step; None if it is called in an unknown way."""
     optimizer, scaler = syntax.argument(call, 0, "optimizer"), syntax.argument(call, 3, "scaler")
     zero = syntax.argument(call, 2, "auto_zero_grads")
@@ -44,7 +82,7 @@ def _written_out(call: cst.Call, functions: Collection[str]) -> list[cst.BaseSta
         return None
     name = syntax.code(optimizer)
     lines = clipping(syntax.argument(call, 1, "clip_grads"), name, functions)
-    lines.append(f"{name}.step()" if scaler is None else f"{syntax.code(scaler)}.step({name})")
+    lines += _step(name, scaler, made)
     if zeroes_gradients(call):
         lines.append(f"{name}.zero_grad()")
     elif zero is not None and syntax.code(zero) != "False":
@@ -64,7 +102,7 @@ class _Stepping(FileTransformer[LightningFile]):
         call = syntax.lone_call(updated)
         if call is None or self.symbols.method(call) != "step_optimizer":
             return updated
-        lines = _written_out(call, self.file.functions)
+        lines = _written_out(call, self.file.functions, self.file.made)
         if lines is None:
             return updated
         first, last = lines[0], lines[-1]

@@ -79,6 +79,40 @@ def test_a_function_of_all_values(tmp_path):
     assert "self.log('n', self.n.compute())" in made
 
 
+@pytest.mark.parametrize("function", ["np.mean", "functools.partial(max, default=0)", "mean"])
+def test_a_function_of_another_module(function, tmp_path):
+    line = f"self.n = context.wrap_reducer({function}, name='n', for_training=False)"
+    imports = "import functools\nimport numpy as np\nfrom statistics import mean\n"
+    made = rewritten(tmp_path, imports + trial(("lr=0.1))\n", f"lr=0.1))\n        {line}\n")))
+    assert f"self.n = FunctionMetric({function})\n" in made
+
+
+def test_the_reducers_of_a_base_are_reset_and_logged_too(tmp_path):
+    heir = """
+
+class Heir(Trial):
+    def __init__(self, context):
+        super().__init__(context)
+        self.more = context.wrap_reducer(len, name="more", for_training=False)
+"""
+    made = rewritten(tmp_path, MEAN + trial(("lr=0.1))\n", WRAPPED)) + heir)
+    made = made[made.index("class Heir") :]
+    for hook in ("on_validation_start", "on_validation_epoch_end"):
+        assert f"        super().{hook}()\n        self." in made
+
+
+@pytest.mark.parametrize(
+    ("options", "is_marked"),
+    [("", True), (", for_validation=False", True), (", for_training=False", False)],
+)
+def test_what_is_reduced_of_training_is_marked(options, is_marked, tmp_path):
+    wrapped = f"lr=0.1))\n        self.n = context.wrap_reducer(len, name='n'{options})\n"
+    updated = "        loss = self.model(batch).sum()\n        self.n.update(1)\n"
+    line = "        loss = self.model(batch).sum()\n"
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", wrapped), (line, updated)))
+    assert ("# MIGRATE: what n reduces of training must be logged" in made) == is_marked
+
+
 def test_update_under_another_name(tmp_path):
     made = rewritten(tmp_path, MEAN.replace("def update(", "def add(") + HEADER)
     assert "    update = add\n" in made

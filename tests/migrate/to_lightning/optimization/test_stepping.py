@@ -34,3 +34,35 @@ DEFINED = """\
 def test_clipping_is_written_out(tmp_path, step, lines):
     made = rewritten(tmp_path, trial((STEP, step)))
     assert lines in method(made, "training_step")
+
+
+GUARDED = """\
+    if self.scaler is None:
+        opt.step()
+    else:
+        self.scaler.step(opt)
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "given", "lines"),
+    [
+        pytest.param("GradScaler()", "self.scaler", "    self.scaler.step(opt)\n", id="a scaler"),
+        pytest.param("GradScaler() if AMP else None", "self.scaler", GUARDED, id="it may be None"),
+        pytest.param(
+            "GradScaler()",
+            "self.scaler if AMP else None",
+            "    scaler = self.scaler if AMP else None\n"
+            + GUARDED.replace("self.scaler", "scaler"),
+            id="it may be given",
+        ),
+    ],
+)
+def test_a_scaler_that_may_be_none_is_asked_for(tmp_path, made, given, lines):
+    source = trial(
+        ("class Trial", "AMP = False\n\n\nclass Trial"),
+        ("lr=0.1))\n", f"lr=0.1))\n        self.scaler = {made}\n"),
+        (STEP, STEP.replace("self.opt)", f"self.opt, scaler={given})")),
+    )
+    step = method(rewritten(tmp_path, source), "training_step")
+    assert f"    self.manual_backward(loss)\n{lines}    opt.zero_grad()\n" in f"{step}\n"

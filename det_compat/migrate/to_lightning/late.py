@@ -1,0 +1,185 @@
+"""What ``__init__`` keeps that depends on the device, or on how many processes there are."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import libcst as cst
+
+from det_compat.analysis.expressions import words
+from det_compat.migrate.to_lightning.class_facts import SIZES
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.symbols import Symbols
+
+#: What a context is asked for that is not known, or another one, before there is a Trainer.
+LATE = SIZES | {"device", "get_tensorboard_writer"}
+
+
+def late_values(
+    init: cst.FunctionDef,
+    own: dict[str, cst.FunctionDef],
+    early: Sequence[cst.FunctionDef],
+    stored: Collection[str],
+    symbols: Symbols,
+) -> tuple[list[cst.BaseStatement], list[cst.BaseStatement]]:
+    """The statements of ``__init__`` to leave out, and the properties in their place.
+
+    An attribute becomes a property if nothing else sets it, as other classes do those which are
+    ``stored``, nothing that runs before there is a Trainer reads it, its value needs nothing but
+    the trial, and it may as well be made whenever it is asked for.
+    """
+    me, body = syntax.self_name(init), syntax.body_of(init)
+    local = syntax.local_names(init) - {me}
+    gone: list[cst.BaseStatement] = []
+    made: list[cst.BaseStatement] = []
+    for line in body:
+        value, target = getattr(syntax.simple(line), "value", None), syntax.target_of(line) or ""
+        attribute = target.removeprefix(f"{me}.")
+        if value is None or target == attribute or not attribute.isidentifier():
+            continue
+        if not _is_late(value, symbols) or syntax.names_in(value) & local:
+            continue
+        if not _may_be_repeated(value, symbols, own) or _is_changed(attribute, own):
+            continue
+        others = [*early, *(other for other in body if other is not line)]
+        is_set = attribute in stored or _sets(own, init, attribute)
+        if is_set or any(syntax.has_attribute(node, attribute) for node in others):
+            continue
+        gone.append(line)
+        made.append(_property(attribute, value, me))
+    return gone, made
+
+
+#: What may be called again: it draws no random number, and what it returns has no state.
+_REPEATED = words(
+    """
+    int float bool str len min max abs round sum range list tuple dict set sorted partial device
+    ceil floor log sqrt prod join format get replace split lower upper type TorchWriter
+    """
+)
+#: What makes a tensor of its arguments, or fills one.
+_FILLING = words("tensor as_tensor full arange linspace eye zeros ones empty from_numpy")
+_DRAWING = words("rand randn randint randperm normal")
+_MUTATORS = words("append extend insert update pop popleft add remove clear setdefault sort")
+
+
+def _may_be_repeated(
+    value: cst.BaseExpression, symbols: Symbols, own: Mapping[str, cst.FunctionDef]
+) -> bool:
+    """Whether a value may be made each time that it is asked for.
+
+    A model, a metric or what is drawn may not: each time it would be another.
+    """
+    known = {*_REPEATED}
+    if isinstance(value, cst.Call) and syntax.code(value.func).endswith("Loss"):
+        # Nobody changes the weights of a loss.
+        known |= {*_FILLING, "to", syntax.code(value.func).rpartition(".")[2]}
+    for call in syntax.find(value, cst.Call):
+        name = syntax.code(call.func).rpartition(".")[2]
+        is_asked = symbols.called(call) is not None or symbols.path(call.func) is not None
+        if not (is_asked or name in known or (name in own and "." in syntax.code(call.func))):
+            return False
+    return True
+
+
+def _is_changed(attribute: str, own: Mapping[str, cst.FunctionDef]) -> bool:
+    """Whether a method changes the list or dict that an attribute is."""
+    functions = (call.func for method in own.values() for call in syntax.find(method, cst.Call))
+    return any(
+        isinstance(function, cst.Attribute)
+        and function.attr.value in _MUTATORS
+        and syntax.has_attribute(function.value, attribute)
+        for function in functions
+    )
+
+
+def without_devices(init: cst.FunctionDef, symbols: Symbols) -> cst.FunctionDef:
+    """An ``__init__`` that leaves it to Lightning to move what it keeps to the device.
+
+    Models are moved since they are attributes, and tensors if they are buffers.
+    """
+    me = syntax.self_name(init)
+    wraps = symbols.calls(init, "wrap_model")
+    models = [model for call in wraps if (model := syntax.argument(call, 0, "model"))]
+    # What is wrapped is a model for sure, whoever makes it.
+    names = {syntax.code(model) for model in models}
+    for model in models:
+        init = syntax.with_node(init, model, _anywhere(model, symbols)[0])
+
+    def moved(line: cst.BaseStatement) -> cst.BaseStatement:
+        small, target = syntax.simple(line), syntax.target_of(line) or ""
+        attribute = target.removeprefix(f"{me}.")
+        if not isinstance(small, cst.Assign) or not attribute.isidentifier():
+            return line
+        plain, maker = _anywhere(small.value, symbols)
+        is_model = target in names
+        if plain is small.value or _is_late(plain, symbols):
+            return line
+        if is_model or attribute == target:
+            return line.with_deep_changes(small, value=plain) if is_model else line
+        if _is_tensor(maker):
+            if "requires_grad" in syntax.code(plain):
+                return line
+            text = f'{me}.register_buffer("{attribute}", {syntax.code(plain)}, persistent=False)'
+            return line.with_deep_changes(line, body=[cst.Expr(syntax.expression(text))])
+        if not maker.rpartition(".")[2][:1].isupper():
+            return line
+        return line.with_deep_changes(small, value=plain)
+
+    return syntax.with_body(init, [moved(line) for line in syntax.body_of(init)])
+
+
+def _is_tensor(maker: str) -> bool:
+    """Whether a function makes a tensor."""
+    return maker.startswith("torch.") and maker.rpartition(".")[2] in {*_FILLING, *_DRAWING}
+
+
+def _anywhere(value: cst.BaseExpression, symbols: Symbols) -> tuple[cst.BaseExpression, str]:
+    """A value without the device that it is put on, and what is called first to make it."""
+    if not isinstance(value, cst.Call):
+        return value, ""
+    owner = value.func.value if isinstance(value.func, cst.Attribute) else None
+    if isinstance(value.func, cst.Attribute) and isinstance(owner, cst.Call):
+        plain, maker = _anywhere(owner, symbols)
+        if value.func.attr.value == "to" and all(_is_device(a.value, symbols) for a in value.args):
+            return plain, maker
+        if plain is owner:
+            return value, maker
+        return value.with_deep_changes(value.func, value=plain), maker
+    maker = syntax.code(value.func)
+    args = [arg for arg in value.args if not (arg.keyword and _is_device(arg.value, symbols))]
+    if len(args) < len(value.args) and _is_tensor(maker):
+        return value.with_changes(args=syntax.without_commas(args)), maker
+    return value, maker
+
+
+def _is_device(node: cst.BaseExpression, symbols: Symbols) -> bool:
+    member = symbols.member(node)
+    return member is not None and member[1] == "device"
+
+
+def _is_late(value: cst.BaseExpression, symbols: Symbols) -> bool:
+    nodes = [*syntax.find(value, cst.Attribute)]
+    found = (symbols.member(node) for node in nodes)
+    is_late = any(member is not None and member[1] in LATE for member in found)
+    of_writers = (node for node in nodes if node.attr.value == "writer")
+    is_kept = any(symbols.is_writer(node.value) for node in of_writers)
+    return is_late or is_kept or any(map(symbols.is_new_writer, nodes))
+
+
+def _sets(own: dict[str, cst.FunctionDef], init: cst.FunctionDef, attribute: str) -> bool:
+    return any(
+        syntax.has_attribute(target, attribute)
+        for method in own.values()
+        if method.name.value != init.name.value
+        for target in _targets(method)
+    )
+
+
+def _targets(method: cst.FunctionDef) -> Iterator[cst.BaseExpression]:
+    yield from (found.target for found in syntax.find(method, cst.AssignTarget))
+    yield from (found.target for found in syntax.find(method, cst.AugAssign))
+    yield from (found.target for found in syntax.find(method, cst.AnnAssign))
+
+
+def _property(attribute: str, value: cst.BaseExpression, me: str) -> cst.BaseStatement:
+    text = syntax.whole(syntax.code(value))
+    return syntax.method(f"@property\ndef {attribute}({me}):\n    return {text}\n")

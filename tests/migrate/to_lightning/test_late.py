@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.migrate.rewriting import rewritten, trial
+
+
+@pytest.mark.parametrize(
+    ("value", "after"),
+    [
+        pytest.param(
+            "torch.randn(2, 2).to(context.device)",
+            'self.register_buffer("kept", torch.randn(2, 2), persistent=False)',
+            id="a tensor",
+        ),
+        pytest.param(
+            "torch.zeros(2, device=context.device).float()",
+            'self.register_buffer("kept", torch.zeros(2).float(), persistent=False)',
+            id="a tensor that is made there",
+        ),
+        pytest.param(
+            "torch.nn.Linear(2, 1).to(context.device)",
+            "self.kept = torch.nn.Linear(2, 1)",
+            id="a model",
+        ),
+        pytest.param(
+            "torch.nn.CrossEntropyLoss(torch.ones(2).to(context.device))",
+            "        return torch.nn.CrossEntropyLoss(torch.ones(2).to(self.device))",
+            id="a loss",
+        ),
+        pytest.param(
+            "[context.get_per_slot_batch_size()]",
+            "        return [(self.hparams.global_batch_size // self.trainer.world_size)]",
+            id="a list that nobody changes",
+        ),
+    ],
+)
+def test_what_is_on_the_device_is_made_once(value, after, tmp_path):
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", f"lr=0.1))\n        self.kept = {value}\n")))
+    assert f"        {after.strip()}\n" in made
+    assert "MIGRATE" not in made
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "self.model = context.wrap_model(make(2).to(context.device))",
+        "model = make(2).to(context.device)\n        self.model = context.wrap_model(model)",
+    ],
+)
+def test_models_that_are_wrapped_are_moved_by_lightning(lines, tmp_path):
+    wrapped = "self.model = context.wrap_model(torch.nn.Linear(2, 1))"
+    made = rewritten(tmp_path, trial((wrapped, lines)))
+    assert " = make(2)\n" in made
+    assert "device" not in made
+
+
+@pytest.mark.parametrize(
+    ("value", "use"),
+    [
+        pytest.param("Average(device=context.device)", "pass", id="what asks for the device"),
+        pytest.param(
+            "torch.ones(2, device=context.device, requires_grad=True)", "pass", id="a parameter"
+        ),
+        pytest.param("make(context.device)", "pass", id="what another function makes"),
+        pytest.param("[context.device]", "self.kept.append(1)", id="a list that is changed"),
+    ],
+)
+def test_what_may_be_another_each_time_is_marked(value, use, tmp_path):
+    source = trial(
+        ("lr=0.1))\n", f"lr=0.1))\n        self.kept = {value}\n"),
+        ("        loss = ", f"        {use}\n        loss = "),
+        ("class Trial", "def make(device):\n    return torch.rand(2)\n\n\nclass Trial"),
+    )
+    made = rewritten(tmp_path, source)
+    assert "# MIGRATE: device is that of one device here" in made
+    assert "def kept" not in made
