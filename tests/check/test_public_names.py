@@ -155,6 +155,6 @@ def test_what_is_refused_is_not_there_after_all(names: list[str]) -> None:
     refused = [name for name in names if of_name(name).status is Status.REFUSED]
     homes = {name: home(name) for name in refused}
     # there to raise an error that says what to do
-    raising = {f"determined.core.DistributedContext.from_{n}" for n in ("horovod",)}
+    raising = {f"determined.core.DistributedContext.from_{n}" for n in ("horovod", "tf_config")}
     there = {name for name, h in homes.items() if h and exists(h)}
     assert there == raising

@@ -70,7 +70,7 @@ def keeps_modes(
     return False
 
 
-def evaluation_mode(models: Iterable[WrappedModel]) -> cst.BaseStatement:
+def evaluation_mode(models: Iterable[WrappedModel]) -> cst.FunctionDef:
     """The hook that puts the models that were wrapped into evaluation mode, and no others."""
     lines = "".join(map(_line, models)).replace(".train()", ".eval()")
     return syntax.method(f"def on_validation_model_eval(self):\n{lines}")

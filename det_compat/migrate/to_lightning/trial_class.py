@@ -245,8 +245,6 @@ class _Rewriting:
             made.append(syntax.method(_WHOLE_LOADER))
         if self._changes_modes():
             made += modes.training_mode(plan.all_models)
-        if not plan.is_mixin and modes.keeps_modes(self.own, plan.all_models, self.others):
-            made.append(modes.evaluation_mode(plan.all_models))
         if self._keeps_gradients():
             made.append(syntax.method(_KEEPING))
         if self._late_metrics:
@@ -256,6 +254,13 @@ class _Rewriting:
         odd = {node.name.value for node in self.others if reduces_to_many(node)}
         more = any(parent.all_reducers for parent in plan.parents)
         reducers = reducer_hooks(plan.own.reducers, odd, callbacks_update=updating, are_others=more)
+        if not plan.is_mixin and modes.keeps_modes(self.own, plan.all_models, self.others):
+            mode = modes.evaluation_mode(plan.all_models)
+            if updating and reducers:
+                # The same hook resets them; its super() would put all models into eval mode.
+                start, *reducers = reducers
+                mode = syntax.with_body(mode, [*syntax.body_of(mode), *syntax.body_of(start)[1:]])
+            made.append(mode)
         return [*made, *reducers, *hooks]
 
     def _refuses_sanity_check(self) -> bool:

@@ -4,7 +4,7 @@ Passes work on a tree in which each such expression is a single name: a placehol
 for a symbol. What no pass has replaced becomes again in the end what it was.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -186,6 +186,28 @@ class _Resolver(LocatingTransformer):
 
     leave_Name = leave_Attribute
 
+    def leave_SimpleStatementLine(
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> cst.SimpleStatementLine | cst.FlattenSentinel[cst.BaseStatement]:
+        """Give each of several statements a line, as passes know them."""
+        if len(updated_node.body) == 1 or not self._has_symbol(updated_node):
+            return updated_node
+        lines = _lines(updated_node.body)
+        lines[0] = lines[0].with_changes(leading_lines=updated_node.leading_lines)
+        last = lines[-1].with_changes(trailing_whitespace=updated_node.trailing_whitespace)
+        return cst.FlattenSentinel([*lines[:-1], last])
+
+    def leave_SimpleStatementSuite(
+        self, original_node: cst.SimpleStatementSuite, updated_node: cst.SimpleStatementSuite
+    ) -> cst.BaseSuite:
+        """Do the same behind a colon."""
+        if len(updated_node.body) == 1 or not self._has_symbol(updated_node):
+            return updated_node
+        return cst.IndentedBlock(_lines(updated_node.body))
+
+    def _has_symbol(self, node: cst.CSTNode) -> bool:
+        return any(self._symbols.get(name) is not None for name in find(node, cst.Name))
+
     def _with_new_name(self, original: cst.Attribute, updated: cst.Attribute) -> cst.Attribute:
         name = original.attr.value
         is_of_trial = name in self._renamed and self._facts.stands_for_trial(
@@ -240,3 +262,8 @@ def _symbol(values: Values) -> tuple[str, str] | None:
         else:
             return None
     return found.pop() if len(found) == 1 else None
+
+
+def _lines(body: Sequence[cst.BaseSmallStatement]) -> list[cst.SimpleStatementLine]:
+    parts = (part.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) for part in body)
+    return [cst.SimpleStatementLine([part]) for part in parts]

@@ -40,3 +40,45 @@ class Heir(Trial):
 """
     made = rewritten(tmp_path, trial() + heir)
     assert method(made.partition("class Heir")[2], "on_train_epoch_start") == HOOK
+
+
+NOT_WRAPPED = """\
+class Count(MetricReducer):
+    def __init__(self): self.reset()
+    def reset(self): self.n = 0
+    def update(self, n): self.n += n
+    def per_slot_reduce(self): return self.n
+    def cross_slot_reduce(self, counts): return sum(counts)
+
+
+class Begin(PyTorchCallback):
+    def __init__(self, count): self.count = count
+    def on_validation_start(self): self.count.update(100)
+
+
+class Trial(PyTorchTrial):
+"""
+MADE = """\
+        self.teacher = torch.nn.BatchNorm1d(2)
+        self.count = context.wrap_reducer(Count(), name="count", for_training=False)
+
+    def build_callbacks(self):
+        return {"begin": Begin(self.count)}
+
+    def build_training"""
+
+
+def test_a_model_that_is_not_wrapped_stays_in_its_mode_where_callbacks_update_reducers(tmp_path):
+    made = rewritten(
+        tmp_path,
+        trial(
+            ("import DataLoader", "import MetricReducer, PyTorchCallback, DataLoader"),
+            ("class Trial(PyTorchTrial):\n", NOT_WRAPPED),
+            ("    def build_training", MADE),
+            ("self.model(batch).sum()}", "self.model(self.teacher(batch)).sum()}"),
+        ),
+    )
+    assert made.count("def on_validation_model_eval") == 1
+    hook = method(made, "on_validation_model_eval").splitlines()
+    assert [hook[1].strip(), hook[-1].strip()] == ["self.model.eval()", "self.count.reset()"]
+    assert "super().on_validation" not in made

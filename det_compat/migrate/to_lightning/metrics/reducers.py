@@ -119,7 +119,7 @@ def reducer_hooks(
     *,
     callbacks_update: bool,
     are_others: bool,
-) -> list[cst.BaseStatement]:
+) -> list[cst.FunctionDef]:
     """The hooks that reset reducers before a validation, and log them after it.
 
     Of the classes that are ``odd``, not every result is a number. If ``are_others``, a base has
