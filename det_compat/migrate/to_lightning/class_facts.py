@@ -90,6 +90,7 @@ class ClassFacts:
         methods: the names of its methods with their parameters.
         models, optimizers, schedulers, reducers: what it wraps, by attribute; with a star in
             front, the attribute is a list.
+        training_reducers: those of training metrics alone.
         unkept: the methods of the context by which it wraps what no attribute is known to keep.
         calls_init: whether its ``__init__`` calls that of its base.
         stays: whether it asks for batches that are not moved to the device.
@@ -106,6 +107,7 @@ class ClassFacts:
     optimizers: tuple[str, ...]
     schedulers: tuple[WrappedScheduler, ...]
     reducers: tuple[WrappedReducer, ...]
+    training_reducers: tuple[WrappedReducer, ...]
     unkept: frozenset[str]
     calls_init: bool
     stays: bool
@@ -125,6 +127,7 @@ def facts_of(
     variables = variables_of(own)
     init = own.get("__init__", cst.Pass())
     reducers = tuple(made for w in wrapped if (made := _reducer(w)) is not None)
+    others = tuple(made for w in wrapped if (made := _reducer(w, validates=False)) is not None)
     return ClassFacts(
         name=node.name.value,
         methods={name: _parameters(method) for name, method in own.items()},
@@ -138,6 +141,7 @@ def facts_of(
             if w.member == "wrap_lr_scheduler"
         ),
         reducers=reducers,
+        training_reducers=others,
         unkept=frozenset(
             member
             for member in ("wrap_model", "wrap_optimizer", "wrap_lr_scheduler", "wrap_reducer")
@@ -226,13 +230,15 @@ def _scheduler(
     )
 
 
-def _reducer(found: Wrapping) -> WrappedReducer | None:
-    """A reducer of validation metrics; None for another, or for one without a known name."""
+def _reducer(found: Wrapping, *, validates: bool = True) -> WrappedReducer | None:
+    """A reducer of validation metrics, or of training metrics alone; None for another."""
     if found.member not in ("wrap_reducer", "experimental.wrap_reducer"):
         return None
     name = syntax.argument(found.call, 1, "name")
-    for_validation = syntax.argument(found.call, 3, "for_validation")
-    if for_validation is not None and syntax.code(for_validation) == "False":
+    phases = ((2, "for_training"), (3, "for_validation"))
+    given = (syntax.argument(found.call, *phase) for phase in phases)
+    left_out = [phase is not None and syntax.code(phase) == "False" for phase in given]
+    if left_out[1] if validates else left_out != [False, True]:
         return None
     known = syntax.code(name) if name is not None and syntax.code(name) != "None" else None
     if not found.is_kept(found.member):

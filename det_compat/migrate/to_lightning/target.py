@@ -21,6 +21,7 @@ from det_compat.migrate.to_context.target import old_trials
 from det_compat.migrate.to_lightning.attributes import taken_names, with_new_methods
 from det_compat.migrate.to_lightning.class_facts import ClassFacts, facts_of
 from det_compat.migrate.to_lightning.data import loaders
+from det_compat.migrate.to_lightning.metrics.training import apart
 from det_compat.migrate.to_lightning.modes import makes_evaluating
 from det_compat.migrate.to_lightning.optimization.automatic import is_automatic
 from det_compat.migrate.to_lightning.optimization.schedulers import keep_modes
@@ -130,6 +131,10 @@ class Lightning(Target):
                 if is_trial and isinstance(scope.node, ast.ClassDef):
                     yield code.module.source.path, scope.node
 
+    def _is_alone(self, scope: Scope, facts: Facts) -> bool:
+        """Whether a class is a trial, with neither bases nor heirs in the project."""
+        return facts.is_trial(scope) and {*self._hierarchy.relatives(scope)} <= {scope}
+
     def _read_file(self, path: Path) -> None:
         facts = self.analysis.facts(path)
         if facts is None or old_trials(facts, self._hierarchy):
@@ -140,7 +145,8 @@ class Lightning(Target):
             names = {scope.name for scope in facts.classes.values() if facts.is_trial(scope)}
             tree = with_new_methods(tree, names, self._renamed)
         if len(symbols):
-            tree = keep_wrapped(hoist_wraps(tree, symbols), symbols)
+            alone = {scope.name for scope in facts.classes.values() if self._is_alone(scope, facts)}
+            tree = keep_wrapped(hoist_wraps(apart(tree, symbols, alone), symbols), symbols)
             tree = keep_modes(name_wrapped(tree, symbols), symbols)
         nodes = {node.name.value: node for node in syntax.find(tree, cst.ClassDef)}
         trials = {

@@ -14,7 +14,6 @@ from det_compat.migrate.to_lightning.late import late_values, without_devices
 from det_compat.migrate.to_lightning.metrics.reducers import (
     reducer_hooks,
     reduces_to_many,
-    reduces_training,
     updates_at_start,
 )
 from det_compat.migrate.to_lightning.metrics.reductions import (
@@ -23,6 +22,7 @@ from det_compat.migrate.to_lightning.metrics.reductions import (
     reduction,
     reported_late,
 )
+from det_compat.migrate.to_lightning.metrics.training import left_to_log, training_hooks
 from det_compat.migrate.to_lightning.optimization.optimizers import (
     configure_optimizers,
     moved_lines,
@@ -134,6 +134,7 @@ class _Rewriting:
             size = "self.hparams.world_size"
             text = size if plan.is_whole else 'self.hparams.get("world_size", 1)'
             hooks.append(syntax.method(SIZE_CHECK.format(text)))
+        hooks += training_hooks(plan, self.others, beside=[*body, *made, *hooks])
         body = [*body[:at], *made, *body[at:], *hooks]
         node = syntax.with_body(self.node, spaced(body))
         return self._checked(node)
@@ -354,7 +355,7 @@ class _Rewriting:
             node = marked(node, "an LR scheduler that no attribute keeps must be stepped")
         if "wrap_reducer" in plan.own.unkept:
             node = marked(node, "what a reducer computes that no attribute keeps must be logged")
-        for name in reduces_training(kept, self.own):
+        for name in left_to_log(node, kept, self.own):
             node = marked(node, f"what {name} reduces of training must be logged")
         if not all(s.is_torchs for s in plan.own.schedulers):
             message = "Lightning saves no state of a scheduler that does not derive from torch's"

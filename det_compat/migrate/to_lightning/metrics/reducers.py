@@ -1,15 +1,14 @@
 """MetricReducers become torchmetrics."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 import libcst as cst
 
-from det_compat.migrate.to_lightning.class_facts import WrappedReducer, Wrapping
+from det_compat.migrate.to_lightning.class_facts import WrappedReducer
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import marked
 from det_compat.migrate.tree.metric_shapes import odd_kinds
-from det_compat.migrate.tree.validation_state import reachable
 
 #: What reducers that are functions become.
 FUNCTION_METRIC = "FunctionMetric"
@@ -129,10 +128,8 @@ def reducer_hooks(
     """
     if not reducers:
         return []
-    resets = "\n".join(_guarded(reducer, _reset(reducer)) for reducer in reducers)
-    logs = "\n".join(
-        _guarded(reducer, _log(reducer, reducer.made_by in odd)) for reducer in reducers
-    )
+    resets = "\n".join(guarded(reducer, reset(reducer)) for reducer in reducers)
+    logs = "\n".join(guarded(reducer, log(reducer, reducer.made_by in odd)) for reducer in reducers)
     start = _EARLIER if callbacks_update else _START
     if are_others:
         start += "" if callbacks_update else "    super().on_validation_start()\n"
@@ -143,7 +140,7 @@ def reducer_hooks(
     ]
 
 
-def _guarded(reducer: WrappedReducer, lines: str) -> str:
+def guarded(reducer: WrappedReducer, lines: str) -> str:
     """The lines, but only where the reducer has been made if that is not sure."""
     if not reducer.may_lack:
         return lines
@@ -151,16 +148,18 @@ def _guarded(reducer: WrappedReducer, lines: str) -> str:
     return "\n".join([f"    if {condition}:", *(f"    {line}" for line in lines.split("\n"))])
 
 
-def _reset(reducer: WrappedReducer) -> str:
+def reset(reducer: WrappedReducer) -> str:
+    """The lines that let a reducer forget its values."""
     if not reducer.attribute.startswith("*"):
         return f"    self.{reducer.attribute}.reset()"
     return f"    for reducer in self.{reducer.attribute[1:]}:\n        reducer.reset()"
 
 
-def _log(reducer: WrappedReducer, is_odd: bool) -> str:
+def log(reducer: WrappedReducer, is_odd: bool, prefix: str = "") -> str:
+    """The lines that log what a reducer makes of its values, with a prefix if it names them."""
     name, attribute = reducer.name, reducer.attribute.removeprefix("*")
     if attribute == reducer.attribute:
-        logged = _logged(name, f"self.{attribute}", is_odd)
+        logged = _logged(name, f"self.{attribute}", is_odd, prefix)
         return f"    {logged}"
     loop = f"reducer in self.{attribute}"
     if name is not None:
@@ -169,39 +168,17 @@ def _log(reducer: WrappedReducer, is_odd: bool) -> str:
             loop = f"{target}, reducer in enumerate(self.{attribute})"
         else:
             loop = f"({target}), reducer in zip({values}, self.{attribute})"
-    return f"    for {loop}:\n        {_logged(name, 'reducer', is_odd)}"
+    return f"    for {loop}:\n        {_logged(name, 'reducer', is_odd, prefix)}"
 
 
-def _logged(name: str | None, reducer: str, is_odd: bool) -> str:
+def _logged(name: str | None, reducer: str, is_odd: bool, prefix: str) -> str:
     value = f"{reducer}.compute()"
+    if prefix:
+        value = f'{{f"{prefix}{{name}}": value for name, value in {value}.items()}}'
     if is_odd:
         metrics = value if name is None else f"{{{name}: {value}}}"
         return f"self.log_dict(numbers_of({metrics}))"
     return f"self.log_dict({value})" if name is None else f"self.log({name}, {value})"
-
-
-def reduces_training(wrapped: Iterable[Wrapping], own: Mapping[str, cst.FunctionDef]) -> list[str]:
-    """The attributes of reducers of training metrics, given what a class wraps, and its methods.
-
-    Determined reported them once a period. Lightning validates before an epoch ends, and what
-    reduces training and validation alike is reset for it.
-    """
-    used = [own[name] for name in reachable(own, "train_batch")]
-    found = []
-    for each in wrapped:
-        if each.member.rpartition(".")[2] != "wrap_reducer":
-            continue
-        training, validation = (
-            syntax.argument(each.call, position, name)
-            for position, name in ((2, "for_training"), (3, "for_validation"))
-        )
-        attribute = each.attribute.partition(".")[0].partition("[")[0]
-        is_used = any(syntax.has_attribute(method, attribute) for method in used)
-        is_told = validation is not None and syntax.code(validation) == "False"
-        is_kept_out = training is not None and syntax.code(training) == "False"
-        if not is_kept_out and (is_used or is_told):
-            found.append(attribute)
-    return found
 
 
 def reduces_to_many(node: cst.ClassDef) -> bool:

@@ -103,14 +103,67 @@ class Heir(Trial):
 
 @pytest.mark.parametrize(
     ("options", "is_marked"),
-    [("", True), (", for_validation=False", True), (", for_training=False", False)],
+    [("", True), (", for_validation=False", False), (", for_training=False", False)],
 )
-def test_what_is_reduced_of_training_is_marked(options, is_marked, tmp_path):
+def test_what_is_reduced_of_training_is_logged_or_marked(options, is_marked, tmp_path):
     wrapped = f"lr=0.1))\n        self.n = context.wrap_reducer(len, name='n'{options})\n"
     updated = "        loss = self.model(batch).sum()\n        self.n.update(1)\n"
     line = "        loss = self.model(batch).sum()\n"
     made = rewritten(tmp_path, trial(("lr=0.1))\n", wrapped), (line, updated)))
     assert ("# MIGRATE: what n reduces of training must be logged" in made) == is_marked
+
+
+TRAINED = ("        self.context.backward(loss)\n", "        self.mean.update(loss.item())\n")
+EVALUATED = ('        return {"error"', '        self.mean.update(1.0)\n        return {"error"')
+
+
+def shared(*changes, name=', name="mean"'):
+    """A trial with a reducer of training and of validation."""
+    wrapped = f"lr=0.1))\n        self.mean = context.wrap_reducer(Mean(){name})\n"
+    line, update = TRAINED
+    return MEAN + trial(("lr=0.1))\n", wrapped), (line, update + line), EVALUATED, *changes)
+
+
+@pytest.mark.parametrize(
+    ("name", "logged"),
+    [
+        (', name="mean"', 'self.log("train_mean", self.train_mean.compute())'),
+        ("", '{f"train_{name}": value for name, value in self.train_mean.compute().items()}'),
+    ],
+)
+def test_training_gets_a_reducer_of_its_own(name, logged, tmp_path):
+    made = rewritten(tmp_path, shared(name=name))
+    assert "MIGRATE" not in made
+    assert "        self.mean = Mean()\n        self.train_mean = Mean()\n" in made
+    assert "self.train_mean.update(loss.item())" in method(made, "training_step")
+    assert "self.mean.update(1.0)" in method(made, "validation_step")
+    hook = method(made, "on_train_epoch_end")
+    assert logged in hook
+    assert hook.endswith("self.train_mean.reset()")
+    assert "train_mean" not in method(made, "on_validation_start")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(
+            (
+                "    def train_batch",
+                "    def note(self):\n        self.mean\n\n    def train_batch",
+            ),
+            id="a method that nobody is known to call",
+        ),
+        pytest.param(("Mean(), name", "Mean(make()), name"), id="what may be another one"),
+        pytest.param(
+            ("class Trial(", "class Base(PyTorchTrial):\n    ...\n\n\nclass Trial(Base, "),
+            id="a base",
+        ),
+    ],
+)
+def test_a_reducer_that_others_may_know_is_left_to_the_reader(change, tmp_path):
+    made = rewritten(tmp_path, shared(change))
+    assert "train_mean" not in made
+    assert "# MIGRATE: what mean reduces of training must be logged" in made
 
 
 def test_update_under_another_name(tmp_path):

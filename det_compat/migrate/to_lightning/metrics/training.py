@@ -1,0 +1,164 @@
+"""Reducers of training metrics: apart from those of validations, logged as an epoch ends."""
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import libcst as cst
+from libcst.helpers import ensure_type
+
+from det_compat.migrate.to_lightning.class_facts import Wrapping
+from det_compat.migrate.to_lightning.metrics.reducers import guarded, log, reduces_to_many, reset
+from det_compat.migrate.to_lightning.plan import TrialPlan
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.symbols import Symbols
+from det_compat.migrate.tree.validation_state import VALIDATING, reachable
+
+# The hook that logs them.
+_HOOK = "on_train_epoch_end"
+_WRAPPING = ("wrap_reducer", "experimental.wrap_reducer")
+_PREFIX = "train_"
+
+
+def apart(tree: cst.Module, symbols: Symbols, names: Collection[str]) -> cst.Module:
+    """Give training a reducer of its own where one reduces training and validation.
+
+    Determined reset it before each of both. Lightning validates before an epoch of training ends.
+
+    Args:
+        tree: the file.
+        symbols: its placeholders.
+        names: the trial classes from which nothing derives, and which derive from no other.
+    """
+    if not symbols.calls(tree, *_WRAPPING):
+        return tree
+    used = [node.attr.value for node in syntax.find(tree, cst.Attribute)]
+
+    def changed(node: cst.ClassDef) -> cst.ClassDef:
+        return _apart(node, symbols, used) if node.name.value in names else node
+
+    return syntax.each(tree, cst.ClassDef, changed)
+
+
+def _apart(node: cst.ClassDef, symbols: Symbols, used: Sequence[str]) -> cst.ClassDef:
+    own = syntax.methods(node)
+    init = own.get("__init__")
+    trains, validates = reachable(own, "train_batch"), reachable(own, *VALIDATING)
+    for line in syntax.body_of(init) if init is not None else ():
+        call, target = syntax.call_of(line), syntax.target_of(line) or ""
+        if init is None or call is None or symbols.method(call) not in _WRAPPING:
+            continue
+        attribute = target.removeprefix(f"{syntax.self_name(init)}.")
+        users = {name for name, method in own.items() if syntax.has_attribute(method, attribute)}
+        training = users & {*trains}
+        is_shared = bool(training & {*validates}) or not users <= {*trains, *validates, "__init__"}
+        # Whatever else knows of it, such as a callback, would know one of the two.
+        inside = sum(n.attr.value == attribute for n in syntax.find(node, cst.Attribute))
+        once = sum(n.attr.value == attribute for n in syntax.find(init, cst.Attribute)) == 1
+        is_known = once and inside == used.count(attribute) and f"{_PREFIX}{attribute}" not in used
+        if target == attribute or not training or is_shared or not is_known:
+            continue
+        if (lines := _two(line, call, attribute, symbols)) is None:
+            continue
+
+        body = [each for old in syntax.body_of(init) for each in (lines if old is line else [old])]
+        made = syntax.with_body(init, body)
+        parts = (made if part is init else part for part in syntax.body_of(node))
+        node = syntax.with_body(node, [_training(p, training, attribute) for p in parts])
+        return _apart(node, symbols, used)
+    return node
+
+
+def _training(
+    line: cst.BaseStatement, methods: Collection[str], attribute: str
+) -> cst.BaseStatement:
+    if not isinstance(line, cst.FunctionDef) or line.name.value not in methods:
+        return line
+    me = syntax.self_name(line)
+    return syntax.replaced(line, f"{me}.{attribute}", f"{me}.{_PREFIX}{attribute}")
+
+
+def _two(
+    line: cst.BaseStatement, call: cst.Call, attribute: str, symbols: Symbols
+) -> list[cst.BaseStatement] | None:
+    """The statement for training, and the one for validations; None if nobody can tell them."""
+    reducer, name = syntax.argument(call, 0, "reducer"), syntax.argument(call, 1, "name")
+    phases = [syntax.argument(call, 2, "for_training"), syntax.argument(call, 3, "for_validation")]
+    if not isinstance(reducer, cst.Call) or phases != [None, None]:
+        return None
+    inner = (found for arg in reducer.args for found in syntax.find(arg, cst.Call))
+    if any(symbols.called(found) is None for found in inner):
+        return None  # It may be another one each time.
+    text = name.evaluated_value if isinstance(name, cst.SimpleString) else None
+    if name is not None and syntax.code(name) != "None" and not isinstance(text, str):
+        return None
+    training = _only(line.with_changes(leading_lines=[]), call, "for_validation")
+    made = syntax.call_of(training)
+    if made is not None and text is not None:
+        named = syntax.argument(made, 1, "name")
+        quoted = json.dumps(f"{_PREFIX}{text!s}", ensure_ascii=False)
+        assert named is not None
+        training = syntax.with_node(training, named, cst.SimpleString(quoted))
+    me = (syntax.target_of(line) or "").removesuffix(attribute)
+    training = syntax.replaced(training, f"{me}{attribute}", f"{me}{_PREFIX}{attribute}")
+    return [_only(line, call, "for_training"), training]
+
+
+def _only(line: cst.BaseStatement, call: cst.Call, without: str) -> cst.BaseStatement:
+    more = ensure_type(syntax.expression(f"_({without}=False)"), cst.Call)
+    args = [*syntax.without_commas(call.args), *more.args]
+    return syntax.with_node(line, call, call.with_changes(args=args)).deep_clone()
+
+
+def training_hooks(
+    plan: TrialPlan, others: Iterable[cst.ClassDef], beside: Iterable[cst.CSTNode]
+) -> list[cst.BaseStatement]:
+    """The hook that logs what reducers of training metrics alone make of an epoch, if it is free.
+
+    Args:
+        plan: of the trial.
+        others: the other classes of its file.
+        beside: what else becomes of the trial.
+    """
+    named = {part.name.value for part in beside if isinstance(part, cst.FunctionDef)}
+    if plan.is_mixin or len(plan.ancestors) > 1 or _HOOK in named:
+        return []
+    odd = {node.name.value for node in others if reduces_to_many(node)}
+    both = {reducer.attribute for reducer in plan.own.reducers}
+    lines = []
+    for reducer in plan.own.training_reducers:
+        is_twin = reducer.attribute.removeprefix(_PREFIX) in both and reducer.name is None
+        prefix = _PREFIX if is_twin else ""
+        lines.append(guarded(reducer, log(reducer, reducer.made_by in odd, prefix)))
+        lines.append(guarded(reducer, reset(reducer)))
+    text = "\n".join(lines)
+    return [syntax.method(f"def {_HOOK}(self):\n{text}\n")] if lines else []
+
+
+def left_to_log(
+    made: cst.ClassDef, wrapped: Iterable[Wrapping], own: Mapping[str, cst.FunctionDef]
+) -> list[str]:
+    """The attributes of reducers of training metrics that the class ``made`` does not log.
+
+    Args:
+        made: what has become of the trial.
+        wrapped: what the trial wraps.
+        own: its methods.
+    """
+    hook = syntax.methods(made).get(_HOOK, cst.Pass())
+    used = [own[name] for name in reachable(own, "train_batch")]
+    found = []
+    for each in wrapped:
+        if each.member not in _WRAPPING:
+            continue
+        training, validation = (
+            syntax.argument(each.call, position, name)
+            for position, name in ((2, "for_training"), (3, "for_validation"))
+        )
+        attribute = each.attribute.partition(".")[0].partition("[")[0]
+        is_used = any(syntax.has_attribute(method, attribute) for method in used)
+        is_told = validation is not None and syntax.code(validation) == "False"
+        is_kept_out = training is not None and syntax.code(training) == "False"
+        is_logged = syntax.has_attribute(hook, attribute)
+        if not is_kept_out and (is_used or is_told) and not is_logged:
+            found.append(attribute)
+    return found
