@@ -15,6 +15,7 @@ from typing import NamedTuple
 from tests.fresh_python import environment
 from tests.markdown import ROOT
 from tests.preloaded import executable
+from tests.torchrun import free_port
 
 MODEL_DEF = '''
 """A trial as its team wrote it for Determined."""
@@ -173,10 +174,12 @@ class Project:
         return self._run([executable(), *program, *words[1:]])
 
     def _run(self, command: list[str]) -> Done:
+        # Without it, every torchrun of this machine takes the same port.
+        port = {"PET_MASTER_PORT": str(free_port())}
         done = subprocess.run(
             command,
             cwd=self.folder,
-            env=self._environment,
+            env={**self._environment, **port},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
