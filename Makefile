@@ -43,7 +43,7 @@ determined: setup
 matrix: setup
 	$(BIN)/python -m tests.matrix --page docs/compatibility.md $(or $(MATRIX_ARGS),-- $(PYTEST_ARGS))
 
-# More than 20 minutes on an otherwise idle machine; tables and plots also go into docs/performance.md.
+# A quarter to half an hour on an otherwise idle machine; tables and plots also go into docs/performance.md.
 bench: setup
 	$(BIN)/python -m benchmarks --page docs/performance.md $(BENCH_ARGS)
 
