@@ -77,10 +77,11 @@ def _missing(code: Code, node: ast.ClassDef) -> list[tuple[str, int]]:
     if not names <= _KNOWN.keys() or any(each in methods(a) for a in ancestors for each in _OPEN):
         return []
     names |= {base for base in code.bases_of_heirs(node) if base in _KNOWN}
-    known = code.set_names.union(*(_KNOWN[name] for name in names))
+    known = set[str]().union(*(_KNOWN[name] for name in names))
     if any(_sets_by_name(ancestor) for ancestor in ancestors):
         return []
-    return [found for found in _reads(node) if found[0] not in known]
+    reads = (found for found in _reads(node) if found[0] not in known)
+    return [found for found in reads if found[0] not in code.set_names]
 
 
 def _reads(node: ast.ClassDef) -> Iterator[tuple[str, int]]:
@@ -134,18 +135,11 @@ def of_context(after: Code, text: Text) -> Iterator[Finding]:
     asked = {module.partition(".")[0] for _, module, _ in imports(text.nodes)}
     if "PyTorchTrial" in bases or ("determined" in asked and "LightningModule" not in bases):
         return  # It is Determined's still, and says why.
-    own = {name for each in after.files.values() for name in _functions(each)}
     for node in text.nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             name = node.func.attr
-            if TELLTALE.get(name) == _CONTEXT and name not in own:
+            if TELLTALE.get(name) == _CONTEXT and name not in after.function_names:
                 yield Finding(node.lineno, f"{name} is a method of Determined's context")
-
-
-def _functions(text: Text) -> Iterator[str]:
-    for node in text.nodes:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield node.name
 
 
 def _aliases(text: Text) -> Iterator[ast.alias]:

@@ -66,11 +66,23 @@ class Code:
 
     def bases_of_heirs(self, node: ast.ClassDef) -> set[str]:
         """The names of the bases of what derives from a class, as far as they are elsewhere."""
-        found: set[str] = set()
+        return self._bases_of_heirs[node]
+
+    @cached_property
+    def _bases_of_heirs(self) -> dict[ast.ClassDef, set[str]]:
+        found: dict[ast.ClassDef, set[str]] = {}
         for each in (each for same in self._by_name.values() for each in same):
             ancestors, others = self.ancestors(each)
-            found |= others if node in ancestors else set()
+            for ancestor in ancestors:
+                found.setdefault(ancestor, set()).update(others)
         return found
+
+    @cached_property
+    def function_names(self) -> set[str]:
+        """Every function and method that is defined anywhere."""
+        nodes = (node for text in self.files.values() for node in text.nodes)
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+        return {node.name for node in nodes if isinstance(node, kinds)}
 
     @cached_property
     def set_names(self) -> set[str]:

@@ -184,8 +184,17 @@ class Lightning(Target):
         )
 
     def _is_imported(self, path: Path) -> bool:
-        line = re.compile(rb"^\s*(?:from|import)\b.*\b%b\b" % re.escape(path.stem.encode()), re.M)
-        return any(line.search(text) for other, text in self.sources.items() if other != path)
+        return bool(self._importing.get(path.stem.encode(), set()) - {path})
+
+    @cached_property
+    def _importing(self) -> dict[bytes, set[Path]]:
+        """The files whose imports have a word in them."""
+        found: dict[bytes, set[Path]] = {}
+        for path, text in self.sources.items():
+            lines = re.findall(rb"^\s*(?:from|import)\b.*", text, re.M)
+            for word in re.findall(rb"[\w\x80-\xff]+", b" ".join(lines)):
+                found.setdefault(word, set()).add(path)
+        return found
 
     @cached_property
     def _early(self) -> dict[str, frozenset[str]]:
