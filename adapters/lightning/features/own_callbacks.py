@@ -8,7 +8,7 @@ from det_compat.adapters.lightning.strategy import callbacks_of
 
 
 class HasRun:
-    """What the callbacks need of a module."""
+    """What the callbacks need of a module, which defines both methods."""
 
     def prepare_run(self) -> None:
         """Build the trial, or get ready the one that is built."""

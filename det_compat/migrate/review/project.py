@@ -66,7 +66,7 @@ class Code:
 
     def bases_of_heirs(self, node: ast.ClassDef) -> set[str]:
         """The names of the bases of what derives from a class, as far as they are elsewhere."""
-        return self._bases_of_heirs[node]
+        return self._bases_of_heirs.get(node, set())
 
     @cached_property
     def _bases_of_heirs(self) -> dict[ast.ClassDef, set[str]]:
