@@ -38,7 +38,7 @@ attack: setup
 determined: setup
 	env OMP_NUM_THREADS=1 DETERMINED_SOURCE='$(DETERMINED_SOURCE)' $(BIN)/python -m tests.determined $(DETERMINED_ARGS)
 
-# All tests under the lowest and the newest torch that pyproject.toml allows, in environments that are
+# All tests with the lowest and the newest versions that pyproject.toml allows, in environments that are
 # built in MATRIX_DIR (.matrix): make matrix MATRIX_ARGS='--only lowest -- tests/core'
 matrix: setup
 	$(BIN)/python -m tests.matrix --page docs/compatibility.md $(or $(MATRIX_ARGS),-- $(PYTEST_ARGS))

@@ -42,7 +42,8 @@ class OptionsParser(LightningArgumentParser):
     """LightningCLI's parser, which says what an unknown option may have been meant for."""
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        if unknown := re.search(r"unrecognized arguments: (--[^\s=]+)", message):
+        # Versions of jsonargparse write its first letter in either way.
+        if unknown := re.search(r"nrecognized arguments: (--[^\s=]+)", message):
             own = [words.partition(" ")[0] for words in OWN_OPTIONS]
             message += did_you_mean(unknown[1], [*own, *self._option_string_actions])
         super().error(message, ex)

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 import torch
 
-from det_compat.adapters.lightning.known import needed, refusal
+from det_compat.adapters.lightning.known import is_known, needed, refusal
 from det_compat.adapters.lightning.package import MODULE, pl
 
 #: The key in the state of the epoch loop for the batches that loggers have heard of.
@@ -339,7 +339,8 @@ def validate_now(trainer: pl.Trainer) -> None:
     """Validate in the middle of fitting, for which the Trainer has no public method."""
     with needed("the validation loop"):
         run = trainer.fit_loop.epoch_loop.val_loop.run
-        inspect.signature(run).bind()
+        if not is_known():
+            inspect.signature(run).bind()
     with needed("what says whether a batch is logged,"):
         logged = trainer._logger_connector
         first_loop_iter = logged._first_loop_iter

@@ -23,7 +23,7 @@ from det_compat.search.records import SearchFolder, Status
 from det_compat.search.results import Saved, TrialResult, read_results, write_results
 from det_compat.search.searchers.plan import SearchPlan, plan_search
 from det_compat.search.tune.attempt import SCRIPT_TRAINER, TRAINER, TrainOne, TrialTask
-from det_compat.shared.extras import how_to_install
+from det_compat.shared.extras import how_to_install, too_old
 from det_compat.shared.masking import without_secrets
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ def run(
 
 def _check_extra() -> None:
     missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
-    if missing:
+    if missing := [*missing, *too_old("search")]:
         raise ImportError(
             f"a hyperparameter search needs {', '.join(missing)}: {how_to_install('search')}"
         )

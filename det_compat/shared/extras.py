@@ -1,5 +1,6 @@
 """How to install what only some users need."""
 
+import contextlib
 import importlib.metadata
 import json
 import shlex
@@ -25,6 +26,26 @@ def how_to_install(extra: str) -> str:
         kind = f"{vcs['vcs']}+" if "vcs" in vcs else ""
         command = f"pip install 'det-compat[{extra}] @ {kind}{source['url']}{at}'"
     return f"{command} (det_compat is on no package index)"
+
+
+def too_old(extra: str) -> list[str]:
+    """What an extra asks for, and is installed in another version, such as ``ray>=2.43 (2.9)``.
+
+    Nothing, where det_compat was not installed and so nobody noted what it asks for.
+    """
+    from packaging.requirements import Requirement
+
+    found = []
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        for text in importlib.metadata.requires("det-compat") or []:
+            wanted = Requirement(text)
+            if wanted.marker is None or not wanted.marker.evaluate({"extra": extra}):
+                continue
+            with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+                version = importlib.metadata.version(wanted.name)
+                if not wanted.specifier.contains(version, prereleases=True):
+                    found.append(f"{wanted.name}{wanted.specifier} ({version} is installed)")
+    return found
 
 
 def _source() -> dict[str, Any] | None:

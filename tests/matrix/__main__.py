@@ -1,4 +1,4 @@
-"""``make matrix``: the tests under the lowest and the newest torch that pyproject.toml allows.
+"""``make matrix``: the tests with the lowest and the newest versions that pyproject.toml allows.
 
 Each end gets an environment of its own in ``$MATRIX_DIR`` (``.matrix``), which is built where it is
 missing. torch from PyPI brings its CUDA packages, about 3 GB; an index with CPU builds will do as

@@ -1,4 +1,4 @@
-"""Environments with the lowest and the newest torch that pyproject.toml allows."""
+"""Environments with the lowest and the newest versions that pyproject.toml allows."""
 
 from __future__ import annotations
 
@@ -10,20 +10,27 @@ ROOT = Path(__file__).parents[2]
 ENDS = ("lowest", "newest")
 
 
-def lowest_torch() -> str:
-    """The version that pyproject.toml names, to the third number."""
-    [version] = re.findall(r'"torch>=([\d.]+)"', (ROOT / "pyproject.toml").read_text())
-    return version if version.count(".") > 1 else f"{version}.0"
+def lowest() -> dict[str, str]:
+    """The lowest version of each package for which pyproject.toml names one."""
+    asked = re.findall(
+        r'"([\w-]+)(?:\[[\w,]+\])?>=([\d.]+)"', (ROOT / "pyproject.toml").read_text()
+    )
+    return {name.lower(): version for name, version in asked if name != "setuptools"}
 
 
 def requirement(end: str) -> str:
-    return f"torch=={lowest_torch()}" if end == "lowest" else "torch"
+    return f"torch=={lowest()['torch']}" if end == "lowest" else "torch"
 
 
-def constraints() -> str:
-    """What CI pins, but for torch."""
-    lines = (ROOT / "constraints.txt").read_text().splitlines(keepends=True)
-    return "".join(line for line in lines if not line.startswith("torch=="))
+def constraints(end: str) -> str:
+    """What CI pins, but for torch, and for what is to have the lowest version."""
+    pinned = lowest() if end == "lowest" else {}
+    left = [
+        line
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if line.partition("==")[0].lower() not in {"torch", *pinned}
+    ]
+    return "\n".join([*left, *(f"{name}=={version}" for name, version in pinned.items()), ""])
 
 
 def build(end: str, folder: Path, python: str) -> str:
@@ -34,10 +41,10 @@ def build(end: str, folder: Path, python: str) -> str:
     inside = folder / "bin" / "python"
     done = folder / "built-with.txt"
     pins = folder.parent / f"{end}-constraints.txt"
-    wanted = f"{requirement(end)}\n{constraints()}{(ROOT / 'pyproject.toml').read_text()}"
+    wanted = f"{requirement(end)}\n{constraints(end)}{(ROOT / 'pyproject.toml').read_text()}"
     if not (done.exists() and done.read_text() == wanted):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        pins.write_text(constraints())
+        pins.write_text(constraints(end))
         subprocess.run([python, "-m", "venv", "--clear", str(folder)], check=True)
         install = [str(inside), "-m", "pip", "install", "--constraint", str(pins)]
         subprocess.run([*install, requirement(end), "--editable", f"{ROOT}[dev]"], check=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from det_compat.shared.extras import how_to_install
+from det_compat.shared.extras import how_to_install, too_old
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,6 +39,24 @@ def test_it_installs_from_where_det_compat_came_from(
 
     monkeypatch.setattr(importlib.metadata, "distributions", lambda name: [Distribution()])
     assert how_to_install("cli") == f"{command} (det_compat is on no package index)"
+
+
+def test_what_is_too_old_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert too_old("search") == []
+    versions = {"ray": "2.9.3", "rich": "15.0.0"}
+
+    def version(name: str) -> str:
+        if name not in versions:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return versions[name]
+
+    asked = ["numpy>=9", 'ray[tune]>=2.43; extra == "search"', 'rich>=99; extra == "cli"']
+    monkeypatch.setattr(importlib.metadata, "requires", lambda name: asked)
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    assert too_old("search") == ["ray>=2.43 (2.9.3 is installed)"]
+    assert too_old("mlflow") == []
+    monkeypatch.setattr(importlib.metadata, "requires", version)
+    assert too_old("search") == []
 
 
 def test_nothing_advises_to_install_from_an_index() -> None:

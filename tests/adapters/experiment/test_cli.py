@@ -125,7 +125,7 @@ def test_a_folder_that_holds_a_run(tmp_path: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--trainer.nothing", "1"], "unrecognized arguments"),
+        (["--trainer.nothing", "1"], "nrecognized arguments"),
         (["--trainer.max_epocs", "1"], "did you mean --trainer.max_epochs?"),
         (["--resum"], "did you mean --resume?"),
         (["--trainer.max_epochs", "x"], "max_epochs"),
