@@ -86,8 +86,8 @@ class Company(pl.Callback):
         if not self._says_of(lost):
             return ""
         return (
-            f"det-compat: rank {lost}, on {self._hosts[lost]}, has ended before the run: what it "
-            f"has printed says why. Resume the run by: {self._resuming()}"
+            f"det-compat: rank {lost}, on {self._hosts[lost]}, has ended before the run, or is out "
+            f"of reach: what it has printed says why. Resume the run by: {self._resuming()}"
         )
 
     def _lost(self, rank: int) -> None:

@@ -248,6 +248,22 @@ def test_a_run_directory_that_is_deleted(
     assert f"the run directory {tmp_path / 'r'} was deleted or moved" in shown
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no disk is full here")
+@pytest.mark.parametrize("name", ["lightning.yaml", "checkpoints.txt"])
+def test_a_full_disk(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "r"
+    run.mkdir()
+    (run / name).symlink_to("/dev/full")
+    file = project(tmp_path / "p")
+    assert _fit(file, "--run_dir", "r") == 2
+    told = capsys.readouterr().err
+    assert f"No space left on device: '{run / name}'" in told
+    assert f"Resume the run by: det-compat fit {file} --run_dir {run} --resume" in told
+    (run / name).unlink()
+    assert _fit(file, "--run_dir", "r", "--resume") == 0
+    assert recorded(tmp_path)["validation"][-1] == 20
+
+
 @pytest.mark.parametrize("path", ["last", "/abs/one.ckpt", None])
 def test_checkpoints_that_are_not_here(
     path: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
