@@ -58,8 +58,8 @@ class LocalStorage:
         """The content of a checkpoint's ``metadata.json``, None if there is none."""
         try:
             return (self.base / storage_id / METADATA).read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None  # A folder of that name is the user's, and says nothing of the checkpoint.
 
     def names(self) -> list[str]:
         """What lies in the directory, finished or not."""
@@ -84,7 +84,7 @@ class LocalStorage:
 
 def _remove_checkpoint(path: Path, *ignored: type[Exception]) -> None:
     """Remove a directory, marked as unfinished until nothing else is left in it."""
-    if (path / METADATA).exists():
+    if (path / METADATA).is_file():
         replace_durably(path / METADATA, path / UNFINISHED)
     for child in _content(path):
         with contextlib.suppress(*ignored):
@@ -103,6 +103,6 @@ def _content(path: Path) -> list[Path]:
 
 def is_unfinished(directory: Path) -> bool:
     """Whether a directory holds a checkpoint that was not finished or is half deleted."""
-    if (directory / METADATA).exists():
+    if (directory / METADATA).is_file():
         return False
     return (directory / UNFINISHED).exists() or not any(directory.iterdir())
