@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from det_compat.shared.durable_files import replace_durably, sync, sync_tree, write_durably
@@ -58,8 +59,8 @@ class LocalStorage:
         """The content of a checkpoint's ``metadata.json``, None if there is none."""
         try:
             return (self.base / storage_id / METADATA).read_bytes()
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            return None  # A folder of that name is the user's, and says nothing of the checkpoint.
+        except (FileNotFoundError, NotADirectoryError):
+            return None
 
     def names(self) -> list[str]:
         """What lies in the directory, finished or not."""
@@ -80,6 +81,18 @@ class LocalStorage:
     def fetch(self, storage_id: str) -> Path:
         """The directory of a checkpoint."""
         return self.base / storage_id
+
+
+def is_complete(metadata: Callable[[], bytes | None]) -> bool:
+    """Whether a checkpoint has metadata; a folder of their name is what a user has put there.
+
+    Raises:
+        OSError: it cannot be found out.
+    """
+    try:
+        return metadata() is not None
+    except IsADirectoryError:
+        return False
 
 
 def _remove_checkpoint(path: Path, *ignored: type[Exception]) -> None:
