@@ -7,7 +7,6 @@ folder ``private`` of the cluster. Each has a folder for temporary files of its 
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import signal
 import subprocess
@@ -17,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.fresh_python import environment
+from tests.machines import processes_with, send
 from tests.torchrun import free_port
 
 _MARK = "DET_COMPAT_TEST_NODE"
@@ -55,19 +55,12 @@ class Node:
             )
 
     def pids(self) -> list[int]:
-        """All of its processes: they have inherited a variable."""
-        found, mark = [], self._mark.encode()
-        for process in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                if mark in (process / "environ").read_bytes().split(b"\0"):
-                    found.append(int(process.name))
-        return found
+        """All of its processes."""
+        return processes_with(self._mark)
 
     def send(self, number: int) -> None:
         """Send a signal to all of its processes."""
-        for pid in self.pids():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
+        send(self.pids(), number)
 
     def kill(self) -> None:
         """End the machine as a power failure does."""

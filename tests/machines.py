@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -11,6 +12,24 @@ from pathlib import Path
 from tests.torchrun import ROOT, free_port
 
 SECONDS = 120
+_MARK = "DET_COMPAT_TEST_MACHINE"
+
+
+def processes_with(variable: str) -> list[int]:
+    """All processes that have inherited ``NAME=VALUE``."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if variable.encode() in (process / "environ").read_bytes().split(b"\0"):
+                found.append(int(process.name))
+    return found
+
+
+def send(processes: Sequence[int], number: int) -> None:
+    """Send a signal to those that are still there."""
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, number)
 
 
 class Machine:
@@ -25,6 +44,7 @@ class Machine:
         home = folder / "home"
         home.mkdir(exist_ok=True)
         own = {"HOME": str(home), "XDG_DATA_HOME": str(home / "data"), "OMP_NUM_THREADS": "1"}
+        own[_MARK] = str(folder)
         self.process = subprocess.Popen(
             command,
             cwd=folder,
@@ -33,6 +53,10 @@ class Machine:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+
+    def pids(self) -> list[int]:
+        """Its agent and all ranks."""
+        return processes_with(f"{_MARK}={self.folder}")
 
     def said(self) -> str:
         return (self.folder / "log.txt").read_text("utf-8", errors="replace")
@@ -56,12 +80,26 @@ def launched(
     *program: str,
     processes: int = 1,
     restarts: int = 0,
-    variables: dict[str, str] | None = None,
+    variables: dict[str, str] | list[dict[str, str]] | None = None,
+    prefixes: Sequence[Sequence[str]] = (),
+    addresses: Sequence[str] = (),
 ) -> list[Machine]:
-    """``python PROGRAM...`` on ``processes`` ranks of a machine in each of ``folders``."""
+    """``python PROGRAM...`` on ``processes`` ranks of a machine in each of ``folders``.
+
+    ``variables`` are those of all, or of each, ``prefixes`` the words before the command of each,
+    and ``addresses`` theirs, where each has a network device of its own.
+    """
     port = free_port()
-    meeting = ["--rdzv_backend=c10d", f"--rdzv_endpoint=127.0.0.1:{port}", f"--rdzv_id={port}"]
+    first = addresses[0] if addresses else "127.0.0.1"
+    meeting = ["--rdzv_backend=c10d", f"--rdzv_endpoint={first}:{port}", f"--rdzv_id={port}"]
     size = [f"--nnodes={len(folders)}", f"--nproc_per_node={processes}"]
     torchrun = [python, "-m", "torch.distributed.run", *size, *meeting]
-    command = [*torchrun, f"--max-restarts={restarts}", "--no-python", python, *program]
-    return [Machine(folder, command, variables or {}) for folder in folders]
+    command = [f"--max-restarts={restarts}", "--no-python", python, *program]
+    each = [variables or {}] * len(folders) if not isinstance(variables, list) else variables
+    before = prefixes or [()] * len(folders)
+    machines: list[Machine] = []
+    for number, folder in enumerate(folders):
+        own = [f"--rdzv_conf=is_host={int(number == 0)}"]
+        own += [f"--local_addr={addresses[number]}"] if addresses else []
+        machines.append(Machine(folder, [*before[number], *torchrun, *own, *command], each[number]))
+    return machines

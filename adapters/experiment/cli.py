@@ -40,6 +40,7 @@ from det_compat.adapters.lightning.package import (
 from det_compat.adapters.lightning.preemption import Interruption
 from det_compat.adapters.lightning.strategy import callbacks_of, end_other_ranks, new_trainer
 from det_compat.config.experiment import ExperimentConfig
+from det_compat.core.storage.write_failures import DISK
 from det_compat.experiment.checkpoints import checkpoints_of, earlier_one_named
 from det_compat.experiment.errors import FitError
 from det_compat.experiment.processes.tracker import tracked
@@ -50,6 +51,7 @@ from det_compat.experiment.task import task_of
 from det_compat.script.machines import is_chief
 from det_compat.script.run_log import run_logged
 from det_compat.script.task import told
+from det_compat.shared.durable_files import naming
 from det_compat.shared.masking import without_secrets
 from det_compat.shared.verbosity import shows_progress
 
@@ -100,10 +102,14 @@ def what_to_mend(model_dir: Path) -> Iterator[None]:
 
 
 def _is_from(folder: Path, error: BaseException) -> bool:
-    """Whether code in ``folder`` has a part in ``error``, or in what caused it."""
-    frames = traceback.extract_tb(error.__traceback__)
-    if any(folder.resolve() in Path(frame.filename).resolve().parents for frame in frames):
-        return True
+    """Whether code in ``folder`` has a part in ``error``, or in what caused it.
+
+    What is installed in an environment there is nobody's own.
+    """
+    for frame in traceback.extract_tb(error.__traceback__):
+        path = Path(frame.filename).resolve()
+        if path.is_relative_to(folder.resolve()) and "site-packages" not in path.parts:
+            return True
     return error.__cause__ is not None and _is_from(folder, error.__cause__)
 
 
@@ -212,12 +218,13 @@ def carry_out(request: Request, experiment: ExperimentConfig, given: Given) -> E
     elif is_chief():
         start = begin(request, experiment)
     task = task_of(experiment, start, **given.size)
-    with told(task), _noted(request, start if fits else None):
+    with told(task), _noted(request, start if fits else None), _full_disk_explained(request, start):
         trial_cls, functions = _trial(request, experiment, start, given)
         run = ExperimentRun(experiment, trial_cls, request.model_dir, start, functions)
         if fits and start is not None and given.written is not None:
             file = start.folder.path / "lightning.yaml"
-            file.write_text(yaml.safe_dump(given.written(), sort_keys=False), "utf-8")
+            with naming(file, own_only=True):
+                file.write_text(yaml.safe_dump(given.written(), sort_keys=False), "utf-8")
         with _damage_explained(request, run, start):
             _run(request, run, given, start)
     return run
@@ -241,6 +248,26 @@ def _damage_explained(
         lambda: checkpoints_of(storage, folder),
         request.resuming(folder.path),
     )
+
+
+@contextlib.contextmanager
+def _full_disk_explained(request: Request, start: RunStart | None) -> Iterator[None]:
+    """Say how to go on when there is room again; errors of the user's own code stay as they are.
+
+    Raises:
+        FitError: a disk does not take what is written to it.
+    """
+    try:
+        yield
+    except OSError as error:
+        is_own = isinstance(error, errors.CheckpointWriteError)
+        if not is_own and (error.errno not in DISK or _is_from(request.model_dir, error)):
+            raise
+        told = str(error)
+        if start is not None and request.command == "fit":
+            where = "" if is_own or error.filename else f"cannot write for {start.folder.path}: "
+            told = f"{where}{told}. Resume the run by: {request.resuming(start.folder.path)}"
+        raise FitError(told) from error
 
 
 @contextlib.contextmanager

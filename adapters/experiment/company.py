@@ -71,6 +71,12 @@ class Company(pl.Callback):
     def explain(self, error: BaseException) -> None:
         """Raise SystemExit if ``error`` only says that another process is gone."""
         if self._lifeline is None:
+            if _is_of_collective(error) and "onnection" in str(error) and _has_met_others():
+                why = str(error).partition("\n")[0]
+                raise SystemExit(
+                    "det-compat: another process has ended, or is out of reach, before training "
+                    f"has begun: what it has printed says why. Here it was: {why}"
+                ) from None
             return
         if isinstance(error, (SystemExit, KeyboardInterrupt)):
             self.leave()
@@ -86,8 +92,8 @@ class Company(pl.Callback):
         if not self._says_of(lost):
             return ""
         return (
-            f"det-compat: rank {lost}, on {self._hosts[lost]}, has ended before the run: what it "
-            f"has printed says why. Resume the run by: {self._resuming()}"
+            f"det-compat: rank {lost}, on {self._hosts[lost]}, has ended before the run, or is out "
+            f"of reach: what it has printed says why. Resume the run by: {self._resuming()}"
         )
 
     def _lost(self, rank: int) -> None:
@@ -97,6 +103,11 @@ class Company(pl.Callback):
         if message := self._message(rank):
             print(message, file=sys.stderr, flush=True)
         os._exit(1)
+
+
+def _has_met_others() -> bool:
+    group = torch.distributed
+    return group.is_available() and group.is_initialized() and group.get_world_size() > 1
 
 
 def _is_of_collective(error: BaseException) -> bool:

@@ -5,6 +5,7 @@ are the trial's own. LightningCLI itself seeds, builds the module and chooses th
 before an experiment has its run directory, so it is jsonargparse that parses here.
 """
 
+import logging
 import math
 import os
 import re
@@ -26,12 +27,15 @@ from det_compat.adapters.module import TrialModule
 from det_compat.config.experiment import ExperimentConfig, parse_config
 from det_compat.experiment import hyperparameters
 from det_compat.experiment.request import ABOUT, HELP_ALL, OWN, OWN_OPTIONS, USAGE, Request
+from det_compat.script.machines import is_chief
 from det_compat.shared.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from pytorch_lightning.cli import LightningArgumentParser
 else:
     LightningArgumentParser = import_module(f"{MODULE}.cli").LightningArgumentParser
+
+logger = logging.getLogger("det_compat")
 
 _DATA = {"train_dataloaders", "val_dataloaders", "dataloaders", "datamodule"}
 _PRINT = "--print_config"
@@ -161,6 +165,7 @@ def with_changes(
         given["entrypoint"] = trial_cls
         given.pop("entrypoints", None)
     if hparams is not None and hparams != config.hyperparameters.constants():
+        _name_mistyped(hparams, config)
         given["hyperparameters"] = {name: _constant(value) for name, value in hparams.items()}
     if aggregation_frequency not in (None, config.optimizations.aggregation_frequency):
         optimizations = given.get("optimizations", {})
@@ -171,6 +176,17 @@ def with_changes(
         return config
     changed = parse_config(given)
     return replace(changed, file=config.file, max_restarts=config.max_restarts)
+
+
+def _name_mistyped(hparams: dict[str, Any], config: ExperimentConfig) -> None:
+    """Warn of hyperparameters that are new, and have nearly the name of one of the config.
+
+    Trials may read hyperparameters that the config does not have.
+    """
+    known = config.hyperparameters.constants()
+    for name in hparams.keys() - known.keys() if is_chief() else ():
+        if meant := did_you_mean(name, known):
+            logger.warning(f"the config has no hyperparameter {name}, which is set{meant}")
 
 
 def _constant(value: Any) -> Any:

@@ -46,7 +46,7 @@ def add_parser(commands: _Commands) -> None:
     compared.add_argument("run", metavar="RUN", nargs="+")
     checkpoints = _action(actions, "checkpoints", _checkpoints, "checkpoints, the best first")
     _add_runs(checkpoints)
-    checkpoints.add_argument("--best", type=int, metavar="N", help="only the best N")
+    checkpoints.add_argument("--best", type=_count, metavar="N", help="only the best N")
     checkpoints.add_argument("--json", action="store_true", help="as JSON")
     logs = _action(actions, "logs", _logs, "what a run has printed")
     _add_runs(logs)
@@ -120,6 +120,12 @@ def _named(args: argparse.Namespace) -> Summary:
     return run_named(args.run, Path(args.dir))
 
 
+def _count(text: str) -> int:
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no number of 1 or more")
+
+
 def _print(*tables: Table | str) -> None:
     from det_compat.shared.terminal import print_table
 
@@ -131,7 +137,7 @@ def _print(*tables: Table | str) -> None:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from det_compat.runs.finding import Wanted, condition, find_runs, moment
+    from det_compat.runs.finding import Wanted, condition, find_runs, mistyped, moment
 
     wanted = Wanted(
         args.name,
@@ -139,12 +145,13 @@ def _list(args: argparse.Namespace) -> int:
         None if args.since is None else moment(args.since),
         tuple(map(condition, args.where)),
     )
-    found = [run for run in find_runs(Path(args.dir), trials=args.trials) if wanted(run)]
-    runs = _sorted(found, args.sort)
+    there = [*find_runs(Path(args.dir), trials=args.trials)]
+    runs = _sorted([run for run in there if wanted(run)], args.sort)
     if args.json:
         print(json.dumps([run.as_dict() for run in runs], indent=2, default=str))
     elif not runs:
-        print(f"no runs{' like that' if wanted != Wanted() else ''} in {args.dir}")
+        like = " like that" if wanted != Wanted() else ""
+        print(f"no runs{like} in {args.dir}{mistyped(wanted.where, there)}")
     else:
         from det_compat.runs.tables import list_table
 

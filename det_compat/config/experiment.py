@@ -195,7 +195,7 @@ def _refusals(
     if searcher.refusal:
         refused["searcher.name"] = searcher.refusal
     if storage.refusal:
-        refused["checkpoint_storage.type"] = storage.refusal
+        refused[f"checkpoint_storage.{storage.refused}"] = storage.refusal
     return refused
 
 

@@ -24,6 +24,7 @@ class CheckpointStorage:
         save_trial_best: the best checkpoints of a trial that are kept.
         save_trial_latest: the latest checkpoints of a trial that are kept.
         refusal: why the storage cannot be used, None if it can.
+        refused: the key that the refusal is about.
     """
 
     type: str | None = None
@@ -33,6 +34,7 @@ class CheckpointStorage:
     save_trial_best: int = 1
     save_trial_latest: int = 1
     refusal: str | None = None
+    refused: str = "type"
 
 
 def parse_storage(config: Mapping[str, Any], problems: Problems) -> CheckpointStorage:
@@ -41,11 +43,24 @@ def parse_storage(config: Mapping[str, Any], problems: Problems) -> CheckpointSt
     kept = chosen(given, *_KEPT, convert=int)
     kind = given.get("type")
     if kind is None:
-        return CheckpointStorage(**kept)
+        return CheckpointStorage(**_without_type(given), **kept)
     _check(kind, given, problems)
     refusal = _refusal(kind, given)
     url, options = (None, {}) if refusal else _URLS[kind](given)
     return CheckpointStorage(kind, url, options, refusal=refusal, **kept)
+
+
+def _without_type(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The key of a place of which the config does not say what it is, and what to do."""
+    for key in (key for keys in STORAGE_REQUIRES.values() for key in keys):
+        if given.get(key):
+            kinds = [kind for kind, keys in STORAGE_REQUIRES.items() if key in keys]
+            refusal = (
+                f"checkpoint_storage has {key} and no type: the cluster's own settings completed "
+                f"it; add type: {' or '.join(kinds)}"
+            )
+            return {"refusal": refusal, "refused": key}
+    return {}
 
 
 def _refusal(kind: str, given: Mapping[str, Any]) -> str | None:

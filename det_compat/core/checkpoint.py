@@ -21,7 +21,7 @@ from det_compat.core.merging import (
     raise_conflict,
 )
 from det_compat.core.storage import Selector, StorageManager
-from det_compat.core.storage.local import METADATA, UNFINISHED
+from det_compat.core.storage.local import METADATA, UNFINISHED, is_complete
 from det_compat.core.storage.write_failures import named_write_failures
 from det_compat.errors import CheckpointNotFound, CorruptCheckpointError
 from det_compat.script.run_paths import RunPaths
@@ -353,7 +353,7 @@ class CheckpointContext:
     def _discard(self, storage_id: str) -> None:
         # A complete one stays, whatever has come after it.
         with contextlib.suppress(OSError):
-            if self._storage_manager.metadata(storage_id) is None:
+            if not is_complete(lambda: self._storage_manager.metadata(storage_id)):
                 self._storage_manager.discard(storage_id)
 
     def _report_checkpoint(

@@ -173,9 +173,14 @@ def init(
 
     Raises:
         ImportError: what the storage needs is not installed.
-        TypeError: ``checkpoint_storage`` is none of these.
+        TypeError: ``checkpoint_storage`` is none of these, or ``distributed`` has no ranks.
         ValueError: it cannot be used, or a task of several slots has no ranks.
     """
+    if distributed is not None and not hasattr(distributed, "rank"):
+        raise TypeError(
+            f"core.init(distributed={distributed!r}): it takes a core.DistributedContext, such as "
+            "core.DistributedContext.from_torch_distributed()"
+        )
     task = current_task()
     if task is None:
         return _off_cluster(

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from det_compat.core.storage.local import LocalStorage, is_unfinished
+from det_compat.core.storage.local import LocalStorage, is_complete, is_unfinished
 from det_compat.core.storage.remote import RemoteStorage, is_url, local_path
 from det_compat.core.storage.write_failures import named_write_failures
 from det_compat.errors import CorruptCheckpointError, UnfinishedCheckpointError
@@ -121,7 +121,7 @@ class CheckpointStore:
             # An interrupt may come when the checkpoint is complete already. Where that cannot be
             # found out, what was written stays, and is told apart by what is missing.
             with contextlib.suppress(OSError):
-                if self._storage.metadata(storage_id) is None:
+                if not is_complete(lambda: self._storage.metadata(storage_id)):
                     self._storage.discard(storage_id)
             raise
         self._previous = location

@@ -11,6 +11,7 @@ from typing import Any
 from det_compat.core.reports.kept import plain_value
 from det_compat.core.train import TrainContext
 from det_compat.script.run_paths import METRICS
+from det_compat.shared.durable_files import append_line
 
 logger = logging.getLogger("determined.core")
 
@@ -46,8 +47,7 @@ class RunReports(TrainContext):
         }
         try:
             # The directory is not made again if somebody has deleted it.
-            with self._file.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line, default=str) + "\n")
+            append_line(self._file, json.dumps(line, default=str))
         except (OSError, ValueError) as error:
             if not self._has_warned:
                 logger.warning(f"cannot keep metrics in {self._file}: {error}")

@@ -26,6 +26,7 @@ from det_compat.experiment.run_folder import (
     run_folders,
 )
 from det_compat.experiment.run_state import State, read_state
+from det_compat.shared.spelling import foreign_letters
 
 if TYPE_CHECKING:
     from det_compat.experiment.checkpoints import RunCheckpoints
@@ -62,13 +63,8 @@ def find_folder(request: Request, config: ExperimentConfig) -> RunFolder:
             cannot be written as text.
     """
     folder = _found_folder(request, config)
-    try:
-        str(folder.path).encode()
-    except UnicodeEncodeError:
-        raise FitError(
-            f"run directory {str(folder.path)!a}: this locale has no such letters, and TensorBoard "
-            "could not write there; set LC_ALL=C.UTF-8, or PYTHONUTF8=1"
-        ) from None
+    if why := foreign_letters(folder.path):
+        raise FitError(f"run directory {why}")
     return folder
 
 

@@ -8,13 +8,14 @@ import operator
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from det_compat.runs.summary import Summary, summary_of
+from det_compat.shared.spelling import did_you_mean
 
 _DEEPEST = 8  # folders below the one that is searched
 _NOT_OF_RUNS = {
@@ -125,8 +126,19 @@ def condition(text: str) -> str:
     return text
 
 
+def mistyped(conditions: Iterable[str], runs: Iterable[Summary]) -> str:
+    """What is to be told of names in ``conditions`` that none of ``runs`` has, with what is near.
+
+    It begins with a semicolon; it is empty if there are none, or no run that could have any.
+    """
+    known = {name for run in runs for name in (*run.hparams, run.metric) if name}
+    names = dict.fromkeys(_parts(text)[0] for text in conditions)
+    unknown = [name for name in names if name not in known] if known else []
+    return "".join(f"; none has {name}{did_you_mean(name, known)}" for name in unknown)
+
+
 def _parts(text: str) -> tuple[str, str, str]:
-    found = re.fullmatch(r"\s*([\w./-]+?)\s*(>=|<=|!=|==|=|>|<)\s*(.+?)\s*", text)
+    found = re.fullmatch(r"\s*([\w./-]+?)\s*(>=|<=|!=|==|=|>|<)\s*([^<>=!\s].*?)\s*", text)
     if found is None:
         raise NoSuchRun(f"{text!r} is no condition: write NAME>0.1, NAME<=0.1, NAME=text, ...")
     name, sign, value = found.groups()

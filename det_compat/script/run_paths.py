@@ -7,6 +7,8 @@ import os
 import socket
 from pathlib import Path
 
+from det_compat.shared.durable_files import append_line
+
 #: What a run has reported, one JSON object a line.
 METRICS = "metrics.jsonl"
 #: Where a run is sent to be looked at, and what of it was.
@@ -68,8 +70,7 @@ class RunPaths:
     def begin_checkpoint(self, uuid: str) -> None:
         """Note that a checkpoint is begun."""
         self.path.mkdir(parents=True, exist_ok=True)
-        with self.checkpoint_names.open("a", encoding="utf-8") as file:
-            file.write(f"{uuid}\n")
+        append_line(self.checkpoint_names, uuid)
 
     def begun_checkpoints(self) -> list[str]:
         """The UUIDs of all checkpoints that were begun, in that order."""

@@ -1,5 +1,6 @@
 """Pictures of a search."""
 
+import logging
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,6 +8,8 @@ from typing import Any
 
 from det_compat.search.results import TrialResult, value_of
 from det_compat.search.searchers.plan import SearchPlan
+
+logger = logging.getLogger("det_compat")
 
 _COLUMNS = 3
 _SIZE = (4.8, 3.6)  # the inches of a plot
@@ -37,7 +40,10 @@ def draw(path: Path, plan: SearchPlan, results: list[TrialResult]) -> None:
     for number, name in enumerate(names):
         row, column = divmod(number, columns)
         _against(figure.add_subplot(grid[tops + row, column]), plan, name, results)
-    figure.savefig(path, dpi=120)
+    try:
+        figure.savefig(path, dpi=120)
+    except OSError as error:  # A picture is not worth the results, which are written.
+        logger.warning(f"cannot draw {path}: {error}")
 
 
 def _curves(plot: Any, plan: SearchPlan, results: list[TrialResult]) -> None:

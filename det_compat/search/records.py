@@ -18,6 +18,7 @@ from typing import Any
 from det_compat.experiment.run_state import FILES
 from det_compat.script.run_paths import TRACKED, TRACKING_LOG
 from det_compat.search.errors import SearchError
+from det_compat.shared.durable_files import append_line
 
 #: What a search notes when it begins.
 SEARCH = "search.json"
@@ -109,11 +110,8 @@ class TrialRecord:
 
     def append(self, report: Report) -> None:
         """Note a validation."""
-        with self._reports.open("a", encoding="utf-8") as file:
-            # This ends a line that a killed process has cut off.
-            start = "" if _ends_with_newline(self._reports) else "\n"
-            noted = {**asdict(report), "checkpoint": self._within(report.checkpoint)}
-            file.write(start + json.dumps(noted, default=str) + "\n")
+        noted = {**asdict(report), "checkpoint": self._within(report.checkpoint)}
+        append_line(self._reports, json.dumps(noted, default=str))
 
     def reports(self) -> list[Report]:
         """The validations so far, each number of batches once: the last that was trained."""
@@ -149,8 +147,7 @@ class TrialRecord:
     def start_again(self) -> None:
         """Count a start of the trial, and forget what an earlier one died of."""
         self._error.unlink(missing_ok=True)
-        with self._starts.open("a", encoding="utf-8") as file:
-            file.write(f"{time.time()}\n")
+        append_line(self._starts, str(time.time()))
 
     @property
     def starts(self) -> int:
@@ -271,14 +268,6 @@ class SearchFolder:
         return [
             TrialRecord(file.parent) for file in sorted(found, key=lambda f: int(f.parent.name))
         ]
-
-
-def _ends_with_newline(file: Path) -> bool:
-    with file.open("rb") as content:
-        if content.seek(0, os.SEEK_END) == 0:
-            return True
-        content.seek(-1, os.SEEK_END)
-        return content.read(1) == b"\n"
 
 
 def _read(file: Path, /, **kinds: Any) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from det_compat.search.searchers.plan import SearchPlan, plan_search
 from det_compat.search.tune.attempt import SCRIPT_TRAINER, TRAINER, TrainOne, TrialTask
 from det_compat.shared.extras import how_to_install, too_old
 from det_compat.shared.masking import without_secrets
+from det_compat.shared.spelling import foreign_letters
 
 if TYPE_CHECKING:
     from ray.tune import ResultGrid
@@ -148,6 +149,9 @@ def prepare(
         if experiment.entrypoint is not None and experiment.entrypoint.is_command:
             train_one = SCRIPT_TRAINER
     folder = SearchFolder(run_dir if run_dir is not None else _default_folder(experiment.name))
+    for path in (folder.path, Path(model_dir).resolve(), Path.cwd()):
+        if why := foreign_letters(path):
+            raise SearchError(why)
     seed = folder.about()["seed"] if resume and folder.exists else run_start.new_seed()
     plan = plan_search(experiment, seed)
     about = {

@@ -49,6 +49,22 @@ def write_durably(path: Path, content: str, *, temporary: Path) -> None:
     replace_durably(temporary, path)
 
 
+def append_line(path: Path, line: str) -> None:
+    """Add a line to a file of lines, which is made if it is not there.
+
+    A line that a kill or a full disk has cut off is ended first: this one stays whole.
+
+    Raises:
+        OSError: it cannot be written; the error names ``path``.
+    """
+    with naming(path, own_only=True), path.open("a+b") as file:
+        whole = True
+        if file.seek(0, os.SEEK_END):
+            file.seek(-1, os.SEEK_END)
+            whole = file.read(1) == b"\n"
+        file.write(f"{line}\n".encode() if whole else f"\n{line}\n".encode())
+
+
 def refuse_to_overwrite(targets: Iterable[Path], *, force: bool) -> None:
     """Raise FileExistsError if one of ``targets`` is there and is not to be replaced."""
     for target in targets:
@@ -70,19 +86,19 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """
     target = Path(os.path.realpath(path))
     temporary = target.with_name(f".{uuid.uuid4().hex}.tmp")
-    with _naming(path):
+    with naming(path):
         if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         target.parent.mkdir(parents=True, exist_ok=True)
         raw = open(temporary, "xb")  # noqa: SIM115 (the file is closed below)
     try:
-        with _naming(path, own_only=True), raw:
+        with naming(path, own_only=True), raw:
             file = _Remembering(raw)
             with file.raising_what_failed():
                 yield file  # type: ignore[misc]  # It has the methods of a BinaryIO by delegation.
             raw.flush()
             os.fsync(raw.fileno())
-        with _naming(path):
+        with naming(path):
             replace_durably(temporary, target)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -117,8 +133,11 @@ class _Remembering:
 
 
 @contextlib.contextmanager
-def _naming(path: str | os.PathLike[str], *, own_only: bool = False) -> Iterator[None]:
-    """Let errors of the operating system name ``path``, or only those that name no file yet."""
+def naming(path: str | os.PathLike[str], *, own_only: bool = False) -> Iterator[None]:
+    """Let errors of the operating system name ``path``, or only those that name no file yet.
+
+    A full disk is told by the write, or even as the file is closed, and names none by itself.
+    """
     try:
         yield
     except OSError as error:

@@ -10,12 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from tests.attacks import checkpoints, clusters, configs, machines, runs, searches
+from tests.attacks import checkpoints, clusters, configs, machines, outages, runs, searches
 
 #: Each attack draws what it does, does it in a folder of its own, and raises what went wrong.
 ATTACKS: dict[str, Callable[[Random, Path], None]] = {
     "runs": runs.attack,
+    "stored runs": runs.attack_stored,
     "machines": machines.attack,
+    "outages": outages.attack,
     "checkpoints": checkpoints.attack,
     "configs": configs.attack,
     "searches": searches.attack,

@@ -1,18 +1,14 @@
 """Searches on a Ray cluster whose machines have no disk in common: what befalls one of them.
 
 They have to end where an undisturbed search on one machine does, without a lost trial, and nothing
-of them may stay on the cluster. Checkpoints are on an S3 server, whose every tenth answer is a 503,
-where moto and s3fs are installed; elsewhere in a folder that all machines see.
+of them may stay on the cluster.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
-import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -23,17 +19,12 @@ from typing import Any
 
 from tests.attacks import searches
 from tests.attacks.started import started
+from tests.attacks.storage import reached_by_all, with_variables
 from tests.clusters import Cluster, Node, cluster
 from tests.fresh_python import environment
 from tests.resume.compare import _differ
-from tests.torchrun import free_port
 
 _SECONDS = 900
-_CREDENTIALS = {
-    "AWS_ACCESS_KEY_ID": "one",
-    "AWS_SECRET_ACCESS_KEY": "two",
-    "AWS_DEFAULT_REGION": "us-east-1",
-}
 # What lives on a cluster after the job of a search.
 _LOOK = """
 import json, sys, time
@@ -60,7 +51,7 @@ print(json.dumps([groups, actors, keys], default=str))
 def attack(draw: Random, folder: Path, python: str = sys.executable) -> None:
     """One search, to which one thing happens."""
     ranks, befalls = draw.choice((1, 2)), draw.choice(BEFALLS)
-    with _storage(folder) as (storage, variables), cluster(folder, python) as machines:
+    with reached_by_all(folder) as (storage, variables), cluster(folder, python) as machines:
         machines.variables.update(ATTACK_STARTED=str(folder / "started"), ATTACK_SECONDS="0.05")
         machines.variables.update(variables)
         for cores in (1, 2, 1):
@@ -69,7 +60,7 @@ def attack(draw: Random, folder: Path, python: str = sys.executable) -> None:
         searches.write(project, ranks, max_restarts=0, checkpoint_storage=storage)
         run_dir = befalls(draw, machines, project)
         what = f"{befalls.__name__}, {ranks} ranks"
-        with _variables(variables):
+        with with_variables(variables):
             found = searches.end(run_dir.parent)
         differences = list(_differ(searches.undisturbed(python, ranks), found, "end"))
         assert differences == [], f"{what}: {differences}"
@@ -192,42 +183,3 @@ def _left_by(cluster: Cluster, variables: dict[str, str]) -> dict[str, Any]:
         time.sleep(0.5)
     found.update({str(node.temporary): node.left() for node in cluster.nodes})
     return {name: left for name, left in found.items() if left}
-
-
-@contextlib.contextmanager
-def _storage(folder: Path) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
-    """A storage that all machines reach, and the variables that it takes."""
-    if not all(map(importlib.util.find_spec, ("moto", "s3fs"))):
-        yield {"type": "shared_fs", "host_path": str(folder / "storage")}, {}
-        return
-    port = free_port()
-    command = [sys.executable, "-m", "tests.attacks.s3_server", str(port), "10"]
-    with (folder / "s3.log").open("w") as log:
-        server = subprocess.Popen(command, cwd=searches.ROOT, stdout=log, stderr=log)
-    try:
-        variables = {**_CREDENTIALS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}
-        while server.poll() is None:
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
-                break
-            time.sleep(0.1)
-        with _variables(variables):
-            import s3fs
-
-            s3fs.S3FileSystem().mkdir("bucket")
-        yield {"type": "s3", "bucket": "bucket", "prefix": "search"}, variables
-    finally:
-        server.kill()
-        server.wait()
-
-
-@contextlib.contextmanager
-def _variables(variables: dict[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name)
-            if value is not None:
-                os.environ[name] = value

@@ -7,7 +7,6 @@ torchrun starts them again.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -15,10 +14,11 @@ import sys
 import time
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from det_compat.core import CheckpointStore
 from tests.attacks import project
-from tests.attacks.runs import _end, undisturbed
+from tests.attacks.runs import found, undisturbed
 from tests.machines import Machine, launched
 from tests.resume.compare import _differ
 
@@ -28,14 +28,14 @@ _SECONDS = 120
 
 def attack(draw: Random, folder: Path, python: str = sys.executable) -> None:
     """One run that is disturbed twice, with a storage that both machines see."""
-    folders = [_written(folder, name) for name in ("first", "second")]
+    folders = [written(folder, name) for name in ("first", "second")]
     checkpoints = CheckpointStore(folder / "storage")
     restarts = draw.choice((0, 3))
     for _ in range(2):
-        before = {found.uuid for found in checkpoints.list()}
-        machines = _started(folders, python, restarts)
+        before = {one.uuid for one in checkpoints.list()}
+        machines = started(folders, python, restarts)
         done = draw.choice((_kill_a_rank, _kill_a_machine, _stop_an_agent))(draw, machines)
-        statuses = _ended(machines)
+        statuses = ended(machines)
         said = "\n".join(machine.said() for machine in machines)
         assert "Traceback" not in _of_trials(said), said
         assert checkpoints.list() or not before, f"{done}: no complete checkpoint is left"
@@ -45,34 +45,39 @@ def attack(draw: Random, folder: Path, python: str = sys.executable) -> None:
             # A machine is replaced by one with an empty disk.
             place = draw.randrange(2)
             shutil.rmtree(folders[place])
-            folders[place] = _written(folder, f"{folders[place].name}-new")
-    machines = _started(folders, python, 0)
-    assert set(_ended(machines)) == {0}, [machine.said() for machine in machines]
+            folders[place] = written(folder, f"{folders[place].name}-new")
+    machines = started(folders, python, 0)
+    assert set(ended(machines)) == {0}, [machine.said() for machine in machines]
     expected = undisturbed(python, "sized", 0, 2)
-    differences = list(_differ(expected, _end(checkpoints), "end"))
+    differences = list(_differ(expected, found(checkpoints), "end"))
     assert differences == [], differences
 
 
-def _written(folder: Path, name: str) -> Path:
-    project.write(folder / name, "sized", ranks=2)
-    file = folder / name / "const.yaml"
-    config = json.loads(file.read_text())
-    config["checkpoint_storage"] = {"type": "shared_fs", "host_path": str(folder / "storage")}
-    file.write_text(json.dumps(config))
+def written(folder: Path, name: str) -> Path:
+    storage = {"type": "shared_fs", "host_path": str(folder / "storage")}
+    project.write(folder / name, "sized", ranks=2, checkpoint_storage=storage)
     return folder / name
 
 
-def _started(folders: list[Path], python: str, restarts: int) -> list[Machine]:
+def started(
+    folders: list[Path],
+    python: str,
+    restarts: int,
+    own: list[dict[str, str]] | None = None,
+    **how: Any,
+) -> list[Machine]:
+    """The run of the two, resumed if it has checkpoints; ``own`` are the variables of each."""
     words = ["--resume"] if CheckpointStore(folders[0].parent / "storage").list() else []
     for folder in folders:
         (folder / "started").unlink(missing_ok=True)
         if not words:
             shutil.rmtree(folder / "out", ignore_errors=True)
-    started = {"ATTACK_STARTED": "started", "ATTACK_SECONDS": "0.05"}
-    return launched(folders, python, *_FIT, *words, restarts=restarts, variables=started)
+    shared = {"ATTACK_STARTED": "started", "ATTACK_SECONDS": "0.05"}
+    variables = [{**shared, **of_one} for of_one in own or [{}] * len(folders)]
+    return launched(folders, python, *_FIT, *words, restarts=restarts, variables=variables, **how)
 
 
-def _trial_of(machine: Machine) -> int | None:
+def trial_of(machine: Machine) -> int | None:
     """The process of a machine that trains; None if there is none any more."""
     end = time.monotonic() + _SECONDS
     while machine.process.poll() is None and time.monotonic() < end:
@@ -84,7 +89,7 @@ def _trial_of(machine: Machine) -> int | None:
 
 def _kill_a_rank(draw: Random, machines: list[Machine]) -> str:
     machine = draw.choice(machines)
-    trial = _trial_of(machine)
+    trial = trial_of(machine)
     time.sleep(draw.uniform(0, 1))
     with contextlib.suppress(ProcessLookupError, TypeError):
         os.kill(trial, signal.SIGKILL)
@@ -93,7 +98,7 @@ def _kill_a_rank(draw: Random, machines: list[Machine]) -> str:
 
 def _kill_a_machine(draw: Random, machines: list[Machine]) -> str:
     machine = draw.choice(machines)
-    trial = _trial_of(machine)
+    trial = trial_of(machine)
     time.sleep(draw.uniform(0, 1))
     machine.process.kill()
     with contextlib.suppress(ProcessLookupError, TypeError):
@@ -109,13 +114,13 @@ def _kill_a_machine(draw: Random, machines: list[Machine]) -> str:
 
 def _stop_an_agent(draw: Random, machines: list[Machine]) -> str:
     machine = draw.choice(machines)
-    _trial_of(machine)
+    trial_of(machine)
     time.sleep(draw.uniform(0, 1))
     machine.process.terminate()
     return "stopped an agent"
 
 
-def _ended(machines: list[Machine]) -> list[int]:
+def ended(machines: list[Machine]) -> list[int]:
     return [machine.wait() for machine in machines]
 
 

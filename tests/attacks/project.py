@@ -84,9 +84,15 @@ class Trial(pytorch.PyTorchTrial):
 
 
 def write(
-    folder: Path, data: str, *, workers: int = 0, max_restarts: int = 0, ranks: int = 1
+    folder: Path,
+    data: str,
+    *,
+    workers: int = 0,
+    max_restarts: int = 0,
+    ranks: int = 1,
+    **keys: Any,
 ) -> None:
-    """Write the project into ``folder``, which is made."""
+    """Write the project into ``folder``, which is made; its config has these ``keys``, too."""
     folder.mkdir(parents=True)
     config: dict[str, Any] = {
         "name": "attacked",
@@ -100,6 +106,7 @@ def write(
         "max_restarts": max_restarts,
         "resources": {"slots_per_trial": ranks},
         "reproducibility": {"experiment_seed": 7},
+        **keys,
     }
     (folder / "model_def.py").write_text(_MODEL_DEF)
     (folder / "const.yaml").write_text(json.dumps(config))

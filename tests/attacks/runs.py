@@ -23,6 +23,7 @@ from det_compat.checkpoint import read_checkpoint
 from det_compat.core import CheckpointStore
 from tests.attacks import project
 from tests.attacks.started import started
+from tests.attacks.storage import reached_by_all, with_variables
 from tests.resume.compare import _differ
 
 ROOT = Path(__file__).parents[2]
@@ -40,6 +41,19 @@ class Ended:
 
 def attack(draw: Random, folder: Path, python: str = sys.executable) -> None:
     """One run that is disturbed a few times, of data of one kind."""
+    _attack(draw, folder, python, CheckpointStore(folder / "run" / "out" / "checkpoints"))
+
+
+def attack_stored(draw: Random, folder: Path, python: str = sys.executable) -> None:
+    """The same with checkpoints on a server that is not reliable."""
+    with reached_by_all(folder) as (storage, variables), with_variables(variables):
+        place = storage.get("host_path", "s3://bucket/all")
+        _attack(draw, folder, python, CheckpointStore(place), checkpoint_storage=storage)
+
+
+def _attack(
+    draw: Random, folder: Path, python: str, checkpoints: CheckpointStore, **keys: Any
+) -> None:
     data = draw.choice(project.DATA)
     workers = draw.choice((0, 2)) if data == "sized" else 0
     restarts = draw.choice((0, 2))
@@ -47,19 +61,19 @@ def attack(draw: Random, folder: Path, python: str = sys.executable) -> None:
     # Of two ranks that are out of space, the other tells of the connection, too.
     has_two = data == "sized" and disturb is not _out_of_space and draw.random() < 0.4
     ranks = 2 if has_two else 1
-    project.write(folder / "run", data, workers=workers, max_restarts=restarts, ranks=ranks)
-    checkpoints = CheckpointStore(folder / "run" / "out" / "checkpoints")
+    kind = {"workers": workers, "max_restarts": restarts, "ranks": ranks}
+    project.write(folder / "run", data, **kind, **keys)
     for _ in range(3):
-        before = {found.uuid for found in checkpoints.list()}
+        before = {one.uuid for one in checkpoints.list()}
         if disturb(draw, folder / "run", python).status == 0:
             break
-        latest = [found.uuid for found in checkpoints.list()]
+        latest = [one.uuid for one in checkpoints.list()]
         assert latest or not before, f"{disturb.__name__}: no complete checkpoint is left"
     else:
         ended = run(folder / "run", python)
         assert ended.status == 0, f"after {disturb.__name__}: {ended}"
-    found = _end(checkpoints)
-    differences = list(_differ(undisturbed(python, data, workers, ranks), found, "end"))
+    undisturbed_end = undisturbed(python, data, workers, ranks)
+    differences = list(_differ(undisturbed_end, found(checkpoints), "end"))
     assert differences == [], f"{disturb.__name__}, {data} data, {ranks} ranks: {differences}"
     left = list(checkpoints.unfinished())
     assert left == [], f"{disturb.__name__} left {left}"
@@ -72,10 +86,11 @@ def undisturbed(python: str, data: str, workers: int, ranks: int) -> Any:
         project.write(Path(folder, "run"), data, workers=workers, ranks=ranks)
         ended = run(Path(folder, "run"), python)
         assert ended.status == 0, ended
-        return _end(CheckpointStore(Path(folder, "run", "out", "checkpoints")))
+        return found(CheckpointStore(Path(folder, "run", "out", "checkpoints")))
 
 
-def _end(checkpoints: CheckpointStore) -> Any:
+def found(checkpoints: CheckpointStore) -> Any:
+    """The end of a run that has come to it."""
     latest = checkpoints.latest()
     assert latest is not None and latest.steps_completed == project.BATCHES, latest
     state = read_checkpoint(checkpoints.find(latest.uuid)).state

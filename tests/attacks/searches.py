@@ -23,6 +23,7 @@ from det_compat.checkpoint import read_checkpoint
 from det_compat.core import CheckpointStore
 from tests.attacks import project
 from tests.attacks.started import started
+from tests.machines import processes_with
 from tests.resume.compare import _differ
 
 ROOT = Path(__file__).parents[2]
@@ -112,12 +113,11 @@ def _wait(process: subprocess.Popen[bytes]) -> None:
 
 def _processes(folder: Path) -> dict[int, str]:
     """The command lines of the processes of a search: they have inherited a variable of it."""
-    mark, found = f"ATTACK_STARTED={folder / 'started'}".encode(), {}
-    for process in Path("/proc").glob("[0-9]*"):
+    found = {}
+    for number in processes_with(f"ATTACK_STARTED={folder / 'started'}"):
         with contextlib.suppress(OSError):
-            if mark in (process / "environ").read_bytes().split(b"\0"):
-                words = (process / "cmdline").read_bytes().replace(b"\0", b" ")
-                found[int(process.name)] = words.decode(errors="replace")
+            words = Path(f"/proc/{number}/cmdline").read_bytes().replace(b"\0", b" ")
+            found[number] = words.decode(errors="replace")
     return found
 
 

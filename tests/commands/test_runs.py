@@ -44,6 +44,8 @@ def test_the_list(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "trials/0001" in shown(capsys, "list", "--trials")
     listed = json.loads(shown(capsys, "--sort", "best", "--json", "--where", "accuracy>0.6"))
     assert [Path(run["path"]).name for run in listed] == ["002", "search_many"]
+    told = shown(capsys, "--where", "lrr>0.1", "--where", "accuracy>0")
+    assert told == "no runs like that in .; none has lrr; did you mean lr?\n"
     assert shown(capsys, "--state", "killed") == "no runs like that in .\n"
     assert shown(capsys, "--dir", str(runs / "runs/a/001/checkpoints")).startswith("no runs in")
 
@@ -66,6 +68,10 @@ def test_two_runs_side_by_side(runs: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_the_best_checkpoints(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in ("0", "-1", "x"):
+        with pytest.raises(SystemExit):
+            main(["runs", "checkpoints", "search_many", f"--best={number}"])
+        assert f"'{number}' is no number of 1 or more" in capsys.readouterr().err
     found = json.loads(shown(capsys, "checkpoints", "search_many", "--best", "1", "--json"))
     assert found == [
         {"path": str(runs / "search_many/trials/0001/checkpoints/1"), "batches": 10, "value": 0.8}

@@ -56,6 +56,9 @@ def test_refusals() -> None:
     assert "hdfs" in str(storage(type="hdfs", hdfs_url="h", hdfs_path="/p").refusal)
     incomplete = parsed(checkpoint_storage={"type": "s3"})
     assert "has no bucket" in incomplete.refused["checkpoint_storage.type"]
+    untyped = parsed(checkpoint_storage={"bucket": "b", "save_trial_best": 2})
+    assert "add type: s3 or gcs" in untyped.refused["checkpoint_storage.bucket"]
+    assert storage(save_trial_best=2).refusal is None
 
 
 @pytest.mark.parametrize(

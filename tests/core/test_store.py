@@ -293,6 +293,14 @@ def test_metadata_that_is_no_json(base: str) -> None:
     assert not path.exists() and not exists(base, name)
 
 
+def test_a_folder_in_place_of_the_metadata(base: str) -> None:
+    context = CheckpointStore(base)
+    says = r"Is a directory.*It was removed"
+    with pytest.raises(CheckpointWriteError, match=says), context.store_path({}) as (path, name):
+        (path / "metadata.json").mkdir()
+    assert not path.exists() and not exists(base, name) and context.list() == []
+
+
 def test_options_are_for_urls(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"storage_options are for URLs.*base"):
         CheckpointStore(tmp_path / "base", {"endpoint_url": "http://localhost"})

@@ -130,6 +130,12 @@ def test_it_is_as_strict_as_a_cluster(task: Any) -> None:
         core.init()
 
 
+@pytest.mark.parametrize("ranks", ["x", 2])
+def test_ranks_that_are_none(ranks: Any) -> None:
+    with pytest.raises(TypeError, match=r"distributed=.*it takes a core.DistributedContext"):
+        core.init(distributed=ranks)
+
+
 def test_a_checkpoint_that_failed_is_removed(task: Any) -> None:
     run_dir = task()
     context = core.init()

@@ -54,7 +54,7 @@ def test_what_is_wanted(root: Path, wanted: Wanted, expected: list[str]) -> None
     assert paths(root, wanted) == expected
 
 
-@pytest.mark.parametrize("text", ["lr", "lr>", ">3", "lr ~ 3", ""])
+@pytest.mark.parametrize("text", ["lr", "lr>", ">3", "lr ~ 3", "lr>>3", ""])
 def test_what_is_no_condition_says_so(text: str) -> None:
     with pytest.raises(NoSuchRun, match="is no condition: write NAME>0"):
         condition(text)

@@ -67,3 +67,9 @@ def test_a_search_that_has_found_little_has_its_picture_too(
 ) -> None:
     picture.draw(tmp_path / "p.png", plan_search(parse_config(CONFIG), 1), results)
     assert (tmp_path / "p.png").exists()
+
+
+def test_where_it_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "missing" / "p.png"
+    picture.draw(file, plan_search(parse_config(CONFIG), 1), [])
+    assert f"cannot draw {file}: " in caplog.text

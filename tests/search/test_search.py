@@ -111,6 +111,15 @@ def test_too_many_slots(tmp_path: Path) -> None:
         run(given, run_dir=tmp_path / "run", train_one=train_one)
 
 
+def test_a_folder_that_the_locale_has_no_letters_for(tmp_path: Path) -> None:
+    with pytest.raises(SearchError, match=r"r\\udcc3sum/out': this locale .* LC_ALL=C\.UTF-8"):
+        run(
+            config({"x": 1}, name="single"),
+            run_dir=tmp_path / "r\udcc3sum" / "out",
+            train_one=train_one,
+        )
+
+
 def test_a_folder_is_taken_once(tmp_path: Path) -> None:
     given = config({"x": 1}, name="single")
     with pytest.raises(SearchError, match="no search to resume"):

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from det_compat.shared import durable_files
-from det_compat.shared.durable_files import atomic_write
+from det_compat.shared.durable_files import append_line, atomic_write
 from tests.preloaded import python
 
 
@@ -124,6 +124,18 @@ def test_a_full_disk_keeps_what_was_there(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("before")
     done = python("-c", FULL, cwd=tmp_path, side="neither")
     assert done.stdout == "x before ['x']\n", done.stderr
+
+
+def test_a_line_after_one_that_was_cut_off(tmp_path: Path) -> None:
+    file = tmp_path / "lines"
+    append_line(file, "first")
+    with file.open("a") as cut:
+        cut.write("sec")
+    append_line(file, "third")
+    assert file.read_text() == "first\nsec\nthird\n"
+    with pytest.raises(IsADirectoryError) as caught:
+        append_line(tmp_path, "fourth")
+    assert caught.value.filename == str(tmp_path)
 
 
 def test_errors_of_other_files_keep_their_name(tmp_path: Path) -> None:

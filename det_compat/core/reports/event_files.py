@@ -1,6 +1,11 @@
 """TensorBoard files, where the optional package is installed."""
 
+from __future__ import annotations
+
+import contextlib
 import os
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +20,48 @@ def summary_writer(path: Path) -> Any:
     Raises:
         ImportError: the package tensorboard is not installed.
     """
-    try:
+    with _naming_the_package():
         from torch.utils.tensorboard import SummaryWriter
+    return SummaryWriter(str(path))
+
+
+@contextlib.contextmanager
+def _naming_the_package() -> Iterator[None]:
+    try:
+        yield
     except ImportError as error:
         raise ImportError(
             f"TensorBoard files need the package tensorboard: {how_to_install('tensorboard')}"
         ) from error
-    return SummaryWriter(str(path))
+
+
+class _ScalarWriter:
+    """Writes what ``SummaryWriter.add_scalar`` does, and imports no torch: scripts may have none.
+
+    Args:
+        path: the directory.
+
+    Raises:
+        ImportError: the package tensorboard is not installed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        with _naming_the_package():
+            from tensorboard.compat.proto.event_pb2 import Event
+            from tensorboard.compat.proto.summary_pb2 import Summary
+            from tensorboard.summary.writer.event_file_writer import EventFileWriter
+        self._event, self._summary = Event, Summary
+        self._file = EventFileWriter(str(path))
+
+    def add_scalar(self, tag: str, value: float, step: int) -> None:
+        summary = self._summary(value=[self._summary.Value(tag=tag, simple_value=value)])
+        self._file.add_event(self._event(wall_time=time.time(), step=step, summary=summary))
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
 
 
 class EventFiles:
@@ -36,7 +76,7 @@ class EventFiles:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._writer: Any = None
+        self._writer: _ScalarWriter | None = None
         self._process = os.getpid()
         self._training_names: set[str] = set()
 
@@ -50,7 +90,7 @@ class EventFiles:
             # A fork lacks the thread of its parent's writer, and would wait for it for ever.
             self._writer, self._process = None, os.getpid()
         if self._writer is None:
-            self._writer = summary_writer(self.path)
+            self._writer = _ScalarWriter(self.path)
         if group == "training":
             self._training_names.update(metrics)
         for name, value in metrics.items():

@@ -16,7 +16,7 @@ from det_compat.core.reports.event_files import EventFiles
 from det_compat.core.reports.search_line import SearchLine, as_number
 from det_compat.core.train import EarlyExitReason, TrainContext
 from det_compat.script.run_paths import METRICS
-from det_compat.shared.durable_files import write_durably
+from det_compat.shared.durable_files import append_line, write_durably
 
 logger = logging.getLogger("determined.core")
 
@@ -140,8 +140,7 @@ class KeptTrainContext(TrainContext):
         except (TypeError, ValueError, RecursionError):
             # A dictionary in it has keys that are none in JSON, or it has itself in it.
             text = json.dumps({name: self._shown(value) for name, value in line.items()})
-        with (self._folder / METRICS).open("a", encoding="utf-8") as file:
-            file.write(text + "\n")
+        append_line(self._folder / METRICS, text)
 
     def _plain(self, value: Any) -> Any:
         plain = plain_value(value)

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from det_compat.shared.durable_files import replace_durably, sync, sync_tree, write_durably
@@ -82,9 +83,21 @@ class LocalStorage:
         return self.base / storage_id
 
 
+def is_complete(metadata: Callable[[], bytes | None]) -> bool:
+    """Whether a checkpoint has metadata; a folder of their name is what a user has put there.
+
+    Raises:
+        OSError: it cannot be found out.
+    """
+    try:
+        return metadata() is not None
+    except IsADirectoryError:
+        return False
+
+
 def _remove_checkpoint(path: Path, *ignored: type[Exception]) -> None:
     """Remove a directory, marked as unfinished until nothing else is left in it."""
-    if (path / METADATA).exists():
+    if (path / METADATA).is_file():
         replace_durably(path / METADATA, path / UNFINISHED)
     for child in _content(path):
         with contextlib.suppress(*ignored):
@@ -103,6 +116,6 @@ def _content(path: Path) -> list[Path]:
 
 def is_unfinished(directory: Path) -> bool:
     """Whether a directory holds a checkpoint that was not finished or is half deleted."""
-    if (directory / METADATA).exists():
+    if (directory / METADATA).is_file():
         return False
     return (directory / UNFINISHED).exists() or not any(directory.iterdir())

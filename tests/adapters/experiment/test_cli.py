@@ -49,12 +49,15 @@ def test_fit_says_what_it_does(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert os.getcwd() == str(tmp_path)
 
 
-def test_options_on_top(tmp_path: Path) -> None:
+def test_options_on_top(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     options = ("--trainer.max_epochs", 1, "--model.hparams.global_batch_size", 10)
     assert _fit(project(tmp_path / "p"), *options, "--run_dir", "r") == 0
+    assert "did you mean" not in caplog.text
     assert recorded(tmp_path)["validation"] == [4]
     saved = yaml.safe_load((tmp_path / "r/lightning.yaml").read_text())
     assert saved["model"]["hparams"] == {"global_batch_size": 10, "lr": 0.1}
+    assert _fit(tmp_path / "p/const.yaml", "--model.hparams.lrr", 1) == 0
+    assert "no hyperparameter lrr, which is set; did you mean lr?" in caplog.text
 
 
 def test_the_short_help_names_options_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
@@ -246,6 +249,22 @@ def test_a_run_directory_that_is_deleted(
     shown = capsys.readouterr().err
     assert shown.count("Traceback") == 0
     assert f"the run directory {tmp_path / 'r'} was deleted or moved" in shown
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no disk is full here")
+@pytest.mark.parametrize("name", ["lightning.yaml", "checkpoints.txt"])
+def test_a_full_disk(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "r"
+    run.mkdir()
+    (run / name).symlink_to("/dev/full")
+    file = project(tmp_path / "p")
+    assert _fit(file, "--run_dir", "r") == 2
+    told = capsys.readouterr().err
+    assert f"No space left on device: '{run / name}'" in told
+    assert f"Resume the run by: det-compat fit {file} --run_dir {run} --resume" in told
+    (run / name).unlink()
+    assert _fit(file, "--run_dir", "r", "--resume") == 0
+    assert recorded(tmp_path)["validation"][-1] == 20
 
 
 @pytest.mark.parametrize("path", ["last", "/abs/one.ckpt", None])

@@ -52,3 +52,13 @@ def test_a_run_that_is_told_to_end_is_not_missed(monkeypatch: pytest.MonkeyPatch
     own = company(0, 0, None, monkeypatch)
     own.explain(SystemExit(143))
     assert own._lifeline.is_closed
+
+
+def test_one_that_is_gone_before_all_have_met(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = Company(lambda: "det-compat fit --resume")
+    alone.explain(OF_GLOO)
+    monkeypatch.setattr("torch.distributed.is_initialized", lambda: True)
+    monkeypatch.setattr("torch.distributed.get_world_size", lambda: 2)
+    alone.explain(RuntimeError("ProcessGroup is not there"))
+    with pytest.raises(SystemExit, match=r"another process has ended.*Connection closed by peer"):
+        alone.explain(OF_GLOO)
