@@ -52,6 +52,7 @@ class TrialPlan:
         arrays: whether its batches have NumPy's arrays.
         keeps_state: whether a validation that nobody wants would change what comes after it.
         needs_loader: whether a validation needs what making the training loader has left.
+        keeps_modes: whether a validation uses a model that stays in the mode that it is in.
     """
 
     own: ClassFacts
@@ -65,6 +66,7 @@ class TrialPlan:
     arrays: bool
     keeps_state: bool
     needs_loader: bool
+    keeps_modes: bool
 
     @property
     def ancestors(self) -> list[TrialPlan]:
@@ -160,6 +162,7 @@ class LightningFile(File):
         renamed: the attributes of trials that a LightningModule has for something else.
         makes_evaluating: whether the tree makes models that are in evaluation mode.
         has_own_loaders: whether the tree has a method get_data_loader, as Determined's loaders do.
+        asks_lengths: whether the tree asks trials how many records a batch has.
         early: the methods of each trial class that run before there is a Trainer, since its
             ``__init__`` calls them, or that of a class which derives from it.
         hearing: the names of the classes of the whole tree that are told of validations, and of
@@ -180,6 +183,7 @@ class LightningFile(File):
     hearing: frozenset[str] = frozenset()
     makes_evaluating: bool = False
     has_own_loaders: bool = False
+    asks_lengths: bool = False
     is_imported: bool = False
     elsewhere: Elsewhere = field(default_factory=Elsewhere)
 

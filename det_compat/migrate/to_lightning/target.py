@@ -22,7 +22,7 @@ from det_compat.migrate.to_lightning.attributes import taken_names, with_new_met
 from det_compat.migrate.to_lightning.class_facts import ClassFacts, facts_of
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.metrics.training import apart
-from det_compat.migrate.to_lightning.modes import makes_evaluating
+from det_compat.migrate.to_lightning.modes import keeps_modes, makes_evaluating
 from det_compat.migrate.to_lightning.optimization.automatic import is_automatic
 from det_compat.migrate.to_lightning.optimization.schedulers import keep_modes
 from det_compat.migrate.to_lightning.optimization.stepping import always_made
@@ -179,6 +179,7 @@ class Lightning(Target):
             hearing=self._hearing,
             makes_evaluating=self._makes_evaluating,
             has_own_loaders=self._has_own_loaders,
+            asks_lengths=self._asks_lengths,
             is_imported=self._is_imported(path),
             elsewhere=self._elsewhere,
         )
@@ -207,6 +208,10 @@ class Lightning(Target):
     @cached_property
     def _has_own_loaders(self) -> bool:
         return any(b"def get_data_loader(" in text for text in self.sources.values())
+
+    @cached_property
+    def _asks_lengths(self) -> bool:
+        return any(b".get_batch_length(" in text for text in self.sources.values())
 
     @cached_property
     def _hearing(self) -> frozenset[str]:
@@ -268,7 +273,8 @@ class Lightning(Target):
         is_whole = is_alone and is_root and is_plain
         family = [s for s in reversed(self._hierarchy.ancestors(scope)) if s in self._paths]
         relatives = [self._read[self._paths[s]].trials[s] for s in family]
-        methods = {n: m for each, _ in relatives for n, m in syntax.methods(each).items()}
+        family_methods = [syntax.methods(each) for each, _ in relatives]
+        methods = {name: method for own in family_methods for name, method in own.items()}
         reset = {r.attribute.removeprefix("*") for _, facts in relatives for r in facts.reducers}
         every = source.symbols.calls(source.tree, "step_optimizer")
         steps_elsewhere = len(every) > len(source.symbols.calls(node, "step_optimizer"))
@@ -291,6 +297,9 @@ class Lightning(Target):
             arrays=is_root and self._arrays,
             keeps_state=keeps_state(methods, reset, self._elsewhere),
             needs_loader=needs_training_loader(methods, self._elsewhere),
+            keeps_modes=keeps_modes(
+                family_methods, [m for _, facts in relatives for m in facts.models], self._elsewhere
+            ),
         )
         return plan
 
