@@ -160,6 +160,7 @@ class LightningFile(File):
         made: the names of variables and attributes that are always what a call returns.
         names: those that the file binds at its top level.
         renamed: the attributes of trials that a LightningModule has for something else.
+        taken: the attributes of callbacks that Lightning's have for something else.
         makes_evaluating: whether the tree makes models that are in evaluation mode.
         has_own_loaders: whether the tree has a method get_data_loader, as Determined's loaders do.
         asks_lengths: whether the tree asks trials how many records a batch has.
@@ -179,6 +180,7 @@ class LightningFile(File):
     made: set[str] = field(default_factory=set)
     names: set[str] = field(default_factory=set)
     renamed: frozenset[str] = frozenset()
+    taken: frozenset[str] = frozenset()
     early: dict[str, frozenset[str]] = field(default_factory=dict)
     hearing: frozenset[str] = frozenset()
     makes_evaluating: bool = False

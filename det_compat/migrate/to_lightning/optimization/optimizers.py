@@ -62,6 +62,11 @@ def moved_lines(
     needed = {name for line in moved for name in syntax.names_in(line)} & local
     if needed - made or any(syntax.mentions(node, name) for name in made for node in rest):
         return []
+    attributes = (found for node in rest for found in syntax.find(node, cst.Attribute))
+    members = {pair[1] for found in attributes if (pair := symbols.member(found)) is not None}
+    if members & {"optimizers", "lr_schedulers"}:
+        # A context listed what it had wrapped by then.
+        return []
     is_asked = any(name.rpartition(".")[2] in asked for name in made)
     return (
         [] if is_asked and any(_hands_on(node, syntax.self_name(init)) for node in rest) else moved
