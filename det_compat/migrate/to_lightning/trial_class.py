@@ -294,8 +294,10 @@ class _Rewriting:
 
     def _keeps_gradients(self) -> bool:
         """Whether gradients may be there when a validation starts, which Lightning clears."""
-        if self.plan.is_root and len(self.plan.all_optimizers) > 1:
-            # The backward pass of one may go through the models of another.
+        grows = "add_param_group" in self.file.elsewhere.asked
+        if self.plan.is_root and (grows or len(self.plan.all_optimizers) > 1):
+            # The backward pass of one may go through the models of another, or through what it is
+            # to train later.
             return True
         symbols, every, plain = self.file.symbols, 0, 0
         for name, found in self.own.items():
