@@ -42,6 +42,7 @@ def leaves_evaluating(node: cst.ClassDef, own: Mapping[str, cst.FunctionDef]) ->
 
 _MODAL = re.compile(
     r"BatchNorm|InstanceNorm|Dropout|\bmodels\.|create_model|hub\.load|deepcopy|AveragedModel|EMA|Ema"
+    r"|\bself\.training\b"
 )
 #: How many definitions there may be from the one that makes a model to the one with its layers.
 _DEPTH = 4

@@ -50,7 +50,8 @@ class TrialPlan:
         is_mixin: whether it is no trial class itself, and so no module.
         other_bases: what is known of the bases in front of Determined's.
         arrays: whether its batches have NumPy's arrays.
-        keeps_state: whether a validation that nobody wants would change what comes after it.
+        keeps_state: whether a validation that nobody wants would change what comes after it, or
+            be heard of by callbacks.
         needs_loader: whether a validation needs what making the training loader has left.
         keeps_modes: whether a validation uses a model that stays in the mode that it is in.
     """
@@ -166,8 +167,6 @@ class LightningFile(File):
         asks_lengths: whether the tree asks trials how many records a batch has.
         early: the methods of each trial class that run before there is a Trainer, since its
             ``__init__`` calls them, or that of a class which derives from it.
-        hearing: the names of the classes of the whole tree that are told of validations, and of
-            the functions that name these.
         elsewhere: what the code around trials does.
         is_imported: whether another file imports this one.
     """
@@ -182,7 +181,6 @@ class LightningFile(File):
     renamed: frozenset[str] = frozenset()
     taken: frozenset[str] = frozenset()
     early: dict[str, frozenset[str]] = field(default_factory=dict)
-    hearing: frozenset[str] = frozenset()
     makes_evaluating: bool = False
     has_own_loaders: bool = False
     asks_lengths: bool = False

@@ -20,7 +20,7 @@ from det_compat.migrate.target import Problem, Problems, Target
 from det_compat.migrate.to_context.target import old_trials
 from det_compat.migrate.to_lightning.attributes import taken_names, with_new_methods
 from det_compat.migrate.to_lightning.callbacks import taken_in_callbacks
-from det_compat.migrate.to_lightning.class_facts import ClassFacts, facts_of
+from det_compat.migrate.to_lightning.class_facts import ClassFacts, facts_of, named_for
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.metrics.training import apart
 from det_compat.migrate.to_lightning.modes import keeps_modes, makes_evaluating
@@ -185,7 +185,6 @@ class Lightning(Target):
             renamed=self._renamed,
             taken=self._taken,
             early=self._early,
-            hearing=self._hearing,
             makes_evaluating=self._makes_evaluating,
             has_own_loaders=self._has_own_loaders,
             asks_lengths=self._asks_lengths,
@@ -304,7 +303,10 @@ class Lightning(Target):
             is_mixin=not self._hierarchy.is_trial(scope),
             other_bases=self._other_bases(scope),
             arrays=is_root and self._arrays,
-            keeps_state=keeps_state(methods, reset, self._elsewhere),
+            keeps_state=(
+                bool(named_for(methods, "build_callbacks") & self._hearing)
+                or keeps_state(methods, reset, self._elsewhere)
+            ),
             needs_loader=needs_training_loader(methods, self._elsewhere),
             keeps_modes=keeps_modes(
                 family_methods, [m for _, facts in relatives for m in facts.models], self._elsewhere

@@ -7,7 +7,7 @@ import libcst as cst
 
 from det_compat.migrate.to_lightning import modes
 from det_compat.migrate.to_lightning.callbacks import configure_callbacks
-from det_compat.migrate.to_lightning.class_facts import asks_sizes, named_for, wrappings
+from det_compat.migrate.to_lightning.class_facts import asks_sizes, wrappings
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.init_method import SIZE_CHECK, mixin_init, with_arguments
 from det_compat.migrate.to_lightning.late import late_values, without_devices
@@ -272,9 +272,7 @@ class _Rewriting:
             return False
         if any(found.keeps_state for found in self.plan.ancestors):
             return not any(p.keeps_state and not p.is_mixin for p in self.plan.ancestors[1:])
-        if any(map(counts_when_called, self.others)):
-            return True
-        return bool(named_for(self.own, "build_callbacks") & self.file.hearing)
+        return self.plan.keeps_modes or any(map(counts_when_called, self.others))
 
     def _inherits_loader(self) -> bool:
         """Whether the validation loader is that of a base which is not evaluated as a whole."""
