@@ -80,11 +80,17 @@ def keeps_modes(
     return False
 
 
+_CALLED = re.compile(r"\b(\w+)\(")
+_BASES = re.compile(r"\bclass \w+\(([^)]*)\)")
+
+
 def _with_defined(text: str, around: Elsewhere) -> str:
-    """Some code, with the classes and functions that it names, and those that these name."""
+    """Some code, with the classes and functions that it calls, and those that these call."""
     known: set[str] = set()
     for _ in range(_DEPTH):
-        new = {each for each in re.findall(r"\w+", text) if each in around.texts} - known
+        bases = " ".join(_BASES.findall(text))
+        made_by = [*re.findall(r"\w+", bases), *_CALLED.findall(text)]
+        new = {each for each in made_by if each in around.texts} - known
         known |= new
         text = "\n".join([text, *(around.texts[name] for name in sorted(new))])
     return text
