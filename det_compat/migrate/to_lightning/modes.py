@@ -66,6 +66,10 @@ def keeps_modes(
     known = {model.attribute.removeprefix("*") for model in wrapped}
     validating = [own[name] for own in (*family, every) for name in reachable(own, *VALIDATING)]
     used = {name for method in validating for name in attributes_read(method)} - known
+    # Code that was given the trial may have set them.
+    given = [around.given[name] for name in sorted(used - every.keys()) if name in around.given]
+    if any(".eval()" not in text and _MODAL.search(_with_defined(text, around)) for text in given):
+        return True
     making = [own[name] for own in (*family, every) for name in reachable(own, "__init__")]
     for line in (line for method in making for line in syntax.find(method, cst.Assign)):
         for target, value in syntax.pairs(line):

@@ -37,6 +37,7 @@ class Elsewhere:
         asked: the attributes that some code asks for of an object that is not its own, by name or
             by a text.
         texts: each class and function at the top of a file, by name.
+        given: what attributes of an object that is not its own some code sets, and to what.
     """
 
     classes: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -46,6 +47,7 @@ class Elsewhere:
     functions: Mapping[str, cst.FunctionDef] = field(default_factory=dict)
     asked: frozenset[str] = frozenset()
     texts: Mapping[str, str] = field(default_factory=dict)
+    given: Mapping[str, str] = field(default_factory=dict)
 
     def changes(self, method: str, made_by: str) -> bool:
         """Whether a method changes its object; ``made_by`` is what that was made by, if known."""
@@ -66,6 +68,7 @@ def elsewhere(sources: Iterable[bytes], but: Collection[str]) -> Elsewhere:
     variables: set[str] = set()
     asked: set[str] = set()
     definitions = _Texts()
+    given: dict[str, str] = {}
     for source in sources:
         tree = _tree(source)
         top = _variables(tree)
@@ -73,6 +76,10 @@ def elsewhere(sources: Iterable[bytes], but: Collection[str]) -> Elsewhere:
         if b"attr(" in source:
             asked |= {name for node in ast.walk(tree) if (name := _asked(node))}
         asked |= {name.decode() for owner, name in _OF_OTHERS.findall(source) if owner not in _OWN}
+        for owner, name, value in _GIVEN.findall(source):
+            if owner not in _OWN:
+                text = f"{given.get(name.decode(), '')}\n{value.decode(errors='replace')}"
+                given[name.decode()] = text
         for node in tree.body:
             if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
                 definitions.add(node, source)
@@ -91,11 +98,19 @@ def elsewhere(sources: Iterable[bytes], but: Collection[str]) -> Elsewhere:
         for name, known in inherited.items()
     }
     return Elsewhere(
-        every, changed, every_name, frozenset(variables), texts, frozenset(asked), definitions
+        every,
+        changed,
+        every_name,
+        frozenset(variables),
+        texts,
+        frozenset(asked),
+        definitions,
+        given,
     )
 
 
 _OF_OTHERS = re.compile(rb"(\w+)[\])]*(?=\.([A-Za-z_]\w*))")
+_GIVEN = re.compile(rb"^[ \t]*(\w+)\.([A-Za-z_]\w*) *= *(.+)", re.M)
 #: What an attribute of these is, is none of a trial's.
 _OWN = {b"self", b"cls", b"super", b"optim", b"torch", b"args", b"hparams", b"config", b"cfg"}
 

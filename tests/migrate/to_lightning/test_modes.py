@@ -118,3 +118,17 @@ def test_a_model_of_another_file_that_is_not_wrapped_stays_in_its_mode(
     # What stays in training mode may change in a validation, too.
     for text in ("def on_validation_model_eval", "num_sanity_val_steps = 0"):
         assert (text in made) == ("losses" in made_by)
+
+
+@pytest.mark.parametrize("is_wrapped", [True, False])
+def test_a_model_that_a_function_gives_a_trial_stays_in_its_mode_or_is_marked(tmp_path, is_wrapped):
+    (tmp_path / "parts.py").write_text(
+        "import torch\n\n\ndef add(trial):\n    trial.norm = torch.nn.BatchNorm1d(1)\n"
+    )
+    changes = [("self.model(batch).sum()}", "self.norm(self.model(batch)).sum()}")]
+    if not is_wrapped:
+        changes.append(("context.wrap_model(torch.nn.Linear(2, 1))", "wrapped(context)"))
+    made = rewritten(tmp_path, trial(*changes))
+    assert ("def on_validation_model_eval" in made) == is_wrapped
+    mark = "# MIGRATE: validations put all models into evaluation mode, wrapped or not"
+    assert (mark in made) != is_wrapped
