@@ -17,6 +17,7 @@ from det_compat.migrate.review.notebooks import using
 from det_compat.migrate.review.nothing_to_migrate import set_aside
 from det_compat.migrate.review.review import reviewed
 from det_compat.migrate.target import Problems, Target
+from det_compat.migrate.to_context.old_hooks import OldHooks
 from det_compat.migrate.to_context.pedl_names import PedlNames
 from det_compat.migrate.to_context.target import Context
 from det_compat.migrate.to_det_compat import DetCompat
@@ -31,7 +32,8 @@ from det_compat.migrate.tree.imports import without_unused
 #: through the context API, so that there is one way to it.
 TARGETS: dict[str, tuple[type[Target], ...]] = {
     "det_compat": (DetCompat,),
-    "context": (PedlNames, Context),
+    # Lightning's callbacks are made of those that older trials had.
+    "context": (PedlNames, OldHooks, Context),
     "lightning": (PedlNames, Context, Lightning),
 }
 

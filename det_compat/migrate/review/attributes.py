@@ -26,6 +26,8 @@ _KNOWN = {
 _OF_TRAINER = frozenset({"trainer", "logger"})
 #: The class that the methods are of which a module does not have.
 _CONTEXT = "det_compat.pytorch.PyTorchTrialContext"
+#: Whatever these have, no callback has.
+_NO_CALLBACKS = ("self", "super", "cls", "trainer", "pl_module", "logger")
 _OPEN = ("__getattr__", "__getattribute__")
 
 
@@ -112,13 +114,17 @@ def gone(before: Code, after: Code, text: Text) -> Iterator[Finding]:
     # What rewriting has made, such as the step of an optimizer, means something else.
     missing &= before.asked_names
     renamed = {name for name in before.set_names if f"trial_{name}" in after.set_names}
+    own = {name for name in before.set_names if f"own_{name}" in after.set_names - before.set_names}
     away = missing | renamed
-    for node in text.nodes if away else ():
+    for node in text.nodes if away | own else ():
         if isinstance(node, ast.Call) and (name := asked_by_name(node)) in away:
             yield Finding(node.lineno, f"a trial has no {name} any more")
         if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
             continue
         owner = _last(node.value)
+        is_known = owner in _NO_CALLBACKS or {owner, _first(node)} & modules
+        if node.attr in own and not is_known:
+            yield Finding(node.lineno, f"{node.attr} of a callback is own_{node.attr} now")
         if node.attr in renamed and "trial" in owner.lower() and node.attr not in missing:
             yield Finding(node.lineno, f"{node.attr} of a trial is trial_{node.attr} now")
         elif node.attr in missing and not {owner, _first(node)} & {"super", "self", *modules}:

@@ -23,21 +23,56 @@ def without_model(line: cst.FunctionDef, model: str = "model") -> cst.FunctionDe
     return line.with_changes(params=params, whitespace_before_params=cst.SimpleWhitespace(""))
 
 
-def train_batch(line: cst.FunctionDef, optimizer: str, clip: str) -> cst.FunctionDef:
-    """The method ``train_batch`` that calls backward and step before it returns its metrics."""
-    line = without_model(line)
-    after = steps(syntax.self_name(line), optimizer, clip)
-    body: list[cst.BaseStatement] = []
-    for inner in syntax.body_of(line):
-        small = syntax.simple(inner)
-        if isinstance(small, cst.Return) and small.value is not None:
-            leading = ensure_type(inner, cst.SimpleStatementLine).leading_lines
-            made = _stepped(inner.with_changes(leading_lines=[]), small.value, after)
-            made[0] = made[0].with_changes(leading_lines=leading)
-            body.extend(made)
-        else:
-            body.append(inner)
-    return syntax.with_body(line, body)
+def train_batch(
+    line: cst.FunctionDef, own: dict[str, cst.FunctionDef], *, model: str, optimizer: str, clip: str
+) -> list[cst.BaseStatement]:
+    """The method ``train_batch`` that calls backward and step before it returns its metrics.
+
+    One that returns in several places, or from within a branch, stays what it is under another
+    name, and the new one calls it.
+    """
+    line = without_model(line, model)
+    me, body = syntax.self_name(line), syntax.body_of(line)
+    after = steps(me, optimizer, clip)
+    last = syntax.simple(body[-1]) if body else None
+    if len(_returns(line)) != 1 or not isinstance(last, cst.Return) or last.value is None:
+        return _called(line, own, after)
+    inner = ensure_type(body[-1], cst.SimpleStatementLine)
+    kind = _kind_of(last.value, line, own)
+    made = _stepped(inner.with_changes(leading_lines=[]), last.value, after, kind)
+    made[0] = made[0].with_changes(leading_lines=inner.leading_lines)
+    return [syntax.with_body(line, [*body[:-1], *made])]
+
+
+def _returns(method: cst.FunctionDef) -> list[cst.Return]:
+    """What a method returns itself; functions in it return, too."""
+    inner = (f for f in syntax.find(method.body, cst.FunctionDef))
+    theirs = {found for function in inner for found in syntax.find(function, cst.Return)}
+    return [found for found in syntax.find(method.body, cst.Return) if found not in theirs]
+
+
+def _called(
+    line: cst.FunctionDef, own: dict[str, cst.FunctionDef], after: str
+) -> list[cst.BaseStatement]:
+    """A batch method under another name, and one that trains by what it returns."""
+    name = next(n for n in ("metrics_of_batch", "training_metrics_of_batch") if n not in own)
+    me, *given = [param.name.value for param in line.params.params]
+    values = [found.value for found in _returns(line) if found.value is not None]
+    kinds = {_kind_of(value, line, own) for value in values}
+    kind = kinds.pop() if len(kinds) == 1 else "unknown"
+    result = "loss" if kind == "tensor" else "metrics"
+    body = [f"{result} = {me}.{name}({', '.join(given)})", *_loss(kind), *after.splitlines()]
+    text = "".join(f"    {each}\n" for each in [*body, f"return {result}"])
+    made = syntax.method(f"def train_batch({', '.join([me, *given])}):\n{text}")
+    return [line.with_changes(name=cst.Name(name)), made]
+
+
+def _loss(kind: str) -> list[str]:
+    """The lines that take the loss out of metrics of a kind."""
+    if kind == "tensor":
+        return []
+    is_dict = "" if kind == "dict" else " if isinstance(metrics, dict) else metrics"
+    return [f'loss = metrics["loss"]{is_dict}']
 
 
 def steps(own: str, optimizer: str, clip: str) -> str:
@@ -48,7 +83,7 @@ def steps(own: str, optimizer: str, clip: str) -> str:
 
 
 def _stepped(
-    line: cst.BaseStatement, value: cst.BaseExpression, after: str
+    line: cst.BaseStatement, value: cst.BaseExpression, after: str, kind: str
 ) -> list[cst.BaseStatement]:
     """The statements that call backward and step before the metrics are returned."""
     elements = value.elements if isinstance(value, cst.Dict) else ()
@@ -60,20 +95,42 @@ def _stepped(
                 return [*syntax.statements(after.replace("(loss)", f"({loss})")), line]
             changed = line.with_deep_changes(element, value=cst.Name("loss"))
             return [*syntax.statements(f"loss = {syntax.whole(loss)}\n{after}"), changed]
-    if isinstance(value, cst.Name) and value.value in ("loss", "losses"):
+    if kind == "tensor" and isinstance(value, cst.Name):
         return [*syntax.statements(after.replace("(loss)", f"({value.value})")), line]
-    lines = (
-        [f"metrics = {syntax.whole(syntax.code(value))}\n"]
-        if syntax.code(value) != "metrics"
-        else []
-    )
-    body = f'{"".join(lines)}loss = metrics["loss"]\n{after}return metrics\n'
-    return syntax.statements(body)
+    result = "loss" if kind == "tensor" else "metrics"
+    text = syntax.whole(syntax.code(value))
+    lines = [f"{result} = {text}"] if text != result else []
+    return syntax.statements("\n".join([*lines, *_loss(kind), f"{after}return {result}\n"]))
+
+
+def _kind_of(
+    value: cst.BaseExpression, method: cst.FunctionDef, own: dict[str, cst.FunctionDef]
+) -> str:
+    """What a value that a method returns is: a ``tensor``, a ``dict`` or ``unknown``."""
+    if isinstance(value, cst.Name):
+        lines = syntax.find(method.body, cst.Assign)
+        pairs = [pair for line in lines for pair in syntax.pairs(line)]
+        name = value.value
+        set_to = [given for target, given in pairs if syntax.code(target) == name]
+        if any(syntax.code(target).startswith(f"{name}[") for target, _ in pairs):
+            return "dict"
+        kinds = {_kind_of(given, method, own) for given in set_to if syntax.code(given) != name}
+        kind = kinds.pop() if len(kinds) == 1 else "unknown"
+        return "tensor" if kind == "unknown" and name == "loss" else kind
+    if isinstance(value, (cst.Dict, cst.DictComp)):
+        return "dict"
+    if isinstance(value, cst.Call):
+        owner, _, name = syntax.code(value.func).rpartition(".")
+        if owner == syntax.self_name(method) and name in own and own[name] is not method:
+            return _kind(own[name])
+        if name == "dict" and not owner:
+            return "dict"
+    return "tensor" if _is_tensor(value) else "unknown"
 
 
 _FORWARD = """\
     inputs, labels = batch
-    predictions = self.model(inputs)
+    predictions = self.{0}(inputs)
 """
 # PEDL took a tensor with one number for each row for a metric as well.
 _AS_NUMBERS = (
@@ -82,16 +139,17 @@ _AS_NUMBERS = (
 
 
 def batch_methods(
-    own: dict[str, cst.FunctionDef], optimizer: str, clip: str
+    own: dict[str, cst.FunctionDef], *, model: str, optimizer: str, clip: str
 ) -> list[cst.BaseStatement]:
     """``train_batch`` and ``evaluate_batch`` of a trial with these methods."""
-    made = [syntax.method(_train_batch(own, optimizer, clip))]
+    forward = _FORWARD.format(model)
+    made = [syntax.method(_train_batch(own, forward, steps("self", optimizer, clip)))]
     if "validation_metrics" in own:
-        made.append(syntax.method(_evaluate_batch(own)))
+        made.append(syntax.method(_evaluate_batch(own, forward)))
     return [*made]
 
 
-def _train_batch(own: dict[str, cst.FunctionDef], optimizer: str, clip: str) -> str:
+def _train_batch(own: dict[str, cst.FunctionDef], forward: str, after: str) -> str:
     kind = _kind(own["losses"])
     name = "loss" if kind == "tensor" else "losses"
     lines = [f"{name} = self.losses(predictions, labels)"]
@@ -103,19 +161,19 @@ def _train_batch(own: dict[str, cst.FunctionDef], optimizer: str, clip: str) -> 
         lines.append('losses = losses if isinstance(losses, dict) else {"loss": losses}')
     if kind != "tensor":
         lines.append('loss = losses["loss"]')
-    lines += steps("self", optimizer, clip).splitlines()
+    lines += after.splitlines()
     if kind == "tensor":
         lines.append(f'return {{{metrics}"loss": loss}}')
     else:
         lines.append(f"return {{{metrics}**losses}}" if metrics else "return losses")
     body = "".join(f"    {line}\n" for line in lines)
-    return f"def train_batch(self, batch, epoch_idx, batch_idx):\n{_FORWARD}{body}"
+    return f"def train_batch(self, batch, epoch_idx, batch_idx):\n{forward}{body}"
 
 
-def _evaluate_batch(own: dict[str, cst.FunctionDef]) -> str:
+def _evaluate_batch(own: dict[str, cst.FunctionDef], forward: str) -> str:
     name = "loss" if _kind(own["losses"]) == "tensor" else "losses"
     made = f"self.validation_metrics(predictions, labels, {name})"
-    start = f"{_FORWARD}    {name} = self.losses(predictions, labels)\n"
+    start = f"{forward}    {name} = self.losses(predictions, labels)\n"
     header = "def evaluate_batch(self, batch):\n"
     if all_scalar(own["validation_metrics"]):
         return f"{header}{start}    return {made}\n"

@@ -1,6 +1,6 @@
 """A trial of Determined 0.12 or PEDL in the context API."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,9 +77,37 @@ class _Rewriting:
         self._older = older
         self._own = syntax.methods(node)
         taken = {n.attr.value for n in syntax.find(node, cst.Attribute)} | {*self._own}
-        self._model = "model" if "model" not in self._own else "network"
+        self._model = self._free("model", "network", made_by="build_model")
+        self._scheduler = self._free(
+            "lr_scheduler", "trial_scheduler", made_by="create_lr_scheduler"
+        )
         self._optimizer = next(n for n in ("opt", "trial_opt") if n not in taken)
         self._clip = clipping(self._own.get("build_callbacks"), older.hparams, "self.context", file)
+
+    @property
+    def _names(self) -> dict[str, str]:
+        return {"model": self._model, "optimizer": self._optimizer, "clip": self._clip}
+
+    def _free(self, name: str, other: str, *, made_by: str) -> str:
+        """The name for an attribute; another one if the class has something else under it."""
+        stores = [*self._stores(name)]
+        sets_it = any(method == made_by for method, _ in stores)
+        others = [value for method, value in stores if method != made_by]
+        # None may stand for it until it is made.
+        is_taken = others if not sets_it else [value for value in others if value != "None"]
+        return other if is_taken or name in self._own else name
+
+    def _stores(self, name: str) -> Iterator[tuple[str, str]]:
+        """The methods that set an attribute, ``""`` for the class, each with the value as text."""
+        for line in syntax.body_of(self._node):
+            if syntax.target_of(line) == name:
+                yield "", syntax.code(line)
+        for method, node in self._own.items():
+            own = syntax.self_name(node)
+            for assign in syntax.find(node, cst.Assign):
+                for target, value in syntax.pairs(assign):
+                    if syntax.code(target) == f"{own}.{name}":
+                        yield method, syntax.code(value)
 
     def result(self) -> cst.ClassDef:
         """The class."""
@@ -87,14 +115,14 @@ class _Rewriting:
         if "__init__" not in self._own:
             body = _below_fields(self._init(self._new_init()), body)
         if self._older.is_standard:
-            body.extend(batch_methods(self._own, self._optimizer, self._clip))
+            body.extend(batch_methods(self._own, **self._names))
             self._file.imports.new.add("import torch")
         if not self._has_loaders:
             body.extend(_loader_methods())
         kept = {
             "wrap_model": self._model,
             "wrap_optimizer": self._optimizer,
-            "wrap_lr_scheduler": "lr_scheduler",
+            "wrap_lr_scheduler": self._scheduler,
         }
         return with_attributes(syntax.with_body(self._node, body), self._file, kept)
 
@@ -110,7 +138,7 @@ class _Rewriting:
         if name == "__init__":
             return [self._init(line)]
         if name == "train_batch":
-            return [train_batch(line, self._optimizer, self._clip)]
+            return train_batch(line, self._own, **self._names)
         if name in ("evaluate_batch", "evaluate_full_dataset"):
             return [without_model(line, self._model)]
         if name == "create_lr_scheduler":
@@ -181,7 +209,7 @@ class _Rewriting:
         if create is not None and mode:
             given = f", {hparams}" if _takes(create, 2) else ""
             text = f"{own}.create_lr_scheduler({own}.{optimizer}{given})"
-            made.append(f"{own}.lr_scheduler = {context}.wrap_lr_scheduler({text}, {mode})")
+            made.append(f"{own}.{self._scheduler} = {context}.wrap_lr_scheduler({text}, {mode})")
         loaders = self._older.functions.get("make_data_loaders")
         if loaders is not None and not self._has_loaders:
             self._import(loaders)

@@ -1,6 +1,7 @@
 """PyTorchCallbacks become Lightning's, hook by hook."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import ast
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -8,7 +9,9 @@ import libcst as cst
 from det_compat.migrate.to_lightning.metrics.added import with_logging_hook
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.facts import CALLBACK
 from det_compat.migrate.tree.marks import marked
+from det_compat.migrate.tree.symbols import own_name
 from det_compat.migrate.tree.validation_state import changes_validation, with_gradients
 
 
@@ -68,13 +71,12 @@ def rename_hooks(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Rewrite the hooks of the file's callbacks."""
 
     callbacks = [n for n in syntax.find(tree, cst.ClassDef) if n.name.value in file.callbacks]
-    taken = {name for node in callbacks for name in _TAKEN & {*_own_names(node)}}
     is_told = any(map(_hook, callbacks))
 
     def renamed(node: cst.ClassDef) -> cst.ClassDef:
         if node.name.value not in file.callbacks:
             return node
-        for name in taken:
+        for name in file.taken:
             node = _with_new_name(node, name)
         node, logging = with_logging_hook(node)
         names = _new_names(node)
@@ -105,12 +107,15 @@ def _new_names(node: cst.ClassDef) -> set[str]:
 _TAKEN = {"log", "log_dict", "setup", "teardown", "state_key"}
 
 
-def _own_names(node: cst.ClassDef) -> Iterator[str]:
-    """The names of the methods of a callback, and of the attributes that it sets."""
-    for name, method in syntax.methods(node).items():
-        yield name
-        targets = (found.target for found in syntax.find(method, cst.AssignTarget))
-        yield from (t.attr.value for t in targets if isinstance(t, cst.Attribute))
+def taken_in_callbacks(nodes: Iterable[ast.ClassDef]) -> frozenset[str]:
+    """The methods and attributes of callbacks that Lightning's have for something else."""
+    found = (each for node in nodes for each in ast.walk(node))
+    named = (
+        each.name if isinstance(each, ast.FunctionDef) else getattr(each, "attr", "")
+        for each in found
+        if isinstance(each, ast.FunctionDef) or isinstance(getattr(each, "ctx", None), ast.Store)
+    )
+    return frozenset(_TAKEN.intersection(named))
 
 
 def _with_new_name(node: cst.ClassDef, name: str) -> cst.ClassDef:
@@ -119,9 +124,9 @@ def _with_new_name(node: cst.ClassDef, name: str) -> cst.ClassDef:
     for line in syntax.body_of(node):
         if isinstance(line, cst.FunctionDef):
             own = syntax.self_name(line)
-            line = syntax.replaced(line, f"{own}.{name}", f"{own}.own_{name}")
+            line = syntax.replaced(line, f"{own}.{name}", f"{own}.{own_name(name)}")
             if line.name.value == name:
-                line = line.with_changes(name=cst.Name(f"own_{name}"))
+                line = line.with_changes(name=cst.Name(own_name(name)))
         body.append(line)
     return syntax.with_body(node, body)
 
@@ -312,7 +317,6 @@ def _listed(value: cst.BaseExpression) -> cst.BaseExpression:
     return syntax.expression(f"list({text}.values())")
 
 
-CALLBACK = "det_compat.pytorch.PyTorchCallback"
 #: The methods of a callback that ``TrainingReport`` calls, with what it calls them.
 CALLS = {
     "on_training_workload_end": "avg_metrics, batch_metrics",

@@ -37,6 +37,9 @@ def late_values(
             continue
         if not _is_late(value, symbols) or syntax.names_in(value) & local:
             continue
+        if attribute == "device" and _is_device(value, symbols):
+            # A module has it.
+            continue
         if not _may_be_repeated(value, symbols, own) or _is_changed(attribute, own):
             continue
         others = [*early, *(other for other in body if other is not line)]

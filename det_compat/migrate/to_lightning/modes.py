@@ -6,12 +6,13 @@ mode when it was handed over would be trained in it.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import libcst as cst
 
 from det_compat.migrate.to_lightning.class_facts import WrappedModel
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.validation_state import VALIDATING, attributes_read, reachable
 
 #: The hook that is made.
@@ -39,35 +40,64 @@ def leaves_evaluating(node: cst.ClassDef, own: Mapping[str, cst.FunctionDef]) ->
     )
 
 
-_MODAL = re.compile(r"BatchNorm|InstanceNorm|Dropout|\bmodels\.|create_model|hub\.load|deepcopy")
+_MODAL = re.compile(
+    r"BatchNorm|InstanceNorm|Dropout|\bmodels\.|create_model|hub\.load|deepcopy|AveragedModel|EMA|Ema"
+    r"|\bself\.training\b"
+)
+#: How many definitions there may be from the one that makes a model to the one with its layers.
+_DEPTH = 4
 
 
 def keeps_modes(
-    own: Mapping[str, cst.FunctionDef],
+    family: Sequence[Mapping[str, cst.FunctionDef]],
     wrapped: Iterable[WrappedModel],
-    others: Iterable[cst.ClassDef],
+    around: Elsewhere,
 ) -> bool:
     """Whether validations use a model that Determined left in training mode, being not wrapped.
 
-    Lightning puts all of a module into evaluation mode. ``others`` are the classes of the file,
-    of which such a model may be.
+    Lightning puts all of a module into evaluation mode.
+
+    Args:
+        family: the methods of a trial class and of its bases, nearest last.
+        wrapped: the models that are.
+        around: the code of which others may be.
     """
-    classes = {node.name.value: node for node in others}
+    every = {name: method for own in family for name, method in own.items()}
     known = {model.attribute.removeprefix("*") for model in wrapped}
-    used = {name for method in reachable(own, *VALIDATING) for name in attributes_read(own[method])}
-    init = own.get("__init__")
-    for line in syntax.find(init, cst.Assign) if init is not None else ():
+    validating = [own[name] for own in (*family, every) for name in reachable(own, *VALIDATING)]
+    used = {name for method in validating for name in attributes_read(method)} - known
+    # Code that was given the trial may have set them.
+    given = [around.given[name] for name in sorted(used - every.keys()) if name in around.given]
+    if any(".eval()" not in text and _MODAL.search(_with_defined(text, around)) for text in given):
+        return True
+    making = [own[name] for own in (*family, every) for name in reachable(own, "__init__")]
+    for line in (line for method in making for line in syntax.find(method, cst.Assign)):
         for target, value in syntax.pairs(line):
             name = target.attr.value if isinstance(target, cst.Attribute) else ""
-            if name not in used - known or not isinstance(value, cst.Call):
+            if name not in used or not isinstance(value, cst.Call):
                 continue
             made = syntax.code(value)
-            of = (classes[called] for called in syntax.names_in(value) & classes.keys())
-            text = "".join([made, *map(syntax.code, of)])
-            is_put = any(f".{name}.eval()" in syntax.code(method) for method in own.values())
-            if _MODAL.search(text) and ".eval()" not in text and not is_put:
+            is_put = any(f".{name}.eval()" in syntax.code(method) for method in every.values())
+            # What is in evaluation mode wherever it was made, stays as it is.
+            if ".eval()" not in made and not is_put and _MODAL.search(_with_defined(made, around)):
                 return True
     return False
+
+
+_CALLED = re.compile(r"\b(\w+)\(")
+_BASES = re.compile(r"\bclass \w+\(([^)]*)\)")
+
+
+def _with_defined(text: str, around: Elsewhere) -> str:
+    """Some code, with the classes and functions that it calls, and those that these call."""
+    known: set[str] = set()
+    for _ in range(_DEPTH):
+        bases = " ".join(_BASES.findall(text))
+        made_by = [*re.findall(r"\w+", bases), *_CALLED.findall(text)]
+        new = {each for each in made_by if each in around.texts} - known
+        known |= new
+        text = "\n".join([text, *(around.texts[name] for name in sorted(new))])
+    return text
 
 
 def evaluation_mode(models: Iterable[WrappedModel]) -> cst.FunctionDef:

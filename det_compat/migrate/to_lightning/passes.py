@@ -23,7 +23,7 @@ from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.metrics import reducers
 from det_compat.migrate.to_lightning.optimization import optimizers, schedulers, stepping
 from det_compat.migrate.to_lightning.plan import LightningFile
-from det_compat.migrate.to_lightning.written_out import clipping, horovod, samplers
+from det_compat.migrate.to_lightning.written_out import clipping, horovod, lengths, samplers
 from det_compat.migrate.tree import leftovers
 
 
@@ -59,6 +59,8 @@ class Holds(enum.Flag):
     CLIPPING = enum.auto()
     #: placeholders of what Horovod is asked
     HOROVOD = enum.auto()
+    #: placeholders of ``data_length``
+    LENGTHS = enum.auto()
     #: placeholders of TorchWriters
     WRITERS = enum.auto()
     #: placeholders of functions, such as ``reset_parameters``
@@ -146,6 +148,7 @@ PASSES = (
     # No other pass reads these names; the last one would put them back.
     Pass(clipping.write_out_clipping, needs=Holds.CLIPPING, takes=Holds.CLIPPING),
     Pass(horovod.write_out_horovod, needs=Holds.HOROVOD, takes=Holds.HOROVOD),
+    Pass(lengths.write_out_lengths, needs=Holds.LENGTHS, takes=Holds.LENGTHS),
     # It writes `self.logger`, which the first pass would take for an attribute of the trial.
     Pass(names.use_loggers, needs=Holds.WRITERS, takes=Holds.WRITERS),
     # It makes plain text of members, by which none of the passes above would know them.

@@ -50,8 +50,10 @@ class TrialPlan:
         is_mixin: whether it is no trial class itself, and so no module.
         other_bases: what is known of the bases in front of Determined's.
         arrays: whether its batches have NumPy's arrays.
-        keeps_state: whether a validation that nobody wants would change what comes after it.
+        keeps_state: whether a validation that nobody wants would change what comes after it, or
+            be heard of by callbacks.
         needs_loader: whether a validation needs what making the training loader has left.
+        keeps_modes: whether a validation uses a model that stays in the mode that it is in.
     """
 
     own: ClassFacts
@@ -65,6 +67,7 @@ class TrialPlan:
     arrays: bool
     keeps_state: bool
     needs_loader: bool
+    keeps_modes: bool
 
     @property
     def ancestors(self) -> list[TrialPlan]:
@@ -158,12 +161,12 @@ class LightningFile(File):
         made: the names of variables and attributes that are always what a call returns.
         names: those that the file binds at its top level.
         renamed: the attributes of trials that a LightningModule has for something else.
+        taken: the attributes of callbacks that Lightning's have for something else.
         makes_evaluating: whether the tree makes models that are in evaluation mode.
         has_own_loaders: whether the tree has a method get_data_loader, as Determined's loaders do.
+        asks_lengths: whether the tree asks trials how many records a batch has.
         early: the methods of each trial class that run before there is a Trainer, since its
             ``__init__`` calls them, or that of a class which derives from it.
-        hearing: the names of the classes of the whole tree that are told of validations, and of
-            the functions that name these.
         elsewhere: what the code around trials does.
         is_imported: whether another file imports this one.
     """
@@ -176,10 +179,11 @@ class LightningFile(File):
     made: set[str] = field(default_factory=set)
     names: set[str] = field(default_factory=set)
     renamed: frozenset[str] = frozenset()
+    taken: frozenset[str] = frozenset()
     early: dict[str, frozenset[str]] = field(default_factory=dict)
-    hearing: frozenset[str] = frozenset()
     makes_evaluating: bool = False
     has_own_loaders: bool = False
+    asks_lengths: bool = False
     is_imported: bool = False
     elsewhere: Elsewhere = field(default_factory=Elsewhere)
 

@@ -19,10 +19,11 @@ from det_compat.migrate.configs import configs_of
 from det_compat.migrate.target import Problem, Problems, Target
 from det_compat.migrate.to_context.target import old_trials
 from det_compat.migrate.to_lightning.attributes import taken_names, with_new_methods
-from det_compat.migrate.to_lightning.class_facts import ClassFacts, facts_of
+from det_compat.migrate.to_lightning.callbacks import taken_in_callbacks
+from det_compat.migrate.to_lightning.class_facts import ClassFacts, facts_of, named_for
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.metrics.training import apart
-from det_compat.migrate.to_lightning.modes import makes_evaluating
+from det_compat.migrate.to_lightning.modes import keeps_modes, makes_evaluating
 from det_compat.migrate.to_lightning.optimization.automatic import is_automatic
 from det_compat.migrate.to_lightning.optimization.schedulers import keep_modes
 from det_compat.migrate.to_lightning.optimization.stepping import always_made
@@ -40,13 +41,12 @@ from det_compat.migrate.to_lightning.plan import (
 )
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere, elsewhere
-from det_compat.migrate.tree.facts import Analysis, Facts
+from det_compat.migrate.tree.facts import CALLBACK, Analysis, Facts, is_callback
 from det_compat.migrate.tree.imports import tidied
 from det_compat.migrate.tree.parameters import arguments, config_use
-from det_compat.migrate.tree.symbols import Symbols, new_name, resolve
+from det_compat.migrate.tree.symbols import Symbols, new_name, own_name, resolve
 from det_compat.migrate.tree.validation_state import keeps_state, needs_training_loader
 
-_CALLBACK = "det_compat.pytorch.PyTorchCallback"
 _REDUCER = "det_compat.pytorch.MetricReducer"
 _BATCH_METHODS = ("train_batch", "evaluate_batch", "evaluate_full_dataset")
 
@@ -74,6 +74,7 @@ class Lightning(Target):
         self._plans: dict[Scope, TrialPlan] = {}
         nodes = {node: path for path, node in self._trial_nodes()}
         self._renamed = taken_names(nodes, nested=lambda: _nested(nodes))
+        self._taken = taken_in_callbacks(self._callback_nodes())
         for path in sources:
             if refused := self._refused(path):
                 problems[path] = Problem(refused)
@@ -119,7 +120,8 @@ class Lightning(Target):
         if len(source.symbols) or source.trials or any(every for every, _ in classes):
             return False
         # Attributes of trials have been renamed as the file was read.
-        if any(syntax.has_attribute(source.tree, new_name(name)) for name in self._renamed):
+        names = [*map(new_name, self._renamed), *map(own_name, self._taken)]
+        if any(syntax.has_attribute(source.tree, name) for name in names):
             return False
         return not any(name.encode() in self.sources[path] for name in loaders.NAMES)
 
@@ -131,6 +133,12 @@ class Lightning(Target):
                 if is_trial and isinstance(scope.node, ast.ClassDef):
                     yield code.module.source.path, scope.node
 
+    def _callback_nodes(self) -> Iterator[ast.ClassDef]:
+        for code in self.analysis.inference.codes:
+            for scope in code.classes:
+                if isinstance(scope.node, ast.ClassDef) and is_callback(scope, self._hierarchy):
+                    yield scope.node
+
     def _is_alone(self, scope: Scope, facts: Facts) -> bool:
         """Whether a class is a trial, with neither bases nor heirs in the project."""
         return facts.is_trial(scope) and {*self._hierarchy.relatives(scope)} <= {scope}
@@ -140,7 +148,7 @@ class Lightning(Target):
         if facts is None or old_trials(facts, self._hierarchy):
             # Older trials that are still there have been marked: the code around them is theirs.
             return
-        tree, symbols = resolve(self.sources[path], facts, self._renamed)
+        tree, symbols = resolve(self.sources[path], facts, self._renamed, self._taken)
         if self._renamed:
             names = {scope.name for scope in facts.classes.values() if facts.is_trial(scope)}
             tree = with_new_methods(tree, names, self._renamed)
@@ -167,7 +175,7 @@ class Lightning(Target):
             source.symbols,
             plans=self._plans_of(path),
             trials=self._trials,
-            callbacks={name for name, (every, _) in classes.items() if _CALLBACK in every},
+            callbacks={name for name, (every, _) in classes.items() if CALLBACK in every},
             reducers={
                 n: _REDUCER in own for n, (every, own) in classes.items() if _REDUCER in every
             },
@@ -175,10 +183,11 @@ class Lightning(Target):
             made=always_made(source.tree),
             names=_bound(self.sources[path], path),
             renamed=self._renamed,
+            taken=self._taken,
             early=self._early,
-            hearing=self._hearing,
             makes_evaluating=self._makes_evaluating,
             has_own_loaders=self._has_own_loaders,
+            asks_lengths=self._asks_lengths,
             is_imported=self._is_imported(path),
             elsewhere=self._elsewhere,
         )
@@ -207,6 +216,10 @@ class Lightning(Target):
     @cached_property
     def _has_own_loaders(self) -> bool:
         return any(b"def get_data_loader(" in text for text in self.sources.values())
+
+    @cached_property
+    def _asks_lengths(self) -> bool:
+        return any(b".get_batch_length(" in text for text in self.sources.values())
 
     @cached_property
     def _hearing(self) -> frozenset[str]:
@@ -268,7 +281,8 @@ class Lightning(Target):
         is_whole = is_alone and is_root and is_plain
         family = [s for s in reversed(self._hierarchy.ancestors(scope)) if s in self._paths]
         relatives = [self._read[self._paths[s]].trials[s] for s in family]
-        methods = {n: m for each, _ in relatives for n, m in syntax.methods(each).items()}
+        family_methods = [syntax.methods(each) for each, _ in relatives]
+        methods = {name: method for own in family_methods for name, method in own.items()}
         reset = {r.attribute.removeprefix("*") for _, facts in relatives for r in facts.reducers}
         every = source.symbols.calls(source.tree, "step_optimizer")
         steps_elsewhere = len(every) > len(source.symbols.calls(node, "step_optimizer"))
@@ -289,8 +303,14 @@ class Lightning(Target):
             is_mixin=not self._hierarchy.is_trial(scope),
             other_bases=self._other_bases(scope),
             arrays=is_root and self._arrays,
-            keeps_state=keeps_state(methods, reset, self._elsewhere),
+            keeps_state=(
+                bool(named_for(methods, "build_callbacks") & self._hearing)
+                or keeps_state(methods, reset, self._elsewhere)
+            ),
             needs_loader=needs_training_loader(methods, self._elsewhere),
+            keeps_modes=keeps_modes(
+                family_methods, [m for _, facts in relatives for m in facts.models], self._elsewhere
+            ),
         )
         return plan
 

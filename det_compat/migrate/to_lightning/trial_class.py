@@ -7,8 +7,8 @@ import libcst as cst
 
 from det_compat.migrate.to_lightning import modes
 from det_compat.migrate.to_lightning.callbacks import configure_callbacks
-from det_compat.migrate.to_lightning.class_facts import asks_sizes, named_for, wrappings
-from det_compat.migrate.to_lightning.data.loaders import after_training_loader, transfer_hooks
+from det_compat.migrate.to_lightning.class_facts import asks_sizes, wrappings
+from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.init_method import SIZE_CHECK, mixin_init, with_arguments
 from det_compat.migrate.to_lightning.late import late_values, without_devices
 from det_compat.migrate.to_lightning.metrics.reducers import (
@@ -38,6 +38,7 @@ from det_compat.migrate.to_lightning.steps import (
     training_step,
     validation_step,
 )
+from det_compat.migrate.to_lightning.written_out import lengths
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.line_length import spaced
 from det_compat.migrate.tree.marks import comment, marked
@@ -116,7 +117,9 @@ class _Rewriting:
         if init is not None and plan.is_whole:
             # Lightning asks for callbacks before it asks for optimizers.
             first = [self.own[name] for name in reachable(self.own, "build_callbacks")]
-            moved = moved_lines(init, [*early, *first], self.file.symbols)
+            moved = moved_lines(
+                init, [*early, *first], self.file.elsewhere.asked, self.file.symbols
+            )
             self._are_optimizers_moved = bool(moved)
             init = _without(init, moved)
         body = [made for line in syntax.body_of(self.node) for made in self._made_of(line)]
@@ -183,7 +186,7 @@ class _Rewriting:
             reduces = "evaluation_reducer" in plan.all_methods or bool(plan.own.reducers)
             line, late = reported_late(line, shared, can=not reduces)
             self._late_metrics.update(late)
-        if name == "get_batch_length" and not self._is_called(name):
+        if name == "get_batch_length" and not self.file.asks_lengths:
             # Lightning counts no records, which this method is for.
             return []
         if plan.is_whole:
@@ -204,10 +207,7 @@ class _Rewriting:
         """A method that makes the loader of validations, where these may come without training."""
         if line.name.value in self._early(self.plan):
             return line
-        return after_training_loader(line)
-
-    def _is_called(self, name: str) -> bool:
-        return any(syntax.has_attribute(node, name) for node in (self.node, *self.others))
+        return loaders.after_training_loader(line)
 
     def _evaluation(self) -> str:
         return "evaluate_full_dataset" if self.plan.evaluates_whole else "evaluate_batch"
@@ -240,22 +240,24 @@ class _Rewriting:
             made.append(syntax.method(f"{_TRAINING}    self.log_dict({metrics})\n"))
         if self._calls_evaluation():
             made.append(self._calling_validation())
+        if plan.is_root and self.file.asks_lengths and not plan.parameters("get_batch_length"):
+            made.append(syntax.method(lengths.METHOD))
         if self._refuses_sanity_check():
             made.append(syntax.method(NO_SANITY_CHECK))
         if self._inherits_loader():
-            made.append(syntax.method(_WHOLE_LOADER))
+            made.append(syntax.method(loaders.WHOLE_LOADER))
         if self._changes_modes():
             made += modes.training_mode(plan.all_models)
         if self._keeps_gradients():
             made.append(syntax.method(_KEEPING))
         if self._late_metrics:
             made.append(late_hook(self._late_metrics))
-        hooks = transfer_hooks(plan.own.stays, plan.arrays)
+        hooks = loaders.transfer_hooks(plan.own.stays, plan.arrays)
         updating = any(map(updates_at_start, self.others))
         odd = {node.name.value for node in self.others if reduces_to_many(node)}
         more = any(parent.all_reducers for parent in plan.parents)
         reducers = reducer_hooks(plan.own.reducers, odd, callbacks_update=updating, are_others=more)
-        if not plan.is_mixin and modes.keeps_modes(self.own, plan.all_models, self.others):
+        if not plan.is_mixin and plan.keeps_modes and plan.all_models:
             mode = modes.evaluation_mode(plan.all_models)
             if updating and reducers:
                 # The same hook resets them; its super() would put all models into eval mode.
@@ -270,9 +272,7 @@ class _Rewriting:
             return False
         if any(found.keeps_state for found in self.plan.ancestors):
             return not any(p.keeps_state and not p.is_mixin for p in self.plan.ancestors[1:])
-        if any(map(counts_when_called, self.others)):
-            return True
-        return bool(named_for(self.own, "build_callbacks") & self.file.hearing)
+        return self.plan.keeps_modes or any(map(counts_when_called, self.others))
 
     def _inherits_loader(self) -> bool:
         """Whether the validation loader is that of a base which is not evaluated as a whole."""
@@ -292,8 +292,10 @@ class _Rewriting:
 
     def _keeps_gradients(self) -> bool:
         """Whether gradients may be there when a validation starts, which Lightning clears."""
-        if self.plan.is_root and len(self.plan.all_optimizers) > 1:
-            # The backward pass of one may go through the models of another.
+        grows = "add_param_group" in self.file.elsewhere.asked
+        if self.plan.is_root and (grows or len(self.plan.all_optimizers) > 1):
+            # The backward pass of one may go through the models of another, or through what it is
+            # to train later.
             return True
         symbols, every, plain = self.file.symbols, 0, 0
         for name, found in self.own.items():
@@ -347,6 +349,8 @@ class _Rewriting:
 
     def _checked(self, node: cst.ClassDef) -> cst.BaseStatement:
         symbols, plan = self.file.symbols, self.plan
+        if not plan.is_mixin and plan.keeps_modes and not plan.all_models:
+            node = marked(node, "validations put all models into evaluation mode, wrapped or not")
         wraps = symbols.calls(self.node, "wrap_optimizer")
         kept = [w for m in self.own.values() for w in wrappings(m, symbols)]
         if len(wraps) > sum(w.member == "wrap_optimizer" for w in kept):
@@ -377,11 +381,6 @@ _KEEPING = """\
 def on_validation_model_zero_grad(self):
     # gradients that wait for a later step stay
     pass
-"""
-_WHOLE_LOADER = """\
-def val_dataloader(self):
-    # its one batch is the loader, so that validation_step goes through all of it
-    return torch.utils.data.DataLoader([super().val_dataloader()], batch_size=None)
 """
 _TRAINING = """\
 def training_step(self, batch, batch_idx):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -33,7 +34,10 @@ class Elsewhere:
         names: what each function names, variables among it.
         variables: those that files have.
         functions: each function that has a name of its own.
-        asked: the attributes that some code asks for by a text.
+        asked: the attributes that some code asks for of an object that is not its own, by name or
+            by a text.
+        texts: each class and function at the top of a file, by name.
+        given: what attributes of an object that is not its own some code sets, and to what.
     """
 
     classes: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -42,6 +46,8 @@ class Elsewhere:
     variables: frozenset[str] = frozenset()
     functions: Mapping[str, cst.FunctionDef] = field(default_factory=dict)
     asked: frozenset[str] = frozenset()
+    texts: Mapping[str, str] = field(default_factory=dict)
+    given: Mapping[str, str] = field(default_factory=dict)
 
     def changes(self, method: str, made_by: str) -> bool:
         """Whether a method changes its object; ``made_by`` is what that was made by, if known."""
@@ -61,13 +67,22 @@ def elsewhere(sources: Iterable[bytes], but: Collection[str]) -> Elsewhere:
     every_name: dict[str, frozenset[str]] = {}
     variables: set[str] = set()
     asked: set[str] = set()
+    definitions = _Texts()
+    given: dict[str, str] = {}
     for source in sources:
         tree = _tree(source)
         top = _variables(tree)
         variables |= top
         if b"attr(" in source:
             asked |= {name for node in ast.walk(tree) if (name := _asked(node))}
+        asked |= {name.decode() for owner, name in _OF_OTHERS.findall(source) if owner not in _OWN}
+        for owner, name, value in _GIVEN.findall(source):
+            if owner not in _OWN:
+                text = f"{given.get(name.decode(), '')}\n{value.decode(errors='replace')}"
+                given[name.decode()] = text
         for node in tree.body:
+            if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+                definitions.add(node, source)
             if isinstance(node, ast.ClassDef) and node.name not in but:
                 own = {each.name for each in _functions(node.body) if _changes_itself(each)}
                 classes[node.name] = frozenset(own - {"__init__"})
@@ -82,7 +97,22 @@ def elsewhere(sources: Iterable[bytes], but: Collection[str]) -> Elsewhere:
         name: frozenset[str]().union(*(classes[each] for each in known if each in classes))
         for name, known in inherited.items()
     }
-    return Elsewhere(every, changed, every_name, frozenset(variables), texts, frozenset(asked))
+    return Elsewhere(
+        every,
+        changed,
+        every_name,
+        frozenset(variables),
+        texts,
+        frozenset(asked),
+        definitions,
+        given,
+    )
+
+
+_OF_OTHERS = re.compile(rb"(\w+)[\])]*(?=\.([A-Za-z_]\w*))")
+_GIVEN = re.compile(rb"^[ \t]*(\w+)\.([A-Za-z_]\w*) *= *(.+)", re.M)
+#: What an attribute of these is, is none of a trial's.
+_OWN = {b"self", b"cls", b"super", b"optim", b"torch", b"args", b"hparams", b"config", b"cfg"}
 
 
 def _asked(node: ast.AST) -> str:
@@ -159,6 +189,31 @@ def _changed_variables(function: _Function, top: set[str]) -> Iterator[str]:
     yield from {name for name, _ in changed} & (shared | top) - local
 
 
+def _text(node: _Function | ast.ClassDef, source: bytes) -> str:
+    lines = source.decode("utf-8-sig", errors="replace").splitlines(keepends=True)
+    return "".join(lines[node.lineno - 1 : node.end_lineno])
+
+
+class _Texts(Mapping[str, str]):
+    """Classes and functions by name, each with all others of its name."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, list[tuple[_Function | ast.ClassDef, bytes]]] = {}
+
+    def add(self, node: _Function | ast.ClassDef, source: bytes) -> None:
+        """Note what a file defines."""
+        self._known.setdefault(node.name, []).append((node, source))
+
+    def __getitem__(self, name: str) -> str:
+        return "".join(_text(node, source) for node, source in self._known[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
 class _Functions(Mapping[str, cst.FunctionDef]):
     """Functions by name, parsed when they are asked for; none of a name that several have."""
 
@@ -176,9 +231,7 @@ class _Functions(Mapping[str, cst.FunctionDef]):
             function, source = self._known[name] or (None, b"")
             if function is None:
                 raise KeyError(name)
-            lines = source.decode("utf-8-sig", errors="replace").splitlines(keepends=True)
-            text = "".join(lines[function.lineno - 1 : function.end_lineno])
-            made = cst.parse_module(text).body[0]
+            made = cst.parse_module(_text(function, source)).body[0]
             self._parsed[name] = ensure_type(made, cst.FunctionDef)
         return self._parsed[name]
 

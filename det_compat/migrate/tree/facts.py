@@ -5,12 +5,21 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TypeAlias
 
+from det_compat.analysis.classes import Hierarchy
 from det_compat.analysis.inference import Inference
 from det_compat.analysis.scopes import NOTHING, Code, Instance, Scope, Values
 from det_compat.analysis.source import Source
+from det_compat.catalog.support import home
+
+CALLBACK = "det_compat.pytorch.PyTorchCallback"
 
 #: First line and column, last line and column: lines from 1, columns in characters from 0.
 Span: TypeAlias = tuple[int, int, int, int]
+
+
+def is_callback(scope: Scope, hierarchy: Hierarchy) -> bool:
+    """Whether a class derives from Determined's class of callbacks."""
+    return any(home(name) == CALLBACK for name in hierarchy.determined_bases(scope))
 
 
 class Facts:
@@ -53,6 +62,14 @@ class Facts:
     def stands_for_trial(self, span: Span) -> bool:
         """Whether the expression at ``span`` is a trial."""
         return self._are_trials(self.values(span))
+
+    def stands_for_callback(self, span: Span) -> bool:
+        """Whether the expression at ``span`` is a callback."""
+        found = self.values(span)
+        return bool(found) and all(
+            isinstance(value, Instance) and is_callback(value.scope, self._inference.hierarchy)
+            for value in found
+        )
 
     def _are_trials(self, found: Values) -> bool:
         return bool(found) and all(

@@ -138,8 +138,13 @@ def new_name(name: str) -> str:
     return f"trial_{name}"
 
 
+def own_name(name: str) -> str:
+    """The name that an attribute of a callback gets whose own means something else."""
+    return f"own_{name}"
+
+
 def resolve(
-    source: bytes, facts: Facts, renamed: Collection[str] = ()
+    source: bytes, facts: Facts, renamed: Collection[str] = (), taken: Collection[str] = ()
 ) -> tuple[cst.Module, Symbols]:
     """The tree of a file, with placeholders.
 
@@ -147,22 +152,31 @@ def resolve(
         source: the text.
         facts: what its names stand for.
         renamed: the attributes of trials that get another name.
+        taken: those of callbacks.
 
     Raises:
         CannotRewriteError: LibCST cannot parse the file.
     """
     symbols, wrapper = Symbols(), parsed(source)
-    if not (renamed and facts.has_trials) and not any(map(_symbol, facts.all_values)):
+    is_renamed = (renamed and facts.has_trials) or any(name.encode() in source for name in taken)
+    if not is_renamed and not any(map(_symbol, facts.all_values)):
         # Most files of a project have nothing of Determined's, and need no closer look.
         return wrapper.module, symbols
-    return located(wrapper, _Resolver(facts, symbols, renamed)), symbols
+    return located(wrapper, _Resolver(facts, symbols, renamed, taken)), symbols
 
 
 class _Resolver(LocatingTransformer):
-    def __init__(self, facts: Facts, symbols: Symbols, renamed: Collection[str]) -> None:
+    def __init__(
+        self,
+        facts: Facts,
+        symbols: Symbols,
+        renamed: Collection[str],
+        taken: Collection[str],
+    ) -> None:
         super().__init__()
         self._facts = facts
         self._renamed = renamed
+        self._taken = taken
         self._symbols = symbols
 
     def leave_Attribute(self, original_node: _Named, updated_node: _Named) -> cst.BaseExpression:
@@ -210,10 +224,12 @@ class _Resolver(LocatingTransformer):
 
     def _with_new_name(self, original: cst.Attribute, updated: cst.Attribute) -> cst.Attribute:
         name = original.attr.value
-        is_of_trial = name in self._renamed and self._facts.stands_for_trial(
-            self.span(original.value)
-        )
-        return updated.with_changes(attr=cst.Name(new_name(name))) if is_of_trial else updated
+        owner = self.span(original.value)
+        if name in self._renamed and self._facts.stands_for_trial(owner):
+            name = new_name(name)
+        elif name in self._taken and self._facts.stands_for_callback(owner):
+            name = own_name(name)
+        return updated.with_changes(attr=updated.attr.with_changes(value=name))
 
     def _module(self, node: _Named) -> cst.BaseExpression:
         """The LightningModule, where ``node`` was the context."""

@@ -181,3 +181,74 @@ def test_what_a_trial_asks_its_context_for_is_what_it_wraps(tmp_path):
     asking = "        self.stepped = self.context.get_optimizer(), self.context.get_model()\n"
     made = rewritten(tmp_path, OLD.replace(change, f"{asking}{change}"), "context")
     assert "        self.stepped = self.opt, self.model\n" in made
+
+
+RETURN = '        return {"loss": model(batch).sum(), "n": 1}\n'
+STEPS = "    self.context.backward(loss)\n    self.context.step_optimizer("
+
+
+@pytest.mark.parametrize(
+    ("lines", "taken"),
+    [
+        pytest.param(
+            "if epoch_idx:\n            return self.parts(batch)\n        return self.parts(batch)",
+            'metrics["loss"]\n',
+            id="dicts",
+        ),
+        pytest.param(
+            "if epoch_idx:\n            return torch.ones(1)\n        return {'loss': 1}",
+            'metrics["loss"] if isinstance(metrics, dict) else metrics\n',
+            id="a tensor or a dict",
+        ),
+    ],
+)
+def test_a_train_batch_that_returns_in_several_places_trains_in_each(lines, taken, tmp_path):
+    parts = (
+        "    def parts(self, batch):\n        return {'loss': batch.sum()}\n\n    def train_batch"
+    )
+    source = OLD.replace(RETURN, f"        {lines}\n").replace("    def train_batch", parts)
+    made = rewritten(tmp_path, source, "context")
+    assert "return" in method(made, "metrics_of_batch")
+    assert method(made, "train_batch").startswith(
+        "def train_batch(self, batch, epoch_idx, batch_idx):\n"
+        "    metrics = self.metrics_of_batch(batch, epoch_idx, batch_idx)\n"
+        f"    loss = {taken}{STEPS}"
+    )
+
+
+EITHER = 'loss = metrics["loss"] if isinstance(metrics, dict) else metrics'
+
+
+@pytest.mark.parametrize(
+    ("lines", "after"),
+    [
+        ("losses = {'loss': model(batch).sum()}\n        return losses", 'loss = metrics["loss"]'),
+        ("return torch.mean(model(batch))", "loss = torch.mean(self.model(batch))"),
+        ("loss = model(batch).sum()\n        return loss", "loss = self.model(batch).sum()"),
+        ("return helper(batch)", EITHER),
+    ],
+)
+def test_the_loss_of_what_train_batch_returns(lines, after, tmp_path):
+    source = OLD.replace(RETURN, f"        {lines}\n")
+    made = method(rewritten(tmp_path, source, "context"), "train_batch")
+    assert f"    {after}\n{STEPS}" in made
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [('self.model = "resnet"', "network"), ("self.model = None", "network"), ("pass", "model")],
+)
+def test_a_model_gets_another_name_where_the_trial_has_something_under_it(line, name, tmp_path):
+    source = OLD.replace("= context\n", f"= context\n        {line}\n", 1)
+    made = rewritten(tmp_path, source, "context")
+    assert f"self.{name} = context.wrap_model(self.build_model())" in made
+    assert f"self.{name}(batch).sum()" in method(made, "train_batch")
+
+
+def test_a_model_keeps_the_name_that_build_model_gives_it(tmp_path):
+    source = OLD.replace("= context\n", "= context\n        self.model = None\n", 1).replace(
+        "        return torch.nn.Linear(2, 1)",
+        "        self.model = torch.nn.Linear(2, 1)\n        return self.model",
+    )
+    made = rewritten(tmp_path, source, "context")
+    assert "self.model = context.wrap_model(self.build_model())" in made

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.migrate.rewriting import method, rewritten, trial
+from det_compat.migrate.migration import migrate
+from tests.migrate.rewriting import HEADER, method, rewritten, trial
 
 CALLBACK = """\
 from determined.pytorch import PyTorchCallback
@@ -246,3 +247,52 @@ def test_callbacks_are_made_before_optimizers(tmp_path):
     change = ("    def evaluate_batch", f"{build}    def evaluate_batch")
     made = rewritten(tmp_path, CALLBACK.format("on_training_start(self)", "0") + trial(change))
     assert "self.opt = torch.optim.SGD" in method(made, "__init__")
+
+
+TIMER = """\
+from determined.pytorch import PyTorchCallback
+
+
+class Timer(PyTorchCallback):
+    def setup(self, name):
+        self.name = name
+
+    def log(self, value):
+        print(self.name, value)
+
+
+class Loud(Timer):
+    def on_training_start(self):
+        self.log("start")
+
+
+def ready():
+    timer = Loud()
+    timer.setup("t")
+    return timer
+"""
+
+
+def test_methods_of_callbacks_that_lightning_has_too_are_renamed_wherever_they_are_called(tmp_path):
+    (tmp_path / "timing.py").write_text(TIMER)
+    others = "self.others[0].log(1)\n        torch.log(batch)\n        "
+    source = trial(
+        ("lr=0.1))\n", "lr=0.1))\n        self.timer = timing.ready()\n"),
+        ("        loss = ", "        self.timer.log(batch_idx)\n        loss = "),
+        ('return {"error"', f'{others}return {{"error"'),
+        header=f"import timing\n{HEADER}",
+    )
+    found = {file.path.name: file.after.decode() for file in _migrated(tmp_path, source)}
+    timing, made = found["timing.py"], found["model_def.py"]
+    assert timing.count("own_setup(") == timing.count("own_log(") == 2
+    assert "def setup" not in timing and "self.timer.own_log(batch_idx)" in made
+    mark = "        # MIGRATE: log of a callback is own_log now; see"
+    assert (
+        f"{mark} MIGRATION.md#what-migrate-leaves-to-you\n        self.others[0].log(1)\n" in made
+    )
+    assert made.count("MIGRATE") == 1
+
+
+def _migrated(folder, source):
+    (folder / "model_def.py").write_text(source)
+    return migrate([str(folder)], "lightning").files

@@ -75,3 +75,15 @@ def test_what_may_be_another_each_time_is_marked(value, use, tmp_path):
     made = rewritten(tmp_path, source)
     assert "# MIGRATE: device is that of one device here" in made
     assert "def kept" not in made
+
+
+def test_the_device_of_a_context_is_that_of_the_module(tmp_path):
+    made = rewritten(
+        tmp_path,
+        trial(
+            ("lr=0.1))\n", "lr=0.1))\n        self.device = context.device\n"),
+            ("self.model(batch).sum()\n", "self.model(batch.to(self.device)).sum()\n"),
+        ),
+    )
+    assert "batch.to(self.device)" in made
+    assert "def device" not in made and "self.device = " not in made

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.migrate.rewriting import method, rewritten, trial
+from tests.migrate.rewriting import HEADER, method, rewritten, trial
 
 HOOK = """\
 def on_train_epoch_start(self):
@@ -82,3 +82,53 @@ def test_a_model_that_is_not_wrapped_stays_in_its_mode_where_callbacks_update_re
     hook = method(made, "on_validation_model_eval").splitlines()
     assert [hook[1].strip(), hook[-1].strip()] == ["self.model.eval()", "self.count.reset()"]
     assert "super().on_validation" not in made
+
+
+LOSSES = """\
+import torch
+
+
+class Perceptual(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
+
+
+def make_loss():
+    return Perceptual()
+"""
+
+
+@pytest.mark.parametrize("made_by", ["losses.make_loss()", "torch.nn.ReLU()"])
+@pytest.mark.parametrize("is_inherited", [False, True])
+def test_a_model_of_another_file_that_is_not_wrapped_stays_in_its_mode(
+    tmp_path, made_by, is_inherited
+):
+    (tmp_path / "losses.py").write_text(LOSSES)
+    source = trial(
+        ("        self.model", f"        self.body = {made_by}\n        self.model"),
+        ("self.model(batch).sum()}", "self.body(self.model(batch)).sum()}"),
+        header="import losses\n" + HEADER,
+    )
+    if is_inherited:
+        source = source.replace("class Trial(PyTorchTrial)", "class Base(PyTorchTrial)").replace(
+            "    def evaluate_batch", "\nclass Trial(Base):\n    def evaluate_batch"
+        )
+    made = rewritten(tmp_path, source).partition("class Trial")[2]
+    # What stays in training mode may change in a validation, too.
+    for text in ("def on_validation_model_eval", "num_sanity_val_steps = 0"):
+        assert (text in made) == ("losses" in made_by)
+
+
+@pytest.mark.parametrize("is_wrapped", [True, False])
+def test_a_model_that_a_function_gives_a_trial_stays_in_its_mode_or_is_marked(tmp_path, is_wrapped):
+    (tmp_path / "parts.py").write_text(
+        "import torch\n\n\ndef add(trial):\n    trial.norm = torch.nn.BatchNorm1d(1)\n"
+    )
+    changes = [("self.model(batch).sum()}", "self.norm(self.model(batch)).sum()}")]
+    if not is_wrapped:
+        changes.append(("context.wrap_model(torch.nn.Linear(2, 1))", "wrapped(context)"))
+    made = rewritten(tmp_path, trial(*changes))
+    assert ("def on_validation_model_eval" in made) == is_wrapped
+    mark = "# MIGRATE: validations put all models into evaluation mode, wrapped or not"
+    assert (mark in made) != is_wrapped

@@ -139,6 +139,11 @@ def test_a_base_without_train_batch_has_a_step_where_that_is(tmp_path):
     assert "self.train_batch(" in method(second, "training_step")
 
 
+def test_gradients_stay_that_an_optimizer_is_given_later(tmp_path):
+    (tmp_path / "grow.py").write_text("def grow(opt, p):\n    opt.add_param_group({'params': p})\n")
+    assert "def on_validation_model_zero_grad(self)" in rewritten(tmp_path, trial())
+
+
 def test_gradients_stay_that_one_model_leaves_in_another(tmp_path):
     more = "lr=0.1))\n        self.more = context.wrap_optimizer("
     made = rewritten(

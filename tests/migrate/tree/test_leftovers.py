@@ -16,9 +16,9 @@ def test_what_is_not_known_stays_below_a_comment(tmp_path):
 
 
 def test_its_import_stays(tmp_path):
-    change = ('return {"error"', 'data_length(batch)\n        return {"error"')
-    made = rewritten(tmp_path, "from determined.pytorch import data_length\n" + trial(change))
-    assert "from determined.pytorch import data_length\n" in made
+    change = ('return {"error"', 'to_device(batch)\n        return {"error"')
+    made = rewritten(tmp_path, "from determined.pytorch import to_device\n" + trial(change))
+    assert "from determined.pytorch import to_device\n" in made
     assert "PyTorchTrial" not in made
 
 

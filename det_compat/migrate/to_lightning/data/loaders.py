@@ -32,6 +32,12 @@ _CHAINED = tuple(
 _OF_CONTEXT = frozenset(
     f"distributed.{name}" for name in ("size", "rank", "get_size", "get_rank")
 ) | {"get_initial_batch"}
+#: The loader of validations, where a base has one that is not evaluated as a whole.
+WHOLE_LOADER = """\
+def val_dataloader(self):
+    # its one batch is the loader, so that validation_step goes through all of it
+    return torch.utils.data.DataLoader([super().val_dataloader()], batch_size=None)
+"""
 
 
 def rename_loaders(tree: cst.Module, file: LightningFile) -> cst.Module:

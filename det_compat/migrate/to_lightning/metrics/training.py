@@ -1,5 +1,6 @@
 """Reducers of training metrics: apart from those of validations, logged as an epoch ends."""
 
+import builtins
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -32,14 +33,26 @@ def apart(tree: cst.Module, symbols: Symbols, names: Collection[str]) -> cst.Mod
     if not symbols.calls(tree, *_WRAPPING):
         return tree
     used = [node.attr.value for node in syntax.find(tree, cst.Attribute)]
+    functions = _functions(tree)
 
     def changed(node: cst.ClassDef) -> cst.ClassDef:
-        return _apart(node, symbols, used) if node.name.value in names else node
+        return _apart(node, symbols, used, functions) if node.name.value in names else node
 
     return syntax.each(tree, cst.ClassDef, changed)
 
 
-def _apart(node: cst.ClassDef, symbols: Symbols, used: Sequence[str]) -> cst.ClassDef:
+def _functions(tree: cst.Module) -> set[str]:
+    """The names that are functions, as those in lower case that are imported mostly are."""
+    found = {*dir(builtins), *(node.name.value for node in syntax.find(tree, cst.FunctionDef))}
+    for alias in syntax.find(tree, cst.ImportAlias):
+        name = alias.evaluated_alias or alias.evaluated_name.partition(".")[0]
+        found.update([name] if name.islower() else [])
+    return found
+
+
+def _apart(
+    node: cst.ClassDef, symbols: Symbols, used: Sequence[str], functions: Collection[str]
+) -> cst.ClassDef:
     own = syntax.methods(node)
     init = own.get("__init__")
     trains, validates = reachable(own, "train_batch"), reachable(own, *VALIDATING)
@@ -57,14 +70,14 @@ def _apart(node: cst.ClassDef, symbols: Symbols, used: Sequence[str]) -> cst.Cla
         is_known = once and inside == used.count(attribute) and f"{_PREFIX}{attribute}" not in used
         if target == attribute or not training or is_shared or not is_known:
             continue
-        if (lines := _two(line, call, attribute, symbols)) is None:
+        if (lines := _two(line, call, attribute, symbols, functions)) is None:
             continue
 
         body = [each for old in syntax.body_of(init) for each in (lines if old is line else [old])]
         made = syntax.with_body(init, body)
         parts = (made if part is init else part for part in syntax.body_of(node))
         node = syntax.with_body(node, [_training(p, training, attribute) for p in parts])
-        return _apart(node, symbols, used)
+        return _apart(node, symbols, used, functions)
     return node
 
 
@@ -78,14 +91,26 @@ def _training(
 
 
 def _two(
-    line: cst.BaseStatement, call: cst.Call, attribute: str, symbols: Symbols
+    line: cst.BaseStatement,
+    call: cst.Call,
+    attribute: str,
+    symbols: Symbols,
+    functions: Collection[str],
 ) -> list[cst.BaseStatement] | None:
     """The statement for training, and the one for validations; None if nobody can tell them."""
     reducer, name = syntax.argument(call, 0, "reducer"), syntax.argument(call, 1, "name")
     phases = [syntax.argument(call, 2, "for_training"), syntax.argument(call, 3, "for_validation")]
-    if not isinstance(reducer, cst.Call) or phases != [None, None]:
+    if reducer is None or phases != [None, None]:
         return None
-    inner = (found for arg in reducer.args for found in syntax.find(arg, cst.Call))
+    # One object cannot reduce both; a function can.
+    is_function = isinstance(reducer, cst.Lambda) or (
+        isinstance(reducer, (cst.Name, cst.Attribute))
+        and syntax.code(reducer).partition(".")[0] in functions
+        and syntax.code(reducer).rpartition(".")[2].islower()
+    )
+    if not isinstance(reducer, cst.Call) and not is_function:
+        return None
+    inner = (found for arg in getattr(reducer, "args", ()) for found in syntax.find(arg, cst.Call))
     if any(symbols.called(found) is None for found in inner):
         return None  # It may be another one each time.
     text = name.evaluated_value if isinstance(name, cst.SimpleString) else None

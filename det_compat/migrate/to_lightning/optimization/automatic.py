@@ -154,6 +154,9 @@ def _sees(
     return every > len(attributes) or seen > spared or bool(syntax.names_in(line) & names)
 
 
+_PARAMETERS = ("Parameter", "ParameterList", "ParameterDict")
+
+
 def _changed_by_step(
     own: dict[str, cst.FunctionDef], functions: set[str], facts: ClassFacts, symbols: Symbols
 ) -> set[str]:
@@ -165,11 +168,19 @@ def _changed_by_step(
     wraps = [call for method in own.values() for call in symbols.calls(method, "wrap_model")]
     found = {syntax.code(arg.value).rpartition(".")[2] for call in wraps for arg in call.args}
     found |= {model.attribute.removeprefix("*") for model in facts.models} | {*facts.optimizers}
+    optimizers = [
+        call for method in own.values() for call in symbols.calls(method, "wrap_optimizer")
+    ]
+    found |= {name for call in optimizers for name in _trained(call, me)}
     variables: dict[str, set[str]] = {name: set() for name in own}
     # What a decorator has made of a method may return anything.
     giving = {name for name, method in own.items() if method.decorators} - functions
     lines = [(name, a) for name, method in own.items() for a in syntax.find(method, cst.Assign)]
     results = [(name, value) for name, method in own.items() for value in _results(method)]
+    for _, line in lines:
+        # What a step changes that is in no model.
+        if isinstance(line.value, cst.Call) and _called(line.value).endswith(_PARAMETERS):
+            found |= {syntax.code(each.target).rpartition(".")[2] for each in line.targets}
     before = -1
     while before < (now := len(found) + len(giving) + sum(map(len, variables.values()))):
         before = now
@@ -183,6 +194,15 @@ def _changed_by_step(
                     kind = variables[name] if isinstance(target, cst.Name) else found
                     kind.add(syntax.code(target).rpartition(".")[2])
     return found | variables["train_batch"]
+
+
+def _trained(wrap: cst.Call, own_names: set[str]) -> Iterator[str]:
+    """The attributes of a trial that an optimizer is given first, itself or in a list."""
+    made = syntax.argument(wrap, 0, "optimizer")
+    params = syntax.argument(made, 0, "params") if isinstance(made, cst.Call) else None
+    for node in syntax.find(params, cst.Attribute) if params is not None else ():
+        if isinstance(node.value, cst.Name) and node.value.value in own_names:
+            yield node.attr.value
 
 
 def _results(method: cst.FunctionDef) -> Iterator[cst.CSTNode]:

@@ -1,7 +1,7 @@
 """Wrapped models, optimizers and schedulers: ``configure_optimizers``."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import libcst as cst
 from libcst import matchers as m
@@ -40,11 +40,15 @@ _NEEDED = {
 
 
 def moved_lines(
-    init: cst.FunctionDef, early: Sequence[cst.FunctionDef], symbols: Symbols
+    init: cst.FunctionDef,
+    early: Sequence[cst.FunctionDef],
+    asked: Collection[str],
+    symbols: Symbols,
 ) -> list[cst.BaseStatement]:
     """The statements of ``__init__`` that make optimizers and schedulers, if they can be moved.
 
-    They cannot if the rest of it, or a method of ``early`` that it calls, needs what they make.
+    They cannot if the rest of it, or a method of ``early`` that it calls, needs what they make, or
+    hands the trial to code that may: what such code asks of others is ``asked``.
     """
     body = syntax.body_of(init)
     wraps = [line for line in body if symbols.method(syntax.call_of(line)) in _MOVED]
@@ -58,7 +62,30 @@ def moved_lines(
     needed = {name for line in moved for name in syntax.names_in(line)} & local
     if needed - made or any(syntax.mentions(node, name) for name in made for node in rest):
         return []
-    return moved
+    attributes = (found for node in rest for found in syntax.find(node, cst.Attribute))
+    members = {pair[1] for found in attributes if (pair := symbols.member(found)) is not None}
+    if members & {"optimizers", "lr_schedulers"}:
+        # A context listed what it had wrapped by then.
+        return []
+    is_asked = any(name.rpartition(".")[2] in asked for name in made)
+    return (
+        [] if is_asked and any(_hands_on(node, syntax.self_name(init)) for node in rest) else moved
+    )
+
+
+def _hands_on(node: cst.CSTNode, me: str) -> bool:
+    """Whether code does more with an object than to read, set and call what it has."""
+    if isinstance(node, cst.Name):
+        return node.value == me
+    if isinstance(node, cst.Attribute):
+        return not isinstance(node.value, cst.Name) and _hands_on(node.value, me)
+    if isinstance(node, cst.FunctionDef):
+        node = node.body
+    elif isinstance(node, cst.Call):
+        name = syntax.code(node.func)
+        if name == "super" or name.endswith(".__init__"):
+            return False
+    return any(_hands_on(child, me) for child in syntax.children(node))
 
 
 def _with_locals(

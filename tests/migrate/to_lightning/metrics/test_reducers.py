@@ -106,7 +106,7 @@ class Heir(Trial):
     [("", True), (", for_validation=False", False), (", for_training=False", False)],
 )
 def test_what_is_reduced_of_training_is_logged_or_marked(options, is_marked, tmp_path):
-    wrapped = f"lr=0.1))\n        self.n = context.wrap_reducer(len, name='n'{options})\n"
+    wrapped = f"lr=0.1))\n        self.n = context.wrap_reducer(known, name='n'{options})\n"
     updated = "        loss = self.model(batch).sum()\n        self.n.update(1)\n"
     line = "        loss = self.model(batch).sum()\n"
     made = rewritten(tmp_path, trial(("lr=0.1))\n", wrapped), (line, updated)))
@@ -141,6 +141,16 @@ def test_training_gets_a_reducer_of_its_own(name, logged, tmp_path):
     assert logged in hook
     assert hook.endswith("self.train_mean.reset()")
     assert "train_mean" not in method(made, "on_validation_start")
+
+
+@pytest.mark.parametrize("reducer", ["len", "sum_of", "np.median", "lambda values: values[0]"])
+def test_a_function_reduces_training_and_validations_apart(reducer, tmp_path):
+    functions = "import numpy as np\n\n\ndef sum_of(values):\n    return sum(values)\n\n\n"
+    made = rewritten(tmp_path, functions + shared(("Mean()", reducer)))
+    for name in ("mean", "train_mean"):
+        assert f"        self.{name} = FunctionMetric({reducer})\n" in made
+    assert "self.train_mean.update(loss.item())" in method(made, "training_step")
+    assert "MIGRATE" not in made
 
 
 @pytest.mark.parametrize(

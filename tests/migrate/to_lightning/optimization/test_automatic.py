@@ -28,6 +28,7 @@ def test_what_no_step_changes_may_come_after_it(tmp_path, init, after):
     [
         pytest.param("", "self.model(batch)", id="the model"),
         pytest.param("", "print(self)", id="the trial"),
+        pytest.param("self.t = torch.nn.Parameter(2)", "print(self.t)", id="a parameter"),
         pytest.param("self.ema = Ema(self.model)", "self.ema.update()", id="what has the model"),
         pytest.param("self.ema = Ema(self.wrap())", "self.ema.update()", id="what may have it"),
         pytest.param("", "print(self.opt.param_groups)", id="the parameters"),
@@ -42,6 +43,17 @@ def test_what_a_step_changes_keeps_it_where_it_is(tmp_path, init, after):
         ("    def evaluate_batch", own),
     )
     assert "self.automatic_optimization = False" in rewritten(tmp_path, trial(*changes))
+
+
+def test_what_an_optimizer_is_given_is_changed_by_its_steps(tmp_path):
+    made = rewritten(
+        tmp_path,
+        trial(
+            ("SGD(self.model.parameters(),", "SGD([*self.model.parameters(), self.scale],"),
+            (RETURN, f"        print(self.scale)\n{RETURN}"),
+        ),
+    )
+    assert "self.automatic_optimization = False" in made
 
 
 def test_gradients_that_are_zero_already(tmp_path):

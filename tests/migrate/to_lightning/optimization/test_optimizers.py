@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.migrate.rewriting import method, rewritten, trial
+from tests.migrate.rewriting import HEADER, method, rewritten, trial
 
 SCHEDULER = """\
 lr=0.1))
@@ -216,3 +216,40 @@ def test_what_needs_a_function_of_init_stays_there(known, tmp_path):
     made = rewritten(tmp_path, trial(("lr=0.1))\n", f"lr=0.1))\n{made}")))
     assert "self.s = torch.optim" in method(made, "__init__")
     assert "MIGRATE" not in made
+
+
+LOWERING = """\
+from determined.pytorch import PyTorchCallback
+
+
+class Lowering(PyTorchCallback):
+    def __init__(self, trial):
+        self.trial = trial
+        {0}
+
+    def on_validation_end(self, metrics):
+        self.trial.opt.param_groups[0]["lr"] /= 2
+"""
+CALLBACKS = """\
+    def build_callbacks(self):
+        return {"low": Lowering(self)}
+
+    def train_batch"""
+
+
+@pytest.mark.parametrize("early", ["pass", "self.first = trial.opt"])
+def test_what_another_file_asks_a_trial_for_stays(early, tmp_path):
+    (tmp_path / "lowering.py").write_text(LOWERING.format(early))
+    header = f"from lowering import Lowering\n{HEADER}"
+    made = rewritten(tmp_path, trial(("    def train_batch", CALLBACKS), header=header))
+    # Callbacks are made before configure_optimizers is called.
+    assert "    self.opt = torch.optim.SGD" in method(made, "__init__")
+    assert "return self.opt" in method(made, "configure_optimizers")
+    assert "MIGRATE" not in made
+
+
+def test_what_a_script_asks_a_trial_for_stays(tmp_path):
+    (tmp_path / "look.py").write_text("def rate(trial):\n    return trial.opt.param_groups\n")
+    assert "    self.opt = torch.optim" in method(
+        rewritten(tmp_path, trial()), "configure_optimizers"
+    )
