@@ -5,8 +5,10 @@ on. Lightning leaves them in the mode in which they are, so that a model which w
 mode when it was handed over would be trained in it.
 """
 
+import builtins
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import libcst as cst
 
@@ -41,11 +43,23 @@ def leaves_evaluating(node: cst.ClassDef, own: Mapping[str, cst.FunctionDef]) ->
 
 
 _MODAL = re.compile(
-    r"BatchNorm|InstanceNorm|Dropout|\bmodels\.|create_model|hub\.load|deepcopy|AveragedModel|EMA|Ema"
-    r"|\bself\.training\b"
+    r"BatchNorm|InstanceNorm|[dD]ropout|RReLU|nn\.Transformer|MultiheadAttention|[sS]pectral_?[nN]orm"
+    r"|deepcopy|AveragedModel|EMA|Ema|\bself\.training\b"
 )
-#: How many definitions there may be from the one that makes a model to the one with its layers.
-_DEPTH = 4
+#: What the functions and classes of these return has no modes, or is no model.
+_WITHOUT_MODES = re.compile(
+    r"(torch|torch\.(nn|optim|utils|distributed|cuda|distributions|fft|linalg|special)"
+    r"|torch\.nn\.(functional|init|utils|modules|parameter)"
+    r"|torch(vision|audio)\.(transforms|datasets|utils|io)|numpy|pandas|scipy|sklearn|skimage|PIL|cv2"
+    r"|albumentations|torchmetrics|tqdm|yaml|omegaconf|attrdict|wandb|tensorboardX?|matplotlib"
+    r"|datasets|evaluate|nltk|pycocotools|sacrebleu|requests|boto3|tokenizers|sentencepiece"
+    r"|filelock|determined|pedl|det_compat)\b(?!\.(hub|jit|load|package|export)\b)"
+    r"|transformers\.(.*\bfrom_pretrained$|get_\w+$|set_\w+$|.*(Config|Processor|Extractor)\b)"
+    r"|.*([tT]oken|[dD]ataset|Transform\b|Sampler|Logger|Writer)"
+)
+#: What is wrapped is what has been handed over, under another name.
+_WRAPPED = re.compile(r"wrap_model\(\s*(?:model\s*=\s*)?self\.(\w+)\s*[,)]")
+_TORCHS_MODELS = re.compile(r"torch\.(hub|jit|load|package|export|ao|quantization)\b")
 
 
 def keeps_modes(
@@ -53,7 +67,7 @@ def keeps_modes(
     wrapped: Iterable[WrappedModel],
     around: Elsewhere,
 ) -> bool:
-    """Whether validations use a model that Determined left in training mode, being not wrapped.
+    """Whether validations may use a model that Determined left in its mode, being not wrapped.
 
     Lightning puts all of a module into evaluation mode.
 
@@ -65,39 +79,163 @@ def keeps_modes(
     every = {name: method for own in family for name, method in own.items()}
     known = {model.attribute.removeprefix("*") for model in wrapped}
     validating = [own[name] for own in (*family, every) for name in reachable(own, *VALIDATING)]
-    used = {name for method in validating for name in attributes_read(method)} - known
-    # Code that was given the trial may have set them.
-    given = [around.given[name] for name in sorted(used - every.keys()) if name in around.given]
-    if any(".eval()" not in text and _MODAL.search(_with_defined(text, around)) for text in given):
-        return True
-    making = [own[name] for own in (*family, every) for name in reachable(own, "__init__")]
-    for line in (line for method in making for line in syntax.find(method, cst.Assign)):
-        for target, value in syntax.pairs(line):
-            name = target.attr.value if isinstance(target, cst.Attribute) else ""
-            if name not in used or not isinstance(value, cst.Call):
-                continue
-            made = syntax.code(value)
-            is_put = any(f".{name}.eval()" in syntax.code(method) for method in every.values())
-            # What is in evaluation mode wherever it was made, stays as it is.
-            if ".eval()" not in made and not is_put and _MODAL.search(_with_defined(made, around)):
-                return True
+    used = {name for method in validating for name in attributes_read(method)}
+    methods = [method for own in family for method in own.values()]
+    # Something else may use in a validation what it is handed.
+    code = "\n".join(map(syntax.code, methods))
+    known |= {*_WRAPPED.findall(code)}
+    names = used.union(*map(_handed, methods)) - known - every.keys()
+    called = {name for method in validating for name in _called_attributes(method)}
+    values: dict[str, list[str]] = {name: [] for name in sorted(names)}
+    for method in methods:
+        for name, value in _attributes_set(method):
+            if name in values:
+                values[name].append(value)
+    makers, aliases = _Makers(every, around), {f"self.{name}" for name in known}
+    for name, own_values in values.items():
+        given = [around.given[name]] if name in around.given else []
+        # What is in evaluation mode wherever it was made, stays as it is.
+        if f".{name}.eval()" in code and f".{name}.train(" not in code:
+            continue
+        texts = [t for t in (*own_values, *given) if ".eval()" not in t and "wrap_model" not in t]
+        texts = [text for text in texts if text not in aliases]
+        if any(map(makers.have_modes, texts)):
+            return True
+        if name in called and (any(map(makers.are_unknown, texts)) or not (own_values or given)):
+            return True
     return False
 
 
-_CALLED = re.compile(r"\b(\w+)\(")
-_BASES = re.compile(r"\bclass \w+\(([^)]*)\)")
+class _Makers:
+    """What the attributes of a trial class are made by.
+
+    Attributes:
+        own: the text of each of its methods.
+        around: the code that these call.
+    """
+
+    def __init__(self, every: Mapping[str, cst.FunctionDef], around: Elsewhere) -> None:
+        self._own = {name: syntax.code(method) for name, method in every.items()}
+        self._around = around
+
+    def have_modes(self, text: str) -> bool:
+        """Whether code makes layers with modes, or calls a library that may; calls are followed."""
+        known: set[str] = set()
+        waiting = [text]
+        while waiting:
+            part = waiting.pop()
+            if _MODAL.search(part) or any(map(self._is_foreign, _calls(part))):
+                return True
+            names = {name for call in _calls(part) for name in call.split(".")} - known
+            known |= names
+            waiting += [found for name in sorted(names) if (found := self._text(name))]
+        return False
+
+    def are_unknown(self, text: str) -> bool:
+        """Whether nothing tells what a value is which is called like a model."""
+        start = _START.match(text)
+        root, rest = (start["root"], start["rest"]) if start else ("", "")
+        if root in _KNOWN or (root == "self" and rest.startswith(("context.", "hparams"))):
+            return False
+        if root in self._around.texts or (root == "self" and rest.partition("(")[0] in self._own):
+            return False
+        paths = self._around.imported.get(root, frozenset())
+        return not paths or any(_may_have_modes(f"{path}.{rest}") for path in paths)
+
+    def _text(self, name: str) -> str:
+        if name in self._around.texts:
+            return self._around.texts[name]
+        found = self._own.get(name, "") if name != "__init__" else ""
+        # What it wraps is known by its own attribute.
+        return "" if "wrap_model" in found else found
+
+    def _is_foreign(self, call: str) -> bool:
+        root, _, rest = call.partition(".")
+        if any(name in self._around.texts for name in call.split(".")):
+            return False
+        paths = self._around.imported.get(root, frozenset())
+        return any(_may_have_modes(f"{path}.{rest}".rstrip(".")) for path in paths)
 
 
-def _with_defined(text: str, around: Elsewhere) -> str:
-    """Some code, with the classes and functions that it calls, and those that these call."""
-    known: set[str] = set()
-    for _ in range(_DEPTH):
-        bases = " ".join(_BASES.findall(text))
-        made_by = [*re.findall(r"\w+", bases), *_CALLED.findall(text)]
-        new = {each for each in made_by if each in around.texts} - known
-        known |= new
-        text = "\n".join([text, *(around.texts[name] for name in sorted(new))])
-    return text
+#: Names that are no models, and what they are called on is none.
+_KNOWN = {*dir(builtins), "lambda", "context", "hparams", "config"} - {"getattr", "eval", "next"}
+_START = re.compile(r"(?P<root>[A-Za-z_]\w*)\b\.?(?P<rest>[\w.]*\(?)")
+_CALLS = re.compile(r"([A-Za-z_][\w.]*)\(|\bclass \w+\(([^)]*)\)")
+
+
+def _calls(text: str) -> Iterator[str]:
+    """The dotted names that code calls, and those of bases."""
+    for called, bases in _CALLS.findall(text):
+        yield from [called] if called else re.findall(r"[\w.]+", bases)
+
+
+def _may_have_modes(path: str) -> bool:
+    return bool(_TORCHS_MODELS.match(path)) or (
+        path.partition(".")[0] not in sys.stdlib_module_names and not _WITHOUT_MODES.match(path)
+    )
+
+
+def _attributes_set(method: cst.FunctionDef) -> Iterator[tuple[str, str]]:
+    """The attributes that a method sets or adds to, each with the code of its value.
+
+    Variables of the method are followed.
+    """
+    own = f"{syntax.self_name(method)}."
+    pairs = [pair for line in syntax.find(method, cst.Assign) for pair in syntax.pairs(line)]
+    for line in syntax.find(method, cst.AnnAssign):
+        pairs += [(line.target, line.value)] if line.value is not None else []
+    for call in syntax.find(method, cst.Call):
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _ADDING:
+            pairs += [(call.func.value, each.value) for each in call.args]
+    local: dict[str, list[cst.BaseExpression]] = {}
+    for target, value in pairs:
+        for name in syntax.names_in(target) if not isinstance(target, cst.Attribute) else ():
+            local.setdefault(name, []).append(value)
+    for target, value in pairs:
+        text = syntax.code(target)
+        if not text.startswith(own):
+            continue
+        name = text.removeprefix(own).partition(".")[0].partition("[")[0]
+        is_local = isinstance(value, cst.Name) and value.value in local
+        for each in local[syntax.code(value)] if is_local else [value]:
+            yield name, _with_variables(each, local)
+
+
+def _with_variables(
+    value: cst.BaseExpression, local: Mapping[str, Sequence[cst.BaseExpression]]
+) -> str:
+    """The code of a value, with that of the variables in it."""
+    found, known = [value], set[str]()
+    for each in found:
+        names = (syntax.names_in(each) & local.keys()) - known
+        known |= names
+        found += [one for name in sorted(names) for one in local[name]]
+    return "\n".join(map(syntax.code, found))
+
+
+_ADDING = ("append", "insert", "extend", "update", "add_module", "register_module", "setdefault")
+
+
+def _handed(method: cst.FunctionDef) -> set[str]:
+    """The attributes that a method hands to something, but for the context."""
+    own = f"{syntax.self_name(method)}."
+    calls = [c for c in syntax.find(method, cst.Call) if not _called(c).startswith("wrap_")]
+    given = [syntax.code(arg.value) for call in calls for arg in call.args]
+    return {text.removeprefix(own) for text in given if text.startswith(own)}
+
+
+def _called_attributes(method: cst.FunctionDef) -> Iterator[str]:
+    """The attributes that a method calls itself, entries of them among it, or names otherwise."""
+    own = f"{syntax.self_name(method)}."
+    nodes = [call.func for call in syntax.find(method, cst.Call)]
+    nodes += [line.value for line in syntax.find(method, cst.Assign)]
+    nodes += [loop.iter for loop in syntax.find(method, cst.For)]
+    for node in nodes:
+        while isinstance(node, cst.Subscript):
+            node = node.value
+        text = syntax.code(node)
+        if text.startswith(own):
+            yield text.removeprefix(own)
 
 
 def evaluation_mode(models: Iterable[WrappedModel]) -> cst.FunctionDef:

@@ -138,6 +138,12 @@ class TrialPlan:
         return [*dict.fromkeys(m for own in self._initialized for m in own.models)]
 
     @property
+    def knows_models(self) -> bool:
+        """Whether every model that is wrapped, and one at least, is in an attribute."""
+        unkept = any("wrap_model" in plan.own.unkept for plan in self.ancestors)
+        return bool(self.all_models) and not unkept
+
+    @property
     def all_reducers(self) -> list[WrappedReducer]:
         """Every reducer, those of bases first."""
         return [*dict.fromkeys(r for own in self._initialized for r in own.reducers)]

@@ -257,7 +257,7 @@ class _Rewriting:
         odd = {node.name.value for node in self.others if reduces_to_many(node)}
         more = any(parent.all_reducers for parent in plan.parents)
         reducers = reducer_hooks(plan.own.reducers, odd, callbacks_update=updating, are_others=more)
-        if not plan.is_mixin and plan.keeps_modes and plan.all_models:
+        if not plan.is_mixin and plan.keeps_modes and plan.knows_models:
             mode = modes.evaluation_mode(plan.all_models)
             if updating and reducers:
                 # The same hook resets them; its super() would put all models into eval mode.
@@ -349,7 +349,7 @@ class _Rewriting:
 
     def _checked(self, node: cst.ClassDef) -> cst.BaseStatement:
         symbols, plan = self.file.symbols, self.plan
-        if not plan.is_mixin and plan.keeps_modes and not plan.all_models:
+        if not plan.is_mixin and plan.keeps_modes and not plan.knows_models:
             node = marked(node, "validations put all models into evaluation mode, wrapped or not")
         wraps = symbols.calls(self.node, "wrap_optimizer")
         kept = [w for m in self.own.values() for w in wrappings(m, symbols)]

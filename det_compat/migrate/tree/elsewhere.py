@@ -38,6 +38,7 @@ class Elsewhere:
             by a text.
         texts: each class and function at the top of a file, by name.
         given: what attributes of an object that is not its own some code sets, and to what.
+        imported: the paths that each name is imported from.
     """
 
     classes: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -48,6 +49,7 @@ class Elsewhere:
     asked: frozenset[str] = frozenset()
     texts: Mapping[str, str] = field(default_factory=dict)
     given: Mapping[str, str] = field(default_factory=dict)
+    imported: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def changes(self, method: str, made_by: str) -> bool:
         """Whether a method changes its object; ``made_by`` is what that was made by, if known."""
@@ -69,6 +71,7 @@ def elsewhere(sources: Iterable[bytes], but: Collection[str]) -> Elsewhere:
     asked: set[str] = set()
     definitions = _Texts()
     given: dict[str, str] = {}
+    imported: dict[str, frozenset[str]] = {}
     for source in sources:
         tree = _tree(source)
         top = _variables(tree)
@@ -80,6 +83,8 @@ def elsewhere(sources: Iterable[bytes], but: Collection[str]) -> Elsewhere:
             if owner not in _OWN:
                 text = f"{given.get(name.decode(), '')}\n{value.decode(errors='replace')}"
                 given[name.decode()] = text
+        for name, path in _imported(tree.body):
+            imported[name] = imported.get(name, frozenset()) | {path}
         for node in tree.body:
             if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
                 definitions.add(node, source)
@@ -106,6 +111,7 @@ def elsewhere(sources: Iterable[bytes], but: Collection[str]) -> Elsewhere:
         frozenset(asked),
         definitions,
         given,
+        imported,
     )
 
 
@@ -113,6 +119,24 @@ _OF_OTHERS = re.compile(rb"(\w+)[\])]*(?=\.([A-Za-z_]\w*))")
 _GIVEN = re.compile(rb"^[ \t]*(\w+)\.([A-Za-z_]\w*) *= *(.+)", re.M)
 #: What an attribute of these is, is none of a trial's.
 _OWN = {b"self", b"cls", b"super", b"optim", b"torch", b"args", b"hparams", b"config", b"cfg"}
+
+
+def _imported(body: Iterable[ast.stmt]) -> Iterator[tuple[str, str]]:
+    """The names that the top level of a file imports, each with the path of what it is."""
+    for line in body:
+        if isinstance(line, ast.ImportFrom):
+            # What is relative is of the tree.
+            path = "." * line.level + (line.module or "")
+            yield from ((each.asname or each.name, f"{path}.{each.name}") for each in line.names)
+        elif isinstance(line, ast.Import):
+            for each in line.names:
+                yield (
+                    each.asname or each.name.partition(".")[0],
+                    (each.name if each.asname else each.name.partition(".")[0]),
+                )
+        elif isinstance(line, (ast.Try, ast.If)):
+            handlers = [each for h in getattr(line, "handlers", ()) for each in h.body]
+            yield from _imported([*line.body, *handlers, *line.orelse])
 
 
 def _asked(node: ast.AST) -> str:

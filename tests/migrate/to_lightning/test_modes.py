@@ -120,6 +120,52 @@ def test_a_model_of_another_file_that_is_not_wrapped_stays_in_its_mode(
         assert (text in made) == ("losses" in made_by)
 
 
+@pytest.mark.parametrize(
+    ("made", "stays"),
+    [
+        ("resnet18()", True),
+        ("lib.Factory.build('a')", True),
+        ("getattr(lib, 'name')()", True),
+        ("lib.nets['a']", True),
+        ("torch.nn.TransformerEncoderLayer(4, 2)", True),
+        ("torch.nn.Sequential(resnet18())", True),
+        ("torch.hub.load('a', 'b')", True),
+        ("torch.nn.CrossEntropyLoss()", False),
+        ("resnet18().eval()", False),
+        ("torch.relu", False),
+        ("self.model", False),
+    ],
+)
+def test_what_may_be_a_model_with_modes_stays_in_its_mode(tmp_path, made, stays):
+    source = trial(
+        (
+            "        self.opt =",
+            f"        other: object = {made}\n        self.x = other\n        self.opt =",
+        ),
+        ("self.model(batch).sum()}", "self.x(self.model(batch)).sum()}"),
+        header="import lib\nfrom torchvision.models import resnet18\n" + HEADER,
+    )
+    direct = source.replace(f"other: object = {made}", f"other = self.y = {made}")
+    assert ("on_validation_model_eval" in rewritten(tmp_path, source)) == stays
+    assert ("on_validation_model_eval" in rewritten(tmp_path, direct)) == stays
+
+
+def test_a_model_that_no_attribute_keeps_has_its_mode_marked_where_another_is_not_wrapped(tmp_path):
+    source = trial(
+        (
+            "        self.opt =",
+            "        self.x = lib.make()\n"
+            "        lib.add(context.wrap_model(lib.net))\n"
+            "        self.opt =",
+        ),
+        ("self.model(batch).sum()}", "self.x(self.model(batch)).sum()}"),
+        header="import lib\n" + HEADER,
+    )
+    made = rewritten(tmp_path, source)
+    assert "validations put all models into evaluation mode, wrapped or not" in made
+    assert "def on_validation_model_eval" not in made
+
+
 @pytest.mark.parametrize("is_wrapped", [True, False])
 def test_a_model_that_a_function_gives_a_trial_stays_in_its_mode_or_is_marked(tmp_path, is_wrapped):
     (tmp_path / "parts.py").write_text(
