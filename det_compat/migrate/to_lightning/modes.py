@@ -44,7 +44,7 @@ def leaves_evaluating(node: cst.ClassDef, own: Mapping[str, cst.FunctionDef]) ->
 
 _MODAL = re.compile(
     r"BatchNorm|InstanceNorm|[dD]ropout|RReLU|nn\.Transformer|MultiheadAttention|[sS]pectral_?[nN]orm"
-    r"|deepcopy|AveragedModel|EMA|Ema|\bself\.training\b"
+    r"|deepcopy\((?!.*state_dict)|AveragedModel|EMA|Ema|\bself\.training\b"
 )
 #: What the functions and classes of these return has no modes, or is no model.
 _WITHOUT_MODES = re.compile(
@@ -56,6 +56,10 @@ _WITHOUT_MODES = re.compile(
     r"|filelock|determined|pedl|det_compat)\b(?!\.(hub|jit|load|package|export)\b)"
     r"|transformers\.(.*\bfrom_pretrained$|get_\w+$|set_\w+$|.*(Config|Processor|Extractor)\b)"
     r"|.*([tT]oken|[dD]ataset|Transform\b|Sampler|Logger|Writer)"
+)
+#: Values that are no models: literals, what the context returns, data and what is for data.
+_NO_MODEL = re.compile(
+    r"[\[{\"'\d]|__det_|[\w.]*([tT]oken|[dD]ata(set|loader|Loader)|[eE]xamples|Subset|Config\b|Logger|Writer)\w*[.\w]*\("
 )
 #: What is wrapped is what has been handed over, under another name.
 _WRAPPED = re.compile(r"wrap_model\(\s*(?:model\s*=\s*)?self\.(\w+)\s*[,)]")
@@ -98,7 +102,7 @@ def keeps_modes(
         if f".{name}.eval()" in code and f".{name}.train(" not in code:
             continue
         texts = [t for t in (*own_values, *given) if ".eval()" not in t and "wrap_model" not in t]
-        texts = [text for text in texts if text not in aliases]
+        texts = [text for text in texts if text not in aliases and not _NO_MODEL.match(text)]
         if any(map(makers.have_modes, texts)):
             return True
         if name in called and (any(map(makers.are_unknown, texts)) or not (own_values or given)):
@@ -133,19 +137,19 @@ class _Makers:
 
     def are_unknown(self, text: str) -> bool:
         """Whether nothing tells what a value is which is called like a model."""
-        start = _START.match(text)
+        start = _START.match(text.lstrip("("))
         root, rest = (start["root"], start["rest"]) if start else ("", "")
         if root in _KNOWN or (root == "self" and rest.startswith(("context.", "hparams"))):
             return False
-        if root in self._around.texts or (root == "self" and rest.partition("(")[0] in self._own):
+        names = {root, *rest.rstrip("(").split(".")}
+        if names & self._around.texts.keys() or (root == "self" and names & self._own.keys()):
             return False
         paths = self._around.imported.get(root, frozenset())
         return not paths or any(_may_have_modes(f"{path}.{rest}") for path in paths)
 
     def _text(self, name: str) -> str:
-        if name in self._around.texts:
-            return self._around.texts[name]
-        found = self._own.get(name, "") if name != "__init__" else ""
+        own = self._own.get(name, "") if name != "__init__" else ""
+        found = self._around.texts.get(name, own)
         # What it wraps is known by its own attribute.
         return "" if "wrap_model" in found else found
 
@@ -221,7 +225,8 @@ def _handed(method: cst.FunctionDef) -> set[str]:
     own = f"{syntax.self_name(method)}."
     calls = [c for c in syntax.find(method, cst.Call) if not _called(c).startswith("wrap_")]
     given = [syntax.code(arg.value) for call in calls for arg in call.args]
-    return {text.removeprefix(own) for text in given if text.startswith(own)}
+    names = {text.removeprefix(own) for text in given if text.startswith(own)}
+    return {name for name in names if name.isidentifier()}
 
 
 def _called_attributes(method: cst.FunctionDef) -> Iterator[str]:
@@ -233,9 +238,9 @@ def _called_attributes(method: cst.FunctionDef) -> Iterator[str]:
     for node in nodes:
         while isinstance(node, cst.Subscript):
             node = node.value
-        text = syntax.code(node)
-        if text.startswith(own):
-            yield text.removeprefix(own)
+        name = syntax.code(node).removeprefix(own)
+        if name.isidentifier() and isinstance(node, cst.Attribute):
+            yield name
 
 
 def evaluation_mode(models: Iterable[WrappedModel]) -> cst.FunctionDef:

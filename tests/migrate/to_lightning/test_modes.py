@@ -120,6 +120,14 @@ def test_a_model_of_another_file_that_is_not_wrapped_stays_in_its_mode(
         assert (text in made) == ("losses" in made_by)
 
 
+def test_a_wrapped_model_whose_results_are_kept_and_handed_on_needs_no_hook(tmp_path):
+    change = ("self.model(batch).sum()}", "torch.add(out, self.model(batch)).sum()}")
+    source = trial(change).replace(
+        '        return {"error"', '        out = self.model(batch)\n        return {"error"'
+    )
+    assert "on_validation_model_eval" not in rewritten(tmp_path, source)
+
+
 @pytest.mark.parametrize(
     ("made", "stays"),
     [
