@@ -77,7 +77,8 @@ def _search(args: argparse.Namespace) -> int:
 
 
 def _run(search: Search, args: argparse.Namespace) -> int:
-    from det_compat.search.errors import SearchEndedError
+    from det_compat.core.storage.write_failures import DISK
+    from det_compat.search.errors import SearchEndedError, SearchError
 
     status = _INTERRUPTED
 
@@ -96,6 +97,11 @@ def _run(search: Search, args: argparse.Namespace) -> int:
     except SearchEndedError:
         print(f"go on with\n  {_resuming(search, args)}")
         raise
+    except OSError as error:
+        if error.errno not in DISK:
+            raise
+        print(f"go on, when there is room, with\n  {_resuming(search, args)}")
+        raise SearchError(f"cannot write in {search.folder.path}: {error}") from error
     finally:
         signal.signal(signal.SIGTERM, before)
     return _finish(search, args, status)

@@ -1,9 +1,11 @@
-"""Trials that have ended with the machine they were on."""
+"""Trials that have ended with the machine they were on, or for want of room on a disk."""
 
 from __future__ import annotations
 
 import collections
 import contextlib
+import os
+import re
 import socket
 import time
 from collections.abc import Callable
@@ -16,6 +18,8 @@ from ray.exceptions import RayActorError, RayError, RayTaskError
 from ray.tune import Callback
 from ray.tune.experiment import Trial
 
+from det_compat.core.storage.write_failures import DISK
+
 # The head of a cluster of Ray 2.60 gives up a machine that has not answered for 15 seconds or so.
 _SECONDS_TO_KNOW = 45.0
 _SECONDS_TO_ANSWER = 2.0
@@ -24,6 +28,10 @@ _SECONDS_TO_GO_DOWN = 3.0
 _PERIOD = 10.0  # seconds between two looks at what is there
 # So often in a row may a trial's process be gone before the trial has begun in it.
 _MOST_STARTS = 5
+# What an exception of a trial's process says, of which there is but the text here.
+_DISK_FAILURE = re.compile(
+    "|".join(rf".*\[Errno {it}\] {os.strerror(it)}.*" for it in sorted(DISK))
+)
 
 
 class Losses(Callback):
@@ -51,7 +59,9 @@ class Losses(Callback):
         # Why starts in a row came to nothing.
         self._in_vain: collections.defaultdict[int, list[str]] = collections.defaultdict(list)
         self._to_start_again: set[int] = set()
-        #: Trials of which no process would start; they stay unfinished.
+        self._disk_failures: dict[int, str] = {}
+        #: Trials of which no process would start, or for which there was no room on a disk: they
+        #: stay unfinished, and a resumed search goes on with them.
         self.given_up: set[int] = set()
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
@@ -84,14 +94,16 @@ class Losses(Callback):
         if trial.should_recover() or self._is_none_of_its_own(trial):
             self._to_start_again.add(index)
             return False
-        if len(self._in_vain[index]) < _MOST_STARTS:
+        if why := self._disk_failures.get(index):
+            what = "it had no disk to write to, and stays unfinished until there is room"
+        elif len(self._in_vain[index]) >= _MOST_STARTS:
+            why = self._in_vain[index][-1]
+            times = len(self._in_vain[index])
+            what = f"its process was lost {times} times before it began, and it stays unfinished"
+        else:
             return True
         self.given_up.add(index)
-        print(
-            f"trial {index}: its process was lost {len(self._in_vain[index])} times before the "
-            f"trial began, and it stays unfinished: {self._in_vain[index][-1]}",
-            flush=True,
-        )
+        print(f"trial {index}: {what}: {why}", flush=True)
         return False
 
     def take(self, index: int) -> bool:
@@ -103,6 +115,8 @@ class Losses(Callback):
     def _is_none_of_its_own(self, trial: Any) -> bool:
         """Whether the latest error of a trial would not have been but for a machine or for Ray."""
         index, error = _index(trial), _error_of(trial)
+        found = _DISK_FAILURE.findall(str(error or ""))
+        self._disk_failures[index] = found[-1].strip() if found else ""
         lost_before = self._lost_before.pop(index, None)
         machines = [] if self._keeper is None else ray.get(self._keeper.leave.remote(index))
         if lost_before is None:
