@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import errno
 import importlib.util
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,6 +65,22 @@ def test_without_the_extra(tmp_path: Path) -> None:
     found = python("-c", code, "search", str(config), cwd=tmp_path)
     assert found.returncode == 2
     assert f"a hyperparameter search needs ray: {how_to_install('search')}" in found.stderr
+
+
+def test_a_full_disk_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from det_compat.search.search import Search
+
+    def run(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Search, "run", run)
+    assert main(["search", str(write_project(tmp_path / "project")), "--run-dir", "mine"]) == 2
+    said = capsys.readouterr()
+    assert "--run-dir" in said.out and "--resume" in said.out
+    assert f"cannot write in {tmp_path / 'mine'}: [Errno 28]" in said.err
 
 
 def test_nothing_of_ray_is_imported_otherwise(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -41,6 +42,8 @@ def train_one(
         raise RuntimeError("this trial raises")
     if fate == "dies":
         os._exit(9)
+    if fate == "has no room" and not (run_dir.parents[1] / "room").exists():
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     start = int(Path(resume_from).read_text()) if resume_from else 0
     for length in validate_at:
         if length.value <= start:
@@ -50,6 +53,7 @@ def train_one(
         checkpoint.write_text(str(length.value))
         metrics = {
             "trains": {"score": hparams["x"]},
+            "has no room": {"score": hparams["x"]},
             "nan": {"score": float("nan")},
             "other": {"loss": hparams["x"]},
             "text": {"score": "good"},

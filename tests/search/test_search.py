@@ -77,6 +77,26 @@ def test_each_kind_of_failure_is_one_trials_own(tmp_path: Path) -> None:
     assert len(rows) == len(fates)
 
 
+def test_a_full_disk_leaves_a_trial_unfinished(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fates = {"type": "categorical", "vals": ["has no room", "trains"]}
+    given = config({"x": 0.5, "fate": fates}, name="grid", max_concurrent_trials=2)
+    folder = tmp_path / "run"
+
+    def found(*, resume: bool) -> dict[str, tuple[str, int]]:
+        run(given, run_dir=folder, resume=resume, train_one=train_one)
+        return {
+            result["hparams"]["fate"]: (result["status"], starts(folder, result))
+            for result in read_json(folder)
+        }
+
+    assert found(resume=False) == {"has no room": ("unfinished", 2), "trains": ("completed", 1)}
+    assert "stays unfinished until there is room: OSError: [Errno 28]" in capsys.readouterr().out
+    (folder / "room").touch()
+    assert found(resume=True) == {"has no room": ("completed", 3), "trains": ("completed", 1)}
+
+
 def starts(folder: Path, result: dict[str, Any]) -> int:
     log = folder / "trials" / f"{result['trial']:04d}" / "starts"
     return len(log.read_text().splitlines())

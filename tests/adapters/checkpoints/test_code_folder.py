@@ -106,7 +106,7 @@ def test_detignore_is_read_as_gitignore_is(origin: Path) -> None:
     for _ in range(300):
         chosen = draw.sample(lines, draw.randint(1, 3))
         (origin / ".detignore").write_text("\n".join(chosen))
-        spec = pathspec.PathSpec.from_lines("gitignore", chosen)
+        spec = pathspec.GitIgnoreSpec.from_lines(chosen)
         parents = [Path(file).parents for file in files]
         kept = [
             file
