@@ -88,19 +88,26 @@ def keeps_modes(
     # Something else may use in a validation what it is handed.
     code = "\n".join(map(syntax.code, methods))
     known |= {*_WRAPPED.findall(code)}
-    names = used.union(*map(_handed, methods)) - known - every.keys()
+    handed = set[str]().union(*map(_handed, methods))
+    names = (used | handed) - known - every.keys()
     called = {name for method in validating for name in _called_attributes(method)}
     values: dict[str, list[str]] = {name: [] for name in sorted(names)}
     for method in methods:
         for name, value in _attributes_set(method):
             if name in values:
                 values[name].append(value)
+    others = [method for method in methods if method not in validating]
+    before = "\n".join(map(syntax.code, others))
+    training = [method for method in others if method.name.value != "__init__"]
+    trained = {name for method in training for name in attributes_read(method)}
     makers, aliases = _Makers(every, around), {f"self.{name}" for name in known}
     for name, own_values in values.items():
         given = [around.given[name]] if name in around.given else []
-        # What is in evaluation mode wherever it was made, stays as it is.
         if f".{name}.eval()" in code and f".{name}.train(" not in code:
-            continue
+            if f".{name}.eval()" in before or name not in trained | handed:
+                # It is in evaluation mode wherever it is used.
+                continue
+            return True
         texts = [t for t in (*own_values, *given) if ".eval()" not in t and "wrap_model" not in t]
         texts = [text for text in texts if text not in aliases and not _NO_MODEL.match(text)]
         if any(map(makers.have_modes, texts)):
@@ -243,10 +250,16 @@ def _called_attributes(method: cst.FunctionDef) -> Iterator[str]:
             yield name
 
 
-def evaluation_mode(models: Iterable[WrappedModel]) -> cst.FunctionDef:
-    """The hook that puts the models that were wrapped into evaluation mode, and no others."""
-    lines = "".join(map(_line, models)).replace(".train()", ".eval()")
-    return syntax.method(f"def on_validation_model_eval(self):\n{lines}")
+def validation_hooks(models: Iterable[WrappedModel]) -> tuple[cst.FunctionDef, cst.FunctionDef]:
+    """The hooks that put the models that were wrapped into evaluation mode and back.
+
+    No others: what a validation has done to the mode of one that was not, was there in training.
+    """
+    lines = "".join(map(_line, models))
+    evaluating = f"def on_validation_model_eval(self):\n{lines.replace('.train()', '.eval()')}"
+    return syntax.method(evaluating), syntax.method(
+        f"def on_validation_model_train(self):\n{lines}"
+    )
 
 
 def _called(call: cst.Call) -> str:

@@ -258,12 +258,12 @@ class _Rewriting:
         more = any(parent.all_reducers for parent in plan.parents)
         reducers = reducer_hooks(plan.own.reducers, odd, callbacks_update=updating, are_others=more)
         if not plan.is_mixin and plan.keeps_modes and plan.knows_models:
-            mode = modes.evaluation_mode(plan.all_models)
+            mode, back = modes.validation_hooks(plan.all_models)
             if updating and reducers:
                 # The same hook resets them; its super() would put all models into eval mode.
                 start, *reducers = reducers
                 mode = syntax.with_body(mode, [*syntax.body_of(mode), *syntax.body_of(start)[1:]])
-            made.append(mode)
+            made += [mode, back]
         return [*made, *reducers, *hooks]
 
     def _refuses_sanity_check(self) -> bool:

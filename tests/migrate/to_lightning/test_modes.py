@@ -84,6 +84,24 @@ def test_a_model_that_is_not_wrapped_stays_in_its_mode_where_callbacks_update_re
     assert "super().on_validation" not in made
 
 
+@pytest.mark.parametrize("trains", [True, False])
+def test_a_mode_that_a_validation_sets_is_there_in_training(tmp_path, trains):
+    changes = [
+        (
+            "        self.model",
+            "        self.teacher = torch.nn.BatchNorm1d(2)\n        self.model",
+        ),
+        ('        return {"error"', '        self.teacher.eval()\n        return {"error"'),
+        ("self.model(batch).sum()}", "self.model(self.teacher(batch)).sum()}"),
+    ]
+    if trains:
+        changes.append(("loss = ", "batch = self.teacher(batch)\n        loss = "))
+    made = rewritten(tmp_path, trial(*changes))
+    for mode in ("eval", "train"):
+        hook = f"    def on_validation_model_{mode}(self):\n        self.model.{mode}()\n"
+        assert (hook in made) == trains
+
+
 LOSSES = """\
 import torch
 
