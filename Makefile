@@ -20,7 +20,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 demo: setup
-	DET_COMPAT_PROGRESS=1 $(BIN)/det-compat run examples/digits/train.py
+	cd examples/digits && DET_COMPAT_PROGRESS=1 '$(CURDIR)/$(BIN)/det-compat' run train.py
 
 test: setup
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest $(PYTEST_ARGS)
