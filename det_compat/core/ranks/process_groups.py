@@ -7,6 +7,8 @@ import datetime
 import functools
 import itertools
 import os
+import pickle
+from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -125,6 +127,10 @@ def cpu_group() -> Any:
 class GroupExchange:
     """Objects between the members of a gloo group; the interface is that of ``Exchange``.
 
+    The last tensors that carried them are kept. A thread of gloo that is the last to let go of one
+    makes a Python thread state for that, and a process that is forked in that moment, as loader
+    workers are, hangs in CPython 3.10: one of 400 did, after torch's own collectives of objects.
+
     Args:
         rank: this member.
         first: the rank, among all processes, of the first member.
@@ -135,6 +141,7 @@ class GroupExchange:
         self._rank = rank
         self._first = first
         self._group = group
+        self._sent: deque[Any] = deque(maxlen=8)
 
     def gather(self, thing: Any) -> list[Any] | None:
         """Every member's ``thing``, for the first; None for the others."""
@@ -143,19 +150,44 @@ class GroupExchange:
 
     def allgather(self, thing: T) -> list[T]:
         """Every member's ``thing``, for each; its own is the very object that it gave."""
-        everything: list[Any] = [None] * dist.get_world_size(self._group)
-        dist.all_gather_object(everything, thing, group=self._group)
+        own = _packed(thing)
+        sizes = [int(size) for size in self._gathered(torch.tensor([len(own)]))]
+        padded = torch.nn.functional.pad(own, (0, max(sizes) - len(own)))
+        received = zip(self._gathered(padded), sizes, strict=True)
+        everything = [_unpacked(tensor[:size]) for tensor, size in received]
         everything[self._rank] = thing
         return everything
 
     def broadcast(self, thing: T) -> T:
         """The first member's ``thing``, for each."""
-        box = [thing]
-        dist.broadcast_object_list(box, src=self._first, group=self._group)
-        return thing if self._rank == 0 else box[0]
+        is_first = self._rank == 0
+        own = _packed(thing) if is_first else torch.empty(0, dtype=torch.uint8)
+        size = self._broadcast(torch.tensor([len(own)]))
+        data = self._broadcast(own if is_first else own.resize_(int(size)))
+        return thing if is_first else _unpacked(data)
 
     def close(self) -> None:
         """Do nothing: the group ends with the default one."""
+
+    def _gathered(self, tensor: torch.Tensor) -> list[torch.Tensor]:
+        tensors = [torch.empty_like(tensor) for _ in range(dist.get_world_size(self._group))]
+        self._sent.append((tensor, tensors))
+        dist.all_gather(tensors, tensor, group=self._group)
+        return tensors
+
+    def _broadcast(self, tensor: torch.Tensor) -> torch.Tensor:
+        self._sent.append(tensor)
+        dist.broadcast(tensor, src=self._first, group=self._group)
+        return tensor
+
+
+def _packed(thing: Any) -> torch.Tensor:
+    data = pickle.dumps(thing, pickle.HIGHEST_PROTOCOL)
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8)
+
+
+def _unpacked(tensor: torch.Tensor) -> Any:
+    return pickle.loads(tensor.numpy().tobytes())
 
 
 def machine_group(ranks: list[range], rank: int) -> Any:
