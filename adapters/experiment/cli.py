@@ -40,7 +40,7 @@ from det_compat.adapters.lightning.package import (
 from det_compat.adapters.lightning.preemption import Interruption
 from det_compat.adapters.lightning.strategy import callbacks_of, end_other_ranks, new_trainer
 from det_compat.config.experiment import ExperimentConfig
-from det_compat.core.storage.write_failures import DISK
+from det_compat.core.storage.write_failures import NO_ROOM
 from det_compat.experiment.checkpoints import checkpoints_of, earlier_one_named
 from det_compat.experiment.errors import FitError
 from det_compat.experiment.processes.tracker import tracked
@@ -106,9 +106,10 @@ def _is_from(folder: Path, error: BaseException) -> bool:
 
     What is installed in an environment there is nobody's own.
     """
+    folder = folder.resolve()
     for frame in traceback.extract_tb(error.__traceback__):
         path = Path(frame.filename).resolve()
-        if path.is_relative_to(folder.resolve()) and "site-packages" not in path.parts:
+        if path.is_relative_to(folder) and "site-packages" not in path.relative_to(folder).parts:
             return True
     return error.__cause__ is not None and _is_from(folder, error.__cause__)
 
@@ -261,13 +262,13 @@ def _full_disk_explained(request: Request, start: RunStart | None) -> Iterator[N
         yield
     except OSError as error:
         is_own = isinstance(error, errors.CheckpointWriteError)
-        if not is_own and (error.errno not in DISK or _is_from(request.model_dir, error)):
+        if not is_own and (error.errno not in NO_ROOM or _is_from(request.model_dir, error)):
             raise
-        told = str(error)
+        message = str(error)
         if start is not None and request.command == "fit":
             where = "" if is_own or error.filename else f"cannot write for {start.folder.path}: "
-            told = f"{where}{told}. Resume the run by: {request.resuming(start.folder.path)}"
-        raise FitError(told) from error
+            message = f"{where}{message}. Resume the run by: {request.resuming(start.folder.path)}"
+        raise FitError(message) from error
 
 
 @contextlib.contextmanager

@@ -77,7 +77,7 @@ def _search(args: argparse.Namespace) -> int:
 
 
 def _run(search: Search, args: argparse.Namespace) -> int:
-    from det_compat.core.storage.write_failures import DISK
+    from det_compat.core.storage.write_failures import NO_ROOM
     from det_compat.search.errors import SearchEndedError, SearchError
 
     status = _INTERRUPTED
@@ -98,7 +98,7 @@ def _run(search: Search, args: argparse.Namespace) -> int:
         print(f"go on with\n  {_resuming(search, args)}")
         raise
     except OSError as error:
-        if error.errno not in DISK:
+        if error.errno not in NO_ROOM:
             raise
         print(f"go on, when there is room, with\n  {_resuming(search, args)}")
         raise SearchError(f"cannot write in {search.folder.path}: {error}") from error
