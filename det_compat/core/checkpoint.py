@@ -53,6 +53,9 @@ class CheckpointContext:
             effect.
     """
 
+    # On a cluster a trial's had to have them.
+    _needs_steps = False
+
     def __init__(
         self,
         dist: DistributedContext,
@@ -333,7 +336,12 @@ class CheckpointContext:
         self._report_checkpoint_deleted(storage_id, left)
 
     def _check_metadata(self, metadata: dict[str, Any]) -> None:
-        """Raise ValueError if a checkpoint may not have such metadata; any will do here."""
+        """Raise ValueError if a checkpoint may not have such metadata."""
+        if self._needs_steps and "steps_completed" not in metadata:
+            raise ValueError(
+                "metadata for reported checkpoints, in the current implementation, requires a "
+                "'steps_completed' item, which has not been provided"
+            )
 
     def _begin(self) -> str:
         """The UUID of a new checkpoint."""

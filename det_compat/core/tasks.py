@@ -73,6 +73,8 @@ class TaskCheckpointContext(CheckpointContext):
         line: to the search that runs the trial, None without one.
     """
 
+    _needs_steps = True
+
     def __init__(
         self,
         dist: DistributedContext,
@@ -116,13 +118,6 @@ class TaskCheckpointContext(CheckpointContext):
             return None
         steps = self.get_metadata(name).get("steps_completed")
         return steps if isinstance(steps, int) else None
-
-    def _check_metadata(self, metadata: dict[str, Any]) -> None:
-        if "steps_completed" not in metadata:
-            raise ValueError(
-                "metadata for reported checkpoints, in the current implementation, requires a "
-                "'steps_completed' item, which has not been provided"
-            )
 
     def _report_checkpoint(
         self,

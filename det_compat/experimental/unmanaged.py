@@ -37,6 +37,8 @@ NO_SEARCHER = {"name": "single", "metric": "unmanaged"}
 class TrialCheckpoints(CheckpointContext):
     """Checkpoints of a trial, whose names its folder keeps; they have ``steps_completed``."""
 
+    _needs_steps = True
+
     def __init__(self, dist: DistributedContext, manager: StorageManager, paths: RunPaths) -> None:
         super().__init__(dist, manager)
         self.run = self._paths = paths
@@ -56,13 +58,6 @@ class TrialCheckpoints(CheckpointContext):
                 "run has its own: it starts from the beginning"
             )
         return None, 0
-
-    def _check_metadata(self, metadata: dict[str, Any]) -> None:
-        if "steps_completed" not in metadata:
-            raise ValueError(
-                "metadata for reported checkpoints, in the current implementation, requires a "
-                "'steps_completed' item, which has not been provided"
-            )
 
 
 class UnmanagedContext(core.Context):
