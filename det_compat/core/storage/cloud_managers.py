@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from det_compat.core.storage.directories import SharedFSStorageManager
+from det_compat.core.storage.directory_managers import SharedFSStorageManager
 from det_compat.core.storage.local import UNFINISHED
 from det_compat.core.storage.manager import Paths, Selector, StorageManager, normalize_prefix
 from det_compat.core.storage.remote import RemoteStorage, inside
