@@ -24,7 +24,7 @@ LAYERS = (
     ("core", "analysis", "launch"),
     ("checkpoint", "check"),
     ("pytorch", "experiment"),
-    ("experimental", "pedl", "tensorboard", "transformers", "search", "start"),
+    ("experimental", "pedl", "tensorboard", "transformers", "search", "first_config"),
     ("adapters", "runs"),
     ("tracking",),
     ("migrate", "api"),

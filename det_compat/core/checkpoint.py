@@ -23,7 +23,8 @@ from det_compat.core.merging import (
 from det_compat.core.storage import Selector, StorageManager
 from det_compat.core.storage.local import METADATA, UNFINISHED, is_complete
 from det_compat.core.storage.write_failures import named_write_failures
-from det_compat.errors import CheckpointNotFound, CorruptCheckpointError
+from det_compat.core.store import read_metadata
+from det_compat.errors import CheckpointNotFound
 from det_compat.script.run_paths import RunPaths
 from det_compat.shared.durable_files import sync_tree, write_durably
 
@@ -317,17 +318,9 @@ class CheckpointContext:
             CheckpointNotFound: there is no such checkpoint.
             CorruptCheckpointError: its ``metadata.json`` is no JSON object.
         """
-        content = self._storage_manager.metadata(storage_id)
-        if content is None:
+        metadata = read_metadata(self._storage_manager, storage_id)
+        if metadata is None:
             raise CheckpointNotFound(f"Did not find checkpoint {self._location(storage_id)}")
-        try:
-            metadata = json.loads(content)
-        except ValueError:
-            metadata = None
-        if not isinstance(metadata, dict):
-            raise CorruptCheckpointError(
-                f"{self._location(storage_id)} is corrupt: its metadata.json has no JSON object"
-            )
         return metadata
 
     def delete(self, storage_id: str) -> None:
@@ -387,9 +380,8 @@ class DummyCheckpointContext(CheckpointContext):
 
 def _complete(directory: Path, metadata: dict[str, Any]) -> None:
     """Write the last file of a checkpoint to its final place, when all else is on the disk."""
-    text = json.dumps(metadata, indent=2)
     sync_tree(directory)
-    write_durably(directory / METADATA, text, temporary=directory / UNFINISHED)
+    _write_metadata(directory, metadata)
 
 
 def _write_metadata(directory: Path, metadata: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from det_compat.core.storage.local import LocalStorage, is_complete, is_unfinished
+from det_compat.core.storage.manager import StorageManager
 from det_compat.core.storage.remote import RemoteStorage, is_url, local_path
 from det_compat.core.storage.write_failures import named_write_failures
 from det_compat.errors import CorruptCheckpointError, UnfinishedCheckpointError
@@ -209,7 +210,7 @@ class CheckpointStore:
         logger.info(f"deleted checkpoint {self.location(storage_id)}")
 
 
-def read_metadata(storage: _Storage, storage_id: str) -> dict[str, Any] | None:
+def read_metadata(storage: _Storage | StorageManager, storage_id: str) -> dict[str, Any] | None:
     """The content of a checkpoint's ``metadata.json``, None if there is none.
 
     Raises:
