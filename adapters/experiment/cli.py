@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import signal
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -48,6 +47,7 @@ from det_compat.experiment.request import Request
 from det_compat.experiment.run_start import RunStart, begin, run_to_validate
 from det_compat.experiment.run_state import state_noted
 from det_compat.experiment.task import task_of
+from det_compat.script.ending import INTERRUPTED
 from det_compat.script.machines import is_chief
 from det_compat.script.run_log import run_logged
 from det_compat.script.task import told
@@ -56,7 +56,6 @@ from det_compat.shared.masking import without_secrets
 from det_compat.shared.verbosity import shows_progress
 
 _NOT_OF_METHOD = {"config", "seed_everything", "trainer", "model", "data"}
-_INTERRUPTED = 128 + signal.SIGINT
 
 
 def run_cli(request: Request, experiment: ExperimentConfig | None) -> None:
@@ -89,7 +88,7 @@ def what_to_mend(model_dir: Path) -> Iterator[None]:
     except SystemExit as ended:
         # Lightning 2.6.6 exits with status 1 after Ctrl-C.
         if isinstance(ended.__context__, KeyboardInterrupt):
-            raise SystemExit(_INTERRUPTED) from None
+            raise SystemExit(INTERRUPTED) from None
         raise
     except (errors.InvalidExperimentException, errors.InvalidCheckpointException) as error:
         if _is_from(model_dir, error):
@@ -337,7 +336,7 @@ def _fit(
             print(f"resume it by: {resuming}", flush=True)
         if is_interrupted:
             end_other_ranks(trainer)
-            raise SystemExit(_INTERRUPTED) from None
+            raise SystemExit(INTERRUPTED) from None
         company.explain(error)
         raise
     if trainer.is_global_zero:

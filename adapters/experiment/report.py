@@ -228,12 +228,6 @@ def _precision(run: ExperimentRun, trainer: pl.Trainer) -> str:
 
 
 def _print_table(title: str, rows: dict[str, str]) -> None:
-    from rich.table import Table
-    from rich.text import Text
+    from det_compat.shared.terminal import pairs_table, print_table
 
-    from det_compat.shared.terminal import print_table
-
-    table = Table(title=title, show_header=False, title_justify="left")
-    for name, value in rows.items():
-        table.add_row(Text(name, overflow="fold"), Text(value, overflow="fold"))
-    print_table(table, wraps=False)
+    print_table(pairs_table(title, rows), wraps=False)

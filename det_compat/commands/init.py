@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from det_compat.script.ending import TO_MEND
+
 if TYPE_CHECKING:
     from det_compat.first_config.trials import FoundTrial
 
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
-
-_TO_MEND = 2
 
 
 def add_parser(commands: _Commands) -> None:
@@ -87,4 +87,4 @@ def _write(trial: FoundTrial, trials: list[FoundTrial]) -> int:
 
 def _to_mend(message: str) -> int:
     print(f"det-compat: {message}", file=sys.stderr)
-    return _TO_MEND
+    return TO_MEND

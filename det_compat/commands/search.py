@@ -9,15 +9,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from det_compat.script.ending import INTERRUPTED, TERMINATED, TO_MEND
+
 if TYPE_CHECKING:
     from det_compat.search.results import TrialResult
     from det_compat.search.search import Search
 
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-# The exit status of shells after Ctrl-C, and after SIGTERM.
-_INTERRUPTED = 128 + signal.SIGINT
-_TERMINATED = 128 + signal.SIGTERM
 _MOST_NAMED = 10
 
 
@@ -73,18 +72,18 @@ def _search(args: argparse.Namespace) -> int:
         return 1
     except (FitError, ImportError, OSError, SearchError) as error:
         print(f"det-compat: {error}", file=sys.stderr)
-        return 2
+        return TO_MEND
 
 
 def _run(search: Search, args: argparse.Namespace) -> int:
     from det_compat.core.storage.write_failures import NO_ROOM
     from det_compat.search.errors import SearchEndedError, SearchError
 
-    status = _INTERRUPTED
+    status = INTERRUPTED
 
     def interrupt(*_: Any) -> None:
         nonlocal status
-        status = _TERMINATED
+        status = TERMINATED
         signal.raise_signal(signal.SIGINT)
 
     before = signal.signal(signal.SIGTERM, interrupt)

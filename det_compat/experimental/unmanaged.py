@@ -22,8 +22,7 @@ from det_compat.core.reports.kept import plain_value
 from det_compat.core.storage import StorageManager
 from det_compat.experiment.run_folder import RunFolder
 from det_compat.experiment.run_state import State, read_state, state_noted
-from det_compat.experiment.script import PREEMPTED
-from det_compat.script.ending import end_of_program
+from det_compat.script.ending import TERMINATED, end_of_program
 from det_compat.script.run import program_again
 from det_compat.script.run_log import run_logged
 from det_compat.script.run_paths import RunPaths
@@ -146,7 +145,7 @@ def run_noted(
         if error is not None:
             raise error
         if is_preempted():
-            noted.status = PREEMPTED
+            noted.status = TERMINATED
 
 
 def _plain(value: Any) -> Any:
