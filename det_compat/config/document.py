@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -119,12 +119,9 @@ def section(config: Mapping[str, Any], name: str) -> dict[str, Any]:
     return found
 
 
-def chosen(
-    given: Mapping[str, Any], *names: str, convert: Callable[[Any], Any] | None = None
-) -> dict[str, Any]:
+def chosen(given: Mapping[str, Any], *names: str) -> dict[str, Any]:
     """Those of the keys ``names`` that are ``given``, for a dataclass whose defaults hold else."""
-    values = {name: given[name] for name in names if name in given}
-    return values if convert is None else {name: convert(it) for name, it in values.items()}
+    return {name: given[name] for name in names if name in given}
 
 
 _LONGEST = 60
