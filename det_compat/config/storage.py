@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from det_compat.config.document import Problems, section
+from det_compat.config.document import Problems, from_mapping, section
 from det_compat.config.keys.table import HDFS_REFUSAL, STORAGE_REQUIRES
 
 
@@ -39,6 +39,11 @@ def parse_storage(config: Mapping[str, Any], problems: Problems) -> CheckpointSt
     refusal = _refusal(kind, given)
     url, options = (None, {}) if refusal else _URLS[kind](given)
     return CheckpointStorage(kind, url, options, refusal=refusal)
+
+
+def storage_of(config: Mapping[str, Any]) -> CheckpointStorage:
+    """The ``checkpoint_storage`` of a config that was checked when its run began."""
+    return parse_storage(config, Problems(from_mapping(config)))
 
 
 def _without_type(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from det_compat.config.document import Problems, from_mapping
-from det_compat.config.storage import parse_storage
+from det_compat.config.storage import storage_of
 from det_compat.core import retention
 from det_compat.core.checkpoint import CheckpointContext
 from det_compat.core.distributed import DistributedContext
@@ -48,7 +47,7 @@ def task_storage(task: Task) -> StorageManager:
         ImportError: what a URL needs is not installed.
         ValueError: the storage cannot be used.
     """
-    storage = parse_storage(task.config, Problems(from_mapping(task.config)))
+    storage = storage_of(task.config)
     if storage.refusal:
         raise ValueError(f"checkpoint_storage cannot be used: {storage.refusal}")
     if storage.url is None:
