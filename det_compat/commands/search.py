@@ -148,7 +148,7 @@ def _finish(search: Search, args: argparse.Namespace, if_interrupted: int) -> in
     if unfinished := [one for one in results if one.status.value == "unfinished"]:
         numbers = ", ".join(str(one.index) for one in unfinished[:_MOST_NAMED])
         more = ", ..." if len(unfinished) > _MOST_NAMED else ""
-        print(f"interrupted with {len(unfinished)} trials unfinished ({numbers}{more}); go on with")
+        print(f"unfinished trials: {len(unfinished)} ({numbers}{more}); go on with")
         print(f"  {_resuming(search, args)}")
         return if_interrupted
     return _name_best(search, results)
