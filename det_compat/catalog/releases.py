@@ -78,11 +78,6 @@ def submodules(name: str) -> list[str]:
     return sorted({module.partition(".")[0] for module in below})
 
 
-def names_of(module: str) -> list[str]:
-    """The names that the releases of a module had, submodules aside."""
-    return sorted(_names(module))
-
-
 @functools.cache
 def _table() -> dict[str, Any]:
     table: dict[str, Any] = data_beside(__file__, "releases.json")
