@@ -380,8 +380,9 @@ class DummyCheckpointContext(CheckpointContext):
 
 def _complete(directory: Path, metadata: dict[str, Any]) -> None:
     """Write the last file of a checkpoint to its final place, when all else is on the disk."""
+    text = json.dumps(metadata, indent=2)
     sync_tree(directory)
-    _write_metadata(directory, metadata)
+    write_durably(directory / METADATA, text, temporary=directory / UNFINISHED)
 
 
 def _write_metadata(directory: Path, metadata: dict[str, Any]) -> None:
