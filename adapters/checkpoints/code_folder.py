@@ -8,10 +8,10 @@ import functools
 import logging
 import os
 import shutil
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+from det_compat.core.store import is_uuid
 from det_compat.experiment.run_folder import RECORD
 from det_compat.shared.detignore import ignored_by
 from det_compat.shared.masking import holds_secrets, is_secret_name
@@ -109,7 +109,7 @@ class CodeFolder:
             folder.name.startswith(".")
             or folder.name in _TOOLS
             or folder.name.endswith(".egg-info")
-            or _is_uuid(folder.name)
+            or is_uuid(folder.name)
             or folder == self._storage
             or self._is_ignored(f"{folder.relative_to(self._origin).as_posix()}/")
         )
@@ -162,11 +162,3 @@ def _is_log(files: list[str]) -> bool:
     return any(name.startswith(_EVENTS) for name in files) and not any(
         name.endswith(_CODE) for name in files
     )
-
-
-def _is_uuid(name: str) -> bool:
-    """Whether a folder is called as checkpoints are."""
-    try:
-        return str(uuid.UUID(name)) == name
-    except ValueError:
-        return False

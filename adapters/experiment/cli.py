@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import signal
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -40,7 +39,7 @@ from det_compat.adapters.lightning.package import (
 from det_compat.adapters.lightning.preemption import Interruption
 from det_compat.adapters.lightning.strategy import callbacks_of, end_other_ranks, new_trainer
 from det_compat.config.experiment import ExperimentConfig
-from det_compat.core.storage.write_failures import DISK
+from det_compat.core.storage.write_failures import NO_ROOM
 from det_compat.experiment.checkpoints import checkpoints_of, earlier_one_named
 from det_compat.experiment.errors import FitError
 from det_compat.experiment.processes.tracker import tracked
@@ -48,6 +47,7 @@ from det_compat.experiment.request import Request
 from det_compat.experiment.run_start import RunStart, begin, run_to_validate
 from det_compat.experiment.run_state import state_noted
 from det_compat.experiment.task import task_of
+from det_compat.script.ending import INTERRUPTED
 from det_compat.script.machines import is_chief
 from det_compat.script.run_log import run_logged
 from det_compat.script.task import told
@@ -56,7 +56,6 @@ from det_compat.shared.masking import without_secrets
 from det_compat.shared.verbosity import shows_progress
 
 _NOT_OF_METHOD = {"config", "seed_everything", "trainer", "model", "data"}
-_INTERRUPTED = 128 + signal.SIGINT
 
 
 def run_cli(request: Request, experiment: ExperimentConfig | None) -> None:
@@ -89,7 +88,7 @@ def what_to_mend(model_dir: Path) -> Iterator[None]:
     except SystemExit as ended:
         # Lightning 2.6.6 exits with status 1 after Ctrl-C.
         if isinstance(ended.__context__, KeyboardInterrupt):
-            raise SystemExit(_INTERRUPTED) from None
+            raise SystemExit(INTERRUPTED) from None
         raise
     except (errors.InvalidExperimentException, errors.InvalidCheckpointException) as error:
         if _is_from(model_dir, error):
@@ -106,9 +105,10 @@ def _is_from(folder: Path, error: BaseException) -> bool:
 
     What is installed in an environment there is nobody's own.
     """
+    folder = folder.resolve()
     for frame in traceback.extract_tb(error.__traceback__):
         path = Path(frame.filename).resolve()
-        if path.is_relative_to(folder.resolve()) and "site-packages" not in path.parts:
+        if path.is_relative_to(folder) and "site-packages" not in path.relative_to(folder).parts:
             return True
     return error.__cause__ is not None and _is_from(folder, error.__cause__)
 
@@ -261,13 +261,13 @@ def _full_disk_explained(request: Request, start: RunStart | None) -> Iterator[N
         yield
     except OSError as error:
         is_own = isinstance(error, errors.CheckpointWriteError)
-        if not is_own and (error.errno not in DISK or _is_from(request.model_dir, error)):
+        if not is_own and (error.errno not in NO_ROOM or _is_from(request.model_dir, error)):
             raise
-        told = str(error)
+        message = str(error)
         if start is not None and request.command == "fit":
             where = "" if is_own or error.filename else f"cannot write for {start.folder.path}: "
-            told = f"{where}{told}. Resume the run by: {request.resuming(start.folder.path)}"
-        raise FitError(told) from error
+            message = f"{where}{message}. Resume the run by: {request.resuming(start.folder.path)}"
+        raise FitError(message) from error
 
 
 @contextlib.contextmanager
@@ -336,7 +336,7 @@ def _fit(
             print(f"resume it by: {resuming}", flush=True)
         if is_interrupted:
             end_other_ranks(trainer)
-            raise SystemExit(_INTERRUPTED) from None
+            raise SystemExit(INTERRUPTED) from None
         company.explain(error)
         raise
     if trainer.is_global_zero:

@@ -13,8 +13,7 @@ from det_compat.config.hyperparameters import batch_size
 from det_compat.config.lengths import Length, Period, Unit
 from det_compat.config.periods import ResolvedPeriods
 from det_compat.experiment.curves import draw_curves
-from det_compat.script.reported import reports
-from det_compat.script.run_paths import METRICS
+from det_compat.runs.summary import summary_of
 from det_compat.shared.masking import without_secrets
 
 Validation = tuple[int, dict[str, Any]]
@@ -115,16 +114,14 @@ class ExperimentReport(pl.Callback):
 
     def validations(self) -> list[Validation]:
         """Those of the run, as far as it goes on from what earlier processes have trained."""
-        earlier: dict[int, dict[str, Any]] = {}
-        file = self.run.start.folder.path / METRICS
-        if self._batches_before and file.exists():
-            for one in reports(file.read_text("utf-8", errors="replace").splitlines()):
-                batches = one.get("steps_completed")
-                if one.get("group") == "validation" and isinstance(batches, int):
-                    earlier.setdefault(batches, {}).update(one["metrics"])
-        before = [(at, earlier[at]) for at in sorted(earlier) if at <= self._batches_before]
+        summary = summary_of(self.run.start.folder.path) if self._batches_before else None
         own = {batches for batches, _ in self.run.validations}
-        return [one for one in before if one[0] not in own] + self.run.validations
+        before = [
+            (one.batches, one.metrics)
+            for one in (() if summary is None else summary.validations)
+            if one.batches <= self._batches_before and one.batches not in own
+        ]
+        return before + self.run.validations
 
     def best(self) -> Validation | None:
         """The validation with the best searcher metric; None without any."""
@@ -228,12 +225,6 @@ def _precision(run: ExperimentRun, trainer: pl.Trainer) -> str:
 
 
 def _print_table(title: str, rows: dict[str, str]) -> None:
-    from rich.table import Table
-    from rich.text import Text
+    from det_compat.shared.terminal import pairs_table, print_table
 
-    from det_compat.shared.terminal import print_table
-
-    table = Table(title=title, show_header=False, title_justify="left")
-    for name, value in rows.items():
-        table.add_row(Text(name, overflow="fold"), Text(value, overflow="fold"))
-    print_table(table, wraps=False)
+    print_table(pairs_table(title, rows), wraps=False)

@@ -24,11 +24,11 @@ from types import FunctionType, ModuleType
 
 from det_compat.adapters.lightning.package import FABRIC, MODULE, PACKAGE, VERSION
 from det_compat.errors import InvalidExperimentException
-from det_compat.shared.tables import table_beside
+from det_compat.shared.data_files import data_beside
 
 logger = logging.getLogger("det_compat")
 
-_KNOWN: dict[str, dict[str, list[str]]] = table_beside(__file__, "known.yaml")
+_KNOWN: dict[str, dict[str, list[str]]] = data_beside(__file__, "known.yaml")
 _MODULES = tuple(_KNOWN.get(VERSION, [*_KNOWN.values()][-1]))
 
 # These libraries wrap functions of the modules in their own (Lightning 2.6.6, torch 2.13; reprlib

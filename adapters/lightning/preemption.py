@@ -17,11 +17,9 @@ import torch.distributed as dist
 from det_compat import core
 from det_compat.adapters.lightning import door
 from det_compat.adapters.lightning.package import pl
+from det_compat.script.ending import TERMINATED
 
 logger = logging.getLogger("det_compat")
-
-#: The exit status of a process whose run SIGTERM has ended, as shells count it.
-EXIT_STATUS = 128 + signal.SIGTERM
 
 
 def set_handler(number: signal.Signals, handler: Any) -> None:
@@ -59,7 +57,7 @@ class Preempted(SystemExit):
     """
 
     def __init__(self, rank: int, batches: int, remedy: str, reason: Reason) -> None:
-        super().__init__(EXIT_STATUS)
+        super().__init__(TERMINATED)
         if rank == 0:
             name = "SIGTERM" if reason is Reason.TERMINATION else "the signal to requeue"
             logger.warning(f"{name}: stopped after batch {batches}; go on with {remedy}")

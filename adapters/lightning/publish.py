@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from det_compat.adapters.lightning.package import pl
-from det_compat.pytorch.metrics import is_scalar
+from det_compat.util.metrics import is_numerical_scalar
 
 _PROGRESS = ("batches", "epochs")
 
@@ -76,4 +76,5 @@ class MetricsPublisher:
 def _scalars(metrics: dict[str, Any]) -> dict[str, float]:
     # "batches" and "epochs" are added to every report; Lightning counts steps and epochs itself.
     metrics = {name: value for name, value in metrics.items() if name not in _PROGRESS}
-    return {str(name): float(value) for name, value in metrics.items() if is_scalar(value)}
+    numbers = ((name, value) for name, value in metrics.items() if is_numerical_scalar(value))
+    return {str(name): float(value) for name, value in numbers}

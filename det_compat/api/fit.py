@@ -20,12 +20,12 @@ from det_compat.experiment import checks, environment
 from det_compat.experiment.errors import FitError
 from det_compat.experiment.processes.tracker import check_tracking
 from det_compat.experiment.request import Request
+from det_compat.script.ending import INTERRUPTED, TERMINATED
 from det_compat.shared.verbosity import verbosity
 
 if TYPE_CHECKING:
     from det_compat.experiment.run_folder import RunFolder
 
-_INTERRUPTED = 128 + signal.SIGINT
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 ConfigSource = str | os.PathLike[str] | Mapping[str, Any] | ExperimentConfig
@@ -165,13 +165,13 @@ def _as_text(value: Any) -> str | None:
 
 def _run_script(request: Request, experiment: ExperimentConfig) -> RunFolder:
     from det_compat.experiment.run_start import find_folder
-    from det_compat.experiment.script import PREEMPTED, run_script
+    from det_compat.experiment.script import run_script
 
     folder = find_folder(request, experiment)
     status = run_script(replace(request, run_dir=folder.path), experiment)
-    if status == _INTERRUPTED:
+    if status == INTERRUPTED:
         raise KeyboardInterrupt
-    if status == PREEMPTED:
+    if status == TERMINATED:
         raise SystemExit(status)
     if status != 0:
         raise FitError(f"the script ended with status {status}; its run is in {folder.path}")
@@ -194,7 +194,7 @@ def _left_as_it_was() -> Iterator[None]:
         with preserved_random_state():
             yield
     except SystemExit as ended:
-        if ended.code == _INTERRUPTED:
+        if ended.code == INTERRUPTED:
             raise KeyboardInterrupt from None
         raise
     finally:

@@ -116,14 +116,12 @@ class Run:
         Raises:
             OSError: their storage cannot be read.
         """
-        from det_compat.config.document import Problems, from_mapping
-        from det_compat.config.storage import parse_storage
+        from det_compat.config.storage import storage_of
         from det_compat.experiment.checkpoints import checkpoints_of
         from det_compat.experiment.run_folder import RunFolder
 
         summary = self._summary()
-        record = summary.record
-        storage = self._storage or parse_storage(record, Problems(from_mapping(record)))
+        storage = self._storage or storage_of(summary.record)
         store = checkpoints_of(storage, RunFolder(self.path))
         values = {one.batches: summary.value_of(one) for one in summary.validations}
         found = [

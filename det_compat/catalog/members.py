@@ -5,9 +5,9 @@ det_compat.
 """
 
 from det_compat.catalog.status import Support, refused, verdicts
-from det_compat.shared.tables import table_beside
+from det_compat.shared.data_files import data_beside
 
-_TABLES = table_beside(__file__, "members.yaml")
+_TABLES = data_beside(__file__, "members.yaml")
 _CLASSES = _TABLES["classes"].items()
 _FUNCTIONS = _TABLES["functions"].items()
 

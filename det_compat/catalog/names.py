@@ -10,14 +10,14 @@ This module is imported whenever ``det_compat.alias`` is, so it imports little i
 """
 
 from det_compat.catalog.status import Support, refused, verdicts
-from det_compat.shared.tables import table_beside
+from det_compat.shared.data_files import data_beside
 
 #: Packages that the alias answers for.
 ALIASED = ("determined", "determined_common", "pedl")
 #: Those, and packages that came with Determined and are not aliased.
 PACKAGES = (*ALIASED, "determined_cli", "determined_deploy", "model_hub")
 
-_TABLES = table_beside(__file__, "names.json")
+_TABLES = data_beside(__file__, "names.json")
 
 #: The modules that are aliased, each with the module of det_compat that has its names. A module
 #: with None has the names of SINGLE_NAMES and nothing else. The underscored modules are those of

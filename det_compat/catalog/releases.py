@@ -13,7 +13,7 @@ import enum
 import functools
 from typing import Any, NamedTuple
 
-from det_compat.shared.tables import table_beside
+from det_compat.shared.data_files import data_beside
 
 
 class Kind(enum.Enum):
@@ -78,14 +78,9 @@ def submodules(name: str) -> list[str]:
     return sorted({module.partition(".")[0] for module in below})
 
 
-def names_of(module: str) -> list[str]:
-    """The names that the releases of a module had, submodules aside."""
-    return sorted(_names(module))
-
-
 @functools.cache
 def _table() -> dict[str, Any]:
-    table: dict[str, Any] = table_beside(__file__, "releases.json")
+    table: dict[str, Any] = data_beside(__file__, "releases.json")
     return table
 
 

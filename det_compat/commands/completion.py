@@ -9,12 +9,12 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from det_compat.script.ending import TO_MEND
 from det_compat.shared.extras import how_to_install
 
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-_TO_MEND = 2
 _SHELLS = ("bash", "zsh")
 # What arguments are called that name a file or a folder.
 _FILES = {"CONFIG.yaml", "FILE", "OUT", "OLD.py:Trial", "NEW.py:Module", "PATH", "SCRIPT"}
@@ -39,7 +39,7 @@ def _command(args: argparse.Namespace) -> int:
         print(
             f"det-compat: completion needs shtab: {how_to_install('completion')}", file=sys.stderr
         )
-        return _TO_MEND
+        return TO_MEND
     parser: argparse.ArgumentParser = args.parser
     shtab = importlib.import_module("shtab")
     _describe(

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from det_compat.experiment.request import ABOUT, Request, parse_request, short_help
+from det_compat.script.ending import INTERRUPTED, TO_MEND
 from det_compat.shared.verbosity import verbosity
 
 if TYPE_CHECKING:
     from det_compat.config.experiment import ExperimentConfig
 
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
-
-#: The exit status after what the user has to mend.
-_TO_MEND = 2
-#: The one after Ctrl-C, as shells count it.
-_INTERRUPTED = 128 + signal.SIGINT
 
 
 def add_parser(commands: _Commands) -> None:
@@ -53,8 +48,8 @@ def _command(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         # It came before training, or after it: what is trained ends by itself.
         print("det-compat: interrupted", file=sys.stderr)
-        return _INTERRUPTED
-    return _TO_MEND
+        return INTERRUPTED
+    return TO_MEND
 
 
 def run(request: Request) -> int:

@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from det_compat.script.ending import TO_MEND
+
 if TYPE_CHECKING:
-    from det_compat.start.trials import FoundTrial
+    from det_compat.first_config.trials import FoundTrial
 
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
-
-_TO_MEND = 2
 
 
 def add_parser(commands: _Commands) -> None:
@@ -32,7 +32,7 @@ def add_parser(commands: _Commands) -> None:
 
 
 def _command(args: argparse.Namespace) -> int:
-    from det_compat.start.trials import find_trials
+    from det_compat.first_config.trials import find_trials
 
     folder = Path(args.folder)
     if not folder.is_dir():
@@ -57,7 +57,7 @@ def _command(args: argparse.Namespace) -> int:
 
 def _write(trial: FoundTrial, trials: list[FoundTrial]) -> int:
     """Write the files of a trial that are not there; how many were written."""
-    from det_compat.start.files import config_text, missing, script_text
+    from det_compat.first_config.files import config_text, missing, script_text
 
     is_alone = sum(one.folder == trial.folder for one in trials) == 1
     names = ("const.yaml", "train.py")
@@ -87,4 +87,4 @@ def _write(trial: FoundTrial, trials: list[FoundTrial]) -> int:
 
 def _to_mend(message: str) -> int:
     print(f"det-compat: {message}", file=sys.stderr)
-    return _TO_MEND
+    return TO_MEND

@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from det_compat.script.ending import INTERRUPTED, TO_MEND
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
 
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-_TO_MEND = 2
-_INTERRUPTED = 128 + signal.SIGINT
 _STATES = ("running", "done", "stopped", "failed", "killed", "unknown")
 _SORTS = ("started", "name", "state", "best", "batches", "path")
 _LOOK_AGAIN = 0.3  # seconds
@@ -104,14 +104,14 @@ def _command(args: argparse.Namespace) -> int:
         sys.stdout.flush()
         return status
     except KeyboardInterrupt:
-        return _INTERRUPTED  # of `logs --follow`, for one; the run goes on
+        return INTERRUPTED  # of `logs --follow`, for one; the run goes on
     except BrokenPipeError:
         # Who reads has seen enough; Python would complain when it flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (NoSuchRun, OSError) as error:
         print(f"det-compat: {error}", file=sys.stderr)
-        return _TO_MEND
+        return TO_MEND
 
 
 def _named(args: argparse.Namespace) -> Summary:

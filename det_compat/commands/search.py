@@ -9,15 +9,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from det_compat.script.ending import INTERRUPTED, TERMINATED, TO_MEND
+
 if TYPE_CHECKING:
     from det_compat.search.results import TrialResult
     from det_compat.search.search import Search
 
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-# The exit status of shells after Ctrl-C, and after SIGTERM.
-_INTERRUPTED = 128 + signal.SIGINT
-_TERMINATED = 128 + signal.SIGTERM
 _MOST_NAMED = 10
 
 
@@ -73,18 +72,18 @@ def _search(args: argparse.Namespace) -> int:
         return 1
     except (FitError, ImportError, OSError, SearchError) as error:
         print(f"det-compat: {error}", file=sys.stderr)
-        return 2
+        return TO_MEND
 
 
 def _run(search: Search, args: argparse.Namespace) -> int:
-    from det_compat.core.storage.write_failures import DISK
+    from det_compat.core.storage.write_failures import NO_ROOM
     from det_compat.search.errors import SearchEndedError, SearchError
 
-    status = _INTERRUPTED
+    status = INTERRUPTED
 
     def interrupt(*_: Any) -> None:
         nonlocal status
-        status = _TERMINATED
+        status = TERMINATED
         signal.raise_signal(signal.SIGINT)
 
     before = signal.signal(signal.SIGTERM, interrupt)
@@ -98,7 +97,7 @@ def _run(search: Search, args: argparse.Namespace) -> int:
         print(f"go on with\n  {_resuming(search, args)}")
         raise
     except OSError as error:
-        if error.errno not in DISK:
+        if error.errno not in NO_ROOM:
             raise
         print(f"go on, when there is room, with\n  {_resuming(search, args)}")
         raise SearchError(f"cannot write in {search.folder.path}: {error}") from error
@@ -149,7 +148,7 @@ def _finish(search: Search, args: argparse.Namespace, if_interrupted: int) -> in
     if unfinished := [one for one in results if one.status.value == "unfinished"]:
         numbers = ", ".join(str(one.index) for one in unfinished[:_MOST_NAMED])
         more = ", ..." if len(unfinished) > _MOST_NAMED else ""
-        print(f"interrupted with {len(unfinished)} trials unfinished ({numbers}{more}); go on with")
+        print(f"unfinished trials: {len(unfinished)} ({numbers}{more}); go on with")
         print(f"  {_resuming(search, args)}")
         return if_interrupted
     return _name_best(search, results)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,30 +48,30 @@ def dotted(path: KeyPath) -> str:
     return text.removeprefix(".")
 
 
-def from_mapping(config: Mapping[Any, Any], file: str | None = None) -> Document:
+def from_mapping(config: Mapping[Any, Any]) -> Document:
     """A config that has been read already; keys become text and tuples become lists.
 
     Raises:
         ConfigError: ``config`` is no mapping, or holds something that YAML has no word for.
     """
     if not isinstance(config, Mapping):
-        raise ConfigError([Problem("", describe(config), "a mapping of keys", file)])
-    return Document(_plain(config, (), file), file)
+        raise ConfigError([Problem("", describe(config), "a mapping of keys")])
+    return Document(_plain(config, ()))
 
 
-def _plain(value: Any, path: KeyPath, file: str | None) -> Any:
+def _plain(value: Any, path: KeyPath) -> Any:
     if len(path) > DEEPEST:
-        raise ConfigError([Problem(dotted(path[:3]), "endless nesting", "less of it", file)])
+        raise ConfigError([Problem(dotted(path[:3]), "endless nesting", "less of it")])
     if isinstance(value, Mapping):
-        return {str(key): _plain(item, (*path, str(key)), file) for key, item in value.items()}
+        return {str(key): _plain(item, (*path, str(key))) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item, (*path, i), file) for i, item in enumerate(value)]
+        return [_plain(item, (*path, i)) for i, item in enumerate(value)]
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float) and math.isfinite(value):
         return value
     found = str(value) if isinstance(value, float) else f"a {type(value).__name__}"
-    raise ConfigError([Problem(dotted(path), found, "text, a number, a list or a mapping", file)])
+    raise ConfigError([Problem(dotted(path), found, "text, a number, a list or a mapping")])
 
 
 class Problems:
@@ -119,12 +119,9 @@ def section(config: Mapping[str, Any], name: str) -> dict[str, Any]:
     return found
 
 
-def chosen(
-    given: Mapping[str, Any], *names: str, convert: Callable[[Any], Any] | None = None
-) -> dict[str, Any]:
+def chosen(given: Mapping[str, Any], *names: str) -> dict[str, Any]:
     """Those of the keys ``names`` that are ``given``, for a dataclass whose defaults hold else."""
-    values = {name: given[name] for name in names if name in given}
-    return values if convert is None else {name: convert(it) for name, it in values.items()}
+    return {name: given[name] for name in names if name in given}
 
 
 _LONGEST = 60

@@ -13,7 +13,7 @@ from det_compat.config.hyperparameters import Hyperparameters, batch_size, parse
 from det_compat.config.keys import kinds
 from det_compat.config.keys.table import SECTIONS, Fate, Key, keys
 from det_compat.config.lengths import Length, Unit
-from det_compat.config.periods import Periods, ResolvedPeriods, batches_per_step, parse_periods
+from det_compat.config.periods import Periods, batches_per_step, parse_periods
 from det_compat.config.searcher import Searcher, parse_searcher
 from det_compat.config.storage import CheckpointStorage, parse_storage
 
@@ -65,23 +65,6 @@ class ExperimentConfig:
         """How long a trial trains; None if only its script knows."""
         return self.searcher.max_length
 
-    def schedule(self, epoch_batches: int | None, length: Length | None = None) -> ResolvedPeriods:
-        """What the trainer does when, in a run of ``length``, by default the config's own.
-
-        Args:
-            epoch_batches: batches in an epoch of the training loader; None if it does not say.
-            length: how long to train.
-
-        Raises:
-            ValueError: there is no length, or records cannot be counted without a batch size.
-        """
-        length = length or self.length
-        if length is None:
-            raise ValueError("the config gives no length: set searcher.max_length")
-        return self.periods.resolve(
-            length, epoch_batches=epoch_batches, global_batch_size=self.global_batch_size
-        )
-
     @property
     def global_batch_size(self) -> int | None:
         """Records in a batch over all slots; None if it is searched or not a hyperparameter."""
@@ -128,7 +111,6 @@ def parse_document(document: Document) -> ExperimentConfig:
     _check_records(hyperparameters, entrypoint, searcher, periods, problems)
     problems.raise_if_any()
     description = given.get("description", "")
-    seed = section(given, "reproducibility").get("experiment_seed")
     return ExperimentConfig(
         file=document.file,
         given=given,
@@ -142,12 +124,12 @@ def parse_document(document: Document) -> ExperimentConfig:
         searcher=searcher,
         periods=periods,
         optimizations=settings.parse_optimizations(given),
-        slots_per_trial=int(section(given, "resources").get("slots_per_trial", 1)),
+        slots_per_trial=section(given, "resources").get("slots_per_trial", 1),
         environment=environment,
         checkpoint_storage=storage,
         profiling=settings.parse_profiling(given),
-        seed=None if seed is None else int(seed),
-        max_restarts=int(given.get("max_restarts", 5)),
+        seed=section(given, "reproducibility").get("experiment_seed"),
+        max_restarts=given.get("max_restarts", 5),
         integrations=given.get("integrations", given.get("integration", {})),
         debug=given.get("debug", False),
         ignored=_with_fate(given, Fate.IGNORED),
@@ -214,7 +196,9 @@ def _section(section: dict[str, Any], path: KeyPath, problems: Problems) -> dict
             problems.add_key((*path, name), advice, "a key that no version knows")
         elif value is not None and _fits(value, (*path, name), key.kind, problems):
             is_section = key.kind is kinds.SECTION
-            valid[name] = _section(value, (*path, name), problems) if is_section else value
+            valid[name] = (
+                _section(value, (*path, name), problems) if is_section else key.kind.read(value)
+            )
     return valid
 
 
@@ -222,12 +206,12 @@ def _fits(value: Any, path: KeyPath, kind: kinds.Kind, problems: Problems) -> bo
     if not kind.accepts(value):
         problems.add(path, kind.name)
         return False
-    chosen = next((other for other in kind.alternatives if other.accepts(value)), kind)
-    if chosen.item is None:
+    item = kind.chosen(value).item
+    if item is None:
         return True
-    wrong = [i for i, item in enumerate(value) if not chosen.item.accepts(item)]
+    wrong = [i for i, found in enumerate(value) if not item.accepts(found)]
     for i in wrong:
-        problems.add((*path, i), chosen.item.name)
+        problems.add((*path, i), item.name)
     return not wrong
 
 

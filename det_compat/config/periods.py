@@ -1,11 +1,9 @@
-"""How often a run validates, checkpoints and reports, and after which batches that is."""
+"""How often a run validates, checkpoints and reports."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from heapq import merge
-from itertools import groupby
 from typing import Any
 
 from det_compat.config.lengths import NEVER, Length, Period, Unit, parse_length
@@ -62,7 +60,7 @@ class Periods:
 
 @dataclass(frozen=True)
 class ResolvedPeriods:
-    """The periods of one run, and the batches that Determined 0.38.1's trainer makes of them.
+    """The periods of one run.
 
     Attributes:
         length: how long the run is; this and the periods are what ``Trainer.fit`` takes.
@@ -92,37 +90,6 @@ class ResolvedPeriods:
         """Batches in one ``period``."""
         return period.n * (self.epoch_batches or 1 if period.unit is Unit.EPOCHS else 1)
 
-    def validations(self) -> Iterator[int]:
-        """Batch counts at which validation runs; 0 is before training."""
-        if self.initial_validation:
-            yield 0
-        yield from self._due(self.validation, at_end=True)
-
-    def checkpoints(self) -> Iterator[int]:
-        """Batch counts that are saved for certain; policy ``best`` may add those of validations."""
-        due = self._due(self.checkpoint, at_end=True)
-        if self.checkpoint_policy != "all":
-            return due
-        return _each_once(merge(due, self._due(self.validation, at_end=True)))
-
-    def reports(self) -> Iterator[int]:
-        """Batch counts at which training metrics are reported."""
-        periods = (self.length, self.validation, self.checkpoint, self.report)
-        return _each_once(merge(*(self._due(period) for period in periods)))
-
-    def _due(self, period: Period, *, at_end: bool = False) -> Iterator[int]:
-        total = self.total_batches
-        if not period.is_never:
-            step = self.batches_in(period)
-            yield from range(step, total, step)
-            at_end = at_end or total % step == 0
-        if at_end and total:
-            yield total
-
-
-def _each_once(counts: Iterable[int]) -> Iterator[int]:
-    return (count for count, _ in groupby(counts))
-
 
 def batches_per_step(config: Mapping[str, Any] | None) -> int:
     """Batches in a step, which is also the reporting period, of a config, if there is one."""
@@ -144,5 +111,5 @@ def parse_periods(config: Mapping[str, Any]) -> Periods:
         report=Length(step, Unit.BATCHES),
         initial_validation=config.get("perform_initial_validation", False),
         checkpoint_policy=config.get("checkpoint_policy", "best"),
-        records_per_epoch=int(config.get("records_per_epoch", 0)),
+        records_per_epoch=config.get("records_per_epoch", 0),
     )

@@ -87,9 +87,7 @@ def parse_searcher(config: Mapping[str, Any], step: int, problems: Problems) -> 
         budget=_first_length(given, ("budget", "step_budget"), step, Unit.BATCHES),
         notes=_notes(name, given),
         refusal=_REFUSALS.get(name),
-        **chosen(given, *_COUNTS, convert=int),
-        **chosen(given, "divisor", convert=float),
-        **chosen(given, "metric", "mode", "smaller_is_better"),
+        **chosen(given, *_COUNTS, "divisor", "metric", "mode", "smaller_is_better"),
     )
 
 

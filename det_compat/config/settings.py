@@ -15,8 +15,6 @@ class Optimizations:
     """
 
     aggregation_frequency: int = 1
-    average_aggregated_gradients: bool = True
-    average_training_metrics: bool = True
     gradient_compression: bool = False
     mixed_precision: str = "O0"
 
@@ -45,15 +43,13 @@ class Environment:
 def parse_optimizations(config: Mapping[str, Any]) -> Optimizations:
     """The ``optimizations`` of a validated config."""
     given = section(config, "optimizations")
-    known = chosen(given, *Optimizations.__dataclass_fields__)
-    return Optimizations(**known | chosen(given, "aggregation_frequency", convert=int))
+    return Optimizations(**chosen(given, *Optimizations.__dataclass_fields__))
 
 
 def parse_profiling(config: Mapping[str, Any]) -> Profiling:
     """The ``profiling`` of a validated config."""
     given = section(config, "profiling")
-    batches = chosen(given, "begin_on_batch", "end_after_batch", convert=int)
-    return Profiling(**chosen(given, "enabled"), **batches)
+    return Profiling(**chosen(given, *Profiling.__dataclass_fields__))
 
 
 def check_settings(config: Mapping[str, Any], problems: Problems) -> None:

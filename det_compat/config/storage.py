@@ -6,10 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from det_compat.config.document import Problems, chosen, section
+from det_compat.config.document import Problems, from_mapping, section
 from det_compat.config.keys.table import HDFS_REFUSAL, STORAGE_REQUIRES
-
-_KEPT = ("save_experiment_best", "save_trial_best", "save_trial_latest")
 
 
 @dataclass(frozen=True)
@@ -20,9 +18,6 @@ class CheckpointStorage:
         type: shared_fs, directory, s3, gcs, azure or hdfs; None if the config names none.
         url: for ``fsspec.core.url_to_fs(url, **options)``; None for the run directory.
         options: the ``**options``; they hold secrets, and are not in ``repr``.
-        save_experiment_best: the best checkpoints of all trials that are kept.
-        save_trial_best: the best checkpoints of a trial that are kept.
-        save_trial_latest: the latest checkpoints of a trial that are kept.
         refusal: why the storage cannot be used, None if it can.
         refused: the key that the refusal is about.
     """
@@ -30,9 +25,6 @@ class CheckpointStorage:
     type: str | None = None
     url: str | None = None
     options: dict[str, str] = field(default_factory=dict, repr=False)
-    save_experiment_best: int = 0
-    save_trial_best: int = 1
-    save_trial_latest: int = 1
     refusal: str | None = None
     refused: str = "type"
 
@@ -40,14 +32,18 @@ class CheckpointStorage:
 def parse_storage(config: Mapping[str, Any], problems: Problems) -> CheckpointStorage:
     """The ``checkpoint_storage`` of a config."""
     given = section(config, "checkpoint_storage")
-    kept = chosen(given, *_KEPT, convert=int)
     kind = given.get("type")
     if kind is None:
-        return CheckpointStorage(**_without_type(given), **kept)
+        return CheckpointStorage(**_without_type(given))
     _check(kind, given, problems)
     refusal = _refusal(kind, given)
     url, options = (None, {}) if refusal else _URLS[kind](given)
-    return CheckpointStorage(kind, url, options, refusal=refusal, **kept)
+    return CheckpointStorage(kind, url, options, refusal=refusal)
+
+
+def storage_of(config: Mapping[str, Any]) -> CheckpointStorage:
+    """The ``checkpoint_storage`` of a config that was checked when its run began."""
+    return parse_storage(config, Problems(from_mapping(config)))
 
 
 def _without_type(given: Mapping[str, Any]) -> dict[str, Any]:

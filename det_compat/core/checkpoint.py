@@ -23,7 +23,8 @@ from det_compat.core.merging import (
 from det_compat.core.storage import Selector, StorageManager
 from det_compat.core.storage.local import METADATA, UNFINISHED, is_complete
 from det_compat.core.storage.write_failures import named_write_failures
-from det_compat.errors import CheckpointNotFound, CorruptCheckpointError
+from det_compat.core.store import read_metadata
+from det_compat.errors import CheckpointNotFound
 from det_compat.script.run_paths import RunPaths
 from det_compat.shared.durable_files import sync_tree, write_durably
 
@@ -52,6 +53,9 @@ class CheckpointContext:
         task_id, allocation_id, tbd_sync_mode, tensorboard_manager, storage_backend_id: have no
             effect.
     """
+
+    # On a cluster a trial's had to have them.
+    _needs_steps = False
 
     def __init__(
         self,
@@ -314,17 +318,9 @@ class CheckpointContext:
             CheckpointNotFound: there is no such checkpoint.
             CorruptCheckpointError: its ``metadata.json`` is no JSON object.
         """
-        content = self._storage_manager.metadata(storage_id)
-        if content is None:
+        metadata = read_metadata(self._storage_manager, storage_id)
+        if metadata is None:
             raise CheckpointNotFound(f"Did not find checkpoint {self._location(storage_id)}")
-        try:
-            metadata = json.loads(content)
-        except ValueError:
-            metadata = None
-        if not isinstance(metadata, dict):
-            raise CorruptCheckpointError(
-                f"{self._location(storage_id)} is corrupt: its metadata.json has no JSON object"
-            )
         return metadata
 
     def delete(self, storage_id: str) -> None:
@@ -333,7 +329,12 @@ class CheckpointContext:
         self._report_checkpoint_deleted(storage_id, left)
 
     def _check_metadata(self, metadata: dict[str, Any]) -> None:
-        """Raise ValueError if a checkpoint may not have such metadata; any will do here."""
+        """Raise ValueError if a checkpoint may not have such metadata."""
+        if self._needs_steps and "steps_completed" not in metadata:
+            raise ValueError(
+                "metadata for reported checkpoints, in the current implementation, requires a "
+                "'steps_completed' item, which has not been provided"
+            )
 
     def _begin(self) -> str:
         """The UUID of a new checkpoint."""

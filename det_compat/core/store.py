@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from det_compat.core.storage.local import LocalStorage, is_complete, is_unfinished
+from det_compat.core.storage.manager import StorageManager
 from det_compat.core.storage.remote import RemoteStorage, is_url, local_path
 from det_compat.core.storage.write_failures import named_write_failures
 from det_compat.errors import CorruptCheckpointError, UnfinishedCheckpointError
@@ -163,7 +164,7 @@ class CheckpointStore:
 
         Those whose ``metadata.json`` cannot be read are left out, and named in a warning.
         """
-        names = [name for name in self._storage.names() if _is_uuid(name)]
+        names = [name for name in self._storage.names() if is_uuid(name)]
         # Most of the time goes into waiting for answers of an object store.
         with ThreadPoolExecutor(_READERS) as readers:
             found = [*readers.map(self.complete, names)]
@@ -191,7 +192,7 @@ class CheckpointStore:
         return [
             name
             for name in self._storage.names()
-            if _is_uuid(name) and self._storage.metadata(name) is None
+            if is_uuid(name) and self._storage.metadata(name) is None
         ]
 
     def delete(self, storage_id: str) -> None:
@@ -201,7 +202,7 @@ class CheckpointStore:
             FileNotFoundError: there is none.
             ValueError: ``storage_id`` is no UUID: nothing else is deleted.
         """
-        if not _is_uuid(storage_id):
+        if not is_uuid(storage_id):
             raise ValueError(f"checkpoints are deleted by their UUID, got {storage_id!r}")
         if not self._storage.exists(storage_id):
             raise FileNotFoundError(f"found no checkpoint {self.location(storage_id)}")
@@ -209,7 +210,7 @@ class CheckpointStore:
         logger.info(f"deleted checkpoint {self.location(storage_id)}")
 
 
-def read_metadata(storage: _Storage, storage_id: str) -> dict[str, Any] | None:
+def read_metadata(storage: _Storage | StorageManager, storage_id: str) -> dict[str, Any] | None:
     """The content of a checkpoint's ``metadata.json``, None if there is none.
 
     Raises:
@@ -266,7 +267,8 @@ def _scheme(url: str) -> str:
     return url.partition("://")[0]
 
 
-def _is_uuid(name: str) -> bool:
+def is_uuid(name: str) -> bool:
+    """Whether a folder is called as checkpoints are."""
     try:
         return str(uuid.UUID(name)) == name
     except ValueError:

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from det_compat.config.document import Problems, from_mapping
-from det_compat.config.storage import parse_storage
+from det_compat.config.storage import storage_of
 from det_compat.core import retention
 from det_compat.core.checkpoint import CheckpointContext
 from det_compat.core.distributed import DistributedContext
@@ -48,7 +47,7 @@ def task_storage(task: Task) -> StorageManager:
         ImportError: what a URL needs is not installed.
         ValueError: the storage cannot be used.
     """
-    storage = parse_storage(task.config, Problems(from_mapping(task.config)))
+    storage = storage_of(task.config)
     if storage.refusal:
         raise ValueError(f"checkpoint_storage cannot be used: {storage.refusal}")
     if storage.url is None:
@@ -72,6 +71,8 @@ class TaskCheckpointContext(CheckpointContext):
         elsewhere: the path or URL that the script has chosen, if that is not the config's.
         line: to the search that runs the trial, None without one.
     """
+
+    _needs_steps = True
 
     def __init__(
         self,
@@ -116,13 +117,6 @@ class TaskCheckpointContext(CheckpointContext):
             return None
         steps = self.get_metadata(name).get("steps_completed")
         return steps if isinstance(steps, int) else None
-
-    def _check_metadata(self, metadata: dict[str, Any]) -> None:
-        if "steps_completed" not in metadata:
-            raise ValueError(
-                "metadata for reported checkpoints, in the current implementation, requires a "
-                "'steps_completed' item, which has not been provided"
-            )
 
     def _report_checkpoint(
         self,

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from det_compat.checkpoint.reader import read_checkpoint, trusts_checkpoints
-from det_compat.config.document import Problems, from_mapping
-from det_compat.config.storage import CheckpointStorage, parse_storage
+from det_compat.config.storage import CheckpointStorage, storage_of
 from det_compat.core.storage.local import is_unfinished
 from det_compat.core.store import CheckpointStore, CompleteCheckpoint
 from det_compat.errors import InvalidCheckpointException, UnsafeCheckpointError
@@ -169,5 +168,4 @@ def task_checkpoints(task: Task) -> RunCheckpoints:
     Raises:
         FitError: the storage cannot be used.
     """
-    problems = Problems(from_mapping(task.config))
-    return checkpoints_of(parse_storage(task.config, problems), RunFolder(task.run_dir))
+    return checkpoints_of(storage_of(task.config), RunFolder(task.run_dir))

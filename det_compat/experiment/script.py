@@ -3,7 +3,6 @@
 import contextlib
 import os
 import shlex
-import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,13 +18,12 @@ from det_compat.experiment.processes.tracker import tracked
 from det_compat.experiment.request import Request
 from det_compat.experiment.task import task_of
 from det_compat.script.command import aliasing_variables, under_det_compat
+from det_compat.script.ending import TERMINATED
 from det_compat.script.machines import launched, machines, processes_here
 from det_compat.script.task import Task
 
 _TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 _LAUNCHERS = ("torch_distributed", "horovod", "autohorovod")
-#: The exit status of a run that SIGTERM has ended in good order, as shells count it.
-PREEMPTED = 128 + signal.SIGTERM
 
 
 def run_script(request: Request, config: experiment.ExperimentConfig) -> int:
@@ -76,7 +74,7 @@ def run_script(request: Request, config: experiment.ExperimentConfig) -> int:
             is_told = _is_told_torchrun(argv, status) and not folder.processes()
             if folder.preempted.exists() and (status == 0 or is_told):
                 print("the script was preempted, and ended before its end")
-                noted.status = status = PREEMPTED
+                noted.status = status = TERMINATED
     except FileNotFoundError as error:
         raise FitError(
             f"entrypoint: cannot run {argv[0]!r}: {os.strerror(error.errno or 0)}"

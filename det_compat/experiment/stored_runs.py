@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from det_compat.config.experiment import ExperimentConfig
 from det_compat.core.store import CompleteCheckpoint
@@ -33,7 +33,7 @@ class StoredRun:
     seed: int
     launch: object
     latest: CompleteCheckpoint
-    checkpoints: list[str] = field(default_factory=list)
+    checkpoints: list[str]
 
 
 def take_up(

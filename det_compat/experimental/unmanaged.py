@@ -22,8 +22,7 @@ from det_compat.core.reports.kept import plain_value
 from det_compat.core.storage import StorageManager
 from det_compat.experiment.run_folder import RunFolder
 from det_compat.experiment.run_state import State, read_state, state_noted
-from det_compat.experiment.script import PREEMPTED
-from det_compat.script.ending import end_of_program
+from det_compat.script.ending import TERMINATED, end_of_program
 from det_compat.script.run import program_again
 from det_compat.script.run_log import run_logged
 from det_compat.script.run_paths import RunPaths
@@ -36,6 +35,8 @@ NO_SEARCHER = {"name": "single", "metric": "unmanaged"}
 
 class TrialCheckpoints(CheckpointContext):
     """Checkpoints of a trial, whose names its folder keeps; they have ``steps_completed``."""
+
+    _needs_steps = True
 
     def __init__(self, dist: DistributedContext, manager: StorageManager, paths: RunPaths) -> None:
         super().__init__(dist, manager)
@@ -56,13 +57,6 @@ class TrialCheckpoints(CheckpointContext):
                 "run has its own: it starts from the beginning"
             )
         return None, 0
-
-    def _check_metadata(self, metadata: dict[str, Any]) -> None:
-        if "steps_completed" not in metadata:
-            raise ValueError(
-                "metadata for reported checkpoints, in the current implementation, requires a "
-                "'steps_completed' item, which has not been provided"
-            )
 
 
 class UnmanagedContext(core.Context):
@@ -151,7 +145,7 @@ def run_noted(
         if error is not None:
             raise error
         if is_preempted():
-            noted.status = PREEMPTED
+            noted.status = TERMINATED
 
 
 def _plain(value: Any) -> Any:

@@ -28,13 +28,6 @@ def to_numpy(metrics: dict[str, Any]) -> dict[str, Any]:
     return metrics
 
 
-def is_scalar(value: Any) -> bool:
-    """Whether ``value`` is a number: Python's, NumPy's, or in an array of no dimensions."""
-    if isinstance(value, np.ndarray):
-        return value.ndim == 0 and np.issubdtype(value.dtype, np.number)
-    return isinstance(value, (int, float, np.number))
-
-
 def average_training_metrics(batches: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The mean of each metric over ``batches``, or None where it cannot be averaged.
 

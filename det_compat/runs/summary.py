@@ -11,8 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from det_compat.config.document import Problems, from_mapping
-from det_compat.config.storage import parse_storage
+from det_compat.config.storage import storage_of
 from det_compat.experiment.run_folder import RECORD
 from det_compat.experiment.run_state import RunState, State, read_state
 from det_compat.script.reported import reports
@@ -179,7 +178,7 @@ class Summary:
         config = {"checkpoint_storage": self.record.get("checkpoint_storage") or {}}
         # A config was checked when the run began; a damaged record may have anything.
         with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
-            return parse_storage(config, Problems(from_mapping(config))).url
+            return storage_of(config).url
         return None
 
     @property

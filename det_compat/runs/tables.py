@@ -14,6 +14,7 @@ from rich.text import Text
 
 from det_compat.runs.summary import Checkpoint, Summary
 from det_compat.search.results import flat_hparams
+from det_compat.shared.terminal import pairs_table
 
 _STYLES = {"running": "bold", "done": "green", "stopped": "yellow", "failed": "red"}
 _COLUMNS = (
@@ -128,11 +129,7 @@ def _config(folder: Path) -> dict[str, Any]:
 
 
 def _pairs(title: str, rows: dict[str, Any]) -> Table:
-    table = Table(title=title, show_header=False, title_justify="left")
-    for name, value in rows.items():
-        if value not in (None, ""):
-            table.add_row(Text(name, overflow="fold"), Text(_text(value), overflow="fold"))
-    return table
+    return pairs_table(title, {k: _text(v) for k, v in rows.items() if v not in (None, "")})
 
 
 def _shown(path: Path) -> str:

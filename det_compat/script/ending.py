@@ -1,10 +1,17 @@
-"""What the program of this process has ended with, as far as its own code can find out."""
+"""How programs end: their exit statuses, and what this process's own has ended with."""
 
 from __future__ import annotations
 
 import contextlib
+import signal
 import sys
 from collections.abc import Iterator
+
+#: The exit status where there is something for the user to mend.
+TO_MEND = 2
+#: Those after Ctrl-C, and after SIGTERM in good order, as shells count them.
+INTERRUPTED = 128 + signal.SIGINT
+TERMINATED = 128 + signal.SIGTERM
 
 _end: BaseException | None = None
 

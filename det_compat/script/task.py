@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from det_compat.script import machines
+from det_compat.shared.variables import preserved_variables
 
 VARIABLE = "DET_COMPAT_TASK"
 
@@ -99,15 +100,9 @@ def told(task: Task) -> Iterator[None]:
 
     Within it ``tell`` may say more of the same task.
     """
-    before = {name: os.environ.get(name) for name in (*task.variables(), "DET_LATEST_CHECKPOINT")}
-    tell(task)
-    try:
+    with preserved_variables(*task.variables(), "DET_LATEST_CHECKPOINT"):
+        tell(task)
         yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
 
 
 def tell(task: Task) -> None:

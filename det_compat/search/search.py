@@ -7,7 +7,6 @@ import hashlib
 import importlib.util
 import json
 import os
-import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from det_compat.experiment import checks, run_folder, run_start
 from det_compat.experiment.errors import FitError
 from det_compat.experiment.processes.tracker import check_tracking, tracked
 from det_compat.experiment.run_state import state_noted
+from det_compat.script.ending import INTERRUPTED
 from det_compat.search.errors import SearchError
 from det_compat.search.records import SearchFolder, Status
 from det_compat.search.results import Saved, TrialResult, read_results, write_results
@@ -41,9 +41,6 @@ _PACKAGES = (
     "pydantic",
     "tensorboardX",
 )
-
-# The exit status of shells after Ctrl-C.
-_INTERRUPTED = 128 + signal.SIGINT
 
 ConfigSource = str | os.PathLike[str] | Mapping[str, Any] | ExperimentConfig
 
@@ -96,7 +93,7 @@ class Search:
                     with state_noted(self.folder.path, resuming) as noted:
                         found = run_search(self.task, address=address)
                         if any(one.status is Status.UNFINISHED for one in self.folder.trials()):
-                            noted.status = _INTERRUPTED  # Tune has ended it in good order.
+                            noted.status = INTERRUPTED  # Tune has ended it in good order.
                     return found
                 finally:
                     if self.folder.trials():

@@ -10,6 +10,7 @@ from det_compat.search.results import TrialResult, value_of
 from det_compat.search.searchers.plan import SearchPlan
 
 _MOST_ROWS = 30
+_MOST_RESULTS = 10
 _STYLES = {"completed": "green", "error": "red", "invalid_hp": "yellow", "running": "bold"}
 _IS_RUNNING = ("running", "pending")
 
@@ -38,12 +39,12 @@ def progress_line(plan: SearchPlan, row: dict[str, Any]) -> str:
     return f"{line}  ({row['reason']})" if row["reason"] else line
 
 
-def results_table(plan: SearchPlan, results: list[TrialResult], most: int = 10) -> Table:
+def results_table(plan: SearchPlan, results: list[TrialResult]) -> Table:
     """The best trials, and those that failed."""
-    failed = [result for result in results[most:] if result.status.value == "error"]
+    failed = [result for result in results[_MOST_RESULTS:] if result.status.value == "error"]
     names, metric = list(plan.space.ranges()), plan.searcher.metric
     table = Table("trial", "status", "batches", metric, *names, "checkpoint, or what failed")
-    for result in [*results[:most], *failed]:
+    for result in [*results[:_MOST_RESULTS], *failed]:
         row = result.as_dict()
         where = result.reason or result.checkpoint or ""
         if where and not result.reason and result.checkpoint_batches != result.metric_batches:

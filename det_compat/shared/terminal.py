@@ -1,6 +1,7 @@
 """What people read: Rich, where it shows texts as they are."""
 
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
@@ -31,6 +32,14 @@ def console(*, wraps: bool = True, **options: Any) -> Console:
     width = None if sys.stdout.isatty() else 140 if wraps else _ENDLESS
     plain = {"emoji": False, "markup": False, "force_jupyter": False}
     return Console(**{"width": width, **plain, **options})
+
+
+def pairs_table(title: str, rows: Mapping[str, str]) -> Table:
+    """A table of names with their values, which are broken where they are long."""
+    table = Table(title=title, show_header=False, title_justify="left")
+    for name, value in rows.items():
+        table.add_row(Text(name, overflow="fold"), Text(value, overflow="fold"))
+    return table
 
 
 def print_table(table: Table, **options: Any) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from det_compat.core.storage.directories import full_storage_path, shortcut_to_config
+from det_compat.core.storage.directory_managers import full_storage_path, shortcut_to_config
 from det_compat.tensorboard.clouds import (
     AzureTensorboardManager,
     GCSTensorboardManager,

@@ -207,7 +207,7 @@ for module in releases._table()["modules"]:
     if module.partition(".")[0] == "pedl":
         continue
     importlib.import_module(module)
-    names.extend(f"{module}.{name}" for name in releases.names_of(module))
+    names.extend(f"{module}.{name}" for name in sorted(releases._names(module)))
 for name in names:
     parent, _, last = name.rpartition(".")
     scope = {}

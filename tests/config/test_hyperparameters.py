@@ -6,6 +6,7 @@ import pytest
 
 from det_compat.config import ConfigError
 from det_compat.config.hyperparameters import Categorical, Double, Int, Log, batch_size
+from tests.config import schedules
 from tests.config.samples import parsed
 
 
@@ -89,4 +90,4 @@ def test_records_need_a_batch_size() -> None:
     with pytest.raises(ConfigError, match=r"searcher\.max_length: found 100 records"):
         parsed(searcher=searcher, entrypoint="m:T")
     config = parsed(searcher=searcher, entrypoint="m:T", hyperparameters={"global_batch_size": 30})
-    assert config.schedule(1).total_batches == 3
+    assert schedules.resolved(config, 1).total_batches == 3

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from det_compat.config import parse_config
-from det_compat.config.lengths import Period, Unit
-from det_compat.config.periods import ResolvedPeriods
+from tests.config import schedules
 from tests.preloaded import executable
 
 ROOT = Path(__file__).parents[2]
@@ -74,21 +71,12 @@ def test_it_is_that_of_determined(number: int, real: list[dict[str, list[int]]])
             "hyperparameters": {"global_batch_size": case["global_batch_size"]},
         }
     )
-    schedule = config.schedule(case["epoch_batches"])
+    plan = schedules.resolved(config, case["epoch_batches"])
     assert {
-        "validations": list(schedule.validations()),
-        "checkpoints": list(schedule.checkpoints()),
-        "reports": list(schedule.reports()),
+        "validations": schedules.validations(plan),
+        "checkpoints": schedules.checkpoints(plan),
+        "reports": schedules.reports(plan),
     } == real[number]
-
-
-def test_a_run_of_millions_of_batches_is_not_listed_to_be_known() -> None:
-    never = Period(Unit.BATCHES, sys.maxsize)
-    every = Period(Unit.BATCHES, 1)
-    schedule = ResolvedPeriods(Period(Unit.EPOCHS, 10**6), every, never, every, epoch_batches=10**6)
-    assert schedule.total_batches == 10**12
-    assert list(itertools.islice(schedule.validations(), 3)) == [1, 2, 3]
-    assert list(schedule.checkpoints()) == [10**12]
 
 
 def test_bare_numbers_count_steps() -> None:
@@ -100,10 +88,4 @@ def test_bare_numbers_count_steps() -> None:
     assert periods.checkpoint.period().is_never
     config = parse_config({"searcher": single, "batches_per_step": 16, "validation_period": 3})
     assert str(config.periods.validation) == "48 batches"
-    assert config.schedule(7).total_batches == 80
-
-
-def test_without_a_length_there_is_no_schedule() -> None:
-    config = parse_config({"searcher": {"name": "single", "metric": "loss"}})
-    with pytest.raises(ValueError, match=r"set searcher\.max_length"):
-        config.schedule(10)
+    assert schedules.resolved(config, 7).total_batches == 80

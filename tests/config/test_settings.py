@@ -21,14 +21,17 @@ def test_optimizations_and_profiling() -> None:
     config = parsed(
         optimizations={
             "aggregation_frequency": 4.0,
-            "average_aggregated_gradients": False,
+            "gradient_compression": True,
             "mixed_precision": "O1",
             "tensor_fusion_cycle_time": 5,
         },
         profiling={"enabled": True, "begin_on_batch": 1, "end_after_batch": 2},
         reproducibility={"experiment_seed": 42},
+        checkpoint_storage={"save_trial_best": 2.0},
     )
-    assert config.optimizations == Optimizations(4, False, mixed_precision="O1")
+    raw = config.raw["checkpoint_storage"], config.raw["optimizations"]
+    assert str((raw[0]["save_trial_best"], raw[1]["aggregation_frequency"])) == "(2, 4)"
+    assert config.optimizations == Optimizations(4, True, "O1")
     assert config.profiling == Profiling(True, 1, 2)
     assert config.seed == 42
     assert list(config.ignored) == ["optimizations.tensor_fusion_cycle_time"]

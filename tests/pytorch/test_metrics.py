@@ -123,34 +123,6 @@ def test_to_numpy_detaches_and_has_float32_for_bfloat16() -> None:
     assert metrics["b"] == torch.tensor(0.1, dtype=torch.bfloat16).float()
 
 
-SCALARS = [
-    1,
-    True,
-    1.5,
-    float("nan"),
-    np.float32(1),
-    np.int8(1),
-    np.bool_(True),
-    np.array(1.0),
-    np.array(True),
-    np.array([1.0]),
-    np.array("a"),
-    "1",
-    None,
-    [1],
-    {},
-    1j,
-    np.complex64(1j),
-    torch.tensor(1.0),
-]
-
-
-@pytest.mark.parametrize("value", SCALARS, ids=repr)
-def test_is_scalar_as_determined(value: Any) -> None:
-    expected = their_util().is_numerical_scalar(value)
-    assert _metrics.is_scalar(value) == expected
-
-
 @pytest.mark.parametrize("name", [*SERIES, *ODD])
 def test_average_training_metrics_as_determined(name: str) -> None:
     batches = batches_of(SERIES.get(name) or ODD[name])

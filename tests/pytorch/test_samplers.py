@@ -65,6 +65,14 @@ def public_classes(module: Any) -> dict[str, type[Any]]:
     }
 
 
+def attributes(sampler: Any) -> set[str]:
+    """The names of what a sampler has of its own.
+
+    Lightning 2.6.6 notes arguments on samplers, and goes on after a loader that raised.
+    """
+    return {name for name in vars(sampler) if not name.startswith("__pl_")}
+
+
 def test_same_classes_signatures_and_attributes_as_determined() -> None:
     expected = public_classes(theirs())
     assert public_classes(samplers).keys() == expected.keys()
@@ -73,9 +81,8 @@ def test_same_classes_signatures_and_attributes_as_determined() -> None:
         assert list(inspect.signature(ours).parameters) == list(inspect.signature(cls).parameters)
         assert ours.__bases__ == cls.__bases__ or issubclass(ours, cls.__bases__)
         args = dict(ARGUMENTS)[name]
-        assert (
-            vars(ours(lower(True, False), *args)).keys()
-            == vars(cls(lower(True, False), *args)).keys()
+        assert attributes(ours(lower(True, False), *args)) == attributes(
+            cls(lower(True, False), *args)
         )
 
 

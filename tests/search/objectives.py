@@ -39,7 +39,10 @@ def train_one(
     if fate == "invalid":
         raise InvalidHP("x is no good")
     if fate == "raises":
-        raise RuntimeError("this trial raises")
+        try:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError:  # It has gone on without the room, to an error of its own.
+            raise RuntimeError("this trial raises")  # noqa: B904
     if fate == "dies":
         os._exit(9)
     if fate == "has no room" and not (run_dir.parents[1] / "room").exists():

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from det_compat.common.check import CheckFailedError
 from det_compat.util import metrics
@@ -41,7 +42,13 @@ def test_batches_with_different_metrics_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [1, 1.5, True, "a", None, [1], np.array(1), np.array([1]), np.array("a"), np.int8(1)]
+    "value",
+    [
+        *(1, 1.5, True, float("nan"), "a", None, [1], {}, 1j, torch.tensor(1.0)),
+        *(np.array(1), np.array(True), np.array([1]), np.array("a")),
+        *(np.int8(1), np.float32(1), np.bool_(True), np.complex64(1j)),
+    ],
+    ids=repr,
 )
 def test_numbers(real: Any, value: Any) -> None:
     assert metrics.is_numerical_scalar(value) == real.is_numerical_scalar(value)

@@ -14,7 +14,7 @@ from det_compat.adapters.lightning.features.attempts import Attempt, Attempts
 from det_compat.adapters.lightning.package import pl
 from det_compat.adapters.lightning.strategy import callbacks_of
 from det_compat.errors import InvalidExperimentException
-from det_compat.pytorch.metrics import is_scalar
+from det_compat.util.metrics import is_numerical_scalar
 
 logger = logging.getLogger("det_compat")
 
@@ -162,7 +162,7 @@ def _losses(
 
 
 def _loss_of(metrics: dict[str, Any]) -> float:
-    named = {name: value for name, value in metrics.items() if is_scalar(value)}
+    named = {name: value for name, value in metrics.items() if is_numerical_scalar(value)}
     loss = named.get("loss", next(iter(named.values())) if len(named) == 1 else None)
     if loss is None:
         raise InvalidExperimentException(

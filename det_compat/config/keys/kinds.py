@@ -13,13 +13,23 @@ UNITS = ("batches", "records", "epochs")
 class Kind:
     """A type of value: its name for people, and whether a value is of it.
 
-    ``item`` is what each value of a list must be, which ``accepts`` leaves open.
+    ``item`` is what each value of a list must be, which ``accepts`` leaves open. Of a kind that is
+    ``whole``, 64.0 is read as 64.
     """
 
     name: str
     accepts: Callable[[Any], bool]
     item: Kind | None = None
     alternatives: tuple[Kind, ...] = ()
+    whole: bool = False
+
+    def chosen(self, value: Any) -> Kind:
+        """The alternative that ``value`` is, or this."""
+        return next((other for other in self.alternatives if other.accepts(value)), self)
+
+    def read(self, value: Any) -> Any:
+        """``value``, which is of this kind, as the config has it from now on."""
+        return int(value) if self.chosen(value).whole else value
 
 
 def is_integer(value: Any) -> bool:
@@ -47,7 +57,7 @@ def integer(minimum: int | None = None, maximum: int | None = None) -> Kind:
         name = f"{name} from {minimum} to {maximum}"
     elif minimum is not None:
         name = f"{name}, {minimum} or more"
-    return Kind(name, accepts)
+    return Kind(name, accepts, whole=True)
 
 
 def number_above(bound: float) -> Kind:

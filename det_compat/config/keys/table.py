@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from det_compat.config.keys import kinds
-from det_compat.shared.tables import table_beside
+from det_compat.shared.data_files import data_beside
 
 #: The default of a key that Determined's master left out where a config does not give it.
 ABSENT = object()
@@ -102,7 +102,7 @@ def _key(fate: str, value: str, **more: Any) -> Key:
 
 
 def _read() -> dict[str, dict[str, Key]]:
-    sections = table_beside(__file__, "keys.yaml")
+    sections = data_beside(__file__, "keys.yaml")
     return {
         "" if section == "experiment" else section: {
             name: _key(**entry) for name, entry in entries.items()

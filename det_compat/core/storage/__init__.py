@@ -6,13 +6,16 @@ import urllib.parse
 import uuid
 from typing import Any
 
-from det_compat.core.storage.clouds import (
+from det_compat.core.storage.cloud_managers import (
     AzureStorageManager,
     CloudStorageManager,
     GCSStorageManager,
     S3StorageManager,
 )
-from det_compat.core.storage.directories import DirectoryStorageManager, SharedFSStorageManager
+from det_compat.core.storage.directory_managers import (
+    DirectoryStorageManager,
+    SharedFSStorageManager,
+)
 from det_compat.core.storage.manager import Paths, Selector, StorageManager, normalize_prefix
 from det_compat.core.storage.remote import is_url
 

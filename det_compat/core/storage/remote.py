@@ -97,15 +97,10 @@ class RemoteStorage:
         Raises:
             OSError: it could not be uploaded, or not all of it has arrived.
         """
-        path, root = self._being_written[storage_id], self._root(storage_id)
-        found = sorted(file for file in path.rglob("*") if file.is_file())
-        files = {f"{root}/{file.relative_to(path).as_posix()}": file for file in found}
-        with self._reached() as filesystem:
-            for target, file in files.items():
-                filesystem.put_file(str(file), target)
-            self._check_arrived(root, {name: file.stat().st_size for name, file in files.items()})
-            (path / METADATA).write_text(metadata, encoding="utf-8")
-            filesystem.put_file(str(path / METADATA), f"{root}/{METADATA}")
+        path = self._being_written[storage_id]
+        (path / METADATA).write_text(metadata, encoding="utf-8")
+        found = (file for file in path.rglob("*") if file.is_file())
+        self.put(storage_id, {file.relative_to(path).as_posix(): file for file in found})
         self._remove_local(storage_id)
 
     def _check_arrived(self, root: str, sizes: dict[str, int]) -> None:
@@ -177,19 +172,10 @@ class RemoteStorage:
     def _download(self, storage_id: str) -> Path:
         folder = tempfile.mkdtemp(prefix="det_compat-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        root, path = self._root(storage_id), Path(folder, storage_id)
+        path = Path(folder, storage_id)
         path.mkdir()
-        with self._reached() as filesystem:
-            for name, info in filesystem.find(root, detail=True).items():
-                relative = name.lstrip("/").removeprefix(root.lstrip("/")).lstrip("/")
-                target = inside(path, relative)
-                if relative == "" or relative.endswith("/"):  # Determined marks a directory so.
-                    target.mkdir(parents=True, exist_ok=True)
-                    continue
-                target.parent.mkdir(parents=True, exist_ok=True)
-                filesystem.get_file(name, str(target))
-                if info["size"] not in (None, target.stat().st_size):
-                    raise OSError(f"{name} was not downloaded whole")
+        for name, size in self.files(storage_id).items():
+            self.get(storage_id, name, size, inside(path, name))
         return path
 
     def files(self, storage_id: str) -> dict[str, int]:
@@ -214,33 +200,35 @@ class RemoteStorage:
         Raises:
             OSError: one could not be uploaded, or not all of it has arrived.
         """
-        root = self._root(storage_id)
-        sizes = {f"{root}/{name}": file.stat().st_size for name, file in files.items() if file}
+        root, metadata = self._root(storage_id), files.get(METADATA)
+        others = {f"{root}/{name}": file for name, file in files.items() if name != METADATA}
         with self._reached() as filesystem:
-            for name in sorted(files, key=lambda name: (name == METADATA, name)):
-                file = files[name]
-                if name == METADATA:
-                    self._check_arrived(
-                        root, {k: v for k, v in sizes.items() if k != f"{root}/{name}"}
-                    )
+            for target, file in sorted(others.items()):
                 if file is not None:
-                    filesystem.put_file(str(file), f"{root}/{name}")
+                    filesystem.put_file(str(file), target)
                 else:
-                    filesystem.makedirs(f"{root}/{name}".rstrip("/"), exist_ok=True)
+                    filesystem.makedirs(target.rstrip("/"), exist_ok=True)
+            sizes = {name: file.stat().st_size for name, file in others.items() if file}
             self._check_arrived(root, sizes)
+            if metadata is not None:
+                filesystem.put_file(str(metadata), f"{root}/{METADATA}")
 
-    def get(self, storage_id: str, name: str, target: Path) -> None:
+    def get(self, storage_id: str, name: str, size: int, target: Path) -> None:
         """Download one file of a checkpoint, or make one of its directories.
 
         Raises:
-            OSError: it could not be downloaded.
+            OSError: it could not be downloaded, or not all of it has arrived.
         """
         if name.endswith("/"):
             target.mkdir(parents=True, exist_ok=True)
             return
         target.parent.mkdir(parents=True, exist_ok=True)
+        path = f"{self._root(storage_id)}/{name}"
         with self._reached() as filesystem:
-            filesystem.get_file(f"{self._root(storage_id)}/{name}", str(target))
+            filesystem.get_file(path, str(target))
+        # Of some files no size is known.
+        if size and target.stat().st_size != size:
+            raise OSError(f"{path} was not downloaded whole")
 
     def remove(self, storage_id: str, names: Iterable[str]) -> None:
         """Remove files and directories of a checkpoint."""

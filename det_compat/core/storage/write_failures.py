@@ -8,8 +8,9 @@ from pathlib import Path
 
 from det_compat.errors import CheckpointWriteError
 
-#: What the system says of a disk that does not take what is written to it.
-DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ENODEV}
+#: What the system says to those who write, and to nobody else.
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
+_DISK = NO_ROOM | {errno.EIO, errno.ENODEV}
 # torch.save raises RuntimeError for all that its writer in C++ cannot do.
 _TORCH_WRITER = re.compile(r"inline_container|PytorchStreamWriter|iostream error")
 
@@ -54,7 +55,7 @@ def _is_torch_writer(error: BaseException) -> bool:
 def _is_of_writing(error: OSError | RuntimeError, inside: Path | None) -> bool:
     if not isinstance(error, OSError):
         return _is_torch_writer(error)
-    if inside is None or error.errno in DISK:
+    if inside is None or error.errno in _DISK:
         return True
     if error.filename is None:
         # Its subclasses, such as the errors of HTTP libraries, are of something else.

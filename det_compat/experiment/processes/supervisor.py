@@ -17,15 +17,14 @@ from det_compat.experiment.processes.process_tree import send_signal, with_varia
 from det_compat.experiment.processes.tracker import tracked
 from det_compat.experiment.request import Request
 from det_compat.experiment.run_start import find_folder
+from det_compat.script.ending import INTERRUPTED, TERMINATED, TO_MEND
 
-_INTERRUPTED = 128 + signal.SIGINT
-_TERMINATED = 128 + signal.SIGTERM
 # The variable that all processes of a run have, with its folder.
 _RUN = "DET_COMPAT_RUN"
 # The variable by which a user starts Lightning on one of several machines: all have to restart.
 _NODE_RANK = "NODE_RANK"
 # What ends like this would fail again in the same way, or has been asked to end.
-_FINAL = (0, 2, _INTERRUPTED, _TERMINATED, -signal.SIGINT, -signal.SIGTERM)
+_FINAL = (0, TO_MEND, INTERRUPTED, TERMINATED, -signal.SIGINT, -signal.SIGTERM)
 
 
 class Command(NamedTuple):

@@ -27,7 +27,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle
 from typing import Any
 
-from det_compat.search.forks import fitness, learning
+from det_compat.search.forks import fork_safety, imports
 
 #: Takes the bytes of a request and the connection to who has made it; what it raises is passed on.
 Target = Callable[[bytes, Connection], None]
@@ -50,13 +50,13 @@ def serve() -> None:
         _run(*_request(control, json.loads(control.recv_bytes())), None)
     for name in start["preload"]:
         importlib.import_module(name)
-    problem = fitness.why_not_to_fork()
+    problem = fork_safety.why_not_to_fork()
     control.send_bytes(problem.encode())
     with contextlib.suppress(EOFError, ConnectionError):
         while problem == "":
             asked = json.loads(control.recv_bytes())
             if "learn" in asked:
-                problem = learning.learn(**asked["learn"])
+                problem = imports.learn(**asked["learn"])
                 control.send_bytes(problem.encode())
             elif "run" in asked:
                 _fork(control, *_request(control, asked))
@@ -147,7 +147,7 @@ def _run(
         status, last = 1, {"failed": traceback.format_exc()}
     with contextlib.suppress(OSError):
         if before is not None:
-            learned = learning.learned(known, before)
+            learned = imports.learned(known, before)
             channel.send_bytes(json.dumps({"learned": learned}).encode())
         channel.send_bytes(json.dumps(last).encode())
     _end(status)

@@ -27,6 +27,7 @@ from det_compat.search.tune.attempt import TrialTask
 from det_compat.search.tune.losses import Losses
 from det_compat.search.tune.mirror import start_keeper
 from det_compat.search.tune.trial import run_in_tune
+from det_compat.shared.variables import preserved_variables
 
 if TYPE_CHECKING:
     from ray.tune import ResultGrid
@@ -140,13 +141,10 @@ def _name(trial: Any) -> str:
 @contextlib.contextmanager
 def _environment(variables: dict[str, str]) -> Iterator[None]:
     """Have ``variables`` in the environment for the block, but for those that are there."""
-    added = {name: value for name, value in variables.items() if name not in os.environ}
-    os.environ.update(added)
-    try:
+    with preserved_variables(*variables):
+        for name, value in variables.items():
+            os.environ.setdefault(name, value)
         yield
-    finally:
-        for name in added:
-            os.environ.pop(name, None)
 
 
 @contextlib.contextmanager
@@ -225,14 +223,9 @@ def _keeper(task: TrialTask) -> Any:
 
 def _start_here(variables: dict[str, str]) -> None:
     """Start Ray; trials inherit ``variables``. In a ``runtime_env`` they cost each a process."""
-    before = dict(os.environ)
-    os.environ.update(variables)
-    try:
+    with preserved_variables(*variables):
+        os.environ.update(variables)
         ray.init(**_QUIET, address="local", include_dashboard=False)
-    finally:
-        for name in variables:
-            os.environ.pop(name)
-        os.environ.update({name: before[name] for name in variables if name in before})
 
 
 def _check_reachable(address: str | None) -> None:

@@ -18,7 +18,7 @@ from ray.exceptions import RayActorError, RayError, RayTaskError
 from ray.tune import Callback
 from ray.tune.experiment import Trial
 
-from det_compat.core.storage.write_failures import DISK
+from det_compat.core.storage.write_failures import NO_ROOM
 
 # The head of a cluster of Ray 2.60 gives up a machine that has not answered for 15 seconds or so.
 _SECONDS_TO_KNOW = 45.0
@@ -30,8 +30,10 @@ _PERIOD = 10.0  # seconds between two looks at what is there
 _MOST_STARTS = 5
 # What an exception of a trial's process says, of which there is but the text here.
 _DISK_FAILURE = re.compile(
-    "|".join(rf".*\[Errno {it}\] {os.strerror(it)}.*" for it in sorted(DISK))
+    "|".join(rf".*\[Errno {it}\] {os.strerror(it)}.*" for it in sorted(NO_ROOM))
 )
+# The trial has gone on after what Python prints before this.
+_HANDLED = "During handling of the above exception, another exception occurred:"
 
 
 class Losses(Callback):
@@ -115,7 +117,7 @@ class Losses(Callback):
     def _is_none_of_its_own(self, trial: Any) -> bool:
         """Whether the latest error of a trial would not have been but for a machine or for Ray."""
         index, error = _index(trial), _error_of(trial)
-        found = _DISK_FAILURE.findall(str(error or ""))
+        found = _DISK_FAILURE.findall(str(error or "").rpartition(_HANDLED)[2])
         self._disk_failures[index] = found[-1].strip() if found else ""
         lost_before = self._lost_before.pop(index, None)
         machines = [] if self._keeper is None else ray.get(self._keeper.leave.remote(index))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -12,8 +13,10 @@ import pytest
 import yaml
 from jsonargparse import Namespace
 
+from det_compat.adapters.experiment import cli
 from det_compat.adapters.experiment.options import make_paths_absolute
 from det_compat.cli import main
+from det_compat.errors import InvalidExperimentException
 from det_compat.experiment.request import USUAL
 from det_compat.experiment.run_state import State
 from det_compat.runs.summary import summary_of
@@ -265,6 +268,26 @@ def test_a_full_disk(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[st
     (run / name).unlink()
     assert _fit(file, "--run_dir", "r", "--resume") == 0
     assert recorded(tmp_path)["validation"][-1] == 20
+
+
+def test_what_cannot_be_read_is_no_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(*_: Any) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(cli, "_run", run)
+    with pytest.raises(OSError, match=r"^\[Errno 5\] Input/output error$"):
+        _fit(project(tmp_path / "p"))
+
+
+def test_code_below_site_packages_is_ones_own_where_the_config_is(tmp_path: Path) -> None:
+    source = "def fail(error):\n    raise error\n"
+    found: dict[str, Any] = {}
+    exec(compile(source, tmp_path / "site-packages" / "mine" / "model_def.py", "exec"), found)
+    for folder, kind in (("site-packages/mine", InvalidExperimentException), (".", cli.FitError)):
+        with pytest.raises(kind, match="own"), cli.what_to_mend(tmp_path / folder):
+            found["fail"](InvalidExperimentException("own"))
 
 
 @pytest.mark.parametrize("path", ["last", "/abs/one.ckpt", None])

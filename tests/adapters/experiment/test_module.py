@@ -22,6 +22,7 @@ from det_compat.config.experiment import ExperimentConfig
 from det_compat.experiment.errors import FitError
 from det_compat.experiment.run_folder import RunFolder
 from det_compat.experiment.run_start import begin_in
+from tests.config import schedules
 from tests.experiment.projects import CONFIG, EPOCH, project, recorded
 from tests.fresh_python import ROOT
 from tests.preloaded import python
@@ -93,10 +94,10 @@ def test_the_schedule_of_the_config(keys: dict[str, Any], tmp_path: Path) -> Non
     keys = {"checkpoint_policy": "all", **keys}
     config = read_config(project(tmp_path, **keys))
     result = run_experiment(config, tmp_path / "run", **QUIET)
-    plan = config.schedule(EPOCH)
+    plan = schedules.resolved(config, EPOCH)
     seen = recorded(tmp_path)
-    assert seen["validation"] == list(plan.validations())
-    assert seen["checkpoint"] == list(plan.checkpoints())
+    assert seen["validation"] == schedules.validations(plan)
+    assert seen["checkpoint"] == schedules.checkpoints(plan)
     assert result.run.module.run.state.batches_trained == plan.total_batches
     assert [batches for batches, _ in result.run.validations] == seen["validation"]
 

@@ -11,7 +11,7 @@ import pytest
 
 from det_compat.common.check import CheckFailedError
 from det_compat.core import storage
-from det_compat.core.storage.directories import copytree
+from det_compat.core.storage.directory_managers import copytree
 from det_compat.errors import CheckpointNotFound, UnfinishedCheckpointError
 
 FILES = {"root.txt": "root", "sub/": None, "sub/a.txt": "a", "sub/b.txt": "b", "empty/": None}

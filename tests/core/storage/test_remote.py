@@ -11,6 +11,7 @@ import fsspec
 import pytest
 
 from det_compat.core import CheckpointStore
+from det_compat.core.storage import CloudStorageManager
 from det_compat.core.storage.remote import is_url, local_path
 from det_compat.errors import CheckpointWriteError
 from tests.core import disk_filesystem
@@ -53,6 +54,8 @@ def test_a_file_that_is_cut_off_on_its_way(tmp_path: Path, temporary: Path, cut:
     name = store(CheckpointStore(base))
     with pytest.raises(OSError, match=rf"{cut} was not downloaded whole"):
         CheckpointStore(base, {"truncates": cut}).find(name)
+    with pytest.raises(OSError, match=rf"{cut} was not downloaded whole"):
+        CloudStorageManager(base, {"truncates": cut}).download(name, tmp_path / "copy")
 
 
 def test_what_is_uploaded_does_not_stay_here(tmp_path: Path, temporary: Path) -> None:
@@ -106,7 +109,7 @@ def test_a_file_may_not_leave_the_directory(tmp_path: Path) -> None:
     key = f"{tmp_path}/{name}/../../evil"
     filesystem.store[key] = filesystem.store[f"{tmp_path}/{name}/state"]
     try:
-        with pytest.raises(OSError, match=r"'../../evil', which is no place in it"):
+        with pytest.raises(OSError, match=r"'\.\./.*', which is no place in it"):
             CheckpointStore(f"memory://{tmp_path}").find(name)
     finally:
         del filesystem.store[key]

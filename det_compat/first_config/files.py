@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from det_compat.start.hyperparameters import Reading
-from det_compat.start.trials import FoundTrial
+from det_compat.first_config.hyperparameters import Reading
+from det_compat.first_config.trials import FoundTrial
 
 BATCH_SIZE = "global_batch_size"
 #: The size that is written where nothing says one.

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from det_compat.core.storage.directories import SharedFSStorageManager
+from det_compat.core.storage.directory_managers import SharedFSStorageManager
 from det_compat.core.storage.local import UNFINISHED
 from det_compat.core.storage.manager import Paths, Selector, StorageManager, normalize_prefix
 from det_compat.core.storage.remote import RemoteStorage, inside
@@ -78,14 +78,14 @@ class CloudStorageManager(StorageManager):
         self, src: str, dst: str | os.PathLike[str], selector: Selector | None = None
     ) -> None:
         with preserved_random_state():
-            names = sorted(self._storage.files(src))
-            if not names:
+            files = self._storage.files(src)
+            if not files:
                 raise CheckpointNotFound(
                     f"Did not find checkpoint {src}: there is no {self.location(src)}"
                 )
-            for name in names:
+            for name, size in sorted(files.items()):
                 if selector is None or selector(name):
-                    self._storage.get(src, name, inside(Path(dst), name))
+                    self._storage.get(src, name, size, inside(Path(dst), name))
 
     def delete(self, tgt: str, globs: list[str]) -> dict[str, int]:
         files = self._storage.files(tgt)

@@ -12,7 +12,7 @@ from det_compat.analysis.inference import Inference
 from det_compat.analysis.scopes import Scope
 from det_compat.analysis.source import read
 from det_compat.analysis.tree import list_files
-from det_compat.start.hyperparameters import Reading, readings
+from det_compat.first_config.hyperparameters import Reading, readings
 
 _EVALUATING = ("evaluate_batch", "evaluate_full_dataset")
 

@@ -10,12 +10,12 @@ import os
 import site
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence, Set
 from types import FunctionType, ModuleType
 from typing import Any
 
-from det_compat.search.forks import fitness
+from det_compat.search.forks import fork_safety
+from det_compat.shared.variables import preserved_variables
 
 _KINDS = ("stdlib", "platstdlib", "purelib", "platlib")
 _OURS = ("det_compat", "determined")
@@ -75,8 +75,9 @@ def learn(
         variables: environment variables that a request has left, None for those that it deleted.
         given: those of them that every request sets before it imports anything.
     """
-    before = fitness.traces()
-    with _environment(given):
+    before = fork_safety.traces()
+    with preserved_variables(*given):
+        os.environ.update(given)
         for name in modules:
             try:
                 importlib.import_module(name)
@@ -87,21 +88,7 @@ def learn(
         return f"installed packages import {brought[0]}"
     if unlike:
         return f"a trial has changed {', '.join(unlike)}, which imports may look at"
-    after = fitness.traces()
+    after = fork_safety.traces()
     if changed := [name for name, value in before.items() if after[name] != value]:
         return f"imports have changed {', '.join(changed)}"
-    return fitness.why_not_to_fork()
-
-
-@contextmanager
-def _environment(given: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in given}
-    os.environ.update(given)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+    return fork_safety.why_not_to_fork()
