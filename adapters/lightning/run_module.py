@@ -3,7 +3,6 @@
 import contextlib
 import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -347,15 +346,12 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
     # Checkpoints
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        if self._run is None:
+            own_callbacks.raise_what_has_ended(self)
         lightning_part.add_run(checkpoint, self.run, self.state_to_go_on)
         checkpoint_io = self.trainer.strategy.checkpoint_io
         if isinstance(checkpoint_io, DeterminedCheckpointIO):
-            checkpoint_io.on_written = self._tell_of_checkpoint
-
-    def _tell_of_checkpoint(self, path: Path) -> None:
-        # This runs only in the chief's process, which writes.
-        self.run.callbacks.checkpoint_written(str(path.parent))
-        self.run.callbacks.call("on_checkpoint_upload_end", uuid=path.stem)
+            checkpoint_io.on_written = self.run.callbacks.file_written
 
     def state_to_go_on(self, callbacks: dict[str, Any]) -> dict[str, Any]:
         """What else goes into a checkpoint, in plain types. Every rank has to call it.
@@ -374,6 +370,8 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
             stage = self.trainer.state.fn
         except RuntimeError:  # load_from_checkpoint has no Trainer, and loads only weights.
             return
+        # Lightning does so after it has put the weights back, which would have been rounded.
+        self.trainer.precision_plugin.convert_module(self.models)
         if not (state := checkpoint.get("determined")):
             return
         path = self.started_from()
