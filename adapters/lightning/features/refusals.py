@@ -74,3 +74,12 @@ def _check_checkpoint(trainer: pl.Trainer) -> None:
 def cannot_predict() -> InvalidExperimentException:
     """The error for ``Trainer.predict``."""
     return InvalidExperimentException(_NO_PREDICTION)
+
+
+def has_no_forward(trial: str, models: int) -> InvalidExperimentException:
+    """The error for a call of a module whose trial has not one model."""
+    return InvalidExperimentException(
+        f"{trial} has {models} models, and nothing says what a call of it does, which "
+        "example_input_array, log_graph and exports ask for: define forward() in a subclass, with "
+        "self.models, or leave out what calls it"
+    )
