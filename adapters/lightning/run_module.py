@@ -247,6 +247,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
     # Training
 
     def on_train_start(self) -> None:
+        refusals.check_loaders(self.trainer)
         run, resume, self._resume = self.run, self._resume, None
         self._nothing_due_before = 0
         door.leave_lengths_open(self.trainer)
@@ -311,6 +312,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
     # Validation
 
     def on_validation_model_eval(self) -> None:
+        refusals.check_loaders(self.trainer)
         if len(self.run.training.metrics):
             with torch.enable_grad():
                 self.report_training()
@@ -326,7 +328,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
         door.leave_lengths_open(self.trainer)
         self.run.validation.start()
 
-    def validation_step(self, batch: Any, batch_idx: int) -> None:
+    def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> None:
         self.run.validation.evaluate(batch, batch_idx)
 
     def validation_steps(self, batches: Iterable[Any], first: int) -> None:

@@ -38,7 +38,7 @@ class TestsByValidation(pl.LightningModule):
     def on_test_start(self) -> None:
         self.on_validation_start()
 
-    def test_step(self, batch: Any, batch_idx: int) -> None:
+    def test_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> None:
         self.validation_step(batch, batch_idx)
 
     def on_test_epoch_end(self) -> None:

@@ -52,12 +52,42 @@ def check_request(trainer: pl.Trainer) -> None:
     check_sharded(trainer, flags.callbacks)
     if flags.state.fn != pl.trainer.states.TrainerFn.FITTING:
         return
+    _check_counts(trainer)
     _check_checkpoint(trainer)
     if door.has_data_of_its_own(trainer):
         raise InvalidExperimentException(
             "fit() was given training data, and a PyTorchTrial brings its own, in the order and "
             "the epochs that Determined gave them: return them from build_training_data_loader(), "
             "and call fit(module) alone"
+        )
+
+
+def _check_counts(trainer: pl.Trainer) -> None:
+    """Raise InvalidExperimentException for flags that count, and that Lightning does not check."""
+    flags: Any = trainer  # Some of these are not declared by the class.
+    batches = flags.accumulate_grad_batches
+    if not isinstance(batches, int) or batches < 1:
+        raise InvalidExperimentException(
+            f"accumulate_grad_batches={batches!r}: a trial accumulates gradients over one number "
+            "of batches, of at least 1"
+        )
+    for name in ("val_check_interval", "check_val_every_n_epoch"):
+        given = getattr(flags, name)
+        if isinstance(given, int) and given == 0:  # 0.0 is a part of an epoch, of one batch.
+            raise InvalidExperimentException(
+                f"{name}=0 is no period: give a number above it; limit_val_batches=0 leaves "
+                "validations out"
+            )
+
+
+def check_loaders(trainer: pl.Trainer) -> None:
+    """Raise InvalidExperimentException if there are several loaders to evaluate."""
+    flags: Any = trainer  # What is declared is a list, and may not be one yet.
+    batches = flags.num_test_batches if flags.testing else flags.num_val_batches
+    if isinstance(batches, list) and len(batches) > 1:
+        raise InvalidExperimentException(
+            f"there are {len(batches)} loaders to evaluate, and a trial averages its metrics over "
+            "the batches of one: validate or test each by itself, trainer.validate(module, loader)"
         )
 
 

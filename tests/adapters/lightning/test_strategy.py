@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -209,6 +210,20 @@ def test_a_flag_for_what_no_trial_does() -> None:
     assert built == []
 
 
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("accumulate_grad_batches", 0),
+        ("accumulate_grad_batches", {0: 1, 1: 2}),
+        ("val_check_interval", 0),
+        ("check_val_every_n_epoch", 0),
+    ],
+)
+def test_a_flag_that_does_not_count(name: str, given: Any) -> None:
+    with pytest.raises(InvalidExperimentException, match=f"{name}={re.escape(repr(given))}"):
+        trainer(**{name: given}).fit(to_lightning(Linear)(hparams={}))
+
+
 class Clips(Linear):
     """Clips gradients by what the hyperparameters name."""
 
@@ -235,7 +250,10 @@ def test_the_trainer_clips_where_the_trial_does_not(algorithm: Any, precision: A
     flags = {"gradient_clip_val": 0.05, "gradient_clip_algorithm": algorithm}
     used = trainer(precision=precision, **flags)
     assert same(fitted(Linear, used), expected)
-    assert not same(fitted(Linear, trainer(precision=precision)), expected)
+    unclipped = fitted(Linear, trainer(precision=precision))
+    assert not same(unclipped, expected)
+    flags["gradient_clip_val"] = -0.05
+    assert same(fitted(Linear, trainer(precision=precision, **flags)), unclipped)
     assert used.gradient_clip_val == 0.05
     # The trial's own way of clipping goes before the Trainer's.
     other = trainer(precision=precision, gradient_clip_val=9.0)

@@ -75,6 +75,15 @@ def test_a_test_on_data_of_its_own() -> None:
     assert module.trial.evaluated == [0, 1, 2]
 
 
+@pytest.mark.parametrize("method", ["fit", "validate", "test"])
+def test_several_loaders_are_refused(method: str) -> None:
+    module = to_lightning(Watched)({})
+    given = [torch.utils.data.DataLoader(rows(12, seed=2), batch_size=4)] * 2
+    name = "val_dataloaders" if method == "fit" else "dataloaders"
+    with pytest.raises(InvalidExperimentException, match="there are 2 loaders to evaluate"):
+        getattr(trainer(), method)(module, **{name: given})
+
+
 def test_a_test_of_a_trial_that_evaluates_its_data_at_once() -> None:
     assert trainer().test(to_lightning(Whole)({}), verbose=False) == [{"rows": 8.0}]
 
