@@ -181,6 +181,8 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
         self._sigterm_did = signal.getsignal(signal.SIGTERM)
         self.pace.fit_starts(self.trainer)
         run = self.run
+        optimizers, _ = lightning_part.optimizers_and_schedulers(run.context)
+        refusals.check_optimizers(self.trainer, optimizers)
         run.overfits = strategy.overfits(self.trainer)
         self._resume = self.source.fit_starts(run) or self._resume
         if self._resume is not None:

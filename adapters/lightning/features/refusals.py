@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import torch
+
 from det_compat.adapters.lightning import door
 from det_compat.adapters.lightning.features.fully_sharded import check_sharded
 from det_compat.adapters.lightning.package import pl
@@ -54,9 +56,12 @@ def check_request(trainer: pl.Trainer) -> None:
         return
     _check_counts(trainer)
     _check_checkpoint(trainer)
-    if door.has_data_of_its_own(trainer):
+    data = "fit() was given training data" if door.has_data_of_its_own(trainer) else None
+    if _is_user_code(trainer, "train_dataloader"):
+        data = "a subclass defines train_dataloader()"
+    if data is not None:
         raise InvalidExperimentException(
-            "fit() was given training data, and a PyTorchTrial brings its own, in the order and "
+            f"{data}, and a PyTorchTrial brings its own, in the order and "
             "the epochs that Determined gave them: return them from build_training_data_loader(), "
             "and call fit(module) alone"
         )
@@ -78,6 +83,23 @@ def _check_counts(trainer: pl.Trainer) -> None:
                 f"{name}=0 is no period: give a number above it; limit_val_batches=0 leaves "
                 "validations out"
             )
+
+
+def _is_user_code(trainer: pl.Trainer, method: str) -> bool:
+    """Whether a method of the module is the user's, and none of det_compat's."""
+    classes = type(trainer.lightning_module).__mro__
+    return not next(c for c in classes if method in vars(c)).__module__.startswith("det_compat.")
+
+
+def check_optimizers(trainer: pl.Trainer, of_trial: list[torch.optim.Optimizer]) -> None:
+    """Raise InvalidExperimentException if Lightning has other optimizers than the trial steps."""
+    if [*map(id, trainer.optimizers)] != [*map(id, of_trial)]:
+        names = ", ".join(type(one).__name__ for one in trainer.optimizers) or "none"
+        raise InvalidExperimentException(
+            f"configure_optimizers() of a subclass returns optimizers ({names}) that the trial "
+            "does not step: make them in the trial's __init__, and wrap them by "
+            "context.wrap_optimizer()"
+        )
 
 
 def check_loaders(trainer: pl.Trainer) -> None:

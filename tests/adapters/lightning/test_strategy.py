@@ -210,6 +210,25 @@ def test_a_flag_for_what_no_trial_does() -> None:
     assert built == []
 
 
+class OwnOptimizer(to_lightning(Linear)):
+    def configure_optimizers(self) -> Any:
+        return torch.optim.SGD(self.parameters(), 1.0)
+
+
+class OwnData(to_lightning(Linear)):
+    def train_dataloader(self) -> Any:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("subclass", "words"),
+    [(OwnOptimizer, "wrap_optimizer"), (OwnData, "build_training_data_loader")],
+)
+def test_a_subclass_with_another_way_to_train(subclass: Any, words: str) -> None:
+    with pytest.raises(InvalidExperimentException, match=words):
+        trainer().fit(subclass(hparams={}))
+
+
 @pytest.mark.parametrize(
     ("name", "given"),
     [
