@@ -96,8 +96,8 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
 
     def __getstate__(self) -> dict[str, Any]:
         # A run holds workers and process groups. The weights stay, in `models`.
-        own: dict[str, Any] = dict.fromkeys(("_run", "_resume", "_termination", "_sigterm_did"))
-        own.update(dict.fromkeys(("_count_step", "watch")))
+        names = ("_run", "_resume", "_termination", "_sigterm_did", "_count_step", "watch")
+        own: dict[str, Any] = dict.fromkeys(names)
         own.update(_memory=contextlib.ExitStack(), _is_prepared=False)
         return {**super().__getstate__(), **own}
 
@@ -181,8 +181,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
         self._sigterm_did = signal.getsignal(signal.SIGTERM)
         self.pace.fit_starts(self.trainer)
         run = self.run
-        optimizers, _ = lightning_part.optimizers_and_schedulers(run.context)
-        refusals.check_optimizers(self.trainer, optimizers)
+        refusals.check_optimizers(self.trainer, run.context)
         run.overfits = strategy.overfits(self.trainer)
         self._resume = self.source.fit_starts(run) or self._resume
         if self._resume is not None:
@@ -211,9 +210,9 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
     def val_dataloader(self) -> ValidationBatches | WholeDataset:
         if self.run.validation.data is None:
             self.run.begin(training=False)
-        data, limit = self.run.validation.data, self.trainer.limit_val_batches
+        data = self.run.validation.data
         assert data is not None
-        strategy.check_validation_limit(limit, data)
+        strategy.check_validation_limit(self.trainer.limit_val_batches, data)
         return data if self.watch is None else self.watch.data(data)
 
     def transfer_batch_to_device(

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-import torch
-
+from det_compat.adapters.checkpoints.lightning_part import optimizers_and_schedulers
 from det_compat.adapters.lightning import door
 from det_compat.adapters.lightning.features.fully_sharded import check_sharded
 from det_compat.adapters.lightning.package import pl
 from det_compat.adapters.lightning.strategy import callbacks_of, check_strategy
 from det_compat.errors import InvalidExperimentException
+from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 
 # Callbacks of Lightning 2.6.6 by name, each with the reason, and with what does the same.
 _CALLBACKS = {
@@ -91,8 +91,9 @@ def _is_user_code(trainer: pl.Trainer, method: str) -> bool:
     return not next(c for c in classes if method in vars(c)).__module__.startswith("det_compat.")
 
 
-def check_optimizers(trainer: pl.Trainer, of_trial: list[torch.optim.Optimizer]) -> None:
+def check_optimizers(trainer: pl.Trainer, context: PyTorchTrialContext) -> None:
     """Raise InvalidExperimentException if Lightning has other optimizers than the trial steps."""
+    of_trial, _ = optimizers_and_schedulers(context)
     if [*map(id, trainer.optimizers)] != [*map(id, of_trial)]:
         names = ", ".join(type(one).__name__ for one in trainer.optimizers) or "none"
         raise InvalidExperimentException(
