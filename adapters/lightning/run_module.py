@@ -3,7 +3,6 @@
 import contextlib
 import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -97,8 +96,8 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
 
     def __getstate__(self) -> dict[str, Any]:
         # A run holds workers and process groups. The weights stay, in `models`.
-        own: dict[str, Any] = dict.fromkeys(("_run", "_resume", "_termination", "_sigterm_did"))
-        own.update(dict.fromkeys(("_count_step", "watch")))
+        names = ("_run", "_resume", "_termination", "_sigterm_did", "_count_step", "watch")
+        own: dict[str, Any] = dict.fromkeys(names)
         own.update(_memory=contextlib.ExitStack(), _is_prepared=False)
         return {**super().__getstate__(), **own}
 
@@ -182,6 +181,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
         self._sigterm_did = signal.getsignal(signal.SIGTERM)
         self.pace.fit_starts(self.trainer)
         run = self.run
+        refusals.check_optimizers(self.trainer, run.context)
         run.overfits = strategy.overfits(self.trainer)
         self._resume = self.source.fit_starts(run) or self._resume
         if self._resume is not None:
@@ -210,9 +210,9 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
     def val_dataloader(self) -> ValidationBatches | WholeDataset:
         if self.run.validation.data is None:
             self.run.begin(training=False)
-        data, limit = self.run.validation.data, self.trainer.limit_val_batches
+        data = self.run.validation.data
         assert data is not None
-        strategy.check_validation_limit(limit, data)
+        strategy.check_validation_limit(self.trainer.limit_val_batches, data)
         return data if self.watch is None else self.watch.data(data)
 
     def transfer_batch_to_device(
@@ -248,6 +248,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
     # Training
 
     def on_train_start(self) -> None:
+        refusals.check_loaders(self.trainer)
         run, resume, self._resume = self.run, self._resume, None
         self._nothing_due_before = 0
         door.leave_lengths_open(self.trainer)
@@ -312,6 +313,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
     # Validation
 
     def on_validation_model_eval(self) -> None:
+        refusals.check_loaders(self.trainer)
         if len(self.run.training.metrics):
             with torch.enable_grad():
                 self.report_training()
@@ -327,7 +329,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
         door.leave_lengths_open(self.trainer)
         self.run.validation.start()
 
-    def validation_step(self, batch: Any, batch_idx: int) -> None:
+    def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> None:
         self.run.validation.evaluate(batch, batch_idx)
 
     def validation_steps(self, batches: Iterable[Any], first: int) -> None:
@@ -347,15 +349,12 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
     # Checkpoints
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        if self._run is None:
+            own_callbacks.raise_what_has_ended(self)
         lightning_part.add_run(checkpoint, self.run, self.state_to_go_on)
         checkpoint_io = self.trainer.strategy.checkpoint_io
         if isinstance(checkpoint_io, DeterminedCheckpointIO):
-            checkpoint_io.on_written = self._tell_of_checkpoint
-
-    def _tell_of_checkpoint(self, path: Path) -> None:
-        # This runs only in the chief's process, which writes.
-        self.run.callbacks.checkpoint_written(str(path.parent))
-        self.run.callbacks.call("on_checkpoint_upload_end", uuid=path.stem)
+            checkpoint_io.on_written = self.run.callbacks.file_written
 
     def state_to_go_on(self, callbacks: dict[str, Any]) -> dict[str, Any]:
         """What else goes into a checkpoint, in plain types. Every rank has to call it.
@@ -374,6 +373,8 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
             stage = self.trainer.state.fn
         except RuntimeError:  # load_from_checkpoint has no Trainer, and loads only weights.
             return
+        # Lightning does so after it has put the weights back, which would have been rounded.
+        self.trainer.precision_plugin.convert_module(self.models)
         if not (state := checkpoint.get("determined")):
             return
         path = self.started_from()

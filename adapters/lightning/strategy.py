@@ -108,7 +108,7 @@ def follow_gradient_flags(trainer: pl.Trainer, taken: dict[str, Any], steering: 
     """
     steering.accumulate(taken.get("accumulate_grad_batches", 1))
     limit = taken.get("gradient_clip_val")
-    if not limit:
+    if not limit or limit < 0:  # Lightning leaves gradients alone, too.
         steering.clip(None)
     elif trainer.gradient_clip_algorithm == "value":
         steering.clip(lambda parameters: torch.nn.utils.clip_grad_value_(parameters, limit))

@@ -3,6 +3,7 @@
 import contextlib
 import inspect
 import logging
+from pathlib import Path
 from typing import Any
 
 from det_compat.adapters.generations.old_callbacks import OldCallback
@@ -66,6 +67,11 @@ class TrialCallbacks:
         for callback in self._callbacks.values():
             callback.on_checkpoint_end(path)
             callback.on_checkpoint_write_end(path)
+
+    def file_written(self, path: Path) -> None:
+        """The same for a checkpoint that is one file, in the process that has written it."""
+        self.checkpoint_written(str(path.parent))
+        self.call("on_checkpoint_upload_end", uuid=path.stem)
 
     def state_dict(self) -> dict[str, Any]:
         """The state of every callback, by name."""

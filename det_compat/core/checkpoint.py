@@ -21,7 +21,7 @@ from det_compat.core.merging import (
     raise_conflict,
 )
 from det_compat.core.storage import Selector, StorageManager
-from det_compat.core.storage.local import METADATA, UNFINISHED, is_complete
+from det_compat.core.storage.local import METADATA, UNFINISHED, is_complete, write_beside
 from det_compat.core.storage.write_failures import named_write_failures
 from det_compat.core.store import read_metadata
 from det_compat.errors import CheckpointNotFound
@@ -116,7 +116,7 @@ class CheckpointContext:
     ) -> str:
         self._check_metadata(metadata or {})
         storage_id = self._begin()
-        _write_metadata(Path(directory), metadata or {})
+        write_beside(Path(directory), metadata or {})
         files = self._listed(directory, selector)
         paths = None if selector is None else {*files, METADATA}
         with self._naming_failures(storage_id):
@@ -143,7 +143,7 @@ class CheckpointContext:
         all_metadata = self._merge_metadata(metadata)
         writer = self._dist.allgather(uploads).index(True)
         if self._dist.rank == writer and directory:
-            _write_metadata(Path(directory), all_metadata)
+            write_beside(Path(directory), all_metadata)
             own[METADATA] = (Path(directory) / METADATA).stat().st_size
         # The checkpoint is complete with its metadata, which come when all else is there.
         if self._dist.rank != writer and uploads:
@@ -241,7 +241,7 @@ class CheckpointContext:
                 self._storage_manager.post_store_path(src=path, dst=storage_id, paths=set(own))
             self._dist.allgather(None)
             if self._dist.rank == 0:
-                _write_metadata(path, all_metadata)
+                write_beside(path, all_metadata)
                 own[METADATA] = (path / METADATA).stat().st_size
                 self._storage_manager.post_store_path(src=path, dst=storage_id, paths=set(own))
         if self._dist.rank == 0:
@@ -382,10 +382,4 @@ def _complete(directory: Path, metadata: dict[str, Any]) -> None:
     """Write the last file of a checkpoint to its final place, when all else is on the disk."""
     text = json.dumps(metadata, indent=2)
     sync_tree(directory)
-    write_durably(directory / METADATA, text, temporary=directory / UNFINISHED)
-
-
-def _write_metadata(directory: Path, metadata: dict[str, Any]) -> None:
-    """Write the metadata of a checkpoint into a directory that is uploaded then."""
-    text = json.dumps(metadata, indent=2)
     write_durably(directory / METADATA, text, temporary=directory / UNFINISHED)

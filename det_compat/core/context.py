@@ -12,8 +12,9 @@ import sys
 import types
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from det_compat import info
 from det_compat.core import storage, tasks
@@ -44,6 +45,8 @@ from det_compat.script.run_paths import RunPaths
 from det_compat.script.task import Task, current_task
 
 logger = logging.getLogger("determined.core")
+
+_Mode = TypeVar("_Mode", bound=Enum)
 
 _LEVELS = {
     "debug": logging.DEBUG,
@@ -184,7 +187,10 @@ def init(
     task = current_task()
     if task is None:
         return _off_cluster(
-            distributed, checkpoint_storage, preempt_mode, TensorboardMode(tensorboard_mode)
+            distributed,
+            checkpoint_storage,
+            _mode_or(PreemptMode.WorkersAskChief, preempt_mode, "preempt_mode"),
+            _mode_or(TensorboardMode.AUTO, tensorboard_mode, "tensorboard_mode"),
         )
     if distributed is None and task.slots > 1:
         raise ValueError("you must provide a valid DistributedContext for a multi-slot task")
@@ -195,6 +201,18 @@ def init(
         preempt_mode,
         TensorboardMode(tensorboard_mode),
     )
+
+
+def _mode_or(default: _Mode, given: Any, name: str) -> _Mode:
+    """``given`` as a mode; off a cluster, Determined 0.38.1 takes what is none as well."""
+    try:
+        return type(default)(given)
+    except ValueError:
+        logger.warning(
+            f"core.init({name}={given!r}): that is no {type(default).__name__}, and a cluster "
+            f"refused it; it is taken as {default}. They are: {', '.join(map(str, type(default)))}"
+        )
+        return default
 
 
 def _of_task(

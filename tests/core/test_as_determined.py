@@ -84,6 +84,14 @@ def without_metadata(api: Any, base: Path) -> Any:
         return tree(base / uuid)
 
 
+def metadata_that_cannot_be_written(api: Any, base: Path) -> Any:
+    source = base / "source"
+    (source / "metadata.json").mkdir(parents=True)
+    with api.init(checkpoint_storage=str(base / "storage")) as context:
+        found = [attempt(partial(context.checkpoint.upload, str(source), shard=s)) for s in (0, 1)]
+    return [tree(base), *((kind, text.replace(str(base), "")) for kind, text in found)]
+
+
 def wrong_calls(api: Any, base: Path) -> Any:
     context = api.init(checkpoint_storage=str(base))
     return [
@@ -156,6 +164,7 @@ SCRIPTS = [
     delete,
     without_metadata,
     wrong_calls,
+    metadata_that_cannot_be_written,
     searcher,
     train,
     parts,
@@ -185,6 +194,20 @@ def test_a_script_does_the_same(
     # Determined warns of a selector that nobody has given.
     theirs = [one for one in logged["theirs"] if "Ignoring partial" not in one]
     assert logged["ours"] == theirs
+
+
+@pytest.mark.parametrize("name", ["preempt_mode", "tensorboard_mode"])
+def test_what_is_no_mode_is_taken_and_named(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for given in ("x", None, 3):
+        for api in (determined, core):
+            with api.init(checkpoint_storage=str(tmp_path), **{name: given}) as context:
+                assert context.preempt.should_preempt() is False
+    assert [text.split(" is no ")[0] for text in caplog.messages] == [
+        f"core.init({name}={given!r}): that" for given in ("x", None, 3)
+    ]
 
 
 def test_a_script_may_report_anything(

@@ -1,6 +1,7 @@
 """Trials that are built to find something out, and leave nothing behind."""
 
 import contextlib
+import copy
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,8 @@ class Attempt:
     def __init__(self, trainer: pl.Trainer, run: TrialRun) -> None:
         self._plugin = trainer.precision_plugin
         self.run = run
+        #: The rows of the last batch, where the trial can tell.
+        self.rows: int | None = None
 
     @property
     def batches_a_step(self) -> int:
@@ -61,7 +64,14 @@ class Attempt:
         assert data is not None
         return len(data)
 
+    def optimizer_settings(self) -> list[dict[str, Any]]:
+        """What each group of the trial's optimizers is set to, learning rates among it."""
+        groups = [g for o in self.run.context.optimizers for g in o.param_groups]
+        return [{k: copy.copy(v) for k, v in group.items() if k != "params"} for group in groups]
+
     def _placed(self, batch: Any) -> Any:
+        with contextlib.suppress(TypeError, ValueError):
+            self.rows = self.run.trial.get_batch_length(batch)
         batch = self._plugin.convert_input(batch)
         moves = self.run.steering.moves_batches and isinstance(
             batch, (torch.Tensor, dict, list, tuple)

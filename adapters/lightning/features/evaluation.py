@@ -1,8 +1,10 @@
-"""``Trainer.test``, which evaluates the validation data, and ``Trainer.predict``, refused."""
+"""``Trainer.test``, which evaluates the validation data, and what else a module is asked for."""
 
 from typing import Any
 
-from det_compat.adapters.lightning.features.refusals import cannot_predict
+import torch
+
+from det_compat.adapters.lightning.features.refusals import cannot_predict, has_no_forward
 from det_compat.adapters.lightning.package import pl
 
 
@@ -11,6 +13,18 @@ class TestsByValidation(pl.LightningModule):
 
     Metrics, callbacks and reducers of the trial are those of a validation.
     """
+
+    models: torch.nn.ModuleList
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the trial's model makes of its input: for summaries, graphs and exports.
+
+        Raises:
+            InvalidExperimentException: it has another number of models than one.
+        """
+        if len(self.models) != 1:
+            raise has_no_forward(type(self).__name__, len(self.models))
+        return self.models[0](*args, **kwargs)
 
     def test_dataloader(self) -> Any:
         return self.val_dataloader()
@@ -24,7 +38,7 @@ class TestsByValidation(pl.LightningModule):
     def on_test_start(self) -> None:
         self.on_validation_start()
 
-    def test_step(self, batch: Any, batch_idx: int) -> None:
+    def test_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> None:
         self.validation_step(batch, batch_idx)
 
     def on_test_epoch_end(self) -> None:

@@ -7,8 +7,9 @@ with a trial of its own. The searches take the same steps as Lightning 2.6.6.
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
+from det_compat.adapters.data.loaders import UNSIZED
 from det_compat.adapters.lightning import door
 from det_compat.adapters.lightning.features.attempts import Attempt, Attempts
 from det_compat.adapters.lightning.package import pl
@@ -113,6 +114,7 @@ def _find_rate(attempts: Attempts, asked: dict[str, Any]) -> Any:
     mode, least, most = asked["mode"], asked["min_lr"], asked["max_lr"]
     steps, threshold = asked["num_training_steps"], asked["early_stop_threshold"]
     with attempts.attempt() as attempt:
+        before = attempt.optimizer_settings()
         rates = _rates(mode, least, most, steps)
         curve = [*_losses(attempt, rates, threshold)]
     if len(curve) < steps:
@@ -120,8 +122,17 @@ def _find_rate(attempts: Attempts, asked: dict[str, Any]) -> Any:
     found = door.learning_rates(mode, least, most, steps, curve)
     suggested = found.suggestion()
     if name is not None and suggested is not None:
-        attempts.source.change_hparams(_changed(hparams, name, suggested))
+        changed = _changed(hparams, name, suggested)
+        attempts.source.change_hparams(changed)
         logger.info(f"the hyperparameter {name} is {suggested} now")
+        with attempts.attempt() as attempt:
+            if changed != hparams and attempt.optimizer_settings() == before:
+                logger.warning(
+                    f"the trial makes the same optimizer with {name}={suggested} as before, and "
+                    "trains as it would have without the search: read the hyperparameter where "
+                    "the optimizer is made, or name the one that is read there, such as "
+                    "attr_name='optimizer.lr'"
+                )
     return found
 
 
@@ -180,9 +191,23 @@ def _find_size(attempts: Attempts, asked: dict[str, Any]) -> int:
     name = _named(hparams, ["global_batch_size", given] if given == "batch_size" else [given])
     trains = attempts.trainer.state.fn == pl.trainer.states.TrainerFn.FITTING
 
+    seen: dict[_Shape, int] = {}
+
     def tried(size: int) -> bool | None:
         changed = _changed(hparams, name, size)
-        return _can_grow(attempts, changed, asked["steps_per_trial"], trains=trains)
+        shape = _shape(attempts, changed, asked["steps_per_trial"], trains=trains)
+        if shape is None:
+            return None
+        if shape in seen:
+            raise InvalidExperimentException(
+                f"the trial has batches of {shape.rows} rows, {shape.batches} of them, with {name}="
+                f"{size} as with {seen[shape]}: give the loader a batch size that is read from it, "
+                "as context.get_per_slot_batch_size() is from global_batch_size, or name the "
+                "hyperparameter that is read there: batch_arg_name='batch'"
+            )
+        if shape.rows is not None and 1 < shape.batches < UNSIZED:
+            seen[shape] = size
+        return shape.batches > 1
 
     size = _largest(tried, asked)
     attempts.source.change_hparams(_changed(hparams, name, size))
@@ -190,10 +215,20 @@ def _find_size(attempts: Attempts, asked: dict[str, Any]) -> int:
     return size
 
 
-def _can_grow(
+class _Shape(NamedTuple):
+    """How many batches there are, and the rows in one, where they are known.
+
+    With a single batch, larger ones would be the same.
+    """
+
+    batches: int
+    rows: int | None
+
+
+def _shape(
     attempts: Attempts, hparams: dict[str, Any], steps: int, *, trains: bool
-) -> bool | None:
-    """Whether larger batches would be different ones; None if these do not fit into memory."""
+) -> _Shape | None:
+    """What batches there are with these hyperparameters; None if they do not fit into memory."""
     pl.utilities.memory.garbage_collection_cuda()
     try:
         with attempts.attempt(hparams, trains=trains) as attempt:
@@ -202,7 +237,7 @@ def _can_grow(
                     attempt.train_batch()
             else:
                 attempt.evaluate(steps)
-            return attempt.length(of_training=trains) > 1
+            return _Shape(attempt.length(of_training=trains), attempt.rows)
     except RuntimeError as error:
         if not pl.utilities.memory.is_oom_error(error):
             raise

@@ -1,5 +1,6 @@
 """The callbacks that a module adds to its Trainer for as long as a trial runs on it."""
 
+import sys
 from typing import Any
 
 from det_compat.adapters.lightning import door
@@ -63,6 +64,16 @@ class EndRunOnException(pl.Callback):
     ) -> None:
         if isinstance(pl_module, HasRun):
             pl_module.end_run(exception)
+
+
+def raise_what_has_ended(module: HasRun) -> None:
+    """Raise the exception again for which a callback saves a run that has never begun.
+
+    There is nothing to save, and an error that says so would hide why.
+    """
+    if (error := sys.exc_info()[1]) is not None:
+        module.end_run(error)
+        raise error
 
 
 def _move_last(trainer: pl.Trainer) -> None:

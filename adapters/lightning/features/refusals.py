@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from det_compat.adapters.checkpoints.lightning_part import optimizers_and_schedulers
 from det_compat.adapters.lightning import door
 from det_compat.adapters.lightning.features.fully_sharded import check_sharded
 from det_compat.adapters.lightning.package import pl
 from det_compat.adapters.lightning.strategy import callbacks_of, check_strategy
 from det_compat.errors import InvalidExperimentException
+from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 
 # Callbacks of Lightning 2.6.6 by name, each with the reason, and with what does the same.
 _CALLBACKS = {
@@ -52,12 +54,63 @@ def check_request(trainer: pl.Trainer) -> None:
     check_sharded(trainer, flags.callbacks)
     if flags.state.fn != pl.trainer.states.TrainerFn.FITTING:
         return
+    _check_counts(trainer)
     _check_checkpoint(trainer)
-    if door.has_data_of_its_own(trainer):
+    data = "fit() was given training data" if door.has_data_of_its_own(trainer) else None
+    if _is_user_code(trainer, "train_dataloader"):
+        data = "a subclass defines train_dataloader()"
+    if data is not None:
         raise InvalidExperimentException(
-            "fit() was given training data, and a PyTorchTrial brings its own, in the order and "
+            f"{data}, and a PyTorchTrial brings its own, in the order and "
             "the epochs that Determined gave them: return them from build_training_data_loader(), "
             "and call fit(module) alone"
+        )
+
+
+def _check_counts(trainer: pl.Trainer) -> None:
+    """Raise InvalidExperimentException for flags that count, and that Lightning does not check."""
+    flags: Any = trainer  # Some of these are not declared by the class.
+    batches = flags.accumulate_grad_batches
+    if not isinstance(batches, int) or batches < 1:
+        raise InvalidExperimentException(
+            f"accumulate_grad_batches={batches!r}: a trial accumulates gradients over one number "
+            "of batches, of at least 1"
+        )
+    for name in ("val_check_interval", "check_val_every_n_epoch"):
+        given = getattr(flags, name)
+        if isinstance(given, int) and given == 0:  # 0.0 is a part of an epoch, of one batch.
+            raise InvalidExperimentException(
+                f"{name}=0 is no period: give a number above it; limit_val_batches=0 leaves "
+                "validations out"
+            )
+
+
+def _is_user_code(trainer: pl.Trainer, method: str) -> bool:
+    """Whether a method of the module is the user's, and none of det_compat's."""
+    classes = type(trainer.lightning_module).__mro__
+    return not next(c for c in classes if method in vars(c)).__module__.startswith("det_compat.")
+
+
+def check_optimizers(trainer: pl.Trainer, context: PyTorchTrialContext) -> None:
+    """Raise InvalidExperimentException if Lightning has other optimizers than the trial steps."""
+    of_trial, _ = optimizers_and_schedulers(context)
+    if [*map(id, trainer.optimizers)] != [*map(id, of_trial)]:
+        names = ", ".join(type(one).__name__ for one in trainer.optimizers) or "none"
+        raise InvalidExperimentException(
+            f"configure_optimizers() of a subclass returns optimizers ({names}) that the trial "
+            "does not step: make them in the trial's __init__, and wrap them by "
+            "context.wrap_optimizer()"
+        )
+
+
+def check_loaders(trainer: pl.Trainer) -> None:
+    """Raise InvalidExperimentException if there are several loaders to evaluate."""
+    flags: Any = trainer  # What is declared is a list, and may not be one yet.
+    batches = flags.num_test_batches if flags.testing else flags.num_val_batches
+    if isinstance(batches, list) and len(batches) > 1:
+        raise InvalidExperimentException(
+            f"there are {len(batches)} loaders to evaluate, and a trial averages its metrics over "
+            "the batches of one: validate or test each by itself, trainer.validate(module, loader)"
         )
 
 
@@ -74,3 +127,12 @@ def _check_checkpoint(trainer: pl.Trainer) -> None:
 def cannot_predict() -> InvalidExperimentException:
     """The error for ``Trainer.predict``."""
     return InvalidExperimentException(_NO_PREDICTION)
+
+
+def has_no_forward(trial: str, models: int) -> InvalidExperimentException:
+    """The error for a call of a module whose trial has not one model."""
+    return InvalidExperimentException(
+        f"{trial} has {models} models, and nothing says what a call of it does, which "
+        "example_input_array, log_graph and exports ask for: define forward() in a subclass, with "
+        "self.models, or leave out what calls it"
+    )

@@ -1,10 +1,13 @@
 """Checkpoints in directories of this machine."""
 
 import contextlib
+import errno
+import json
 import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from det_compat.shared.durable_files import replace_durably, sync, sync_tree, write_durably
 
@@ -93,6 +96,22 @@ def is_complete(metadata: Callable[[], bytes | None]) -> bool:
         return metadata() is not None
     except IsADirectoryError:
         return False
+
+
+def write_beside(directory: Path, metadata: dict[str, Any]) -> None:
+    """Write the metadata of a checkpoint into a directory of the user's, which is uploaded then.
+
+    Raises:
+        OSError: it cannot be written; the directory is as it was.
+    """
+    path, temporary = directory / METADATA, directory / UNFINISHED
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    try:
+        write_durably(path, json.dumps(metadata, indent=2), temporary=temporary)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def _remove_checkpoint(path: Path, *ignored: type[Exception]) -> None:

@@ -22,6 +22,8 @@ from det_compat.errors import InvalidExperimentException
 
 # What torch says of an operation between a whole tensor and a sharded one.
 _MIXED = "mixed torch.Tensor and DTensor"
+# What torch 2.13 says of an operation that it has not, or not in place, for DTensors.
+_NOT_FOR_PARTS = ("Sharding propagation failed", "sharding strategy", "require placement changes")
 _INSTEAD = "train it with strategy='ddp', which keeps models whole"
 
 
@@ -171,19 +173,26 @@ class Sharding:
         torch takes them from this rank's part: the norm of a gradient, say.
 
         Raises:
-            InvalidExperimentException: it uses weights of a model outside of its forward pass.
+            InvalidExperimentException: it uses weights of a model outside of its forward pass, or
+                does with them what torch cannot do with parts.
         """
         try:
             with _WholeValues():
                 yield
         except RuntimeError as error:
-            if _MIXED not in str(error):
-                raise
-            raise InvalidExperimentException(
-                "the trial uses weights of a sharded model outside of its forward(), where they "
-                f"are in parts, together with whole tensors ({error}): move that into forward(); "
-                f"or {_INSTEAD}"
-            ) from error
+            if _MIXED in str(error):
+                raise InvalidExperimentException(
+                    "the trial uses weights of a sharded model outside of its forward(), where "
+                    f"they are in parts, together with whole tensors ({error}): move that into "
+                    f"forward(); or {_INSTEAD}"
+                ) from error
+            if any(words in str(error) for words in _NOT_FOR_PARTS):
+                raise InvalidExperimentException(
+                    "torch cannot do what the trial or its optimizer does with weights that are "
+                    f"in parts, as the steps of Rprop and Adafactor ({str(error).splitlines()[0]}"
+                    f"): use another optimizer or operation; or {_INSTEAD}"
+                ) from error
+            raise
 
     # Optimizers
 

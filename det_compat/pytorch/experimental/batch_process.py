@@ -157,15 +157,16 @@ def torch_batch_process(
             raise ValueError("checkpoint_interval should be a positive integer")
         arguments = dict(dataloader_kwargs or {})
         _validate_dataloader_kwargs(arguments, batch_size)
-        size = batch_size or arguments.pop("batch_size", DEFAULT_BATCH_SIZE)
+        size = arguments.pop("batch_size", DEFAULT_BATCH_SIZE) if batch_size is None else batch_size
         if not isinstance(dataset, Sized):
             raise TypeError("Dataset must implement __len__()")
+        loader = pytorch.DataLoader(dataset, batch_size=size, shuffle=False, **arguments)
         ranks = _ranks(core_context)
         batches = math.ceil(len(dataset) / size / ranks)
         _Process(
             core_context,
             batch_processor_cls,
-            pytorch.DataLoader(dataset, batch_size=size, shuffle=False, **arguments),
+            loader,
             ranks,
             _validate_iterate_length(max_batches, batches),
             checkpoint_interval,

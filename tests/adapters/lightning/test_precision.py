@@ -162,6 +162,17 @@ def test_the_scale_is_restored_from_a_checkpoint(tmp_path: Any) -> None:
     assert again.scales == [2.0**8, 2.0**9, 2.0**9, 2.0**10]
 
 
+def test_weights_in_double_precision_are_not_rounded_by_a_resume(tmp_path: Any) -> None:
+    modules = [to_lightning(Gan)(hparams={}) for _ in range(2)]
+    saved = tmp_path / "double.ckpt"
+    used = trainer(precision="64-true")
+    used.fit(modules[0])
+    used.save_checkpoint(saved)
+    trainer(precision="64-true").fit(modules[1], ckpt_path=str(saved))
+    assert same(weights(modules[0]), weights(modules[1]))
+    assert weights(modules[1]).popitem()[1].dtype == torch.float64
+
+
 # By the trial
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import pytorch_lightning as pl
-from pytorch_lightning.callbacks import ModelCheckpoint
+from pytorch_lightning.callbacks import ModelCheckpoint, OnExceptionCheckpoint
 
 from det_compat import to_lightning
 from det_compat.pytorch import PyTorchCallback
@@ -66,11 +66,16 @@ def test_an_exception_in_a_callback_surfaces_as_itself(hook: str, tmp_path: Path
     assert shutdowns(calls) == (["a"] if hook == "on_trial_startup" else ["c", "b", "a"])
 
 
-METHODS = ["train_batch", "evaluate_batch", "build_training_data_loader", "evaluation_reducer"]
+LOADERS = ["build_training_data_loader", "build_validation_data_loader"]
+METHODS = ["__init__", *LOADERS, "train_batch", "evaluate_batch", "evaluation_reducer"]
 
 
-@pytest.mark.parametrize("method", [*METHODS, "build_validation_data_loader"])
-def test_an_exception_in_the_trial_surfaces_as_itself(method: str) -> None:
+@pytest.mark.filterwarnings("ignore:.*ckpt_path:UserWarning")
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("saves", [False, True])
+def test_an_exception_in_the_trial_surfaces_as_itself(
+    method: str, saves: bool, tmp_path: Path
+) -> None:
     error = Oops(f"from {method}")
     fails, calls = failing("", error)
 
@@ -78,10 +83,11 @@ def test_an_exception_in_the_trial_surfaces_as_itself(method: str) -> None:
         raise error
 
     setattr(fails, method, fail)
+    saving = [OnExceptionCheckpoint(tmp_path)] if saves else []
     with pytest.raises(Oops) as raised:
-        fitted(fails)
+        fitted(fails, callbacks=saving, enable_checkpointing=saves)
     assert raised.value is error
-    assert shutdowns(calls) == ["c", "b", "a"]
+    assert shutdowns(calls) == ([] if method == "__init__" else ["c", "b", "a"])
 
 
 @pytest.mark.parametrize("hook", ["on_validation_start", "on_validation_end"])

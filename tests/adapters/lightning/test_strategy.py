@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -209,6 +210,39 @@ def test_a_flag_for_what_no_trial_does() -> None:
     assert built == []
 
 
+class OwnOptimizer(to_lightning(Linear)):
+    def configure_optimizers(self) -> Any:
+        return torch.optim.SGD(self.parameters(), 1.0)
+
+
+class OwnData(to_lightning(Linear)):
+    def train_dataloader(self) -> Any:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("subclass", "words"),
+    [(OwnOptimizer, "wrap_optimizer"), (OwnData, "build_training_data_loader")],
+)
+def test_a_subclass_with_another_way_to_train(subclass: Any, words: str) -> None:
+    with pytest.raises(InvalidExperimentException, match=words):
+        trainer().fit(subclass(hparams={}))
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("accumulate_grad_batches", 0),
+        ("accumulate_grad_batches", {0: 1, 1: 2}),
+        ("val_check_interval", 0),
+        ("check_val_every_n_epoch", 0),
+    ],
+)
+def test_a_flag_that_does_not_count(name: str, given: Any) -> None:
+    with pytest.raises(InvalidExperimentException, match=f"{name}={re.escape(repr(given))}"):
+        trainer(**{name: given}).fit(to_lightning(Linear)(hparams={}))
+
+
 class Clips(Linear):
     """Clips gradients by what the hyperparameters name."""
 
@@ -235,7 +269,10 @@ def test_the_trainer_clips_where_the_trial_does_not(algorithm: Any, precision: A
     flags = {"gradient_clip_val": 0.05, "gradient_clip_algorithm": algorithm}
     used = trainer(precision=precision, **flags)
     assert same(fitted(Linear, used), expected)
-    assert not same(fitted(Linear, trainer(precision=precision)), expected)
+    unclipped = fitted(Linear, trainer(precision=precision))
+    assert not same(unclipped, expected)
+    flags["gradient_clip_val"] = -0.05
+    assert same(fitted(Linear, trainer(precision=precision, **flags)), unclipped)
     assert used.gradient_clip_val == 0.05
     # The trial's own way of clipping goes before the Trainer's.
     other = trainer(precision=precision, gradient_clip_val=9.0)

@@ -170,6 +170,7 @@ def test_how_many_batches(run_dir: Callable[..., Path]) -> None:
     ("kwargs", "text"),
     [
         ({"checkpoint_interval": 0}, "positive"),
+        ({"batch_size": 0}, "batch_size should be a positive integer"),
         ({"dataloader_kwargs": {"shuffle": True}}, "'shuffle' must be false"),
         ({"dataloader_kwargs": {"sampler": []}}, "remove 'sampler'"),
         ({"dataloader_kwargs": {"batch_size": 2}, "batch_size": 2}, "batch_size is passed"),

@@ -143,6 +143,11 @@ class Penalized(Linear):
         return super().loss(batch) + sum((p**2).sum() for p in self.model.parameters())
 
 
+class Rprop(Linear):
+    def sgd(self) -> torch.optim.Optimizer:
+        return torch.optim.Rprop(self.model.parameters())
+
+
 class OneNumber(nn.Linear):
     def __init__(self) -> None:
         super().__init__(3, 1)
@@ -158,6 +163,7 @@ if __name__ == "__main__":
             "callback": refused(Linear, callbacks=[pl.callbacks.EMAWeightAveraging()]),
             "precision": precision,
             "penalized": refused(Penalized),
+            "in parts": refused(Rprop),
             "one number": refused(with_net(OneNumber)),
             "list": refused(with_net(lambda: nn.ModuleList([nn.Linear(3, 1)]))),
         }

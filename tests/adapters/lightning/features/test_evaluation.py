@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from pytorch_lightning.callbacks import ModelSummary
+from pytorch_lightning.loggers import TensorBoardLogger
+from pytorch_lightning.utilities.model_summary import summarize
 
 from det_compat import to_lightning
 from det_compat.errors import InvalidExperimentException
-from tests.adapters.trials import Linear, Normed, rows, trainer
+from tests.adapters.trials import Gan, Linear, Normed, rows, same, trainer, weights
 
 
 class Watched(Normed):
@@ -23,6 +27,26 @@ class Whole(Linear):
 
     def evaluate_full_dataset(self, data_loader: Any) -> dict[str, Any]:
         return {"rows": sum(len(x) for x, _ in data_loader)}
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")  # Lightning's log_graph.
+def test_a_module_is_called_as_the_one_model_of_its_trial(tmp_path: Path) -> None:
+    modules = [to_lightning(Normed)({}) for _ in range(2)]
+    modules[0].example_input_array = rows()[:4][0]
+    graph = TensorBoardLogger(tmp_path, log_graph=True)
+    asked: dict[str, Any] = {"logger": graph, "callbacks": [ModelSummary()]}
+    for module, flags in zip(modules, (asked, {}), strict=True):
+        torch.manual_seed(3)
+        trainer(**flags).fit(module)
+    assert same(weights(modules[0]), weights(modules[1]))
+    assert summarize(modules[0]).total_flops > 0
+
+
+def test_which_of_several_models_is_called_nobody_knows() -> None:
+    module = to_lightning(Gan)({})
+    module.example_input_array = torch.zeros(4, 3)
+    with pytest.raises(InvalidExperimentException, match=r"Gan has 2 models.* define forward\(\)"):
+        trainer(callbacks=[ModelSummary()]).fit(module)
 
 
 def test_a_test_is_a_validation() -> None:
@@ -49,6 +73,15 @@ def test_a_test_on_data_of_its_own() -> None:
     given = torch.utils.data.DataLoader(rows(12, seed=2), batch_size=4)
     trainer().test(module, given, verbose=False)
     assert module.trial.evaluated == [0, 1, 2]
+
+
+@pytest.mark.parametrize("method", ["fit", "validate", "test"])
+def test_several_loaders_are_refused(method: str) -> None:
+    module = to_lightning(Watched)({})
+    given = [torch.utils.data.DataLoader(rows(12, seed=2), batch_size=4)] * 2
+    name = "val_dataloaders" if method == "fit" else "dataloaders"
+    with pytest.raises(InvalidExperimentException, match="there are 2 loaders to evaluate"):
+        getattr(trainer(), method)(module, **{name: given})
 
 
 def test_a_test_of_a_trial_that_evaluates_its_data_at_once() -> None:

@@ -172,6 +172,16 @@ class Unnamed(Linear):
         return {"a": loss, "b": loss}
 
 
+class Fixed(Linear):
+    """Reads no hyperparameter."""
+
+    def batch_size(self) -> int:
+        return 4
+
+    def sgd(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+
 class Own(LearningRateFinder):
     """Searches at some epochs, as in Lightning's documentation."""
 
@@ -184,6 +194,10 @@ REFUSED = {
     "no name": (lambda: lr_find(made(hparams={"batch": 4})), "lr or learning_rate .* but batch"),
     "two optimizers": (lambda: lr_find(made(Gan)), "one optimizer, and the trial has 2"),
     "no loss": (lambda: lr_find(made(Unnamed)), "'loss', and train_batch.. returns a, b"),
+    "batches of one size": (
+        lambda: Tuner(trainer()).scale_batch_size(made(Fixed)),
+        "batches of 4 rows, 4 of them, with global_batch_size=4 as with 2: .*batch_arg_name",
+    ),
     "own finder": (lambda: trainer(callbacks=[Own()]).fit(made()), "Own .* LearningRateFinder"),
     "resume": (
         lambda: trainer(callbacks=[BatchSizeFinder()]).fit(made(), ckpt_path="x.ckpt"),
@@ -197,6 +211,16 @@ def test_refused(case: str) -> None:
     search, words = REFUSED[case]
     with pytest.raises((InvalidExperimentException, FileNotFoundError), match=words):
         search()
+
+
+@pytest.mark.parametrize("trial_cls", [Fixed, Ordered])
+def test_a_rate_that_the_trial_does_not_read(
+    trial_cls: type, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = Tuner(trainer()).lr_find(made(trial_cls), num_training=14)
+    assert found is not None
+    assert found.suggestion() is not None
+    assert ("the same optimizer with lr=" in caplog.text) == (trial_cls is Fixed)
 
 
 def test_a_trial_that_somebody_else_has_built() -> None:

@@ -76,6 +76,7 @@ def test_ranks_train_the_same_in_half_the_precision(found: list[dict[str, Any]])
     {
         "callback": "EMAWeightAveraging does not go with strategy='fully_shard'",
         "penalized": "weights of a sharded model outside of its forward()",
+        "in parts": "torch cannot do what the trial or its optimizer does with weights",
         "one number": "OneNumber cannot be sharded: it has a parameter that is one number, scale",
         "list": "torch cannot shard the model ModuleList",
     }.items(),
