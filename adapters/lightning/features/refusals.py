@@ -1,5 +1,6 @@
 """What a Trainer can be asked for and no trial can do, and what to do instead."""
 
+import inspect
 from typing import Any
 
 from det_compat.adapters.checkpoints.lightning_part import optimizers_and_schedulers
@@ -43,6 +44,7 @@ _NO_PREDICTION = (
 def check_request(trainer: pl.Trainer) -> None:
     """Raise InvalidExperimentException for flags, callbacks and data that no trial can follow."""
     check_strategy(trainer)  # Before it makes a process group, which nobody would end.
+    _check_hooks(type(trainer.lightning_module))
     flags: Any = trainer  # Some of these are not declared by the class.
     for callback in flags.callbacks:
         for name, reason in _CALLBACKS.items():
@@ -85,10 +87,33 @@ def _check_counts(trainer: pl.Trainer) -> None:
             )
 
 
+def _check_hooks(module: type) -> None:
+    """Raise InvalidExperimentException for a hook of a subclass in place of one that trials need.
+
+    Lightning's own do nothing, so that many leave out to call them.
+    """
+    classes = module.__mro__
+    for at, owner in enumerate(classes):
+        later = {n for c in classes[at + 1 :] if _is_ours(c) for n in vars(c)}
+        for name in [] if _is_ours(owner) else sorted(later & vars(owner).keys()):
+            code = getattr(inspect.unwrap(vars(owner)[name]), "__code__", None)
+            is_hook = name.startswith("on_") or name in ("setup", "teardown", "training_step")
+            calls = {name, "super", "getattr"}
+            if is_hook and code is not None and calls.isdisjoint(code.co_names):
+                raise InvalidExperimentException(
+                    f"{owner.__name__}.{name}() does not call super().{name}(), by which the trial "
+                    "runs: call it there, with the same arguments"
+                )
+
+
+def _is_ours(owner: type) -> bool:
+    return owner.__module__.startswith("det_compat.")
+
+
 def _is_user_code(trainer: pl.Trainer, method: str) -> bool:
     """Whether a method of the module is the user's, and none of det_compat's."""
     classes = type(trainer.lightning_module).__mro__
-    return not next(c for c in classes if method in vars(c)).__module__.startswith("det_compat.")
+    return not _is_ours(next(c for c in classes if method in vars(c)))
 
 
 def check_optimizers(trainer: pl.Trainer, context: PyTorchTrialContext) -> None:

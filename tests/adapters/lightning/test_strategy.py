@@ -220,9 +220,22 @@ class OwnData(to_lightning(Linear)):
         return []
 
 
+class NotesEpochs:
+    def on_train_epoch_end(self) -> None:
+        self.epochs = 1
+
+
+class OwnHook(NotesEpochs, to_lightning(Linear)):
+    """Its hook comes before the module's own, and does not call that."""
+
+
 @pytest.mark.parametrize(
     ("subclass", "words"),
-    [(OwnOptimizer, "wrap_optimizer"), (OwnData, "build_training_data_loader")],
+    [
+        (OwnOptimizer, "wrap_optimizer"),
+        (OwnData, "build_training_data_loader"),
+        (OwnHook, r"NotesEpochs.on_train_epoch_end\(\) does not call super\(\)"),
+    ],
 )
 def test_a_subclass_with_another_way_to_train(subclass: Any, words: str) -> None:
     with pytest.raises(InvalidExperimentException, match=words):
