@@ -5,10 +5,14 @@ on. Lightning leaves them in the mode in which they are, so that a model which w
 mode when it was handed over would be trained in it.
 """
 
+import ast
 import builtins
 import re
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
 
 import libcst as cst
 
@@ -21,25 +25,65 @@ from det_compat.migrate.tree.validation_state import VALIDATING, attributes_read
 TRAINING_HOOK = "on_train_epoch_start"
 #: These return models in evaluation mode.
 _EVALUATING = ("from_pretrained", "load_from_checkpoint")
+#: Code without any of these makes no model that is not all in training mode.
+_OF_MODES = re.compile(
+    rb"\.eval\(\)|def train\(|\.train\(False|from_pretrained|load_from_checkpoint"
+)
 
 
-def makes_evaluating(trees: Iterable[cst.CSTNode]) -> bool:
-    """Whether code makes models that are in evaluation mode."""
+def makes_evaluating(files: Iterable[tuple[bytes, cst.CSTNode]]) -> bool:
+    """Whether code makes models that are in evaluation mode, or are not all in the one set.
+
+    Args:
+        files: the text and the tree of each.
+    """
+    trees = [tree for text, tree in files if _OF_MODES.search(text)]
     return any(
-        _called(call) in _EVALUATING for tree in trees for call in syntax.find(tree, cst.Call)
+        any(_called(call) in _EVALUATING for call in syntax.find(tree, cst.Call))
+        or any(map(_has_mode_of_its_own, syntax.find(tree, cst.ClassDef)))
+        or any(map(_returns_evaluating, syntax.find(tree, cst.FunctionDef)))
+        for tree in trees
     )
+
+
+def _has_mode_of_its_own(node: cst.ClassDef) -> bool:
+    """Whether a class of models says what training mode is, or begins in another."""
+    own = syntax.methods(node)
+    if "train" in own and _mentions_super(own["train"]):
+        return True
+    methods = (
+        own.values() if "forward" in own else [own[name] for name in own if name == "__init__"]
+    )
+    return any(map(_evaluating, methods)) and _mentions_super(node)
+
+
+def _mentions_super(node: cst.CSTNode) -> bool:
+    return "super" in syntax.names_in(node)
+
+
+def _returns_evaluating(function: cst.FunctionDef) -> bool:
+    """Whether a function returns something that it has put into evaluation mode."""
+    returned = [*map(syntax.code, syntax.find(function.body, cst.Return))]
+    texts = [text for text in returned if text.endswith(".eval()")]
+    owners = {f"return {owner}" for owner in _evaluating(function)}
+    return bool(texts) or not owners.isdisjoint(returned)
+
+
+def _evaluating(node: cst.CSTNode) -> list[str]:
+    """What some code puts into evaluation mode."""
+    calls = [c for c in syntax.find(node, cst.Call) if isinstance(c.func, cst.Attribute)]
+    return [
+        syntax.code(call.func).rpartition(".")[0]
+        for call in calls
+        if (_called(call) == "eval" and not call.args)
+        or (_called(call) == "train" and "False" in map(_text, call.args))
+    ]
 
 
 def leaves_evaluating(node: cst.ClassDef, own: Mapping[str, cst.FunctionDef]) -> bool:
     """Whether a trial class puts a model into evaluation mode, but for a validation."""
     validating = {id(own[name]) for name in reachable(own, *VALIDATING)}
-    lines = [line for line in syntax.body_of(node) if id(line) not in validating]
-    calls = (call for line in lines for call in syntax.find(line, cst.Call))
-    return any(
-        (_called(call) == "eval" and not call.args and "." in syntax.code(call.func))
-        or (_called(call) == "train" and "False" in map(_text, call.args))
-        for call in calls
-    )
+    return any(_evaluating(line) for line in syntax.body_of(node) if id(line) not in validating)
 
 
 _MODAL = re.compile(
@@ -54,13 +98,10 @@ _WITHOUT_MODES = re.compile(
     r"|albumentations|torchmetrics|tqdm|yaml|omegaconf|attrdict|wandb|tensorboardX?|matplotlib"
     r"|datasets|evaluate|nltk|pycocotools|sacrebleu|requests|boto3|tokenizers|sentencepiece"
     r"|filelock|determined|pedl|det_compat)\b(?!\.(hub|jit|load|package|export)\b)"
-    r"|transformers\.(.*\bfrom_pretrained$|get_\w+$|set_\w+$|.*(Config|Processor|Extractor)\b)"
-    r"|.*([tT]oken|[dD]ataset|Transform\b|Sampler|Logger|Writer)"
+    r"|transformers\.(.*\bfrom_pretrained$|[gs]et_\w+$|\w*(Config|Processor|Extractor|Tokenizer(Fast)?)\b)"
 )
-#: Values that are no models: literals, what the context returns, data and what is for data.
-_NO_MODEL = re.compile(
-    r"[\[{\"'\d]|__det_|[\w.]*([tT]oken|[dD]ata(set|loader|Loader)|[eE]xamples|Subset|Config\b|Logger|Writer)\w*[.\w]*\("
-)
+#: Values that are no models: literals, and what the context returns.
+_NO_MODEL = re.compile(r"[\[{\"'\d]|__det_")
 #: What is wrapped is what has been handed over, under another name.
 _WRAPPED = re.compile(r"wrap_model\(\s*(?:model\s*=\s*)?self\.(\w+)\s*[,)]")
 _TORCHS_MODELS = re.compile(r"torch\.(hub|jit|load|package|export|ao|quantization)\b")
@@ -88,7 +129,7 @@ def keeps_modes(
     # Something else may use in a validation what it is handed.
     code = "\n".join(map(syntax.code, methods))
     known |= {*_WRAPPED.findall(code)}
-    handed = set[str]().union(*map(_handed, methods))
+    handed = {name for method in methods for name in _handed(method, around)}
     names = (used | handed) - known - every.keys()
     called = {name for method in validating for name in _called_attributes(method)}
     values: dict[str, list[str]] = {name: [] for name in sorted(names)}
@@ -135,9 +176,12 @@ class _Makers:
         waiting = [text]
         while waiting:
             part = waiting.pop()
-            if _MODAL.search(part) or any(map(self._is_foreign, _calls(part))):
+            if _MODAL.search(part):
                 return True
-            names = {name for call in _calls(part) for name in call.split(".")} - known
+            made = [each for each in _made(part) if each.is_asked or self._may_be(each.name)]
+            if any(self._is_foreign(each.name) for each in made):
+                return True
+            names = {name for each in made for name in each.name.split(".")} - known
             known |= names
             waiting += [found for name in sorted(names) if (found := self._text(name))]
         return False
@@ -160,6 +204,31 @@ class _Makers:
         # What it wraps is known by its own attribute.
         return "" if "wrap_model" in found else found
 
+    def _may_be(self, name: str, *heirs: str) -> bool:
+        """Whether what is called may be a class of models, or anything but a class of the tree.
+
+        Lightning puts models into a mode, and nothing that other objects keep.
+        """
+        last = name.rpartition(".")[2]
+        bases = _bases(self._around.texts.get(last, ""))
+        if bases is None or last in heirs:
+            return True
+        return any(
+            self._may_be(base, last, *heirs)
+            if base.rpartition(".")[2] in self._around.texts
+            else base.rpartition(".")[2] not in _KNOWN and self._is_model(base)
+            for base in bases
+        )
+
+    def _is_model(self, base: str) -> bool:
+        """Whether a class that no file of the tree defines may be one of models."""
+        root, _, rest = base.partition(".")
+        paths = self._around.imported.get(root, frozenset({""}))
+        return any(
+            not path or _LAYERS.match(f"{path}.{rest}") or _may_have_modes(f"{path}.{rest}")
+            for path in paths
+        )
+
     def _is_foreign(self, call: str) -> bool:
         root, _, rest = call.partition(".")
         if any(name in self._around.texts for name in call.split(".")):
@@ -169,15 +238,47 @@ class _Makers:
 
 
 #: Names that are no models, and what they are called on is none.
-_KNOWN = {*dir(builtins), "lambda", "context", "hparams", "config"} - {"getattr", "eval", "next"}
+_KNOWN = {*dir(builtins), "lambda", "context", "hparams"} - {"getattr", "eval", "next"}
 _START = re.compile(r"(?P<root>[A-Za-z_]\w*)\b\.?(?P<rest>[\w.]*\(?)")
-_CALLS = re.compile(r"([A-Za-z_][\w.]*)\(|\bclass \w+\(([^)]*)\)")
+_LAYERS = re.compile(r"torch\.nn\b(?!\.(functional|init|utils|parameter|Parameter)\b)")
 
 
-def _calls(text: str) -> Iterator[str]:
-    """The dotted names that code calls, and those of bases."""
-    for called, bases in _CALLS.findall(text):
-        yield from [called] if called else re.findall(r"[\w.]+", bases)
+class _Made(NamedTuple):
+    """A dotted name that code calls; whether something of the result is asked for."""
+
+    name: str
+    is_asked: bool
+
+
+@cache
+def _made(text: str) -> tuple[_Made, ...]:
+    """What code calls, and the bases of its classes; anything, of a part that cannot be parsed."""
+    try:
+        nodes = [*ast.walk(_tree(text))]
+    except SyntaxError:
+        return tuple(_Made(name, True) for name in re.findall(r"([A-Za-z_][\w.]*)\(", text))
+    asked = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+    calls = [(node.func, id(node) in asked) for node in nodes if isinstance(node, ast.Call)]
+    bases = [(base, False) for n in nodes if isinstance(n, ast.ClassDef) for base in n.bases]
+    named = ((ast.unparse(node), is_asked) for node, is_asked in [*calls, *bases])
+    return tuple(_Made(name, is_asked) for name, is_asked in named if _DOTTED.fullmatch(name))
+
+
+_DOTTED = re.compile(r"[A-Za-z_][\w.]*")
+
+
+def _bases(text: str) -> list[str] | None:
+    """The bases of the classes that are all that a text has; None for any other text."""
+    body = _tree(text).body if text.startswith("class ") else []
+    classes = [node for node in body if isinstance(node, ast.ClassDef)]
+    if not classes or len(classes) < len(body):
+        return None
+    return [ast.unparse(base) for node in classes for base in node.bases]
+
+
+@cache
+def _tree(text: str) -> ast.Module:
+    return ast.parse(textwrap.dedent(text))
 
 
 def _may_have_modes(path: str) -> bool:
@@ -227,13 +328,23 @@ def _with_variables(
 _ADDING = ("append", "insert", "extend", "update", "add_module", "register_module", "setdefault")
 
 
-def _handed(method: cst.FunctionDef) -> set[str]:
-    """The attributes that a method hands to something, but for the context."""
+def _handed(method: cst.FunctionDef, around: Elsewhere) -> Iterator[str]:
+    """The attributes that a method hands to something which may call them."""
     own = f"{syntax.self_name(method)}."
-    calls = [c for c in syntax.find(method, cst.Call) if not _called(c).startswith("wrap_")]
-    given = [syntax.code(arg.value) for call in calls for arg in call.args]
-    names = {text.removeprefix(own) for text in given if text.startswith(own)}
-    return {name for name in names if name.isidentifier()}
+    for call in syntax.find(method, cst.Call):
+        root, _, rest = syntax.code(call.func).partition(".")
+        paths = around.imported.get(root, frozenset((root,)))
+        # Wrapped is what the trial knows; loaders, and Python itself, only pass on what they get.
+        if _called(call).startswith("wrap_") or all(_PASSING.match(f"{p}.{rest}") for p in paths):
+            continue
+        for text in (syntax.code(arg.value) for arg in call.args):
+            name = text.removeprefix(own)
+            if name != text and name.isidentifier():
+                yield name
+
+
+_PYTHONS = "|".join(sorted({*dir(builtins)} - {"map", "filter"}))
+_PASSING = re.compile(rf"(torch\.utils\.data|determined|det_compat|{_PYTHONS})\.|__det_")
 
 
 def _called_attributes(method: cst.FunctionDef) -> Iterator[str]:

@@ -45,7 +45,12 @@ from det_compat.migrate.tree.facts import CALLBACK, Analysis, Facts, is_callback
 from det_compat.migrate.tree.imports import tidied
 from det_compat.migrate.tree.parameters import arguments, config_use
 from det_compat.migrate.tree.symbols import Symbols, new_name, own_name, resolve
-from det_compat.migrate.tree.validation_state import keeps_state, needs_training_loader
+from det_compat.migrate.tree.validation_state import (
+    data_changes,
+    keeps_state,
+    needs_training_loader,
+    outlives_reset,
+)
 
 _REDUCER = "det_compat.pytorch.MetricReducer"
 _BATCH_METHODS = ("train_batch", "evaluate_batch", "evaluate_full_dataset")
@@ -211,7 +216,8 @@ class Lightning(Target):
 
     @cached_property
     def _makes_evaluating(self) -> bool:
-        return makes_evaluating(source.tree for source in self._read.values())
+        files = self._read.items()
+        return makes_evaluating((self.sources[path], source.tree) for path, source in files)
 
     @cached_property
     def _has_own_loaders(self) -> bool:
@@ -283,7 +289,8 @@ class Lightning(Target):
         relatives = [self._read[self._paths[s]].trials[s] for s in family]
         family_methods = [syntax.methods(each) for each, _ in relatives]
         methods = {name: method for own in family_methods for name, method in own.items()}
-        reset = {r.attribute.removeprefix("*") for _, facts in relatives for r in facts.reducers}
+        reducers = [reducer for _, facts in relatives for reducer in facts.reducers]
+        reset = {reducer.attribute.removeprefix("*") for reducer in reducers}
         every = source.symbols.calls(source.tree, "step_optimizer")
         steps_elsewhere = len(every) > len(source.symbols.calls(node, "step_optimizer"))
         plan = self._plans[scope] = TrialPlan(
@@ -306,6 +313,8 @@ class Lightning(Target):
             keeps_state=(
                 bool(named_for(methods, "build_callbacks") & self._hearing)
                 or keeps_state(methods, reset, self._elsewhere)
+                or data_changes(named_for(methods, "build_validation_data_loader"), self._elsewhere)
+                or any(outlives_reset(r.made_by, self._elsewhere.texts) for r in reducers)
             ),
             needs_loader=needs_training_loader(methods, self._elsewhere),
             keeps_modes=keeps_modes(

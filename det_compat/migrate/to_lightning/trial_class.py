@@ -349,6 +349,9 @@ class _Rewriting:
 
     def _checked(self, node: cst.ClassDef) -> cst.BaseStatement:
         symbols, plan = self.file.symbols, self.plan
+        trained = [model.attribute for model in plan.all_models]
+        for name in loaders.read_ahead(self.own, trained, self.file.elsewhere):
+            node = marked(node, _READ_AHEAD.format(name))
         if not plan.is_mixin and plan.keeps_modes and not plan.knows_models:
             node = marked(node, "validations put all models into evaluation mode, wrapped or not")
         wraps = symbols.calls(self.node, "wrap_optimizer")
@@ -374,6 +377,10 @@ def _without(init: cst.FunctionDef, gone: Sequence[cst.BaseStatement]) -> cst.Fu
     return syntax.with_body(init, [line for line in syntax.body_of(init) if line not in gone])
 
 
+_READ_AHEAD = (
+    "{} has no __len__, so Lightning reads a batch of it before the one in front is trained, "
+    "which it may depend on"
+)
 _NO_NUMBER = "Lightning logs numbers, and a text, a dict or None among these is none"
 _EVALUATIONS = ("evaluate_batch", "evaluate_full_dataset")
 _BATCH_METHODS = ("train_batch", *_EVALUATIONS)

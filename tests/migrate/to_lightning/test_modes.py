@@ -25,6 +25,29 @@ def test_models_train_in_training_mode(tmp_path, change):
     assert method(made, "on_train_epoch_start") == HOOK
 
 
+FROZEN = "import torch\n\n\nclass Net(torch.nn.Linear):\n    def {}\n"
+
+
+@pytest.mark.parametrize(
+    ("nets", "is_sure"),
+    [
+        (FROZEN.format("train(self, mode=True):\n        return super().train(False)"), False),
+        (
+            FROZEN.format("__init__(self, *a):\n        super().__init__(*a)\n        self.eval()"),
+            False,
+        ),
+        (FROZEN.format("forward(self, x):\n        return x"), True),
+        ("def Net(*a):\n    net = torch.nn.Linear(*a)\n    net.eval()\n    return net\n", False),
+        ("def Net(*a):\n    return torch.nn.Linear(*a).eval()\n", False),
+        ("def Net(*a):\n    return torch.nn.Linear(*a)\ndef test(net):\n    net.eval()\n", True),
+    ],
+)
+def test_models_of_another_file_may_have_a_mode_of_their_own(tmp_path, nets, is_sure):
+    (tmp_path / "nets.py").write_text(nets)
+    made = rewritten(tmp_path, "import nets\n" + trial(("torch.nn.Linear(2, 1)", "nets.Net(2, 1)")))
+    assert ("on_train_epoch_start" not in made) == is_sure
+
+
 def test_a_validation_may_change_the_mode(tmp_path):
     change = ('        return {"error"', '        self.model.eval()\n        return {"error"')
     assert "on_train_epoch_start" not in rewritten(tmp_path, trial(change))
@@ -103,6 +126,7 @@ def test_a_mode_that_a_validation_sets_is_there_in_training(tmp_path, trains):
 
 
 LOSSES = """\
+import lib
 import torch
 
 
@@ -112,15 +136,44 @@ class Perceptual(torch.nn.Module):
         self.body = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
 
 
+class TokenConfig(Perceptual): ...
+
+
+class Far(lib.Far):
+    layer = torch.nn.BatchNorm1d(2)
+
+
+class Vocabulary(dict):
+    layer = torch.nn.BatchNorm1d(2)
+    words = lib.words()
+
+
+def examples():
+    return Perceptual()
+
+
 def make_loss():
     return Perceptual()
 """
 
 
-@pytest.mark.parametrize("made_by", ["losses.make_loss()", "torch.nn.ReLU()"])
-@pytest.mark.parametrize("is_inherited", [False, True])
+@pytest.mark.parametrize(
+    ("made_by", "stays", "is_inherited"),
+    [
+        ("losses.make_loss()", True, False),
+        ("losses.make_loss()", True, True),
+        ("torch.nn.ReLU()", False, False),
+        ("torch.nn.ReLU()", False, True),
+        # Neither a name makes data of a model, nor a layer a model of what has it.
+        ("losses.examples()", True, False),
+        ("losses.TokenConfig()", True, False),
+        ("losses.Far()", True, False),
+        ("losses.Vocabulary()", False, False),
+        ("losses.Vocabulary().net()", True, False),
+    ],
+)
 def test_a_model_of_another_file_that_is_not_wrapped_stays_in_its_mode(
-    tmp_path, made_by, is_inherited
+    tmp_path, made_by, stays, is_inherited
 ):
     (tmp_path / "losses.py").write_text(LOSSES)
     source = trial(
@@ -135,7 +188,7 @@ def test_a_model_of_another_file_that_is_not_wrapped_stays_in_its_mode(
     made = rewritten(tmp_path, source).partition("class Trial")[2]
     # What stays in training mode may change in a validation, too.
     for text in ("def on_validation_model_eval", "num_sanity_val_steps = 0"):
-        assert (text in made) == ("losses" in made_by)
+        assert (text in made) == stays
 
 
 def test_a_wrapped_model_whose_results_are_kept_and_handed_on_needs_no_hook(tmp_path):
@@ -174,6 +227,20 @@ def test_what_may_be_a_model_with_modes_stays_in_its_mode(tmp_path, made, stays)
     direct = source.replace(f"other: object = {made}", f"other = self.y = {made}")
     assert ("on_validation_model_eval" in rewritten(tmp_path, source)) == stays
     assert ("on_validation_model_eval" in rewritten(tmp_path, direct)) == stays
+
+
+@pytest.mark.parametrize(
+    ("use", "stays"), [("lib.judge(self.x)", True), ("torch.utils.data.Subset(self.x, [])", False)]
+)
+def test_what_only_loaders_get_is_no_model(tmp_path, use, stays):
+    source = trial(
+        (
+            "        self.opt =",
+            f"        self.x = lib.make()\n        self.y = {use}\n        self.opt =",
+        ),
+        header="import lib\n" + HEADER,
+    )
+    assert ("def on_validation_model_eval" in rewritten(tmp_path, source)) == stays
 
 
 def test_a_model_that_no_attribute_keeps_has_its_mode_marked_where_another_is_not_wrapped(tmp_path):
