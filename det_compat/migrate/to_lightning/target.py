@@ -23,7 +23,7 @@ from det_compat.migrate.to_lightning.callbacks import taken_in_callbacks
 from det_compat.migrate.to_lightning.class_facts import ClassFacts, facts_of, named_for
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.metrics.training import apart
-from det_compat.migrate.to_lightning.modes import keeps_modes, makes_evaluating
+from det_compat.migrate.to_lightning.modes import makes_evaluating
 from det_compat.migrate.to_lightning.optimization.automatic import is_automatic
 from det_compat.migrate.to_lightning.optimization.schedulers import keep_modes
 from det_compat.migrate.to_lightning.optimization.stepping import always_made
@@ -39,6 +39,7 @@ from det_compat.migrate.to_lightning.plan import (
     TrialPlan,
     early_methods,
 )
+from det_compat.migrate.to_lightning.unwrapped import keeps_modes
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere, elsewhere
 from det_compat.migrate.tree.facts import CALLBACK, Analysis, Facts, is_callback
