@@ -31,6 +31,7 @@ from det_compat.migrate.to_lightning.optimization.wrapping import (
     hoist_wraps,
     keep_wrapped,
     name_wrapped,
+    spread_choices,
 )
 from det_compat.migrate.to_lightning.passes import rewritten
 from det_compat.migrate.to_lightning.plan import (
@@ -160,7 +161,8 @@ class Lightning(Target):
             tree = with_new_methods(tree, names, self._renamed)
         if len(symbols):
             alone = {scope.name for scope in facts.classes.values() if self._is_alone(scope, facts)}
-            tree = keep_wrapped(hoist_wraps(apart(tree, symbols, alone), symbols), symbols)
+            tree = spread_choices(apart(tree, symbols, alone), symbols)
+            tree = keep_wrapped(hoist_wraps(tree, symbols), symbols)
             tree = keep_modes(name_wrapped(tree, symbols), symbols)
         nodes = {node.name.value: node for node in syntax.find(tree, cst.ClassDef)}
         trials = {

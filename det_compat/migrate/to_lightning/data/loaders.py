@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import libcst as cst
 
+from det_compat.migrate.to_lightning.class_facts import WrappedModel
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
 from det_compat.migrate.to_lightning.written_out.samplers import ADAPTED_LOADER
 from det_compat.migrate.tree import syntax
@@ -159,18 +160,18 @@ def after_training_loader(method: cst.FunctionDef) -> cst.FunctionDef:
 
 
 def read_ahead(
-    own: Mapping[str, cst.FunctionDef], models: Iterable[str], around: Elsewhere
+    own: Mapping[str, cst.FunctionDef], models: Iterable[WrappedModel], around: Elsewhere
 ) -> list[str]:
-    """The classes of training data without a length that may depend on what training changes.
+    """What to say of training data without a length that may depend on what training changes.
 
     Lightning asks such data for a batch before the one in front of it is trained.
 
     Args:
         own: the methods of a trial.
-        models: the attributes of what it trains.
+        models: what it trains.
         around: the code that these call.
     """
-    names = {*own, *models}
+    names = {*own, *(model.attribute for model in models)}
     names |= {n for m in reachable(own, "train_batch") for n in attributes_changed(own[m])}
     calls = [
         (call, syntax.self_name(own[name]))
@@ -178,13 +179,19 @@ def read_ahead(
         for call in syntax.find(own[name], cst.Call)
     ]
     return [
-        name
+        _READ_AHEAD.format(name)
         for call, me in calls
         if (name := syntax.code(call.func).rpartition(".")[2])
         and "def __iter__(" in (text := around.texts.get(name, ""))
         and "def __len__(" not in text
         and any(_depends(arg.value, me, names) for arg in call.args)
     ]
+
+
+_READ_AHEAD = (
+    "{} has no __len__, so Lightning reads a batch of it before the one in front is trained, "
+    "which it may depend on"
+)
 
 
 def _depends(given: cst.BaseExpression, me: str, names: Collection[str]) -> bool:

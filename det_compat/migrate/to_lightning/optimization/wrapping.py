@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import libcst as cst
 
-from det_compat.migrate.to_lightning.class_facts import wrappings
+from det_compat.migrate.to_lightning.optimization.kept import wrappings
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.metric_shapes import assigned
@@ -13,6 +13,25 @@ from det_compat.migrate.tree.transformers import ScopedTransformer
 
 #: What must be returned from configure_optimizers, and the attribute that keeps it.
 _KEPT = {"wrap_optimizer": "optimizer", "wrap_lr_scheduler": "lr_scheduler"}
+
+
+def spread_choices(tree: cst.Module, symbols: Symbols) -> cst.Module:
+    """Write ``self.a = wrapped if given else None`` as two statements, of which one may not run."""
+
+    def spread(line: cst.SimpleStatementLine) -> cst.BaseStatement:
+        value, target = getattr(syntax.simple(line), "value", None), syntax.target_of(line) or ""
+        branches = [value.body, value.orelse] if isinstance(value, cst.IfExp) else []
+        is_one = any(symbols.method(syntax.call_of(each)).startswith("wrap_") for each in branches)
+        if not isinstance(value, cst.IfExp) or not is_one or "." not in target:
+            return line
+        test, first, second = map(syntax.code, (value.test, *branches))
+        made = syntax.statement(
+            f"if {syntax.whole(test)}:\n    {target} = {syntax.whole(first)}\n"
+            f"else:\n    {target} = {syntax.whole(second)}\n"
+        )
+        return made.with_changes(leading_lines=line.leading_lines)
+
+    return syntax.each(tree, cst.SimpleStatementLine, spread)
 
 
 def hoist_wraps(tree: cst.Module, symbols: Symbols) -> cst.Module:
