@@ -25,10 +25,10 @@ from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.metrics.training import apart
 from det_compat.migrate.to_lightning.modes import makes_evaluating
 from det_compat.migrate.to_lightning.optimization.automatic import is_automatic
+from det_compat.migrate.to_lightning.optimization.hoisting import Resolved, hoist_wraps
 from det_compat.migrate.to_lightning.optimization.schedulers import keep_modes
 from det_compat.migrate.to_lightning.optimization.stepping import always_made
 from det_compat.migrate.to_lightning.optimization.wrapping import (
-    hoist_wraps,
     keep_wrapped,
     name_wrapped,
     spread_choices,
@@ -82,12 +82,17 @@ class Lightning(Target):
         nodes = {node: path for path, node in self._trial_nodes()}
         self._renamed = taken_names(nodes, nested=lambda: _nested(nodes))
         self._taken = taken_in_callbacks(self._callback_nodes())
+        resolved: list[Resolved] = []
         for path in sources:
             if refused := self._refused(path):
                 problems[path] = Problem(refused)
                 continue
             with problems.of(path):
-                self._read_file(path)
+                resolved += self._resolved(path)
+        hoisted = hoist_wraps(resolved)
+        for file in resolved:
+            with problems.of(file.path):
+                self._read_file(file.path, hoisted[file.path], file.symbols)
         self._paths = {scope: path for path, read in self._read.items() for scope in read.trials}
         collating = any(b"collate_fn" in sources[path] for path in self._read)
         trees = (source.tree for source in self._read.values() if collating)
@@ -150,11 +155,11 @@ class Lightning(Target):
         """Whether a class is a trial, with neither bases nor heirs in the project."""
         return facts.is_trial(scope) and {*self._hierarchy.relatives(scope)} <= {scope}
 
-    def _read_file(self, path: Path) -> None:
+    def _resolved(self, path: Path) -> list[Resolved]:
         facts = self.analysis.facts(path)
         if facts is None or old_trials(facts, self._hierarchy):
             # Older trials that are still there have been marked: the code around them is theirs.
-            return
+            return []
         tree, symbols = resolve(self.sources[path], facts, self._renamed, self._taken)
         if self._renamed:
             names = {scope.name for scope in facts.classes.values() if facts.is_trial(scope)}
@@ -162,8 +167,14 @@ class Lightning(Target):
         if len(symbols):
             alone = {scope.name for scope in facts.classes.values() if self._is_alone(scope, facts)}
             tree = spread_choices(apart(tree, symbols, alone), symbols)
-            tree = keep_wrapped(hoist_wraps(tree, symbols), symbols)
-            tree = keep_modes(name_wrapped(tree, symbols), symbols)
+        return [Resolved(path, tree, symbols)]
+
+    def _read_file(self, path: Path, tree: cst.Module, symbols: Symbols) -> None:
+        facts = self.analysis.facts(path)
+        assert facts is not None
+        if len(symbols):
+            tree = name_wrapped(keep_wrapped(tree, symbols), symbols)
+            tree = keep_modes(tree, symbols)
         nodes = {node.name.value: node for node in syntax.find(tree, cst.ClassDef)}
         trials = {
             scope: (nodes[scope.name], facts_of(nodes[scope.name], symbols, nodes))

@@ -299,6 +299,11 @@ class _Unwrapping(FileTransformer[LightningFile]):
         lines = [line for line in updated.leading_lines if not _speaks_of_wrapping(line)]
         return updated.with_changes(leading_lines=lines)
 
+    def leave_If(self, original: cst.If, updated: cst.If) -> cst.If | cst.RemovalSentinel:
+        """A condition on which something was only wrapped asks for nothing any more."""
+        is_empty = updated.orelse is None and not getattr(updated.body, "body", ())
+        return cst.RemoveFromParent() if is_empty else updated
+
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> syntax.Expression:
         member = self.symbols.method(updated)
         if member == "configure_apex_amp":
