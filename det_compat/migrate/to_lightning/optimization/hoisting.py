@@ -87,7 +87,6 @@ def hoist_wraps(files: Sequence[Resolved]) -> dict[Path, cst.Module]:
     if known.keys() != {*kept}:
         hoisting = [_Hoisting(file, known) for file in files]
         made = [syntax.transformed(f.tree, each) for f, each in zip(files, hoisting, strict=True)]
-
     return {
         file.path: _unwrapped(tree, file.symbols, known)
         for file, tree in zip(files, made, strict=True)
@@ -128,6 +127,7 @@ def _results(function: cst.FunctionDef, symbols: Symbols) -> list[cst.Call | Non
         call in parts
         and bool(call.args)
         and not call.args[0].star
+        and syntax.argument(call, 0, KEPT[symbols.method(call)]) is call.args[0].value
         and not any(syntax.names_in(arg) & local for arg in call.args[1:])
         for call in calls
     )
