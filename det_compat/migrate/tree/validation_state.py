@@ -86,11 +86,16 @@ _READING = {"__call__", "__getitem__", "__iter__", "__next__"}
 def outlives_reset(reducer: str, texts: Mapping[str, str]) -> bool:
     """Whether a class of reducers, one of ``texts``, keeps something when it is reset."""
     own: dict[str, cst.FunctionDef] = {}
-    waiting = [reducer]
+    waiting = [reducer.rpartition(".")[2]]
     for name in waiting:
-        for node in syntax.find(cst.parse_module(texts.get(name, "")), cst.ClassDef):
+        try:
+            tree = cst.parse_module(texts.get(name, ""))
+        except cst.ParserSyntaxError:
+            return True
+        for node in syntax.find(tree, cst.ClassDef):
             own = syntax.methods(node) | own
-            waiting += [base for each in node.bases if (base := syntax.code(each.value)) in texts]
+            bases = (syntax.code(each.value).rpartition(".")[2] for each in node.bases)
+            waiting += [base for base in bases if base not in waiting]
     resetting = reachable(own, "reset")
     kept = {
         name for n in own.keys() - {"__init__", *resetting} for name in attributes_changed(own[n])

@@ -114,12 +114,13 @@ class Sum(MetricReducer):
     def update(self, value): self.total += value
 """,
     "Best": "class Best(Sum):\n    def cross_slot_reduce(self, sums): self.best = max(sums)\n",
+    "Far": "class Far(lib.Far): ...",
     "Own": "class Own(Sum):\n    def reset(self): self.total = self.best = 0\n",
 }
 
 
 @pytest.mark.parametrize(
-    ("reducer", "outlives"), [("Sum", False), ("Best", True), ("Own", False), ("Far", False)]
+    ("reducer", "outlives"), [("Sum", False), ("own.Best", True), ("Own", False), ("Far", False)]
 )
 def test_what_a_reducer_keeps_when_it_is_reset(reducer: str, outlives: bool) -> None:
     assert outlives_reset(reducer, REDUCERS) is outlives
