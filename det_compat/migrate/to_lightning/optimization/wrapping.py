@@ -15,19 +15,21 @@ KEPT = {"wrap_optimizer": "optimizer", "wrap_lr_scheduler": "lr_scheduler"}
 def spread_choices(tree: cst.Module, symbols: Symbols) -> cst.Module:
     """Write ``self.a = wrapped if given else None`` as two statements, of which one may not run."""
 
+    def wraps(value: cst.CSTNode | None) -> bool:
+        branches = [value.body, value.orelse] if isinstance(value, cst.IfExp) else []
+        return any(symbols.method(syntax.call_of(b)).startswith("wrap_") for b in branches)
+
     def spread(line: cst.SimpleStatementLine) -> cst.BaseStatement:
         value, target = getattr(syntax.simple(line), "value", None), syntax.target_of(line) or ""
-        branches = [value.body, value.orelse] if isinstance(value, cst.IfExp) else []
-        is_one = any(symbols.method(syntax.call_of(each)).startswith("wrap_") for each in branches)
-        if not isinstance(value, cst.IfExp) or not is_one or "." not in target:
+        if not isinstance(value, cst.IfExp) or not wraps(value) or "." not in target:
             return line
-        test, first, second = map(syntax.code, (value.test, *branches))
-        made = syntax.statement(
-            f"if {syntax.whole(test)}:\n    {target} = {syntax.whole(first)}\n"
-            f"else:\n    {target} = {syntax.whole(second)}\n"
-        )
-        return made.with_changes(leading_lines=line.leading_lines)
+        parts = (value.test, value.body, value.orelse)
+        test, first, second = (syntax.whole(syntax.code(part)) for part in parts)
+        text = f"if {test}:\n    {target} = {first}\nelse:\n    {target} = {second}\n"
+        return syntax.statement(text).with_changes(leading_lines=line.leading_lines)
 
+    if not any(map(wraps, syntax.find(tree, cst.IfExp))):
+        return tree
     return syntax.each(tree, cst.SimpleStatementLine, spread)
 
 
