@@ -1,15 +1,15 @@
 """PyTorchCallbacks become Lightning's, hook by hook."""
 
 import ast
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
 
 from det_compat.migrate.to_lightning.metrics.added import with_logging_hook
+from det_compat.migrate.to_lightning.metrics.told import asked_hook
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.facts import CALLBACK
 from det_compat.migrate.tree.marks import marked
 from det_compat.migrate.tree.symbols import own_name
 from det_compat.migrate.tree.validation_state import changes_validation, with_gradients
@@ -27,12 +27,13 @@ class _Hook:
 _EPOCH = {"epoch_idx": "trainer.current_epoch"}
 _METRICS = {"metrics": "trainer.callback_metrics"}
 #: The hook of a start that asks where it is: Lightning knows when it has restored a checkpoint.
-_STARTUP = "on_trial_startup, asking"
+_STARTING = "on_trial_startup"
+_STARTUP = f"{_STARTING}, asking"
 #: The hook of an end that changes what the validation sees which Lightning runs before its own.
 _CHANGING = "on_training_epoch_end, changing"
 _HOOKS = {
     _CHANGING: _Hook("on_train_batch_end", ("outputs", "batch", "batch_idx"), _EPOCH),
-    "on_trial_startup": _Hook("on_fit_start"),
+    _STARTING: _Hook("on_fit_start"),
     _STARTUP: _Hook(
         "on_train_start",
         old={
@@ -71,7 +72,7 @@ def rename_hooks(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Rewrite the hooks of the file's callbacks."""
 
     callbacks = [n for n in syntax.find(tree, cst.ClassDef) if n.name.value in file.callbacks]
-    is_told = any(map(_hook, callbacks))
+    is_told = any(map(asked_hook, callbacks))
 
     def renamed(node: cst.ClassDef) -> cst.ClassDef:
         if node.name.value not in file.callbacks:
@@ -80,13 +81,15 @@ def rename_hooks(tree: cst.Module, file: LightningFile) -> cst.Module:
             node = _with_new_name(node, name)
         node, logging = with_logging_hook(node)
         names = _new_names(node)
+        starts_up = _is_called_at_start(node, names)
+        kept = {logging, _STARTING} if starts_up else {logging}
         body = [
             _method(line, names, file, is_told=is_told)
-            if isinstance(line, cst.FunctionDef) and line.name.value != logging
+            if isinstance(line, cst.FunctionDef) and line.name.value not in kept
             else line
             for line in syntax.body_of(node)
         ]
-        return syntax.with_body(node, body)
+        return syntax.with_body(node, _starting_up(body) if starts_up else body)
 
     return syntax.each(tree, cst.ClassDef, renamed)
 
@@ -95,12 +98,41 @@ def _new_names(node: cst.ClassDef) -> set[str]:
     """The old hooks that can have their new names: no two get the same, and nobody calls them."""
     called = {syntax.code(call.func) for call in syntax.find(node, cst.Call)}
     names: dict[str, str] = {}
-    for name, found in syntax.methods(node).items():
+    # What has a name of its own to start by leaves it to another.
+    for name, found in sorted(syntax.methods(node).items(), key=lambda each: each[0] == _STARTING):
         hook = _hook_of(name, found)
         is_called = any(text.endswith(f".{name}") for text in called)
         if hook and not is_called and hook.name not in names and _args_known(found, hook):
             names[hook.name] = name
     return {*names.values()}
+
+
+def _is_called_at_start(node: cst.ClassDef, names: Collection[str]) -> bool:
+    """Whether a hook of a start that Lightning's hooks cannot be is called by one of these."""
+    own = syntax.methods(node)
+    hook = own.get(_STARTING)
+    called = (syntax.code(call.func) for call in syntax.find(node, cst.Call))
+    if hook is None or _STARTING in names or any(name.endswith(_STARTING) for name in called):
+        return False
+    takes = len(hook.params.params) == 3 or isinstance(hook.params.star_arg, cst.Param)
+    return takes and ("on_training_start" not in own or "on_training_start" in names)
+
+
+_START = """\
+def on_train_start(self, trainer, pl_module):
+    self.on_trial_startup(trainer.fit_loop.total_batch_idx + 1, trainer.ckpt_path)
+"""
+
+
+def _starting_up(body: Sequence[cst.BaseStatement]) -> list[cst.BaseStatement]:
+    """The methods of a callback, of which the one that Lightning calls at the start calls this."""
+    made = syntax.method(_START)
+    for index, line in enumerate(body):
+        if isinstance(line, cst.FunctionDef) and line.name.value == made.name.value:
+            own = syntax.replaced(made, "self", syntax.self_name(line))
+            changed = syntax.with_body(line, [*syntax.body_of(own), *syntax.body_of(line)])
+            return [*body[:index], changed, *body[index + 1 :]]
+    return [*body, made]
 
 
 #: What Lightning sets on every callback, calls, or has as a property without a setter.
@@ -135,7 +167,7 @@ def _hook_of(name: str, method: cst.FunctionDef) -> _Hook | None:
     if name == "on_training_epoch_end" and changes_validation(method):
         return _HOOKS[_CHANGING]
     asks = syntax.names_in(method.body) & {*_HOOKS[_STARTUP].old}
-    return _HOOKS.get(_STARTUP if name == "on_trial_startup" and asks else name)
+    return _HOOKS.get(_STARTUP if name == _STARTING and asks else name)
 
 
 def _arguments(method: cst.FunctionDef, hook: _Hook) -> tuple[dict[str, str], list[str]]:
@@ -315,68 +347,3 @@ def _listed(value: cst.BaseExpression) -> cst.BaseExpression:
     is_plain = isinstance(value, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
     text = syntax.code(value) if is_plain else f"({syntax.code(value)})"
     return syntax.expression(f"list({text}.values())")
-
-
-#: The methods of a callback that ``TrainingReport`` calls, with what it calls them.
-CALLS = {
-    "on_training_workload_end": "avg_metrics, batch_metrics",
-    "on_train_step_end": (
-        "trainer.current_epoch + 1, {'avg_metrics': avg_metrics, 'batch_metrics': batch_metrics}"
-    ).replace("'", '"'),
-}
-_CLASS = '''\
-class TrainingReport(pl.Callback):
-    """Calls {0}() with an epoch's training metrics, before its validation."""
-
-    def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
-        if batch_idx == 0:
-            self.batch_metrics = []
-        metrics = trainer.callback_metrics.items()
-        self.batch_metrics.append({{name: float(value) for name, value in metrics}})
-        if trainer.is_last_batch or trainer.should_stop:
-            batch_metrics = self.batch_metrics
-            avg_metrics = {{
-                name: sum(metrics[name] for metrics in batch_metrics) / len(batch_metrics)
-                for name in batch_metrics[0]
-            }}
-            {1}
-'''
-
-
-def report_training(tree: cst.Module, file: LightningFile) -> cst.Module:
-    """Derive the callbacks that ask for training metrics from a class that tells them.
-
-    Determined told them those of a period; Lightning's are those of each epoch.
-    """
-    classes = {node.name.value: node for node in syntax.find(tree, cst.ClassDef)}
-    asking = {name for name in file.callbacks if name in classes and _hook(classes[name])}
-    if not asking:
-        return tree
-    firsts = {name for name in asking if not _inherited(classes[name], classes, asking)}
-    hooks = sorted({hook for name in asking if (hook := _hook(classes[name]))})
-
-    def derived(node: cst.ClassDef) -> cst.ClassDef:
-        if node.name.value not in firsts:
-            return node
-        report = cst.Name("TrainingReport")
-        paths = [file.symbols.path(base.value) for base in node.bases]
-        if CALLBACK in paths:
-            return node.with_deep_changes(node.bases[paths.index(CALLBACK)], value=report)
-        return node.with_changes(bases=[cst.Arg(report), *node.bases])
-
-    tree = syntax.each(tree, cst.ClassDef, derived)
-    file.imports.new.add("import pytorch_lightning as pl")
-    calls = "\n            ".join(f"self.{hook}({CALLS[hook]})" for hook in hooks)
-    made = _CLASS.format("() or ".join(hooks), calls)
-    return syntax.with_definition(tree, made, kinds=(cst.ClassDef,))
-
-
-def _hook(node: cst.ClassDef) -> str:
-    return next((name for name in CALLS if name in syntax.methods(node)), "")
-
-
-def _inherited(node: cst.ClassDef, classes: dict[str, cst.ClassDef], asking: set[str]) -> bool:
-    """Whether a base of the file asks already."""
-    bases = {syntax.code(base.value) for base in node.bases}
-    known = (classes[name] for name in bases & classes.keys())
-    return bool(bases & asking) or any(_inherited(base, classes, asking) for base in known)

@@ -245,6 +245,8 @@ class _Members(LightningTransformer):
         family = [plan, *(p for p in self.file.trials.values() if plan in p.ancestors)]
         if any(_LISTS[member] in p.own.unkept for each in family for p in each.ancestors):
             return None
+        if member == "optimizers" and any(each.lacking_optimizers for each in family):
+            return None
         known = {tuple(_listed(each, member)) for each in family}
         return [*known.pop()] if len(known) == 1 else None
 

@@ -5,249 +5,79 @@ on. Lightning leaves them in the mode in which they are, so that a model which w
 mode when it was handed over would be trained in it.
 """
 
-import builtins
 import re
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import libcst as cst
 
 from det_compat.migrate.to_lightning.class_facts import WrappedModel
+from det_compat.migrate.to_lightning.unwrapped import called
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.elsewhere import Elsewhere
-from det_compat.migrate.tree.validation_state import VALIDATING, attributes_read, reachable
+from det_compat.migrate.tree.validation_state import VALIDATING, reachable
 
 #: The hook that is made.
 TRAINING_HOOK = "on_train_epoch_start"
 #: These return models in evaluation mode.
 _EVALUATING = ("from_pretrained", "load_from_checkpoint")
+#: Code without any of these makes no model that is not all in training mode.
+_OF_MODES = re.compile(
+    rb"\.eval\(\)|def train\(|\.train\(False|from_pretrained|load_from_checkpoint"
+)
 
 
-def makes_evaluating(trees: Iterable[cst.CSTNode]) -> bool:
-    """Whether code makes models that are in evaluation mode."""
+def makes_evaluating(files: Iterable[tuple[bytes, cst.CSTNode]]) -> bool:
+    """Whether code makes models that are in evaluation mode, or are not all in the one set.
+
+    Args:
+        files: the text and the tree of each.
+    """
+    trees = [tree for text, tree in files if _OF_MODES.search(text)]
     return any(
-        _called(call) in _EVALUATING for tree in trees for call in syntax.find(tree, cst.Call)
+        any(called(call) in _EVALUATING for call in syntax.find(tree, cst.Call))
+        or any(map(_has_mode_of_its_own, syntax.find(tree, cst.ClassDef)))
+        or any(map(_returns_evaluating, syntax.find(tree, cst.FunctionDef)))
+        for tree in trees
     )
+
+
+def _has_mode_of_its_own(node: cst.ClassDef) -> bool:
+    """Whether a class of models says what training mode is, or begins in another."""
+    own = syntax.methods(node)
+    if "train" in own and _mentions_super(own["train"]):
+        return True
+    methods = (
+        own.values() if "forward" in own else [own[name] for name in own if name == "__init__"]
+    )
+    return any(map(_evaluating, methods)) and _mentions_super(node)
+
+
+def _mentions_super(node: cst.CSTNode) -> bool:
+    return "super" in syntax.names_in(node)
+
+
+def _returns_evaluating(function: cst.FunctionDef) -> bool:
+    """Whether a function returns something that it has put into evaluation mode."""
+    returned = [*map(syntax.code, syntax.find(function.body, cst.Return))]
+    texts = [text for text in returned if text.endswith(".eval()")]
+    owners = {f"return {owner}" for owner in _evaluating(function)}
+    return bool(texts) or not owners.isdisjoint(returned)
+
+
+def _evaluating(node: cst.CSTNode) -> list[str]:
+    """What some code puts into evaluation mode."""
+    calls = [c for c in syntax.find(node, cst.Call) if isinstance(c.func, cst.Attribute)]
+    return [
+        syntax.code(call.func).rpartition(".")[0]
+        for call in calls
+        if (called(call) == "eval" and not call.args)
+        or (called(call) == "train" and "False" in map(_text, call.args))
+    ]
 
 
 def leaves_evaluating(node: cst.ClassDef, own: Mapping[str, cst.FunctionDef]) -> bool:
     """Whether a trial class puts a model into evaluation mode, but for a validation."""
     validating = {id(own[name]) for name in reachable(own, *VALIDATING)}
-    lines = [line for line in syntax.body_of(node) if id(line) not in validating]
-    calls = (call for line in lines for call in syntax.find(line, cst.Call))
-    return any(
-        (_called(call) == "eval" and not call.args and "." in syntax.code(call.func))
-        or (_called(call) == "train" and "False" in map(_text, call.args))
-        for call in calls
-    )
-
-
-_MODAL = re.compile(
-    r"BatchNorm|InstanceNorm|[dD]ropout|RReLU|nn\.Transformer|MultiheadAttention|[sS]pectral_?[nN]orm"
-    r"|deepcopy\((?!.*state_dict)|AveragedModel|EMA|Ema|\bself\.training\b"
-)
-#: What the functions and classes of these return has no modes, or is no model.
-_WITHOUT_MODES = re.compile(
-    r"(torch|torch\.(nn|optim|utils|distributed|cuda|distributions|fft|linalg|special)"
-    r"|torch\.nn\.(functional|init|utils|modules|parameter)"
-    r"|torch(vision|audio)\.(transforms|datasets|utils|io)|numpy|pandas|scipy|sklearn|skimage|PIL|cv2"
-    r"|albumentations|torchmetrics|tqdm|yaml|omegaconf|attrdict|wandb|tensorboardX?|matplotlib"
-    r"|datasets|evaluate|nltk|pycocotools|sacrebleu|requests|boto3|tokenizers|sentencepiece"
-    r"|filelock|determined|pedl|det_compat)\b(?!\.(hub|jit|load|package|export)\b)"
-    r"|transformers\.(.*\bfrom_pretrained$|get_\w+$|set_\w+$|.*(Config|Processor|Extractor)\b)"
-    r"|.*([tT]oken|[dD]ataset|Transform\b|Sampler|Logger|Writer)"
-)
-#: Values that are no models: literals, what the context returns, data and what is for data.
-_NO_MODEL = re.compile(
-    r"[\[{\"'\d]|__det_|[\w.]*([tT]oken|[dD]ata(set|loader|Loader)|[eE]xamples|Subset|Config\b|Logger|Writer)\w*[.\w]*\("
-)
-#: What is wrapped is what has been handed over, under another name.
-_WRAPPED = re.compile(r"wrap_model\(\s*(?:model\s*=\s*)?self\.(\w+)\s*[,)]")
-_TORCHS_MODELS = re.compile(r"torch\.(hub|jit|load|package|export|ao|quantization)\b")
-
-
-def keeps_modes(
-    family: Sequence[Mapping[str, cst.FunctionDef]],
-    wrapped: Iterable[WrappedModel],
-    around: Elsewhere,
-) -> bool:
-    """Whether validations may use a model that Determined left in its mode, being not wrapped.
-
-    Lightning puts all of a module into evaluation mode.
-
-    Args:
-        family: the methods of a trial class and of its bases, nearest last.
-        wrapped: the models that are.
-        around: the code of which others may be.
-    """
-    every = {name: method for own in family for name, method in own.items()}
-    known = {model.attribute.removeprefix("*") for model in wrapped}
-    validating = [own[name] for own in (*family, every) for name in reachable(own, *VALIDATING)]
-    used = {name for method in validating for name in attributes_read(method)}
-    methods = [method for own in family for method in own.values()]
-    # Something else may use in a validation what it is handed.
-    code = "\n".join(map(syntax.code, methods))
-    known |= {*_WRAPPED.findall(code)}
-    handed = set[str]().union(*map(_handed, methods))
-    names = (used | handed) - known - every.keys()
-    called = {name for method in validating for name in _called_attributes(method)}
-    values: dict[str, list[str]] = {name: [] for name in sorted(names)}
-    for method in methods:
-        for name, value in _attributes_set(method):
-            if name in values:
-                values[name].append(value)
-    others = [method for method in methods if method not in validating]
-    before = "\n".join(map(syntax.code, others))
-    training = [method for method in others if method.name.value != "__init__"]
-    trained = {name for method in training for name in attributes_read(method)}
-    makers, aliases = _Makers(every, around), {f"self.{name}" for name in known}
-    for name, own_values in values.items():
-        given = [around.given[name]] if name in around.given else []
-        if f".{name}.eval()" in code and f".{name}.train(" not in code:
-            if f".{name}.eval()" in before or name not in trained | handed:
-                # It is in evaluation mode wherever it is used.
-                continue
-            return True
-        texts = [t for t in (*own_values, *given) if ".eval()" not in t and "wrap_model" not in t]
-        texts = [text for text in texts if text not in aliases and not _NO_MODEL.match(text)]
-        if any(map(makers.have_modes, texts)):
-            return True
-        if name in called and (any(map(makers.are_unknown, texts)) or not (own_values or given)):
-            return True
-    return False
-
-
-class _Makers:
-    """What the attributes of a trial class are made by.
-
-    Attributes:
-        own: the text of each of its methods.
-        around: the code that these call.
-    """
-
-    def __init__(self, every: Mapping[str, cst.FunctionDef], around: Elsewhere) -> None:
-        self._own = {name: syntax.code(method) for name, method in every.items()}
-        self._around = around
-
-    def have_modes(self, text: str) -> bool:
-        """Whether code makes layers with modes, or calls a library that may; calls are followed."""
-        known: set[str] = set()
-        waiting = [text]
-        while waiting:
-            part = waiting.pop()
-            if _MODAL.search(part) or any(map(self._is_foreign, _calls(part))):
-                return True
-            names = {name for call in _calls(part) for name in call.split(".")} - known
-            known |= names
-            waiting += [found for name in sorted(names) if (found := self._text(name))]
-        return False
-
-    def are_unknown(self, text: str) -> bool:
-        """Whether nothing tells what a value is which is called like a model."""
-        start = _START.match(text.lstrip("("))
-        root, rest = (start["root"], start["rest"]) if start else ("", "")
-        if root in _KNOWN or (root == "self" and rest.startswith(("context.", "hparams"))):
-            return False
-        names = {root, *rest.rstrip("(").split(".")}
-        if names & self._around.texts.keys() or (root == "self" and names & self._own.keys()):
-            return False
-        paths = self._around.imported.get(root, frozenset())
-        return not paths or any(_may_have_modes(f"{path}.{rest}") for path in paths)
-
-    def _text(self, name: str) -> str:
-        own = self._own.get(name, "") if name != "__init__" else ""
-        found = self._around.texts.get(name, own)
-        # What it wraps is known by its own attribute.
-        return "" if "wrap_model" in found else found
-
-    def _is_foreign(self, call: str) -> bool:
-        root, _, rest = call.partition(".")
-        if any(name in self._around.texts for name in call.split(".")):
-            return False
-        paths = self._around.imported.get(root, frozenset())
-        return any(_may_have_modes(f"{path}.{rest}".rstrip(".")) for path in paths)
-
-
-#: Names that are no models, and what they are called on is none.
-_KNOWN = {*dir(builtins), "lambda", "context", "hparams", "config"} - {"getattr", "eval", "next"}
-_START = re.compile(r"(?P<root>[A-Za-z_]\w*)\b\.?(?P<rest>[\w.]*\(?)")
-_CALLS = re.compile(r"([A-Za-z_][\w.]*)\(|\bclass \w+\(([^)]*)\)")
-
-
-def _calls(text: str) -> Iterator[str]:
-    """The dotted names that code calls, and those of bases."""
-    for called, bases in _CALLS.findall(text):
-        yield from [called] if called else re.findall(r"[\w.]+", bases)
-
-
-def _may_have_modes(path: str) -> bool:
-    return bool(_TORCHS_MODELS.match(path)) or (
-        path.partition(".")[0] not in sys.stdlib_module_names and not _WITHOUT_MODES.match(path)
-    )
-
-
-def _attributes_set(method: cst.FunctionDef) -> Iterator[tuple[str, str]]:
-    """The attributes that a method sets or adds to, each with the code of its value.
-
-    Variables of the method are followed.
-    """
-    own = f"{syntax.self_name(method)}."
-    pairs = [pair for line in syntax.find(method, cst.Assign) for pair in syntax.pairs(line)]
-    for line in syntax.find(method, cst.AnnAssign):
-        pairs += [(line.target, line.value)] if line.value is not None else []
-    for call in syntax.find(method, cst.Call):
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _ADDING:
-            pairs += [(call.func.value, each.value) for each in call.args]
-    local: dict[str, list[cst.BaseExpression]] = {}
-    for target, value in pairs:
-        for name in syntax.names_in(target) if not isinstance(target, cst.Attribute) else ():
-            local.setdefault(name, []).append(value)
-    for target, value in pairs:
-        text = syntax.code(target)
-        if not text.startswith(own):
-            continue
-        name = text.removeprefix(own).partition(".")[0].partition("[")[0]
-        is_local = isinstance(value, cst.Name) and value.value in local
-        for each in local[syntax.code(value)] if is_local else [value]:
-            yield name, _with_variables(each, local)
-
-
-def _with_variables(
-    value: cst.BaseExpression, local: Mapping[str, Sequence[cst.BaseExpression]]
-) -> str:
-    """The code of a value, with that of the variables in it."""
-    found, known = [value], set[str]()
-    for each in found:
-        names = (syntax.names_in(each) & local.keys()) - known
-        known |= names
-        found += [one for name in sorted(names) for one in local[name]]
-    return "\n".join(map(syntax.code, found))
-
-
-_ADDING = ("append", "insert", "extend", "update", "add_module", "register_module", "setdefault")
-
-
-def _handed(method: cst.FunctionDef) -> set[str]:
-    """The attributes that a method hands to something, but for the context."""
-    own = f"{syntax.self_name(method)}."
-    calls = [c for c in syntax.find(method, cst.Call) if not _called(c).startswith("wrap_")]
-    given = [syntax.code(arg.value) for call in calls for arg in call.args]
-    names = {text.removeprefix(own) for text in given if text.startswith(own)}
-    return {name for name in names if name.isidentifier()}
-
-
-def _called_attributes(method: cst.FunctionDef) -> Iterator[str]:
-    """The attributes that a method calls itself, entries of them among it, or names otherwise."""
-    own = f"{syntax.self_name(method)}."
-    nodes = [call.func for call in syntax.find(method, cst.Call)]
-    nodes += [line.value for line in syntax.find(method, cst.Assign)]
-    nodes += [loop.iter for loop in syntax.find(method, cst.For)]
-    for node in nodes:
-        while isinstance(node, cst.Subscript):
-            node = node.value
-        name = syntax.code(node).removeprefix(own)
-        if name.isidentifier() and isinstance(node, cst.Attribute):
-            yield name
+    return any(_evaluating(line) for line in syntax.body_of(node) if id(line) not in validating)
 
 
 def validation_hooks(models: Iterable[WrappedModel]) -> tuple[cst.FunctionDef, cst.FunctionDef]:
@@ -260,10 +90,6 @@ def validation_hooks(models: Iterable[WrappedModel]) -> tuple[cst.FunctionDef, c
     return syntax.method(evaluating), syntax.method(
         f"def on_validation_model_train(self):\n{lines}"
     )
-
-
-def _called(call: cst.Call) -> str:
-    return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
 
 
 def _text(arg: cst.Arg) -> str:

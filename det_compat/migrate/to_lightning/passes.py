@@ -20,7 +20,7 @@ from det_compat.migrate.to_lightning import (
     trial_class,
 )
 from det_compat.migrate.to_lightning.data import loaders
-from det_compat.migrate.to_lightning.metrics import reducers
+from det_compat.migrate.to_lightning.metrics import reducers, told
 from det_compat.migrate.to_lightning.optimization import optimizers, schedulers, stepping
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.to_lightning.written_out import clipping, horovod, lengths, samplers
@@ -159,7 +159,7 @@ PASSES = (
     # puts Lightning's class in the place of their base.
     Pass(callbacks.rename_hooks, needs=Holds.HOOKS, takes=Holds.HOOKS),
     # It looks for PyTorchCallback among the bases.
-    Pass(callbacks.report_training, needs=Holds.TYPES, takes=Holds.NONE),
+    Pass(told.report_training, needs=Holds.TYPES, takes=Holds.NONE),
     # It writes the class that unwrapping has called, above the one of the pass before.
     Pass(
         reducers.rewrite_reducers,

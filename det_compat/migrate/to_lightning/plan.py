@@ -133,6 +133,13 @@ class TrialPlan:
         return [*dict.fromkeys(o for own in self._initialized for o in own.optimizers)]
 
     @property
+    def lacking_optimizers(self) -> set[str]:
+        """Those of several that may be missing; a trial cannot train without its only one."""
+        every = self.all_optimizers
+        lacking = {name for own in self._initialized for name in own.lacking}
+        return lacking & {*every} if len(every) > 1 else set()
+
+    @property
     def all_models(self) -> list[WrappedModel]:
         """Every model that is wrapped, those of bases first."""
         return [*dict.fromkeys(m for own in self._initialized for m in own.models)]

@@ -23,14 +23,15 @@ from det_compat.migrate.to_lightning.callbacks import taken_in_callbacks
 from det_compat.migrate.to_lightning.class_facts import ClassFacts, facts_of, named_for
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.metrics.training import apart
-from det_compat.migrate.to_lightning.modes import keeps_modes, makes_evaluating
+from det_compat.migrate.to_lightning.modes import makes_evaluating
 from det_compat.migrate.to_lightning.optimization.automatic import is_automatic
+from det_compat.migrate.to_lightning.optimization.hoisting import Resolved, hoist_wraps
 from det_compat.migrate.to_lightning.optimization.schedulers import keep_modes
 from det_compat.migrate.to_lightning.optimization.stepping import always_made
 from det_compat.migrate.to_lightning.optimization.wrapping import (
-    hoist_wraps,
     keep_wrapped,
     name_wrapped,
+    spread_choices,
 )
 from det_compat.migrate.to_lightning.passes import rewritten
 from det_compat.migrate.to_lightning.plan import (
@@ -39,13 +40,19 @@ from det_compat.migrate.to_lightning.plan import (
     TrialPlan,
     early_methods,
 )
+from det_compat.migrate.to_lightning.unwrapped import keeps_modes
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere, elsewhere
 from det_compat.migrate.tree.facts import CALLBACK, Analysis, Facts, is_callback
 from det_compat.migrate.tree.imports import tidied
 from det_compat.migrate.tree.parameters import arguments, config_use
 from det_compat.migrate.tree.symbols import Symbols, new_name, own_name, resolve
-from det_compat.migrate.tree.validation_state import keeps_state, needs_training_loader
+from det_compat.migrate.tree.validation_state import (
+    data_changes,
+    keeps_state,
+    needs_training_loader,
+    outlives_reset,
+)
 
 _REDUCER = "det_compat.pytorch.MetricReducer"
 _BATCH_METHODS = ("train_batch", "evaluate_batch", "evaluate_full_dataset")
@@ -75,12 +82,17 @@ class Lightning(Target):
         nodes = {node: path for path, node in self._trial_nodes()}
         self._renamed = taken_names(nodes, nested=lambda: _nested(nodes))
         self._taken = taken_in_callbacks(self._callback_nodes())
+        resolved: list[Resolved] = []
         for path in sources:
             if refused := self._refused(path):
                 problems[path] = Problem(refused)
                 continue
             with problems.of(path):
-                self._read_file(path)
+                resolved += self._resolved(path)
+        hoisted = hoist_wraps(resolved)
+        for file in resolved:
+            with problems.of(file.path):
+                self._read_file(file.path, hoisted[file.path], file.symbols)
         self._paths = {scope: path for path, read in self._read.items() for scope in read.trials}
         collating = any(b"collate_fn" in sources[path] for path in self._read)
         trees = (source.tree for source in self._read.values() if collating)
@@ -143,19 +155,26 @@ class Lightning(Target):
         """Whether a class is a trial, with neither bases nor heirs in the project."""
         return facts.is_trial(scope) and {*self._hierarchy.relatives(scope)} <= {scope}
 
-    def _read_file(self, path: Path) -> None:
+    def _resolved(self, path: Path) -> list[Resolved]:
         facts = self.analysis.facts(path)
         if facts is None or old_trials(facts, self._hierarchy):
             # Older trials that are still there have been marked: the code around them is theirs.
-            return
+            return []
         tree, symbols = resolve(self.sources[path], facts, self._renamed, self._taken)
         if self._renamed:
             names = {scope.name for scope in facts.classes.values() if facts.is_trial(scope)}
             tree = with_new_methods(tree, names, self._renamed)
         if len(symbols):
             alone = {scope.name for scope in facts.classes.values() if self._is_alone(scope, facts)}
-            tree = keep_wrapped(hoist_wraps(apart(tree, symbols, alone), symbols), symbols)
-            tree = keep_modes(name_wrapped(tree, symbols), symbols)
+            tree = spread_choices(apart(tree, symbols, alone), symbols)
+        return [Resolved(path, tree, symbols)]
+
+    def _read_file(self, path: Path, tree: cst.Module, symbols: Symbols) -> None:
+        facts = self.analysis.facts(path)
+        assert facts is not None
+        if len(symbols):
+            tree = name_wrapped(keep_wrapped(tree, symbols), symbols)
+            tree = keep_modes(tree, symbols)
         nodes = {node.name.value: node for node in syntax.find(tree, cst.ClassDef)}
         trials = {
             scope: (nodes[scope.name], facts_of(nodes[scope.name], symbols, nodes))
@@ -211,7 +230,8 @@ class Lightning(Target):
 
     @cached_property
     def _makes_evaluating(self) -> bool:
-        return makes_evaluating(source.tree for source in self._read.values())
+        files = self._read.items()
+        return makes_evaluating((self.sources[path], source.tree) for path, source in files)
 
     @cached_property
     def _has_own_loaders(self) -> bool:
@@ -283,7 +303,8 @@ class Lightning(Target):
         relatives = [self._read[self._paths[s]].trials[s] for s in family]
         family_methods = [syntax.methods(each) for each, _ in relatives]
         methods = {name: method for own in family_methods for name, method in own.items()}
-        reset = {r.attribute.removeprefix("*") for _, facts in relatives for r in facts.reducers}
+        reducers = [reducer for _, facts in relatives for reducer in facts.reducers]
+        reset = {reducer.attribute.removeprefix("*") for reducer in reducers}
         every = source.symbols.calls(source.tree, "step_optimizer")
         steps_elsewhere = len(every) > len(source.symbols.calls(node, "step_optimizer"))
         plan = self._plans[scope] = TrialPlan(
@@ -306,6 +327,8 @@ class Lightning(Target):
             keeps_state=(
                 bool(named_for(methods, "build_callbacks") & self._hearing)
                 or keeps_state(methods, reset, self._elsewhere)
+                or data_changes(named_for(methods, "build_validation_data_loader"), self._elsewhere)
+                or any(outlives_reset(r.made_by, self._elsewhere.texts) for r in reducers)
             ),
             needs_loader=needs_training_loader(methods, self._elsewhere),
             keeps_modes=keeps_modes(

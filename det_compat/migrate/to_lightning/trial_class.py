@@ -7,7 +7,7 @@ import libcst as cst
 
 from det_compat.migrate.to_lightning import modes
 from det_compat.migrate.to_lightning.callbacks import configure_callbacks
-from det_compat.migrate.to_lightning.class_facts import asks_sizes, wrappings
+from det_compat.migrate.to_lightning.class_facts import asks_sizes
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.init_method import SIZE_CHECK, mixin_init, with_arguments
 from det_compat.migrate.to_lightning.late import late_values, without_devices
@@ -22,9 +22,10 @@ from det_compat.migrate.to_lightning.metrics.reductions import (
     reduction,
     reported_late,
 )
-from det_compat.migrate.to_lightning.metrics.training import left_to_log, training_hooks
+from det_compat.migrate.to_lightning.metrics.training import training_hooks
 from det_compat.migrate.to_lightning.optimization.optimizers import (
     configure_optimizers,
+    left_of_wraps,
     moved_lines,
 )
 from det_compat.migrate.to_lightning.optimization.stepping import with_optimizers, zeroes_gradients
@@ -348,25 +349,12 @@ class _Rewriting:
         return syntax.method(f"{header}    metrics = self.{name}({batch}{index})\n{logs}")
 
     def _checked(self, node: cst.ClassDef) -> cst.BaseStatement:
-        symbols, plan = self.file.symbols, self.plan
+        plan = self.plan
+        said = loaders.read_ahead(self.own, plan.all_models, self.file.elsewhere)
         if not plan.is_mixin and plan.keeps_modes and not plan.knows_models:
-            node = marked(node, "validations put all models into evaluation mode, wrapped or not")
-        wraps = symbols.calls(self.node, "wrap_optimizer")
-        kept = [w for m in self.own.values() for w in wrappings(m, symbols)]
-        if len(wraps) > sum(w.member == "wrap_optimizer" for w in kept):
-            return marked(node, "configure_optimizers must return every optimizer of the trial")
-        if "wrap_lr_scheduler" in plan.own.unkept:
-            node = marked(node, "an LR scheduler that no attribute keeps must be stepped")
-        if "wrap_reducer" in plan.own.unkept:
-            node = marked(node, "what a reducer computes that no attribute keeps must be logged")
-        for name in left_to_log(node, kept, self.own):
-            node = marked(node, f"what {name} reduces of training must be logged")
-        if not all(s.is_torchs for s in plan.own.schedulers):
-            message = "Lightning saves no state of a scheduler that does not derive from torch's"
+            said.append("validations put all models into evaluation mode, wrapped or not")
+        for message in (*said, *left_of_wraps(self.node, node, plan, self.file.symbols)):
             node = marked(node, message)
-        if any(not s.mode and not s.choices for s in plan.own.schedulers):
-            message = "an LR scheduler whose step mode is known at run time must be stepped"
-            return marked(node, message)
         return node
 
 

@@ -229,7 +229,7 @@ class _Texts(Mapping[str, str]):
         self._known.setdefault(node.name, []).append((node, source))
 
     def __getitem__(self, name: str) -> str:
-        return "".join(_text(node, source) for node, source in self._known[name])
+        return "\n".join(_text(node, source) for node, source in self._known[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._known)

@@ -215,7 +215,7 @@ class _Resolver(LocatingTransformer):
         self, original_node: cst.SimpleStatementSuite, updated_node: cst.SimpleStatementSuite
     ) -> cst.BaseSuite:
         """Do the same behind a colon."""
-        if len(updated_node.body) == 1 or not self._has_symbol(updated_node):
+        if not self._has_symbol(updated_node):
             return updated_node
         return cst.IndentedBlock(_lines(updated_node.body))
 

@@ -55,8 +55,52 @@ def keeps_state(
     found = _Changes(own, around)
     # What training leaves behind is not there when a sanity check needs it.
     late = (found.of("train_batch") - found.made("__init__")) & found.needed(*VALIDATING)
-    changed = found.of(*VALIDATING) - {*reset}
+    changed = found.of(*VALIDATING, *_handed_on(own, _VALIDATION_LOADER)) - {*reset}
     return bool(changed or late) or needs_training_loader(own, around)
+
+
+def _handed_on(own: Mapping[str, cst.FunctionDef], start: str) -> Iterator[str]:
+    """The methods that one, or what it calls, hands to what calls them later."""
+    for name in reachable(own, start):
+        calls = {id(call.func) for call in syntax.find(own[name], cst.Call)}
+        for each in syntax.find(own[name], cst.Lambda):
+            calls -= {id(call.func) for call in syntax.find(each, cst.Call)}
+        me = syntax.self_name(own[name])
+        for node in syntax.find(own[name], cst.Attribute):
+            is_own = m.matches(node.value, m.Name(me)) and node.attr.value in own
+            yield from [node.attr.value] if is_own and id(node) not in calls else []
+
+
+def data_changes(names: Iterable[str], around: Elsewhere) -> bool:
+    """Whether the functions and classes of these names make data that change as they are read."""
+    return any(
+        around.changed.get(name) or not _READING.isdisjoint(around.classes.get(name, ()))
+        for name in names
+    )
+
+
+#: What a loader calls of what it reads from.
+_READING = {"__call__", "__getitem__", "__iter__", "__next__"}
+
+
+def outlives_reset(reducer: str, texts: Mapping[str, str]) -> bool:
+    """Whether a class of reducers, one of ``texts``, keeps something when it is reset."""
+    own: dict[str, cst.FunctionDef] = {}
+    waiting = [reducer.rpartition(".")[2]]
+    for name in waiting:
+        try:
+            tree = cst.parse_module(texts.get(name, ""))
+        except cst.ParserSyntaxError:
+            return True
+        for node in syntax.find(tree, cst.ClassDef):
+            own = syntax.methods(node) | own
+            bases = (syntax.code(each.value).rpartition(".")[2] for each in node.bases)
+            waiting += [base for base in bases if base not in waiting]
+    resetting = reachable(own, "reset")
+    kept = {
+        name for n in own.keys() - {"__init__", *resetting} for name in attributes_changed(own[n])
+    }
+    return not kept <= {name for each in resetting for name in attributes_changed(own[each])}
 
 
 def needs_training_loader(own: Mapping[str, cst.FunctionDef], around: Elsewhere) -> bool:
@@ -114,7 +158,9 @@ class _Changes:
                 name = (syntax.target_of(line) or "").removeprefix(f"{own}.")
                 call = _unwrapped(syntax.call_of(line))
                 if name.isidentifier() and call is not None:
-                    found[name] = syntax.code(call.func).rpartition(".")[2]
+                    parts = syntax.code(call.func).split(".")
+                    classes = [part for part in parts if part in self.around.classes]
+                    found[name] = classes[0] if classes else parts[-1]
         return found
 
     def _read(self, method: cst.FunctionDef) -> Iterator[str]:

@@ -55,6 +55,27 @@ def test_callbacks_of_trials_of_today_stay(tmp_path):
     assert f"def {hook}" in _watch(tmp_path, hook, trial=today)
 
 
+@pytest.mark.parametrize(
+    ("used_by", "after"),
+    [
+        ("Old", "def on_validation_start(self):"),
+        ("Today", "def on_validation_step_start(self):"),
+        ("Old, Today", "# MIGRATE: Determined calls on_validation_start instead"),
+        ("", "# MIGRATE: Determined calls on_validation_start instead"),
+    ],
+)
+def test_a_callback_that_a_trial_of_today_has_gets_no_hook_of_it(used_by, after, tmp_path):
+    builds = "\n    def build_callbacks(self):\n        return {'w': Watch()}\n"
+    today = OLD.replace("def build_model", "def make_model").replace("batch, model", "batch")
+    trials = {
+        name: text.replace("class ", f"class {name}", 1) + (builds if name in used_by else "")
+        for name, text in (("Today", today), ("Old", OLD))
+    }
+    (tmp_path / "today.py").write_text(trials["Today"])
+    made = _watch(tmp_path, "on_validation_step_start(self)", trial=trials["Old"])
+    assert made.startswith(f"    {after}")
+
+
 def test_lightning_knows_the_old_names(tmp_path):
     made = _watch(tmp_path, "on_train_step_start(self, step_id)", to="lightning")
     assert "# MIGRATE: Lightning has no steps of 100 batches" in made

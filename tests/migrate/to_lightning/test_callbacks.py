@@ -102,9 +102,35 @@ def test_hooks_that_lightning_does_not_have(tmp_path):
 
 
 def test_arguments_that_lightning_does_not_have(tmp_path):
-    made = callback(tmp_path, "on_trial_startup(self, first_batch_idx, uuid)", "uuid")
+    made = callback(tmp_path, "on_trial_startup(self, uuid)", "uuid")
     assert "    # MIGRATE: Lightning calls on_fit_start instead, with other arguments" in made
-    assert "    def on_trial_startup(self, first_batch_idx, uuid):" in made
+    assert "    def on_trial_startup(self, uuid):" in made
+
+
+STARTS = "self.on_trial_startup(trainer.fit_loop.total_batch_idx + 1, trainer.ckpt_path)\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "more", "hook"),
+    [
+        ("self, first, uuid", "", f"        {STARTS}"),
+        ("self, *args", "", f"        {STARTS}"),
+        (
+            "self, first_batch_idx, checkpoint_uuid",
+            "    def on_training_start(me):\n        me.n = 1\n",
+            f"        {STARTS.replace('self', 'me')}        me.n = 1\n",
+        ),
+    ],
+)
+def test_a_start_that_lightning_has_no_hook_for_is_called_by_another(tmp_path, given, more, hook):
+    source = "from determined.pytorch import PyTorchCallback\n\n\nclass C(PyTorchCallback):\n"
+    starting = (
+        f"    def on_trial_startup({given}):\n        print({given.split()[-1].strip('*')})\n"
+    )
+    made = rewritten(tmp_path, f"{source}{more}{starting}")
+    assert starting in made and "MIGRATE" not in made
+    me = "me" if more else "self"
+    assert f"    def on_train_start({me}, trainer, pl_module):\n{hook}" in made
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.migrate.rewriting import HEADER, method, rewritten, trial
+from tests.migrate.rewriting import method, rewritten, trial
 
 HOOK = """\
 def on_train_epoch_start(self):
@@ -23,6 +23,29 @@ def on_train_epoch_start(self):
 def test_models_train_in_training_mode(tmp_path, change):
     made = rewritten(tmp_path, trial(change))
     assert method(made, "on_train_epoch_start") == HOOK
+
+
+FROZEN = "import torch\n\n\nclass Net(torch.nn.Linear):\n    def {}\n"
+
+
+@pytest.mark.parametrize(
+    ("nets", "is_sure"),
+    [
+        (FROZEN.format("train(self, mode=True):\n        return super().train(False)"), False),
+        (
+            FROZEN.format("__init__(self, *a):\n        super().__init__(*a)\n        self.eval()"),
+            False,
+        ),
+        (FROZEN.format("forward(self, x):\n        return x"), True),
+        ("def Net(*a):\n    net = torch.nn.Linear(*a)\n    net.eval()\n    return net\n", False),
+        ("def Net(*a):\n    return torch.nn.Linear(*a).eval()\n", False),
+        ("def Net(*a):\n    return torch.nn.Linear(*a)\ndef test(net):\n    net.eval()\n", True),
+    ],
+)
+def test_models_of_another_file_may_have_a_mode_of_their_own(tmp_path, nets, is_sure):
+    (tmp_path / "nets.py").write_text(nets)
+    made = rewritten(tmp_path, "import nets\n" + trial(("torch.nn.Linear(2, 1)", "nets.Net(2, 1)")))
+    assert ("on_train_epoch_start" not in made) == is_sure
 
 
 def test_a_validation_may_change_the_mode(tmp_path):
@@ -100,107 +123,3 @@ def test_a_mode_that_a_validation_sets_is_there_in_training(tmp_path, trains):
     for mode in ("eval", "train"):
         hook = f"    def on_validation_model_{mode}(self):\n        self.model.{mode}()\n"
         assert (hook in made) == trains
-
-
-LOSSES = """\
-import torch
-
-
-class Perceptual(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.body = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
-
-
-def make_loss():
-    return Perceptual()
-"""
-
-
-@pytest.mark.parametrize("made_by", ["losses.make_loss()", "torch.nn.ReLU()"])
-@pytest.mark.parametrize("is_inherited", [False, True])
-def test_a_model_of_another_file_that_is_not_wrapped_stays_in_its_mode(
-    tmp_path, made_by, is_inherited
-):
-    (tmp_path / "losses.py").write_text(LOSSES)
-    source = trial(
-        ("        self.model", f"        self.body = {made_by}\n        self.model"),
-        ("self.model(batch).sum()}", "self.body(self.model(batch)).sum()}"),
-        header="import losses\n" + HEADER,
-    )
-    if is_inherited:
-        source = source.replace("class Trial(PyTorchTrial)", "class Base(PyTorchTrial)").replace(
-            "    def evaluate_batch", "\nclass Trial(Base):\n    def evaluate_batch"
-        )
-    made = rewritten(tmp_path, source).partition("class Trial")[2]
-    # What stays in training mode may change in a validation, too.
-    for text in ("def on_validation_model_eval", "num_sanity_val_steps = 0"):
-        assert (text in made) == ("losses" in made_by)
-
-
-def test_a_wrapped_model_whose_results_are_kept_and_handed_on_needs_no_hook(tmp_path):
-    change = ("self.model(batch).sum()}", "torch.add(out, self.model(batch)).sum()}")
-    source = trial(change).replace(
-        '        return {"error"', '        out = self.model(batch)\n        return {"error"'
-    )
-    assert "on_validation_model_eval" not in rewritten(tmp_path, source)
-
-
-@pytest.mark.parametrize(
-    ("made", "stays"),
-    [
-        ("resnet18()", True),
-        ("lib.Factory.build('a')", True),
-        ("getattr(lib, 'name')()", True),
-        ("lib.nets['a']", True),
-        ("torch.nn.TransformerEncoderLayer(4, 2)", True),
-        ("torch.nn.Sequential(resnet18())", True),
-        ("torch.hub.load('a', 'b')", True),
-        ("torch.nn.CrossEntropyLoss()", False),
-        ("resnet18().eval()", False),
-        ("torch.relu", False),
-        ("self.model", False),
-    ],
-)
-def test_what_may_be_a_model_with_modes_stays_in_its_mode(tmp_path, made, stays):
-    source = trial(
-        (
-            "        self.opt =",
-            f"        other: object = {made}\n        self.x = other\n        self.opt =",
-        ),
-        ("self.model(batch).sum()}", "self.x(self.model(batch)).sum()}"),
-        header="import lib\nfrom torchvision.models import resnet18\n" + HEADER,
-    )
-    direct = source.replace(f"other: object = {made}", f"other = self.y = {made}")
-    assert ("on_validation_model_eval" in rewritten(tmp_path, source)) == stays
-    assert ("on_validation_model_eval" in rewritten(tmp_path, direct)) == stays
-
-
-def test_a_model_that_no_attribute_keeps_has_its_mode_marked_where_another_is_not_wrapped(tmp_path):
-    source = trial(
-        (
-            "        self.opt =",
-            "        self.x = lib.make()\n"
-            "        lib.add(context.wrap_model(lib.net))\n"
-            "        self.opt =",
-        ),
-        ("self.model(batch).sum()}", "self.x(self.model(batch)).sum()}"),
-        header="import lib\n" + HEADER,
-    )
-    made = rewritten(tmp_path, source)
-    assert "validations put all models into evaluation mode, wrapped or not" in made
-    assert "def on_validation_model_eval" not in made
-
-
-@pytest.mark.parametrize("is_wrapped", [True, False])
-def test_a_model_that_a_function_gives_a_trial_stays_in_its_mode_or_is_marked(tmp_path, is_wrapped):
-    (tmp_path / "parts.py").write_text(
-        "import torch\n\n\ndef add(trial):\n    trial.norm = torch.nn.BatchNorm1d(1)\n"
-    )
-    changes = [("self.model(batch).sum()}", "self.norm(self.model(batch)).sum()}")]
-    if not is_wrapped:
-        changes.append(("context.wrap_model(torch.nn.Linear(2, 1))", "wrapped(context)"))
-    made = rewritten(tmp_path, trial(*changes))
-    assert ("def on_validation_model_eval" in made) == is_wrapped
-    mark = "# MIGRATE: validations put all models into evaluation mode, wrapped or not"
-    assert (mark in made) != is_wrapped

@@ -5,8 +5,13 @@ import pytest
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.elsewhere import Elsewhere
-from det_compat.migrate.tree.validation_state import keeps_state, with_gradients
+from det_compat.migrate.tree.elsewhere import Elsewhere, elsewhere
+from det_compat.migrate.tree.validation_state import (
+    data_changes,
+    keeps_state,
+    outlives_reset,
+    with_gradients,
+)
 
 TRIAL = """\
 class Trial:
@@ -52,12 +57,73 @@ class Trial:
         ({"train": "self.names = cut()", "judge": "return self.names"}, True),
         ({"train": "self.split = cut()", "judge": "return self.split"}, True),
         ({"train": "self.best = 1", "judge": "return self.best"}, False),
+        (
+            {"train": "self.best = 1", "val_loader": "return Loader(collate_fn=self.train_batch)"},
+            True,
+        ),
+        ({"train": "self.best = 1", "val_loader": "return lambda x: self.train_batch(x)"}, True),
+        ({"train": "self.best = 1", "val_loader": "return self.train_batch(0)"}, False),
     ],
 )
 def test_what_a_validation_leaves_behind_or_needs(lines: dict[str, str], found: bool) -> None:
     parts = dict.fromkeys(("train_loader", "val_loader", "train", "evaluate", "judge"), "pass")
     node = ensure_type(syntax.statement(TRIAL.format(**{**parts, **lines})), cst.ClassDef)
     assert keeps_state(syntax.methods(node), {"reducer"}, Elsewhere()) is found
+
+
+WORDS = b"""
+seen = []
+
+class Words:
+    def __call__(self, text): self.known += 1
+
+class Data:
+    def __getitem__(self, index): return index
+
+def collate(items): seen.append(items)
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "changes"), [("Words.load(1)", True), ("Data()", False), ("lib.load(1)", False)]
+)
+def test_what_a_validation_calls_may_change_itself(made: str, changes: bool) -> None:
+    text = f"""\
+class Trial:
+    def __init__(self):
+        self.words = {made}
+    def evaluate_batch(self, batch): return self.words(batch)
+"""
+    node = ensure_type(syntax.statement(text), cst.ClassDef)
+    assert keeps_state(syntax.methods(node), (), elsewhere([WORDS], ())) is changes
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"), [("Words", True), ("Data", False), ("collate", True), ("seen", False)]
+)
+def test_data_that_change_as_they_are_read(name: str, changes: bool) -> None:
+    assert data_changes([name], elsewhere([WORDS], ())) is changes
+
+
+REDUCERS = {
+    "Sum": """\
+class Sum(MetricReducer):
+    def __init__(self): self.best = 0
+    def reset(self): self.clear()
+    def clear(self): self.total = 0
+    def update(self, value): self.total += value
+""",
+    "Best": "class Best(Sum):\n    def cross_slot_reduce(self, sums): self.best = max(sums)\n",
+    "Far": "class Far(lib.Far): ...",
+    "Own": "class Own(Sum):\n    def reset(self): self.total = self.best = 0\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("reducer", "outlives"), [("Sum", False), ("own.Best", True), ("Own", False), ("Far", False)]
+)
+def test_what_a_reducer_keeps_when_it_is_reset(reducer: str, outlives: bool) -> None:
+    assert outlives_reset(reducer, REDUCERS) is outlives
 
 
 @pytest.mark.parametrize(

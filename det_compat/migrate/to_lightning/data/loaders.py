@@ -1,15 +1,18 @@
 """Loaders and their batches: methods with Lightning's names, torch's loaders, batches as before."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import TypeVar
 
 import libcst as cst
 
+from det_compat.migrate.to_lightning.class_facts import WrappedModel
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
 from det_compat.migrate.to_lightning.written_out.samplers import ADAPTED_LOADER
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.file import Line, Lines
+from det_compat.migrate.tree.validation_state import attributes_changed, reachable
 
 #: The loader methods of Determined, and of Lightning.
 NAMES = {
@@ -154,6 +157,51 @@ def after_training_loader(method: cst.FunctionDef) -> cst.FunctionDef:
     """A method that makes the loader of validations, also where these come without training."""
     made = syntax.statements(_TRAINING_LOADER.format(syntax.self_name(method)))
     return syntax.with_body(method, syntax.below_docstring(syntax.body_of(method), made))
+
+
+def read_ahead(
+    own: Mapping[str, cst.FunctionDef], models: Iterable[WrappedModel], around: Elsewhere
+) -> list[str]:
+    """What to say of training data without a length that may depend on what training changes.
+
+    Lightning asks such data for a batch before the one in front of it is trained.
+
+    Args:
+        own: the methods of a trial.
+        models: what it trains.
+        around: the code that these call.
+    """
+    names = {*own, *(model.attribute for model in models)}
+    names |= {n for m in reachable(own, "train_batch") for n in attributes_changed(own[m])}
+    calls = [
+        (call, syntax.self_name(own[name]))
+        for name in reachable(own, "build_training_data_loader")
+        for call in syntax.find(own[name], cst.Call)
+    ]
+    return [
+        _READ_AHEAD.format(name)
+        for call, me in calls
+        if (name := syntax.code(call.func).rpartition(".")[2])
+        and "def __iter__(" in (text := around.texts.get(name, ""))
+        and "def __len__(" not in text
+        and any(_depends(arg.value, me, names) for arg in call.args)
+    ]
+
+
+_READ_AHEAD = (
+    "{} has no __len__, so Lightning reads a batch of it before the one in front is trained, "
+    "which it may depend on"
+)
+
+
+def _depends(given: cst.BaseExpression, me: str, names: Collection[str]) -> bool:
+    """Whether what is given is a trial, or may be one of these that it has."""
+    called = {id(call.func) for call in syntax.find(given, cst.Call)}
+    attributes = [*syntax.find(given, cst.Attribute)]
+    return syntax.code(given) == me or any(
+        node.attr.value in names and syntax.code(node.value) == me and id(node) not in called
+        for node in attributes
+    )
 
 
 _STAYING = """\

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import libcst as cst
 from libcst.helpers import ensure_type
 
-from det_compat.migrate.to_lightning.class_facts import Wrapping
 from det_compat.migrate.to_lightning.metrics.reducers import guarded, log, reduces_to_many, reset
+from det_compat.migrate.to_lightning.optimization.kept import Wrapping
 from det_compat.migrate.to_lightning.plan import TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols

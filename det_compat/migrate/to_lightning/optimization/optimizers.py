@@ -1,15 +1,18 @@
 """Wrapped models, optimizers and schedulers: ``configure_optimizers``."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import libcst as cst
 from libcst import matchers as m
 from libcst.helpers import ensure_type
 
-from det_compat.migrate.to_lightning.class_facts import WrappedScheduler, wrappings
+from det_compat.migrate.to_lightning.class_facts import WrappedScheduler
 from det_compat.migrate.to_lightning.metrics.reducers import FUNCTION_METRIC
+from det_compat.migrate.to_lightning.metrics.training import left_to_log
+from det_compat.migrate.to_lightning.optimization.kept import wrappings
 from det_compat.migrate.to_lightning.optimization.schedulers import (
+    listed,
     listed_schedulers,
     stepping_hooks,
 )
@@ -117,9 +120,9 @@ def configure_optimizers(
         used: the attributes that are used elsewhere, and so stay attributes.
     """
     optimizers, schedulers = plan.all_optimizers, plan.all_schedulers
-    listed = [*optimizers, *(s.attribute for s in schedulers)]
-    names = {name: name if moved and name not in used else _own(name) for name in listed}
-    returned = _returned(plan, [names[name] for name in optimizers], schedulers, names)
+    every = [*optimizers, *(s.attribute for s in schedulers)]
+    names = {name: name if moved and name not in used else _own(name) for name in every}
+    returned = _returned(plan, optimizers, schedulers, names)
     made = syntax.method(f"def configure_optimizers(self):\n    return {returned}\n")
     lines = [_unwrapped_line(line, names) for line in moved]
     lines[:1] = [line.with_changes(leading_lines=comments_of(line)) for line in lines[:1]]
@@ -127,7 +130,12 @@ def configure_optimizers(
     is_kept = any("self." in name for name in map(names.get, optimizers) if name)
     starred = [name for name in optimizers if name.startswith("*")]
     can_count = len(starred) < min(2, len(optimizers)) or len(optimizers) == 1
-    counted = [_counted(optimizers)] if is_kept and can_count and not plan.is_automatic else []
+    lacking = plan.lacking_optimizers
+    counted = (
+        [_counted_if_there(optimizers) if lacking else _counted(optimizers)]
+        if is_kept and can_count and not plan.is_automatic
+        else []
+    )
     return [made, *counted, *stepping_hooks(plan, schedulers)]
 
 
@@ -152,6 +160,19 @@ def _counted(optimizers: list[str]) -> cst.BaseStatement:
     return syntax.method(f"def on_train_start(self):\n{body}")
 
 
+def _counted_if_there(optimizers: list[str]) -> cst.BaseStatement:
+    """The same, where some of them may not have been made."""
+    names = ", ".join(f'"{name}"' for name in optimizers)
+    return syntax.method(f"""\
+def on_train_start(self):
+    found = self.optimizers()
+    found = found if isinstance(found, list) else [found]
+    for name in ({names}):
+        if getattr(self, name, None) is not None:
+            setattr(self, name, found.pop(0))
+""")
+
+
 def _unwrapped_line(line: cst.BaseStatement, names: dict[str, str]) -> cst.BaseStatement:
     for attribute, name in names.items():
         if name == attribute:
@@ -168,16 +189,17 @@ def _returned(
     if not plan.is_automatic:
         steps = listed_schedulers(schedulers, names)
         if len(optimizers) == 1 and not steps and not optimizers[0].startswith("*"):
-            return optimizers[0]
-        listed = f"[{', '.join(optimizers)}]"
-        return f"{listed}, {steps}" if steps else listed
+            return names[optimizers[0]]
+        every = listed(optimizers, plan.lacking_optimizers, names)
+        return f"{every}, {steps}" if steps else every
+    first = names[optimizers[0]]
     if not schedulers:
-        return optimizers[0]
+        return first
     described = [_described(scheduler, names) for scheduler in schedulers]
     if len(described) == 1:
-        return _ONE_OF_EACH.format(optimizers[0], described[0])
+        return _ONE_OF_EACH.format(first, described[0])
     lines = "".join(f"\n        {text}," for text in described)
-    return f"[{optimizers[0]}], [{lines}\n    ]"
+    return f"[{first}], [{lines}\n    ]"
 
 
 _ONE_OF_EACH = """\
@@ -191,6 +213,36 @@ def _described(scheduler: WrappedScheduler, names: dict[str, str]) -> str:
     frequency = "" if scheduler.frequency == "1" else f', "frequency": {scheduler.frequency}'
     name = names[scheduler.attribute]
     return f'{{"scheduler": {name}, "interval": "{scheduler.interval}"{frequency}}}'
+
+
+def left_of_wraps(
+    node: cst.ClassDef, made: cst.ClassDef, plan: TrialPlan, symbols: Symbols
+) -> Iterator[str]:
+    """What is to be said of what a class wraps, if a module cannot do all of it.
+
+    Args:
+        node: the class.
+        made: what it has become.
+        plan: of it.
+        symbols: of its file.
+    """
+    own = syntax.methods(node)
+    kept = [found for method in own.values() for found in wrappings(method, symbols)]
+    wraps = len(symbols.calls(node, "wrap_optimizer"))
+    named = all(map(str.isidentifier, plan.all_optimizers if plan.lacking_optimizers else ()))
+    if not named or wraps > sum(found.member == "wrap_optimizer" for found in kept):
+        yield "configure_optimizers must return every optimizer of the trial"
+        return
+    if "wrap_lr_scheduler" in plan.own.unkept:
+        yield "an LR scheduler that no attribute keeps must be stepped"
+    if "wrap_reducer" in plan.own.unkept:
+        yield "what a reducer computes that no attribute keeps must be logged"
+    for name in left_to_log(made, kept, own):
+        yield f"what {name} reduces of training must be logged"
+    if not all(scheduler.is_torchs for scheduler in plan.own.schedulers):
+        yield "Lightning saves no state of a scheduler that does not derive from torch's"
+    if any(not scheduler.mode and not scheduler.choices for scheduler in plan.own.schedulers):
+        yield "an LR scheduler whose step mode is known at run time must be stepped"
 
 
 def _speaks_of_wrapping(line: cst.EmptyLine) -> bool:
@@ -246,6 +298,11 @@ class _Unwrapping(FileTransformer[LightningFile]):
         # Nothing is wrapped here any more.
         lines = [line for line in updated.leading_lines if not _speaks_of_wrapping(line)]
         return updated.with_changes(leading_lines=lines)
+
+    def leave_If(self, original: cst.If, updated: cst.If) -> cst.If | cst.RemovalSentinel:
+        """A condition on which something was only wrapped asks for nothing any more."""
+        is_empty = updated.orelse is None and not getattr(updated.body, "body", ())
+        return cst.RemoveFromParent() if is_empty else updated
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> syntax.Expression:
         member = self.symbols.method(updated)

@@ -10,8 +10,8 @@ from det_compat.migrate.to_lightning.class_facts import (
     WrappedScheduler,
     step_mode_of,
     variables_of,
-    wrappings,
 )
+from det_compat.migrate.to_lightning.optimization.kept import wrappings
 from det_compat.migrate.to_lightning.plan import TOTAL_BATCH, LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import FileTransformer, Line, Lines
@@ -27,15 +27,18 @@ def listed_schedulers(schedulers: Sequence[WrappedScheduler], names: dict[str, s
     lacking = {s.attribute for s in schedulers if s.may_lack}
     if not known:
         return ""
-    listed = ", ".join(names[name] for name in known)
-    if not lacking & known.keys():
-        return f"[{listed}]"
-    asked = {name: _if_there(name) for name in lacking}
-    if len(known) == 1:
+    if len(known) == 1 and lacking & known.keys():
         (name,) = known
-        return f"[{names[name]}] if {asked[name]} is not None else []"
-    every = ", ".join(asked.get(name, names[name]) for name in known)
-    return f"[s for s in ({every}) if s is not None]"
+        return f"[{names[name]}] if {_if_there(name)} is not None else []"
+    return listed([*known], lacking, names)
+
+
+def listed(attributes: Sequence[str], lacking: Collection[str], names: dict[str, str]) -> str:
+    """The list of some attributes, of which these may lack, given what each is called."""
+    texts = [_if_there(name) if name in lacking else names[name] for name in attributes]
+    if not {*lacking} & {*attributes}:
+        return f"[{', '.join(texts)}]"
+    return f"[each for each in ({', '.join(texts)}) if each is not None]"
 
 
 def _if_there(attribute: str) -> str:

@@ -1,83 +1,36 @@
 """What is wrapped, put where it can be seen: in the attributes of the trial that wraps it."""
 
-from collections.abc import Mapping
-
 import libcst as cst
 
-from det_compat.migrate.to_lightning.class_facts import wrappings
+from det_compat.migrate.to_lightning.optimization.kept import wrappings
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
-from det_compat.migrate.tree.metric_shapes import assigned
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.transformers import ScopedTransformer
 
 #: What must be returned from configure_optimizers, and the attribute that keeps it.
-_KEPT = {"wrap_optimizer": "optimizer", "wrap_lr_scheduler": "lr_scheduler"}
+KEPT = {"wrap_optimizer": "optimizer", "wrap_lr_scheduler": "lr_scheduler"}
 
 
-def hoist_wraps(tree: cst.Module, symbols: Symbols) -> cst.Module:
-    """Wrap what a function or method returns wrapped where the trial calls it.
+def spread_choices(tree: cst.Module, symbols: Symbols) -> cst.Module:
+    """Write ``self.a = wrapped if given else None`` as two statements, of which one may not run."""
 
-    ``self.opt = make(context)`` says no more what it is once ``make`` wraps nothing.
-    """
-    wrapping = {
-        function.name.value: found
-        for function in syntax.find(tree, cst.FunctionDef)
-        if (found := _wrapped_result(function, symbols)) is not None
-    }
-    if not wrapping:
+    def wraps(value: cst.CSTNode | None) -> bool:
+        branches = [value.body, value.orelse] if isinstance(value, cst.IfExp) else []
+        return any(symbols.method(syntax.call_of(b)).startswith("wrap_") for b in branches)
+
+    def spread(line: cst.SimpleStatementLine) -> cst.BaseStatement:
+        value, target = getattr(syntax.simple(line), "value", None), syntax.target_of(line) or ""
+        if not isinstance(value, cst.IfExp) or not wraps(value) or "." not in target:
+            return line
+        parts = (value.test, value.body, value.orelse)
+        test, first, second = (syntax.whole(syntax.code(part)) for part in parts)
+        text = f"if {test}:\n    {target} = {first}\nelse:\n    {target} = {second}\n"
+        return syntax.statement(text).with_changes(leading_lines=line.leading_lines)
+
+    if not any(map(wraps, syntax.find(tree, cst.IfExp))):
         return tree
-    hoisting = _Hoisting(symbols, wrapping)
-    made = syntax.transformed(tree, hoisting)
-
-    def unwrapped(function: cst.FunctionDef) -> cst.FunctionDef:
-        found = _wrapped_result(function, symbols)
-        if found is None or function.name.value not in hoisting.hoisted:
-            return function
-        return syntax.with_node(function, found, found.args[0].value)
-
-    return syntax.each(made, cst.FunctionDef, unwrapped)
-
-
-def _wrapped_result(function: cst.FunctionDef, symbols: Symbols) -> cst.Call | None:
-    """The one call that wraps what a function returns, if it has nothing else of the function's."""
-    calls = symbols.calls(function, *_KEPT)
-    returns = [*syntax.find(function.body, cst.Return)]
-    if len(calls) != 1 or len(returns) != 1 or returns[0].value is None:
-        return None
-    value, call = returns[0].value, calls[0]
-    if isinstance(value, cst.Name):
-        value = assigned(function).get(value.value) or value
-    local = syntax.local_names(function) | {syntax.self_name(function)}
-    known = all(not syntax.names_in(arg) & local for arg in call.args[1:])
-    is_first = bool(call.args) and call.args[0].star == ""
-    return call if value is call and known and is_first else None
-
-
-class _Hoisting(ScopedTransformer):
-    """Wraps in methods of classes that keep it what a function has wrapped."""
-
-    def __init__(self, symbols: Symbols, wrapping: Mapping[str, cst.Call]) -> None:
-        super().__init__()
-        self._symbols = symbols
-        self._wrapping = wrapping
-        self.hoisted: set[str] = set()
-
-    def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
-        small, target = syntax.simple(updated), syntax.target_of(updated) or ""
-        call = syntax.call_of(updated)
-        func = syntax.code(call.func) if call is not None else ""
-        name = func.rpartition(".")[2]
-        found = self._wrapping.get(name)
-        if small is None or call is None or found is None or self.method is None:
-            return updated
-        own = syntax.self_name(self.method)
-        if func not in (name, f"{own}.{name}") or not target.startswith(f"{own}."):
-            return updated
-        self.hoisted.add(name)
-        first = found.args[0].with_changes(value=call)
-        made = found.with_changes(args=[first, *found.args[1:]]).deep_clone()
-        return updated.with_deep_changes(small, value=made)
+    return syntax.each(tree, cst.SimpleStatementLine, spread)
 
 
 def _kept_names(line: Line, own: str) -> list[str]:
@@ -118,9 +71,9 @@ class _Keeping(cst.CSTTransformer):
         call, variable = syntax.call_of(updated), syntax.target_of(updated) or ""
         member = self._symbols.method(call)
         is_lost = not variable or (variable.isidentifier() and variable not in self._kept)
-        if call is None or member not in _KEPT or not is_lost:
+        if call is None or member not in KEPT or not is_lost:
             return updated
-        name = f"{self._own}.{variable or _KEPT[member]}"
+        name = f"{self._own}.{variable or KEPT[member]}"
         while name in self._taken:
             name += "_"
         self._taken.add(name)

@@ -119,3 +119,29 @@ def test_get_data_loader_is_determineds_or_a_method_of_the_code(tmp_path, given,
     made = rewritten(tmp_path, trial(*changes))
     assert f"        print({after})\n" in made
     assert "MIGRATE" not in made
+
+
+@pytest.mark.parametrize(
+    ("given", "rest", "is_marked"),
+    [
+        ("self", "", True),
+        ("policy=self.act", "", True),
+        ("[self.model]", "", True),
+        ("self.count", "", True),
+        ("self.seed, self.act()", "", False),
+        ("self.act", "    def __len__(self): return 5\n", False),
+    ],
+)
+def test_data_that_training_changes_are_not_read_ahead_in_silence(tmp_path, given, rest, is_marked):
+    (tmp_path / "data.py").write_text(f"class Stream:\n    def __iter__(self): yield\n{rest}")
+    source = trial(
+        ("DataLoader([], batch_size=self", f"DataLoader(data.Stream({given}), batch_size=self"),
+        ("        loss = ", "        self.count = batch_idx\n        loss = "),
+        (
+            "    def build_training",
+            "    def act(self):\n        return 1\n\n    def build_training",
+        ),
+    )
+    assert (
+        "# MIGRATE: Stream has no __len__" in rewritten(tmp_path, "import data\n" + source)
+    ) == (is_marked)

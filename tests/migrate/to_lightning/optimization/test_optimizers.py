@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.migrate.rewriting import HEADER, method, rewritten, trial
@@ -253,3 +255,47 @@ def test_what_a_script_asks_a_trial_for_stays(tmp_path):
     assert "    self.opt = torch.optim" in method(
         rewritten(tmp_path, trial()), "configure_optimizers"
     )
+
+
+OPT = "self.opt = context.wrap_optimizer(torch.optim.SGD(self.model.parameters(), lr=0.1))"
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        "self.two = None\n        if has:\n            self.two = {}",
+        "self.two = {} if has else None",
+        "if has:\n            self.two = {}\n        else:\n            self.two = None",
+    ],
+)
+@pytest.mark.parametrize("has", [True, False])
+def test_an_optimizer_that_is_only_made_at_times_is_returned_then(tmp_path, second, has):
+    two = "context.wrap_optimizer(torch.optim.SGD(self.model.parameters(), lr=0.2))"
+    made = rewritten(
+        tmp_path,
+        trial(
+            (f"{OPT}\n", f"{OPT}\n        has = {has}\n        {second.format(two)}\n"),
+            ("step_optimizer(self.opt)", "step_optimizer(self.two)"),
+        ),
+    )
+    assert "MIGRATE" not in made
+    known: dict[str, Any] = {}
+    exec(compile(made, "model_def.py", "exec"), known)
+    module = known["Trial"](global_batch_size=4)
+    found = module.configure_optimizers()
+    assert found == ([module.opt, module.two] if has else [module.opt])
+    module.optimizers = lambda: [*map(str, found)]
+    module.on_train_start()
+    assert [module.opt, module.two] == [str(found[0]), str(found[1]) if has else None]
+
+
+def test_a_choice_of_two_optimizers_is_one(tmp_path):
+    choice = f"""\
+if x:
+            {OPT}
+        elif y:
+            {OPT}
+        else:
+            raise ValueError"""
+    made = rewritten(tmp_path, trial((OPT, choice)))
+    assert method(made, "configure_optimizers").endswith("    return self.opt")

@@ -2,36 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.migrate.rewriting import HEADER, method, rewritten, trial
+from tests.migrate.rewriting import method, rewritten, trial
 
 OPT = "self.opt = context.wrap_optimizer(torch.optim.SGD(self.model.parameters(), lr=0.1))"
-
-
-def test_what_a_function_wraps_is_found_where_it_is_kept(tmp_path):
-    made_by = HEADER + (
-        "def made(context, model):\n"
-        "    opt = torch.optim.SGD(model.parameters(), lr=0.1)\n"
-        "    return context.wrap_optimizer(opt)\n\n\n"
-    )
-    change = (OPT, "self.opt = made(context, self.model)")
-    made = rewritten(tmp_path, trial(change, header=made_by))
-    assert "    return opt\n" in made
-    assert method(made, "configure_optimizers").endswith(
-        "opt = made(self, self.model)\n    return opt"
-    )
-    assert "MIGRATE" not in made
-
-
-def test_what_a_function_may_wrap_is_left_to_the_reader(tmp_path):
-    made_by = HEADER + (
-        "def made(context, opt, decays):\n"
-        "    if not decays:\n        return None\n"
-        "    decay = torch.optim.lr_scheduler.ExponentialLR(opt, 0.9)\n"
-        "    return context.wrap_lr_scheduler(decay, LRScheduler.StepMode.STEP_EVERY_BATCH)\n\n\n"
-    )
-    change = (OPT, f"{OPT}\n        self.decay = made(context, self.opt, True)")
-    made = rewritten(tmp_path, trial(change, header=made_by))
-    assert "# MIGRATE: this LR scheduler must be stepped" in made
 
 
 @pytest.mark.parametrize("kept", ["", "\n        self.rate = decay"])

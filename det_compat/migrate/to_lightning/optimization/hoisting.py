@@ -1,0 +1,231 @@
+"""What functions return wrapped, wrapped where a trial calls them: there it is seen what it is."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import libcst as cst
+
+from det_compat.migrate.to_lightning.optimization.wrapping import KEPT
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.file import Line, Lines
+from det_compat.migrate.tree.metric_shapes import assigned
+from det_compat.migrate.tree.symbols import Symbols
+from det_compat.migrate.tree.transformers import ScopedTransformer
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A file: its tree with placeholders, and what these stand for."""
+
+    path: Path
+    tree: cst.Module
+    symbols: Symbols
+
+
+@dataclass(frozen=True)
+class _Wrapped:
+    """A function that wraps what it returns.
+
+    Attributes:
+        stem: the name of its module.
+        symbols: those of its file.
+        results: for each part of what it returns, the call that wraps it, or None.
+        may_lack: whether it may return None.
+    """
+
+    stem: str
+    symbols: Symbols
+    results: Sequence[cst.Call | None]
+    may_lack: bool
+
+    @property
+    def kinds(self) -> list[str]:
+        """How it wraps each part, as text that does not depend on its file."""
+        return [
+            "" if call is None else "|".join([self.symbols.method(call), *self._texts(call)])
+            for call in self.results
+        ]
+
+    def _texts(self, call: cst.Call) -> Iterator[str]:
+        for arg in call.args[1:]:
+            text = syntax.code(arg)
+            for name in syntax.find(arg, cst.Name):
+                text = text.replace(name.value, self.symbols.path(name) or name.value)
+            yield text
+
+
+def hoist_wraps(files: Sequence[Resolved]) -> dict[Path, cst.Module]:
+    """The trees of some files, with what functions return wrapped wrapped by those who call them.
+
+    ``self.opt = make(context)`` says no more what it is once ``make`` wraps nothing. What some
+    caller does not keep in an attribute stays as it is, for all of them.
+    """
+    functions = [
+        (
+            function.name.value,
+            _Wrapped(file.path.stem, file.symbols, results, _may_lack(function)),
+        )
+        for file in files
+        if len(file.symbols)
+        for function in syntax.find(file.tree, cst.FunctionDef)
+        if (results := _results(function, file.symbols))
+    ]
+    wrapping: dict[str, _Wrapped] = {}
+    for name, found in functions:
+        first = wrapping.setdefault(name, found)
+        if (first.kinds, first.may_lack) != (found.kinds, found.may_lack):
+            wrapping[name] = replace(found, results=[])
+    trees = {file.path: file.tree for file in files}
+    if not wrapping:
+        return trees
+    calls = [name for tree in trees.values() for name in _called(tree)]
+    hoisting = [_Hoisting(file, wrapping) for file in files]
+    made = [syntax.transformed(file.tree, each) for file, each in zip(files, hoisting, strict=True)]
+    kept = [name for each in hoisting for name in each.kept]
+    known = {name: w for name, w in wrapping.items() if kept.count(name) == calls.count(name) > 0}
+    if known.keys() != {*kept}:
+        hoisting = [_Hoisting(file, known) for file in files]
+        made = [syntax.transformed(f.tree, each) for f, each in zip(files, hoisting, strict=True)]
+    return {
+        file.path: _unwrapped(tree, file.symbols, known)
+        for file, tree in zip(files, made, strict=True)
+    }
+
+
+def _unwrapped(tree: cst.Module, symbols: Symbols, known: Collection[str]) -> cst.Module:
+    """The tree with functions that wrap nothing of what they return."""
+
+    def unwrapped(function: cst.FunctionDef) -> cst.FunctionDef:
+        found = _results(function, symbols) if function.name.value in known else []
+        call = next((each for each in found if each is not None), None)
+        if call is None:
+            return function
+        # What is replaced leaves a new tree, in which the next one is found again.
+        return unwrapped(syntax.with_node(function, call, call.args[0].value))
+
+    return syntax.each(tree, cst.FunctionDef, unwrapped)
+
+
+def _results(function: cst.FunctionDef, symbols: Symbols) -> list[cst.Call | None]:
+    """The calls that wrap what a function returns, part by part.
+
+    There are none if it wraps something else, too, or with something else of the function's.
+    """
+    calls = symbols.calls(function, *KEPT)
+    returns = [*_returned(function)]
+    value = returns[0].value if len(returns) == 1 else None
+    if not calls or value is None:
+        return []
+    known = assigned(function)
+    parts = [
+        known.get(part.value) or part if isinstance(part, cst.Name) else part
+        for part in syntax.parts(value)
+    ]
+    local = syntax.local_names(function) | {syntax.self_name(function)}
+    is_known = all(
+        call in parts
+        and bool(call.args)
+        and not call.args[0].star
+        and syntax.argument(call, 0, KEPT[symbols.method(call)]) is call.args[0].value
+        and not any(syntax.names_in(arg) & local for arg in call.args[1:])
+        for call in calls
+    )
+    if not is_known or (len(parts) > 1 and _may_lack(function)):
+        return []
+    return [next((call for call in calls if call is part), None) for part in parts]
+
+
+def _returned(function: cst.FunctionDef) -> Iterator[cst.Return]:
+    """The statements by which a function returns something."""
+    for each in syntax.find(function.body, cst.Return):
+        if each.value is not None and syntax.code(each.value) != "None":
+            yield each
+
+
+def _may_lack(function: cst.FunctionDef) -> bool:
+    """Whether a function may return None, too."""
+    last = syntax.body_of(function)[-1:]
+    return not last or [syntax.simple(last[0])] != [*syntax.find(function.body, cst.Return)]
+
+
+def _called(tree: cst.Module) -> Iterator[str]:
+    """The last parts of the names that some code calls."""
+    for call in syntax.find(tree, cst.Call):
+        yield syntax.code(call.func).rpartition(".")[2]
+
+
+def _origins(tree: cst.Module) -> dict[str, set[str]]:
+    """The last parts of the modules that the names of a file are imported from, or stand for."""
+    found: dict[str, set[str]] = {}
+    for line in syntax.find(tree, cst.ImportFrom):
+        module = syntax.code(line.module).rpartition(".")[2] if line.module is not None else ""
+        for each in line.names if not isinstance(line.names, cst.ImportStar) else ():
+            name = each.evaluated_alias or each.evaluated_name
+            found.setdefault(name, set()).update((module, each.evaluated_name))
+    for plain in syntax.find(tree, cst.Import):
+        for each in plain.names:
+            last = each.evaluated_name.rpartition(".")[2]
+            found.setdefault(each.evaluated_alias or last, set()).add(last)
+    return found
+
+
+class _Hoisting(ScopedTransformer):
+    """Wraps in methods of classes that keep it what a function has wrapped.
+
+    Attributes:
+        kept: the names of the functions, once for each call.
+    """
+
+    def __init__(self, file: Resolved, wrapping: Mapping[str, _Wrapped]) -> None:
+        super().__init__()
+        self._file = file
+        self._wrapping = wrapping
+        self._origins = _origins(file.tree) if wrapping else {}
+        self.kept: list[str] = []
+
+    def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
+        small, call = syntax.simple(updated), syntax.call_of(updated)
+        if call is None or self.method is None or not isinstance(small, cst.Assign):
+            return updated
+        owner, _, name = syntax.code(call.func).rpartition(".")
+        found, own = self._wrapping.get(name), syntax.self_name(self.method)
+        targets = syntax.parts(small.targets[0].target)
+        is_kept = all(syntax.code(target).startswith(f"{own}.") for target in targets)
+        is_all = found is not None and len(targets) == len(found.results)
+        if found is None or not is_kept or not is_all or not self._is_of(found, owner or name, own):
+            return updated
+        self.kept.append(name)
+        if len(targets) == 1 and not found.may_lack:
+            return updated.with_deep_changes(small, value=self._wrap(found, 0, call))
+        lines: list[cst.BaseStatement] = [
+            cst.SimpleStatementLine([syntax.assignment(each, self._wrap(found, index, each))])
+            for index, each in enumerate(targets)
+            if found.results[index] is not None
+        ]
+        if found.may_lack:
+            test = syntax.expression(f"{syntax.code(targets[0])} is not None")
+            lines = [cst.If(test, cst.IndentedBlock(lines))]
+        return cst.FlattenSentinel([updated, *lines])
+
+    def _is_of(self, found: _Wrapped, owner: str, own: str) -> bool:
+        """Whether a function, or its owner, is of the module of one that is known."""
+        if owner == own or found.stem == self._file.path.stem:
+            return True
+        return found.stem in self._origins.get(owner.rpartition(".")[2], ())
+
+    def _wrap(self, found: _Wrapped, index: int, value: cst.BaseExpression) -> cst.BaseExpression:
+        """What wraps a value as a function did, with placeholders of this file."""
+        call = found.results[index]
+        assert call is not None
+        made = call.with_changes(args=[call.args[0].with_changes(value=value), *call.args[1:]])
+        if found.symbols is self._file.symbols:
+            return made.deep_clone()
+        assert self.method is not None
+        own = cst.Name(syntax.self_name(self.method))
+        for name in [n for n in syntax.find(call, cst.Name) if found.symbols.get(n) is not None]:
+            symbol = found.symbols.get(name)
+            assert symbol is not None
+            here = self._file.symbols.add(replace(symbol, module=own))
+            made = syntax.replaced(made, name.value, here.value)
+        return made.deep_clone()

@@ -1,0 +1,175 @@
+"""The calls that wrap something, each with the attribute that keeps what it wraps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+from libcst import matchers as m
+from libcst.helpers import ensure_type
+
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.file import Line
+from det_compat.migrate.tree.metric_shapes import assigned
+from det_compat.migrate.tree.step_modes import kept_mode
+from det_compat.migrate.tree.symbols import Symbols
+
+_CASTS = ("cast", "typing.cast")
+
+
+@dataclass(frozen=True)
+class Wrapping:
+    """A call that wraps something, and the attribute that keeps it.
+
+    Attributes:
+        member: ``wrap_optimizer``, for example.
+        call: the call.
+        attribute: without ``self.``.
+        is_list: whether the attribute is a list of such.
+        loop: what the list is made from, as in ``i in range(3)``; ``""`` if it is no comprehension.
+        is_conditional: whether the statement may not run, and nothing else sets the attribute.
+        is_branch: whether its method may come by without setting the attribute.
+        keeps_mode: whether the next statement keeps the step mode of a scheduler.
+    """
+
+    member: str
+    call: cst.Call
+    attribute: str
+    is_list: bool = False
+    loop: str = ""
+    is_conditional: bool = False
+    is_branch: bool = False
+    keeps_mode: bool = False
+
+    def is_kept(self, member: str) -> bool:
+        """Whether this is such a call, and all of what it is called is known."""
+        name = syntax.argument(self.call, 1, "name") if member.endswith("reducer") else None
+        has_name = name is not None and syntax.code(name) != "None"
+        return self.member == member and (not self.is_list or not has_name or bool(self.loop))
+
+    @property
+    def starred(self) -> str:
+        """The attribute, with a star in front if it is a list."""
+        return f"*{self.attribute}" if self.is_list else self.attribute
+
+
+def wrappings(method: cst.FunctionDef, symbols: Symbols) -> Iterator[Wrapping]:
+    """What a method wraps and keeps on its object."""
+    own = syntax.self_name(method)
+    modes = {syntax.target_of(line) for line in syntax.find(method, cst.SimpleStatementLine)}
+    variables = assigned(method)
+    for line in syntax.find(method, cst.SimpleStatementLine):
+        for value, attribute, is_list, loop in _kept(line):
+            if isinstance(value, cst.Name):
+                value = variables.get(value.value)
+            call = _without_cast(value)
+            member = symbols.method(call)
+            if call is not None and member.rpartition(".")[2].startswith("wrap_"):
+                target = f"{own}.{attribute}"
+                is_branch = not _always_sets(syntax.body_of(method), target, line)
+                yield Wrapping(
+                    member,
+                    call,
+                    attribute,
+                    is_list,
+                    loop,
+                    is_conditional=is_branch or method.name.value != "__init__",
+                    is_branch=is_branch,
+                    keeps_mode=f"{own}.{kept_mode(attribute)}" in modes,
+                )
+
+
+def _always_sets(
+    body: Sequence[cst.BaseStatement], target: str, line: cst.BaseStatement | None
+) -> bool:
+    """Whether a block is sure to come by ``line``, or else to set ``target`` to something."""
+    for each in body:
+        small = syntax.simple(each)
+        is_set = line is None and syntax.target_of(each) == target
+        if each is line or isinstance(small, cst.Raise) or (is_set and not _is_none(small)):
+            return True
+        if isinstance(each, cst.With) and _always_sets(_block(each.body), target, line):
+            return True
+        if isinstance(each, cst.If) and each.orelse is not None:
+            parts = [_block(each.body), _otherwise(each.orelse)]
+            if all(_always_sets(part, target, None) for part in parts):
+                return True
+    return False
+
+
+def _is_none(small: cst.BaseSmallStatement | None) -> bool:
+    return m.matches(getattr(small, "value", cst.Pass()), m.Name("None"))
+
+
+def _otherwise(orelse: cst.If | cst.Else) -> Sequence[cst.BaseStatement]:
+    return [orelse] if isinstance(orelse, cst.If) else _block(orelse.body)
+
+
+def _block(suite: cst.BaseSuite) -> Sequence[cst.BaseStatement]:
+    return suite.body if isinstance(suite, cst.IndentedBlock) else ()
+
+
+def _kept(line: Line) -> Iterator[tuple[cst.BaseExpression | None, str, bool, str]]:
+    """The values that a statement keeps: each with its attribute, as in a Wrapping."""
+    small = syntax.simple(line)
+    value = getattr(small, "value", None)
+    targets = small.targets if isinstance(small, cst.Assign) else ()
+    target = targets[0].target if len(targets) == 1 else None
+    if isinstance(target, (cst.Tuple, cst.List)):
+        names = [_attribute(syntax.code(element.value)) for element in target.elements]
+        values = (
+            [e.value for e in value.elements] if isinstance(value, (cst.Tuple, cst.List)) else []
+        )
+        if isinstance(value, (cst.ListComp, cst.GeneratorExp)):
+            values = [value.elt] * len(names)
+        yield from (
+            (each, name, False, "") for each, name in zip(values, names, strict=False) if name
+        )
+        return
+    attribute = _attribute(syntax.target_of(line) or "")
+    if attribute and isinstance(value, cst.ListComp):
+        inner = value.for_in
+        is_plain = not inner.ifs and inner.inner_for_in is None
+        loop = f"{syntax.code(inner.target)} in {syntax.code(inner.iter)}"
+        yield value.elt, attribute, True, loop if is_plain else ""
+    elif attribute and isinstance(value, (cst.List, cst.Tuple)):
+        yield from ((element.value, attribute, True, "") for element in value.elements)
+    elif attribute and isinstance(value, (cst.Dict, cst.DictComp)):
+        made = value.elements if isinstance(value, cst.Dict) else [value]
+        for each in made:
+            key = syntax.code(each.key) if isinstance(each, cst.DictElement) else ""
+            name = _attribute(f"self.{attribute}[{key}]")
+            yield each.value, name, name.endswith(".values()"), ""
+    elif attribute.endswith(".values()"):
+        yield value, attribute, True, ""
+    elif attribute:
+        yield value, attribute, False, ""
+    elif m.matches(line, _APPENDING):
+        call = ensure_type(value, cst.Call)
+        owner = syntax.code(ensure_type(call.func, cst.Attribute).value)
+        if "." in owner:
+            yield call.args[0].value, owner.partition(".")[2], True, ""
+
+
+def _attribute(target: str) -> str:
+    """What follows the object in a target; for an entry of a dict by a variable, all of its values.
+
+    It is ``""`` for a variable.
+    """
+    attribute = target.partition(".")[2]
+    owner, bracket, key = attribute.partition("[")
+    key = key.removesuffix("]")
+    is_known = key.isdigit() or (key[:1] in ("'", '"') and key[-1:] == key[:1])
+    return f"{owner}.values()" if bracket and not is_known else attribute
+
+
+_APPEND = m.Call(func=m.Attribute(attr=m.Name("append")), args=[m.AtLeastN(n=1)])
+_APPENDING = m.SimpleStatementLine(body=[m.Expr(value=_APPEND)])
+
+
+def _without_cast(value: cst.BaseExpression | None) -> cst.Call | None:
+    """The call that a value is, without a cast around it."""
+    if isinstance(value, cst.Call) and syntax.code(value.func) in _CASTS and len(value.args) == 2:
+        value = value.args[1].value
+    return value if isinstance(value, cst.Call) else None

@@ -1,0 +1,300 @@
+"""Models that a trial has and has not wrapped: which of its attributes may be one.
+
+Determined left these in their mode in a validation. Lightning puts whatever is a module, and an
+attribute of one, into evaluation mode.
+"""
+
+import ast
+import builtins
+import re
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
+
+import libcst as cst
+
+from det_compat.migrate.to_lightning.class_facts import WrappedModel
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.elsewhere import Elsewhere
+from det_compat.migrate.tree.validation_state import VALIDATING, attributes_read, reachable
+
+_MODAL = re.compile(
+    r"BatchNorm|InstanceNorm|[dD]ropout|RReLU|nn\.Transformer|MultiheadAttention|[sS]pectral_?[nN]orm"
+    r"|deepcopy\((?!.*state_dict)|AveragedModel|EMA|Ema|\bself\.training\b"
+)
+#: What the functions and classes of these return has no modes, or is no model.
+_WITHOUT_MODES = re.compile(
+    r"(torch|torch\.(nn|optim|utils|distributed|cuda|distributions|fft|linalg|special)"
+    r"|torch\.nn\.(functional|init|utils|modules|parameter)"
+    r"|torch(vision|audio)\.(transforms|datasets|utils|io)|numpy|pandas|scipy|sklearn|skimage|PIL|cv2"
+    r"|albumentations|torchmetrics|tqdm|yaml|omegaconf|attrdict|wandb|tensorboardX?|matplotlib"
+    r"|datasets|evaluate|nltk|pycocotools|sacrebleu|requests|boto3|tokenizers|sentencepiece"
+    r"|filelock|determined|pedl|det_compat)\b(?!\.(hub|jit|load|package|export)\b)"
+    r"|transformers\.(.*\bfrom_pretrained$|[gs]et_\w+$|\w*(Config|Processor|Extractor|Tokenizer(Fast)?)\b)"
+)
+#: Values that are no models: literals, and what the context returns.
+_NO_MODEL = re.compile(r"[\[{\"'\d]|__det_")
+#: What is wrapped is what has been handed over, under another name.
+_WRAPPED = re.compile(r"wrap_model\(\s*(?:model\s*=\s*)?self\.(\w+)\s*[,)]")
+_TORCHS_MODELS = re.compile(r"torch\.(hub|jit|load|package|export|ao|quantization)\b")
+
+
+def keeps_modes(
+    family: Sequence[Mapping[str, cst.FunctionDef]],
+    wrapped: Iterable[WrappedModel],
+    around: Elsewhere,
+) -> bool:
+    """Whether validations may use a model that Determined left in its mode, being not wrapped.
+
+    Lightning puts all of a module into evaluation mode.
+
+    Args:
+        family: the methods of a trial class and of its bases, nearest last.
+        wrapped: the models that are.
+        around: the code of which others may be.
+    """
+    every = {name: method for own in family for name, method in own.items()}
+    known = {model.attribute.removeprefix("*") for model in wrapped}
+    validating = [own[name] for own in (*family, every) for name in reachable(own, *VALIDATING)]
+    used = {name for method in validating for name in attributes_read(method)}
+    methods = [method for own in family for method in own.values()]
+    # Something else may use in a validation what it is handed.
+    code = "\n".join(map(syntax.code, methods))
+    known |= {*_WRAPPED.findall(code)}
+    handed = {name for method in methods for name in _handed(method, around)}
+    names = (used | handed) - known - every.keys()
+    in_use = {name for method in validating for name in _called_attributes(method)}
+    values: dict[str, list[str]] = {name: [] for name in sorted(names)}
+    for method in methods:
+        for name, value in _attributes_set(method):
+            if name in values:
+                values[name].append(value)
+    others = [method for method in methods if method not in validating]
+    before = "\n".join(map(syntax.code, others))
+    training = [method for method in others if method.name.value != "__init__"]
+    trained = {name for method in training for name in attributes_read(method)}
+    makers, aliases = _Makers(every, around), {f"self.{name}" for name in known}
+    for name, own_values in values.items():
+        given = [around.given[name]] if name in around.given else []
+        if f".{name}.eval()" in code and f".{name}.train(" not in code:
+            if f".{name}.eval()" in before or name not in trained | handed:
+                # It is in evaluation mode wherever it is used.
+                continue
+            return True
+        texts = [t for t in (*own_values, *given) if ".eval()" not in t and "wrap_model" not in t]
+        texts = [text for text in texts if text not in aliases and not _NO_MODEL.match(text)]
+        if any(map(makers.have_modes, texts)):
+            return True
+        if name in in_use and (any(map(makers.are_unknown, texts)) or not (own_values or given)):
+            return True
+    return False
+
+
+class _Makers:
+    """What the attributes of a trial class are made by.
+
+    Attributes:
+        own: the text of each of its methods.
+        around: the code that these call.
+    """
+
+    def __init__(self, every: Mapping[str, cst.FunctionDef], around: Elsewhere) -> None:
+        self._own = {name: syntax.code(method) for name, method in every.items()}
+        self._around = around
+
+    def have_modes(self, text: str) -> bool:
+        """Whether code makes layers with modes, or calls a library that may; calls are followed."""
+        known: set[str] = set()
+        waiting = [text]
+        while waiting:
+            part = waiting.pop()
+            if _MODAL.search(part):
+                return True
+            made = [each for each in _made(part) if each.is_asked or self._may_be(each.name)]
+            if any(self._is_foreign(each.name) for each in made):
+                return True
+            names = {name for each in made for name in each.name.split(".")} - known
+            known |= names
+            waiting += [found for name in sorted(names) if (found := self._text(name))]
+        return False
+
+    def are_unknown(self, text: str) -> bool:
+        """Whether nothing tells what a value is which is called like a model."""
+        start = _START.match(text.lstrip("("))
+        root, rest = (start["root"], start["rest"]) if start else ("", "")
+        if root in _KNOWN or (root == "self" and rest.startswith(("context.", "hparams"))):
+            return False
+        names = {root, *rest.rstrip("(").split(".")}
+        if names & self._around.texts.keys() or (root == "self" and names & self._own.keys()):
+            return False
+        paths = self._around.imported.get(root, frozenset())
+        return not paths or any(_may_have_modes(f"{path}.{rest}") for path in paths)
+
+    def _text(self, name: str) -> str:
+        own = self._own.get(name, "") if name != "__init__" else ""
+        found = self._around.texts.get(name, own)
+        # What it wraps is known by its own attribute.
+        return "" if "wrap_model" in found else found
+
+    def _may_be(self, name: str, *heirs: str) -> bool:
+        """Whether what is called may be a class of models, or anything but a class of the tree.
+
+        Lightning puts models into a mode, and nothing that other objects keep.
+        """
+        last = name.rpartition(".")[2]
+        bases = _bases(self._around.texts.get(last, ""))
+        if bases is None or last in heirs:
+            return True
+        return any(
+            self._may_be(base, last, *heirs)
+            if base.rpartition(".")[2] in self._around.texts
+            else base.rpartition(".")[2] not in _KNOWN and self._is_model(base)
+            for base in bases
+        )
+
+    def _is_model(self, base: str) -> bool:
+        """Whether a class that no file of the tree defines may be one of models."""
+        root, _, rest = base.partition(".")
+        paths = self._around.imported.get(root, frozenset({""}))
+        return any(
+            not path or _LAYERS.match(f"{path}.{rest}") or _may_have_modes(f"{path}.{rest}")
+            for path in paths
+        )
+
+    def _is_foreign(self, call: str) -> bool:
+        root, _, rest = call.partition(".")
+        if any(name in self._around.texts for name in call.split(".")):
+            return False
+        paths = self._around.imported.get(root, frozenset())
+        return any(_may_have_modes(f"{path}.{rest}".rstrip(".")) for path in paths)
+
+
+#: Names that are no models, and what they are called on is none.
+_KNOWN = {*dir(builtins), "lambda", "context", "hparams"} - {"getattr", "eval", "next"}
+_START = re.compile(r"(?P<root>[A-Za-z_]\w*)\b\.?(?P<rest>[\w.]*\(?)")
+_LAYERS = re.compile(r"torch\.nn\b(?!\.(functional|init|utils|parameter|Parameter)\b)")
+
+
+class _Made(NamedTuple):
+    """A dotted name that code calls; whether something of the result is asked for."""
+
+    name: str
+    is_asked: bool
+
+
+@cache
+def _made(text: str) -> tuple[_Made, ...]:
+    """What code calls, and the bases of its classes; anything, of a part that cannot be parsed."""
+    try:
+        nodes = [*ast.walk(_tree(text))]
+    except SyntaxError:
+        return tuple(_Made(name, True) for name in re.findall(r"([A-Za-z_][\w.]*)\(", text))
+    asked = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+    calls = [(node.func, id(node) in asked) for node in nodes if isinstance(node, ast.Call)]
+    bases = [(base, False) for n in nodes if isinstance(n, ast.ClassDef) for base in n.bases]
+    named = ((ast.unparse(node), is_asked) for node, is_asked in [*calls, *bases])
+    return tuple(_Made(name, is_asked) for name, is_asked in named if _DOTTED.fullmatch(name))
+
+
+_DOTTED = re.compile(r"[A-Za-z_][\w.]*")
+
+
+def _bases(text: str) -> list[str] | None:
+    """The bases of the classes that are all that a text has; None for any other text."""
+    body = _tree(text).body if text.startswith("class ") else []
+    classes = [node for node in body if isinstance(node, ast.ClassDef)]
+    if not classes or len(classes) < len(body):
+        return None
+    return [ast.unparse(base) for node in classes for base in node.bases]
+
+
+@cache
+def _tree(text: str) -> ast.Module:
+    return ast.parse(textwrap.dedent(text))
+
+
+def _may_have_modes(path: str) -> bool:
+    return bool(_TORCHS_MODELS.match(path)) or (
+        path.partition(".")[0] not in sys.stdlib_module_names and not _WITHOUT_MODES.match(path)
+    )
+
+
+def _attributes_set(method: cst.FunctionDef) -> Iterator[tuple[str, str]]:
+    """The attributes that a method sets or adds to, each with the code of its value.
+
+    Variables of the method are followed.
+    """
+    own = f"{syntax.self_name(method)}."
+    pairs = [pair for line in syntax.find(method, cst.Assign) for pair in syntax.pairs(line)]
+    for line in syntax.find(method, cst.AnnAssign):
+        pairs += [(line.target, line.value)] if line.value is not None else []
+    for call in syntax.find(method, cst.Call):
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _ADDING:
+            pairs += [(call.func.value, each.value) for each in call.args]
+    local: dict[str, list[cst.BaseExpression]] = {}
+    for target, value in pairs:
+        for name in syntax.names_in(target) if not isinstance(target, cst.Attribute) else ():
+            local.setdefault(name, []).append(value)
+    for target, value in pairs:
+        text = syntax.code(target)
+        if not text.startswith(own):
+            continue
+        name = text.removeprefix(own).partition(".")[0].partition("[")[0]
+        is_local = isinstance(value, cst.Name) and value.value in local
+        for each in local[syntax.code(value)] if is_local else [value]:
+            yield name, _with_variables(each, local)
+
+
+def _with_variables(
+    value: cst.BaseExpression, local: Mapping[str, Sequence[cst.BaseExpression]]
+) -> str:
+    """The code of a value, with that of the variables in it."""
+    found, known = [value], set[str]()
+    for each in found:
+        names = (syntax.names_in(each) & local.keys()) - known
+        known |= names
+        found += [one for name in sorted(names) for one in local[name]]
+    return "\n".join(map(syntax.code, found))
+
+
+_ADDING = ("append", "insert", "extend", "update", "add_module", "register_module", "setdefault")
+
+
+def _handed(method: cst.FunctionDef, around: Elsewhere) -> Iterator[str]:
+    """The attributes that a method hands to something which may call them."""
+    own = f"{syntax.self_name(method)}."
+    for call in syntax.find(method, cst.Call):
+        root, _, rest = syntax.code(call.func).partition(".")
+        paths = around.imported.get(root, frozenset((root,)))
+        # Wrapped is what the trial knows; loaders, and Python itself, only pass on what they get.
+        if called(call).startswith("wrap_") or all(_PASSING.match(f"{p}.{rest}") for p in paths):
+            continue
+        for text in (syntax.code(arg.value) for arg in call.args):
+            name = text.removeprefix(own)
+            if name != text and name.isidentifier():
+                yield name
+
+
+_PYTHONS = "|".join(sorted({*dir(builtins)} - {"map", "filter"}))
+_PASSING = re.compile(rf"(torch\.utils\.data|determined|det_compat|{_PYTHONS})\.|__det_")
+
+
+def _called_attributes(method: cst.FunctionDef) -> Iterator[str]:
+    """The attributes that a method calls itself, entries of them among it, or names otherwise."""
+    own = f"{syntax.self_name(method)}."
+    nodes = [call.func for call in syntax.find(method, cst.Call)]
+    nodes += [line.value for line in syntax.find(method, cst.Assign)]
+    nodes += [loop.iter for loop in syntax.find(method, cst.For)]
+    for node in nodes:
+        while isinstance(node, cst.Subscript):
+            node = node.value
+        name = syntax.code(node).removeprefix(own)
+        if name.isidentifier() and isinstance(node, cst.Attribute):
+            yield name
+
+
+def called(call: cst.Call) -> str:
+    """The name of the method that is called; ``""`` for a function."""
+    return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""

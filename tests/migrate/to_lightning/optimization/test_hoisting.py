@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+
+from det_compat.migrate.migration import migrate
+from tests.migrate.rewriting import HEADER, method, rewritten, trial
+
+OPT = "self.opt = context.wrap_optimizer(torch.optim.SGD(self.model.parameters(), lr=0.1))"
+
+
+def test_what_a_function_wraps_is_found_where_it_is_kept(tmp_path):
+    made_by = HEADER + (
+        "def made(context, model):\n"
+        "    opt = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "    return context.wrap_optimizer(opt)\n\n\n"
+    )
+    change = (OPT, "self.opt = made(context, self.model)")
+    made = rewritten(tmp_path, trial(change, header=made_by))
+    assert "    return opt\n" in made
+    assert method(made, "configure_optimizers").endswith(
+        "opt = made(self, self.model)\n    return opt"
+    )
+    assert "MIGRATE" not in made
+
+
+def test_what_a_function_may_wrap_is_stepped_if_it_is_there(tmp_path):
+    made_by = HEADER + (
+        "def made(context, opt, decays):\n"
+        "    if not decays:\n        return None\n"
+        "    decay = torch.optim.lr_scheduler.ExponentialLR(opt, 0.9)\n"
+        "    return context.wrap_lr_scheduler(decay, LRScheduler.StepMode.STEP_EVERY_BATCH)\n\n\n"
+    )
+    change = (OPT, f"{OPT}\n        self.decay = made(context, self.opt, True)")
+    made = rewritten(tmp_path, trial(change, header=made_by))
+    assert "MIGRATE" not in made
+    assert "None:\n        self.decay.step()" in method(made, "on_train_batch_end")
+    init = method(made, "__init__")
+    assert init.endswith("self.decay = made(self, self.opt, True)")
+
+
+MAKERS = """\
+import torch
+from determined.pytorch import LRScheduler
+
+
+def setup(context, model):
+    opt = context.wrap_optimizer(torch.optim.SGD(model.parameters(), lr=context.get_hparam("lr")))
+    decay = torch.optim.lr_scheduler.ExponentialLR(opt, 0.9)
+    return opt, context.wrap_lr_scheduler(decay, LRScheduler.StepMode.STEP_EVERY_EPOCH)
+"""
+SETUP = "self.opt, self.decay = makers.setup(context, self.model)"
+
+
+@pytest.mark.parametrize(
+    ("header", "call", "is_seen"),
+    [
+        ("import makers\n", SETUP, True),
+        ("from lib import makers\n", SETUP, True),
+        ("from makers import setup\n", SETUP.replace("makers.", ""), True),
+        ("from lib import other as makers\n", SETUP, False),
+        ("import makers\n", SETUP.replace("self.decay", "decay"), False),
+        ("import makers\n", f"{SETUP}\n        print(makers.setup(context, self.model))", False),
+    ],
+)
+def test_what_a_function_of_another_file_wraps_is_kept_by_its_callers(
+    tmp_path, header, call, is_seen
+):
+    (tmp_path / "makers.py").write_text(MAKERS)
+    trial_file = rewritten(tmp_path, header + trial((OPT, call)))
+    made = method(trial_file, "configure_optimizers") if "def configure" in trial_file else ""
+    assert ('"lr_scheduler": {"scheduler": self.decay, "interval": "epoch"}' in made) == is_seen
+    (makers,) = [f for f in migrate([str(tmp_path)], "lightning").files if f.path.stem == "makers"]
+    assert (b"# MIGRATE: configure_optimizers must return" not in makers.after) == is_seen
+    assert b"wrap_" not in makers.after

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.migrate.rewriting import HEADER, rewritten, trial
+
+LOSSES = """\
+import lib
+import torch
+
+
+class Perceptual(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
+
+
+class TokenConfig(Perceptual): ...
+
+
+class Far(lib.Far):
+    layer = torch.nn.BatchNorm1d(2)
+
+
+class Vocabulary(dict):
+    layer = torch.nn.BatchNorm1d(2)
+    words = lib.words()
+
+
+def examples():
+    return Perceptual()
+
+
+def make_loss():
+    return Perceptual()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made_by", "stays", "is_inherited"),
+    [
+        ("losses.make_loss()", True, False),
+        ("losses.make_loss()", True, True),
+        ("torch.nn.ReLU()", False, False),
+        ("torch.nn.ReLU()", False, True),
+        # Neither a name makes data of a model, nor a layer a model of what has it.
+        ("losses.examples()", True, False),
+        ("losses.TokenConfig()", True, False),
+        ("losses.Far()", True, False),
+        ("losses.Vocabulary()", False, False),
+        ("losses.Vocabulary().net()", True, False),
+    ],
+)
+def test_a_model_of_another_file_that_is_not_wrapped_stays_in_its_mode(
+    tmp_path, made_by, stays, is_inherited
+):
+    (tmp_path / "losses.py").write_text(LOSSES)
+    source = trial(
+        ("        self.model", f"        self.body = {made_by}\n        self.model"),
+        ("self.model(batch).sum()}", "self.body(self.model(batch)).sum()}"),
+        header="import losses\n" + HEADER,
+    )
+    if is_inherited:
+        source = source.replace("class Trial(PyTorchTrial)", "class Base(PyTorchTrial)").replace(
+            "    def evaluate_batch", "\nclass Trial(Base):\n    def evaluate_batch"
+        )
+    made = rewritten(tmp_path, source).partition("class Trial")[2]
+    # What stays in training mode may change in a validation, too.
+    for text in ("def on_validation_model_eval", "num_sanity_val_steps = 0"):
+        assert (text in made) == stays
+
+
+def test_a_wrapped_model_whose_results_are_kept_and_handed_on_needs_no_hook(tmp_path):
+    change = ("self.model(batch).sum()}", "torch.add(out, self.model(batch)).sum()}")
+    source = trial(change).replace(
+        '        return {"error"', '        out = self.model(batch)\n        return {"error"'
+    )
+    assert "on_validation_model_eval" not in rewritten(tmp_path, source)
+
+
+@pytest.mark.parametrize(
+    ("made", "stays"),
+    [
+        ("resnet18()", True),
+        ("lib.Factory.build('a')", True),
+        ("getattr(lib, 'name')()", True),
+        ("lib.nets['a']", True),
+        ("torch.nn.TransformerEncoderLayer(4, 2)", True),
+        ("torch.nn.Sequential(resnet18())", True),
+        ("torch.hub.load('a', 'b')", True),
+        ("torch.nn.CrossEntropyLoss()", False),
+        ("resnet18().eval()", False),
+        ("torch.relu", False),
+        ("self.model", False),
+    ],
+)
+def test_what_may_be_a_model_with_modes_stays_in_its_mode(tmp_path, made, stays):
+    source = trial(
+        (
+            "        self.opt =",
+            f"        other: object = {made}\n        self.x = other\n        self.opt =",
+        ),
+        ("self.model(batch).sum()}", "self.x(self.model(batch)).sum()}"),
+        header="import lib\nfrom torchvision.models import resnet18\n" + HEADER,
+    )
+    direct = source.replace(f"other: object = {made}", f"other = self.y = {made}")
+    assert ("on_validation_model_eval" in rewritten(tmp_path, source)) == stays
+    assert ("on_validation_model_eval" in rewritten(tmp_path, direct)) == stays
+
+
+@pytest.mark.parametrize(
+    ("use", "stays"), [("lib.judge(self.x)", True), ("torch.utils.data.Subset(self.x, [])", False)]
+)
+def test_what_only_loaders_get_is_no_model(tmp_path, use, stays):
+    source = trial(
+        (
+            "        self.opt =",
+            f"        self.x = lib.make()\n        self.y = {use}\n        self.opt =",
+        ),
+        header="import lib\n" + HEADER,
+    )
+    assert ("def on_validation_model_eval" in rewritten(tmp_path, source)) == stays
+
+
+def test_a_model_that_no_attribute_keeps_has_its_mode_marked_where_another_is_not_wrapped(tmp_path):
+    source = trial(
+        (
+            "        self.opt =",
+            "        self.x = lib.make()\n"
+            "        lib.add(context.wrap_model(lib.net))\n"
+            "        self.opt =",
+        ),
+        ("self.model(batch).sum()}", "self.x(self.model(batch)).sum()}"),
+        header="import lib\n" + HEADER,
+    )
+    made = rewritten(tmp_path, source)
+    assert "validations put all models into evaluation mode, wrapped or not" in made
+    assert "def on_validation_model_eval" not in made
+
+
+@pytest.mark.parametrize("is_wrapped", [True, False])
+def test_a_model_that_a_function_gives_a_trial_stays_in_its_mode_or_is_marked(tmp_path, is_wrapped):
+    (tmp_path / "parts.py").write_text(
+        "import torch\n\n\ndef add(trial):\n    trial.norm = torch.nn.BatchNorm1d(1)\n"
+    )
+    changes = [("self.model(batch).sum()}", "self.norm(self.model(batch)).sum()}")]
+    if not is_wrapped:
+        changes.append(("context.wrap_model(torch.nn.Linear(2, 1))", "wrapped(context)"))
+    made = rewritten(tmp_path, trial(*changes))
+    assert ("def on_validation_model_eval" in made) == is_wrapped
+    mark = "# MIGRATE: validations put all models into evaluation mode, wrapped or not"
+    assert (mark in made) != is_wrapped
