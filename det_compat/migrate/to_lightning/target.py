@@ -166,7 +166,8 @@ class Lightning(Target):
             tree = with_new_methods(tree, names, self._renamed)
         if len(symbols):
             alone = {scope.name for scope in facts.classes.values() if self._is_alone(scope, facts)}
-            tree = spread_choices(apart(tree, symbols, alone), symbols)
+            tree = apart(tree, symbols, alone, self._elsewhere)
+            tree = spread_choices(tree, symbols)
         return [Resolved(path, tree, symbols)]
 
     def _read_file(self, path: Path, tree: cst.Module, symbols: Symbols) -> None:

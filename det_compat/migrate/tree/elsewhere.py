@@ -59,6 +59,11 @@ class Elsewhere:
         is_known = not made_by or made_by in self.functions
         return is_known and any(method in found for found in self.classes.values())
 
+    def holds(self, code: str) -> bool:
+        """Whether a name of a file, or of a module as ``code``, is a variable that holds a thing."""
+        names = {path.rpartition(".")[2] for path in self.imported.get(code, (code,))}
+        return not names.isdisjoint(self.variables - self.functions.keys())
+
 
 def elsewhere(sources: Iterable[bytes], but: Collection[str]) -> Elsewhere:
     """What is known of the code in some files, without the classes whose names are in ``but``."""

@@ -11,6 +11,7 @@ from det_compat.migrate.to_lightning.metrics.reducers import guarded, log, reduc
 from det_compat.migrate.to_lightning.optimization.kept import Wrapping
 from det_compat.migrate.to_lightning.plan import TrialPlan
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.validation_state import VALIDATING, reachable
 
@@ -20,7 +21,9 @@ _WRAPPING = ("wrap_reducer", "experimental.wrap_reducer")
 _PREFIX = "train_"
 
 
-def apart(tree: cst.Module, symbols: Symbols, names: Collection[str]) -> cst.Module:
+def apart(
+    tree: cst.Module, symbols: Symbols, names: Collection[str], around: Elsewhere
+) -> cst.Module:
     """Give training a reducer of its own where one reduces training and validation.
 
     Determined reset it before each of both. Lightning validates before an epoch of training ends.
@@ -29,11 +32,12 @@ def apart(tree: cst.Module, symbols: Symbols, names: Collection[str]) -> cst.Mod
         tree: the file.
         symbols: its placeholders.
         names: the trial classes from which nothing derives, and which derive from no other.
+        around: the code that they import.
     """
     if not symbols.calls(tree, *_WRAPPING):
         return tree
     used = [node.attr.value for node in syntax.find(tree, cst.Attribute)]
-    functions = _functions(tree)
+    functions = _functions(tree, around)
 
     def changed(node: cst.ClassDef) -> cst.ClassDef:
         return _apart(node, symbols, used, functions) if node.name.value in names else node
@@ -41,12 +45,12 @@ def apart(tree: cst.Module, symbols: Symbols, names: Collection[str]) -> cst.Mod
     return syntax.each(tree, cst.ClassDef, changed)
 
 
-def _functions(tree: cst.Module) -> set[str]:
+def _functions(tree: cst.Module, around: Elsewhere) -> set[str]:
     """The names that are functions, as those in lower case that are imported mostly are."""
     found = {*dir(builtins), *(node.name.value for node in syntax.find(tree, cst.FunctionDef))}
     for alias in syntax.find(tree, cst.ImportAlias):
         name = alias.evaluated_alias or alias.evaluated_name.partition(".")[0]
-        found.update([name] if name.islower() else [])
+        found.update([name] if name.islower() and not around.holds(name) else [])
     return found
 
 

@@ -34,6 +34,8 @@ _WRAPPERS = {
 
 
 #: What a module does with what is wrapped, and does not where no trial keeps it.
+#: Of what another file keeps in a variable.
+_EITHER = "{0} is a reducer, or a function, which has to be {1}({0})"
 _NEEDED = {
     "wrap_optimizer": "configure_optimizers must return this optimizer",
     "wrap_lr_scheduler": "this LR scheduler must be stepped",
@@ -315,7 +317,11 @@ class _Unwrapping(FileTransformer[LightningFile]):
         if member in _NEEDED and not any(n.name.value in self.file.plans for n in self.classes):
             self.mark(_NEEDED[member])
         if name == "reducer" and self._is_function(wrapped):
-            return syntax.expression(f"{FUNCTION_METRIC}({syntax.code(wrapped)})")
+            text = syntax.code(wrapped)
+            if self._is_imported(wrapped) and self.file.elsewhere.holds(text):
+                self.mark(_EITHER.format(text, FUNCTION_METRIC))
+                return wrapped
+            return syntax.expression(f"{FUNCTION_METRIC}({text})")
         is_below = isinstance(updated.whitespace_before_args, cst.ParenthesizedWhitespace)
         return _dedented(wrapped) if is_below else wrapped
 
@@ -323,12 +329,16 @@ class _Unwrapping(FileTransformer[LightningFile]):
         name = syntax.code(node.func if isinstance(node, cst.Call) else node)
         if isinstance(node, cst.Call):
             return name.rpartition(".")[2] == "partial"
-        # What another module has under a name in lower case is no object of a class, either.
-        is_far = name.partition(".")[0] in self.file.names and name.rpartition(".")[2].islower()
-        is_known = name in self.file.functions or (is_far and "(" not in name)
+        is_known = name in self.file.functions or self._is_imported(node)
         # A method of the trial reduces as a function does.
         is_method = isinstance(node, cst.Attribute) and node.attr.value in self._methods
         return is_known or is_method or isinstance(node, cst.Lambda)
+
+    def _is_imported(self, node: cst.BaseExpression) -> bool:
+        """Whether another module may have it under a name in lower case, which no class has."""
+        owner, _, name = syntax.code(node).rpartition(".")
+        is_name = isinstance(node, (cst.Name, cst.Attribute)) and "(" not in owner
+        return is_name and name.islower() and (owner or name).partition(".")[0] in self.file.names
 
     def _without_apex(self, call: cst.Call) -> cst.BaseExpression:
         models = syntax.argument(call, 0, "models")

@@ -153,6 +153,22 @@ def test_a_function_reduces_training_and_validations_apart(reducer, tmp_path):
     assert "MIGRATE" not in made
 
 
+@pytest.mark.parametrize("place", ["the same file", "another file", "a module"])
+def test_what_a_variable_holds_is_told_neither_function_nor_reducer(place, tmp_path):
+    held = f"{MEAN}mean = Mean()\n\n\n"
+    if place == "the same file":
+        source = held + trial(("lr=0.1))\n", WRAPPED.replace("Mean()", "mean")))
+    else:
+        (tmp_path / "means.py").write_text(held)
+        imported, name = ("import means", "means.mean")
+        if place == "another file":
+            imported, name = "from means import mean as average", "average"
+        source = f"{imported}\n" + trial(("lr=0.1))\n", WRAPPED.replace("Mean()", name)))
+    made = rewritten(tmp_path, source)
+    assert "mean is a reducer, or a function" in made or "average is a reducer, or a f" in made
+    assert "FunctionMetric(torchmetrics" not in made
+
+
 @pytest.mark.parametrize(
     "change",
     [
