@@ -60,7 +60,7 @@ class Elsewhere:
         return is_known and any(method in found for found in self.classes.values())
 
     def holds(self, code: str) -> bool:
-        """Whether a name of a file, or of a module as ``code``, is a variable that holds a thing."""
+        """Whether what a file or module has as ``code`` is a variable, which may hold anything."""
         names = {path.rpartition(".")[2] for path in self.imported.get(code, (code,))}
         return not names.isdisjoint(self.variables - self.functions.keys())
 
