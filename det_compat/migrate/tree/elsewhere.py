@@ -30,8 +30,9 @@ class Elsewhere:
 
     Attributes:
         classes: the methods of each other class that change the object that they are called on.
-        changed: the variables of files that each function changes.
-        names: what each function names, variables among it.
+        changed: the variables of files, and the classes, that each function changes, or what it
+            calls.
+        names: what each function names, variables among it, or what it calls.
         variables: those that files have.
         functions: each function that has a name of its own.
         asked: the attributes that some code asks for of an object that is not its own, by name or
@@ -71,7 +72,7 @@ def elsewhere(sources: Iterable[bytes], but: Collection[str]) -> Elsewhere:
     bases: dict[str, list[str]] = {}
     classes: dict[str, frozenset[str]] = {}
     changed: dict[str, frozenset[str]] = {}
-    every_name: dict[str, frozenset[str]] = {}
+    of_others: dict[str, _OfOthers] = {}
     variables: set[str] = set()
     asked: set[str] = set()
     definitions = _Texts()
@@ -88,7 +89,8 @@ def elsewhere(sources: Iterable[bytes], but: Collection[str]) -> Elsewhere:
             if owner not in _OWN:
                 text = f"{given.get(name.decode(), '')}\n{value.decode(errors='replace')}"
                 given[name.decode()] = text
-        for name, path in _imported(tree.body):
+        modules = dict(_imported(tree.body))
+        for name, path in modules.items():
             imported[name] = imported.get(name, frozenset()) | {path}
         for node in tree.body:
             if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -99,18 +101,24 @@ def elsewhere(sources: Iterable[bytes], but: Collection[str]) -> Elsewhere:
                 bases[node.name] = [each.id for each in node.bases if isinstance(each, ast.Name)]
         for function in _functions(tree.body):
             texts.add(function, source)
-            names = (each.id for each in ast.walk(function) if isinstance(each, ast.Name))
-            every_name[function.name] = frozenset(names)
+            of_others[function.name] = _OfOthers.of(function, modules)
             changed[function.name] = frozenset(_changed_variables(function, top))
     inherited = {name: _inherited(name, bases) for name in classes}
     every: dict[str, frozenset[str]] = {
         name: frozenset[str]().union(*(classes[each] for each in known if each in classes))
         for name, known in inherited.items()
     }
+    methods = frozenset[str]().union(*every.values())
+    for name, asked_of in of_others.items():
+        told = {owner for owner, method in asked_of.told if method in methods}
+        changed[name] |= (told | asked_of.given) & (variables | every.keys())
     return Elsewhere(
         every,
-        changed,
-        every_name,
+        {name: _with_called(name, changed, of_others) for name in of_others},
+        {
+            name: _with_called(name, {n: o.names for n, o in of_others.items()}, of_others)
+            for name in of_others
+        },
         frozenset(variables),
         texts,
         frozenset(asked),
@@ -118,6 +126,60 @@ def elsewhere(sources: Iterable[bytes], but: Collection[str]) -> Elsewhere:
         given,
         imported,
     )
+
+
+@dataclass(frozen=True)
+class _OfOthers:
+    """What a function asks of its file and of others.
+
+    Attributes:
+        names: every name, and that of what it names by its module.
+        called: the functions that it calls.
+        told: the objects, by name, of which it calls a method, and that.
+        given: the classes, and the variables of modules, that it sets something of.
+    """
+
+    names: frozenset[str]
+    called: frozenset[str]
+    told: frozenset[tuple[str, str]]
+    given: frozenset[str]
+
+    @classmethod
+    def of(cls, function: _Function, modules: Collection[str]) -> _OfOthers:
+        """Read a function of a file that has imported ``modules``."""
+        nodes = [*ast.walk(function)]
+        own = [node for node in nodes if isinstance(node, ast.Name)]
+        local = {each.arg for each in nodes if isinstance(each, ast.arg)}
+        local |= {each.id for each in own if isinstance(each.ctx, ast.Store)}
+        parts = [
+            (node, node.value.id)
+            for node in nodes
+            if isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id not in local
+        ]
+        calls = [node.func for node in nodes if isinstance(node, ast.Call)]
+        of_modules = {node.attr for node, owner in parts if owner in modules}
+        called = {each.id for each in calls if isinstance(each, ast.Name)}
+        called |= {n.attr for n, owner in parts if owner in modules and n in calls}
+        given = [(node, owner) for node, owner in parts if isinstance(node.ctx, ast.Store)]
+        return cls(
+            frozenset(each.id for each in own) | of_modules,
+            frozenset(called),
+            frozenset((owner, node.attr) for node, owner in parts if node in calls),
+            frozenset(name for node, owner in given for name in (owner, node.attr)),
+        )
+
+
+def _with_called(
+    function: str, known: Mapping[str, frozenset[str]], of_others: Mapping[str, _OfOthers]
+) -> frozenset[str]:
+    """What is known of a function, with what is known of those that it calls, and so on."""
+    reached = [function]
+    for each in reached:
+        new = of_others[each].called & of_others.keys()
+        reached.extend(new.difference(reached))
+    return frozenset[str]().union(*(known[each] for each in reached))
 
 
 _OF_OTHERS = re.compile(rb"(\w+)[\])]*(?=\.([A-Za-z_]\w*))")

@@ -165,9 +165,26 @@ class _Changes:
 
     def _read(self, method: cst.FunctionDef) -> Iterator[str]:
         yield from attributes_read(method)
-        for name in syntax.names_in(method.body):
-            known = {name, *self.around.names.get(name, ())} & self.around.variables
+        of_modules = {node.attr.value for node in self._of_others(method, self.around.imported)}
+        for name in syntax.names_in(method.body) | of_modules:
+            known = {name, *self.around.names.get(name, ())} & self._shared
             yield from (f"{_GLOBAL}{each}" for each in known)
+
+    @cached_property
+    def _shared(self) -> frozenset[str]:
+        """The variables of files, and the classes, of which each may be changed anywhere."""
+        return self.around.variables | self.around.classes.keys()
+
+    @staticmethod
+    def _of_others(method: cst.FunctionDef, names: Iterable[str]) -> Iterator[cst.Attribute]:
+        """Each ``name.part`` in a method, of these names and none of its own."""
+        targets = (each.target for each in syntax.find(method.body, cst.AssignTarget))
+        parts = (part for target in targets for part in syntax.parts(target))
+        local = {part.value for part in parts if isinstance(part, cst.Name)}
+        local |= {param.name.value for param in method.params.params}
+        for node in syntax.find(method.body, cst.Attribute):
+            if isinstance(node.value, cst.Name) and node.value.value in {*names} - local:
+                yield node
 
     def _changed(self, method: cst.FunctionDef) -> Iterator[str]:
         own = syntax.self_name(method)
@@ -186,6 +203,9 @@ class _Changes:
             is_own = m.matches(func.value, m.Name(own))
             if is_own and func.attr.value in self.own:
                 return
+            if isinstance(func.value, cst.Name) and func.value.value in self.around.imported:
+                changed = self.around.changed.get(func.attr.value, frozenset())
+                yield from (f"{_GLOBAL}{each}" for each in changed)
             # An object is called, or a method of one.
             called = ("__call__", "forward") if is_own else (func.attr.value,)
             for name in _stem(func, own):
@@ -210,6 +230,14 @@ class _Changes:
                 yield aliases[name]
             elif name in shared or name in self.around.variables - local:
                 yield f"{_GLOBAL}{name}"
+        calls = {id(call.func) for call in syntax.find(method.body, cst.Call)}
+        targets = {id(each.target) for each in syntax.find(method.body, cst.AssignTarget)}
+        for node in self._of_others(method, {*self._shared, *self.around.imported}):
+            owner, part = syntax.code(node.value), node.attr.value
+            maker = owner if owner in self.around.classes else ""
+            is_told = id(node) in calls and self.around.changes(part, maker)
+            if is_told or id(node) in targets:
+                yield from (f"{_GLOBAL}{each}" for each in {owner, part} & self._shared)
 
 
 #: What an attribute is set to which only gets its value later.

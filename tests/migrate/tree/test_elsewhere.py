@@ -38,6 +38,18 @@ def count():
 def note(value):
     SEEN.append(value)
 
+def reset():
+    Meter.limit = torch.backends.flag = 0
+
+def start(METER):
+    METER.update(1)
+    return count() or reset() or lib.count()
+
+METER = Meter()
+
+def tell():
+    METER.update(METER.mean())
+
 def quiet(SEEN):
     TOTAL = 2
     SEEN.append(getattr(TOTAL, "real"))
@@ -52,7 +64,14 @@ def test_what_changes_elsewhere():
         "Net": frozenset(),
     }
     changed = {name: set(names) for name, names in found.changed.items() if names}
-    assert changed == {"count": {"TOTAL"}, "note": {"SEEN"}}
+    assert changed == {
+        "count": {"TOTAL"},
+        "note": {"SEEN"},
+        "reset": {"Meter"},
+        "start": {"TOTAL", "Meter"},
+        "tell": {"METER"},
+    }
+    assert "TOTAL" in found.names["start"]
     assert found.asked >= {"real"}
 
 

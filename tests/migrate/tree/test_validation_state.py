@@ -71,6 +71,49 @@ def test_what_a_validation_leaves_behind_or_needs(lines: dict[str, str], found: 
     assert keeps_state(syntax.methods(node), {"reducer"}, Elsewhere()) is found
 
 
+STATS = b"""
+MEAN, kept = None, {}
+
+class Scaler:
+    @classmethod
+    def fit(cls, data): cls.mean = data.mean()
+
+scaler = Scaler()
+
+def fit(data): note(data)
+
+def note(data): kept["mean"] = data.mean()
+
+def scaled(data): return data - kept["mean"]
+"""
+USER = b"import torch\nimport stats\nfrom stats import Scaler, fit, scaled, scaler\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "needed", "found"),
+    [
+        ("stats.fit(1)", "stats.scaled(2)", True),
+        ("fit(1)", "scaled(2)", True),
+        ("fit(1)", "stats.kept", True),
+        ("stats.MEAN = 1", "stats.MEAN", True),
+        ("stats.MEAN = 1", "stats.scaled(2)", False),
+        ("scaler.fit(1)", "lambda: scaler", True),
+        ("Scaler.fit(1)", "Scaler.mean", True),
+        ("Scaler.mean = 1", "Scaler.mean", True),
+        ("torch.manual_seed(1)", "torch.randn(1)", False),
+        ("self.fit(1)", "stats.kept", False),
+        ("scaler = 1; scaler.fit(1)", "lambda: scaler", False),
+    ],
+)
+def test_what_the_training_loader_leaves_in_other_files(
+    before: str, needed: str, found: bool
+) -> None:
+    lines = {"train_loader": before, "val_loader": f"return {needed}"}
+    parts = dict.fromkeys(("train_loader", "val_loader", "train", "evaluate", "judge"), "pass")
+    node = ensure_type(syntax.statement(TRIAL.format(**{**parts, **lines})), cst.ClassDef)
+    assert keeps_state(syntax.methods(node), (), elsewhere([STATS, USER], ())) is found
+
+
 WORDS = b"""
 seen = []
 
