@@ -20,6 +20,31 @@ CHANGING = words(
     load_state_dict
     """
 )
+#: What these are given as their first argument is another thing afterwards.
+CHANGING_GIVEN = words("next heappush heappop heappushpop heapreplace shuffle")
+#: What these keywords are given is another thing afterwards.
+CHANGING_KEYWORDS = words("generator out")
+
+
+def is_changing(method: str) -> bool:
+    """Whether a method changes what it is called on; those of tensors say so by an underscore."""
+    return method in CHANGING or (method.endswith("_") and not method.startswith("_"))
+
+
+#: Who draws from these changes them.
+_GENERATORS = words("Generator Random RandomState default_rng")
+_CONTAINERS = words("Counter OrderedDict Queue SimpleQueue defaultdict deque dict list set")
+_CHANGING_CONTAINERS = words("get put put_nowait reverse rotate sort subtract update")
+
+
+def _changes_librarys(maker: str, method: str) -> bool:
+    """Whether a method changes what a library, or a literal, has made."""
+    if maker in _GENERATORS:
+        return "state" not in method
+    is_changing = method in _CHANGING_CONTAINERS and (method != "get" or "Queue" in maker)
+    return is_changing and maker in ("", *_CONTAINERS)
+
+
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
@@ -56,12 +81,14 @@ class Elsewhere:
         """Whether a method changes its object; ``made_by`` is what that was made by, if known."""
         if made_by in self.classes:
             return method in self.classes[made_by]
-        # What a library has made is not known to change.
+        if _changes_librarys(made_by, method):
+            return True
+        # What else a library has made is not known to change.
         is_known = not made_by or made_by in self.functions
         return is_known and any(method in found for found in self.classes.values())
 
     def holds(self, code: str) -> bool:
-        """Whether a name of a file, or of a module as ``code``, is a variable that holds a thing."""
+        """Whether ``code``, a name of a file or of a module, is a variable that holds a thing."""
         names = {path.rpartition(".")[2] for path in self.imported.get(code, (code,))}
         return not names.isdisjoint(self.variables - self.functions.keys())
 
@@ -112,13 +139,11 @@ def elsewhere(sources: Iterable[bytes], but: Collection[str]) -> Elsewhere:
     for name, asked_of in of_others.items():
         told = {owner for owner, method in asked_of.told if method in methods}
         changed[name] |= (told | asked_of.given) & (variables | every.keys())
+    every_name = {name: asked_of.names for name, asked_of in of_others.items()}
     return Elsewhere(
         every,
         {name: _with_called(name, changed, of_others) for name in of_others},
-        {
-            name: _with_called(name, {n: o.names for n, o in of_others.items()}, of_others)
-            for name in of_others
-        },
+        {name: _with_called(name, every_name, of_others) for name in of_others},
         frozenset(variables),
         texts,
         frozenset(asked),
@@ -248,10 +273,24 @@ def _changed(function: _Function) -> Iterator[tuple[str, bool]]:
     for node in ast.walk(function):
         if isinstance(node, ast.Assign) and not is_forward:
             yield from (_stem(part) for target in node.targets for part in _parts(target))
-        elif isinstance(node, (ast.AugAssign, ast.AnnAssign)):
+        elif isinstance(node, (ast.AugAssign, ast.AnnAssign, ast.For)):
             yield _stem(node.target)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            yield from [_stem(node.func)] if node.func.attr in CHANGING else []
+        elif isinstance(node, ast.Delete):
+            yield from (_stem(target) for target in node.targets)
+        elif isinstance(node, ast.Call):
+            yield from (_stem(each) for each in _changed_by_call(node))
+
+
+def _changed_by_call(call: ast.Call) -> Iterator[ast.expr]:
+    """What a call changes, as its name says."""
+    func = call.func
+    if isinstance(func, ast.Attribute) and is_changing(func.attr):
+        # What a method in place changes may have been made by the call in front of it.
+        is_made = func.attr not in CHANGING and isinstance(func.value, ast.Call)
+        yield from [] if is_made else [func]
+    name = getattr(func, "attr", getattr(func, "id", ""))
+    yield from call.args[:1] if name in CHANGING_GIVEN else []
+    yield from (each.value for each in call.keywords if each.arg in CHANGING_KEYWORDS)
 
 
 def _stem(node: ast.expr) -> tuple[str, bool]:

@@ -25,7 +25,14 @@ class Named(Meter):
 class Net(torch.nn.Module):
     def forward(self, x):
         self.last = x
-        return x
+        return self.l(x).relu_()
+
+    def draw(self):
+        return next(self.numbers), torch.rand(2, generator=self.source)
+
+    def forget(self):
+        del self.cache[0]
+        self.hist.zero_()
 
 class Trial:
     def train(self):
@@ -61,7 +68,7 @@ def test_what_changes_elsewhere():
     assert found.classes == {
         "Meter": {"update"},
         "Named": {"update", "__call__"},
-        "Net": frozenset(),
+        "Net": {"draw", "forget"},
     }
     changed = {name: set(names) for name, names in found.changed.items() if names}
     assert changed == {
@@ -81,6 +88,9 @@ def test_what_a_library_has_made_is_not_known_to_change():
     assert not found.changes("__call__", made_by="Meter")
     assert found.changes("update", made_by="")
     assert not found.changes("update", made_by="Accuracy")
+    assert found.changes("update", made_by="Counter")
+    assert found.changes("choice", made_by="RandomState")
+    assert not found.changes("get", made_by="dict")
 
 
 def test_functions_that_two_files_have_are_not_known():
