@@ -137,7 +137,11 @@ def elsewhere(sources: Iterable[bytes], but: Collection[str]) -> Elsewhere:
     }
     methods = frozenset[str]().union(*every.values())
     for name, asked_of in of_others.items():
-        told = {owner for owner, method in asked_of.told if method in methods}
+        told = {
+            owner
+            for owner, method in asked_of.told
+            if method in methods or _changes_librarys("", method)
+        }
         changed[name] |= (told | asked_of.given) & (variables | every.keys())
     every_name = {name: asked_of.names for name, asked_of in of_others.items()}
     return Elsewhere(

@@ -187,7 +187,8 @@ class _Changes:
         local = {part.value for part in parts if isinstance(part, cst.Name)}
         local |= {param.name.value for param in method.params.params}
         for node in syntax.find(method.body, cst.Attribute):
-            owner = node.value.value if isinstance(node.value, cst.Name) else ""
+            first, _, rest = syntax.code(node.value).partition(".")
+            owner = "" if first == syntax.self_name(method) else rest.rpartition(".")[2] or first
             # The trial's own class is none of those that are known.
             if owner not in local and (owner in names or owner[:1].isupper()):
                 yield node
@@ -249,7 +250,7 @@ class _Changes:
         targets = {id(each.target) for each in syntax.find(method.body, cst.AssignTarget)}
         targets |= {id(each.target) for each in syntax.find(method.body, cst.AugAssign)}
         for node in self._of_others(method, {*self._shared, *self.around.imported}):
-            owner, part = syntax.code(node.value), node.attr.value
+            owner, part = syntax.code(node.value).rpartition(".")[2], node.attr.value
             maker = owner if owner in self.around.classes else ""
             is_told = id(node) in calls and self.around.changes(part, maker)
             if is_told or id(node) in targets:

@@ -101,6 +101,8 @@ def fit(data): note(data)
 
 def note(data): kept["mean"] = data.mean()
 
+def fill(data): kept.update(mean=data)
+
 def scaled(data): return data - kept["mean"]
 """
 USER = b"import torch\nimport stats\nfrom stats import Scaler, fit, scaled, scaler\n"
@@ -116,6 +118,8 @@ USER = b"import torch\nimport stats\nfrom stats import Scaler, fit, scaled, scal
         ("stats.MEAN = 1", "stats.scaled(2)", False),
         ("scaler.fit(1)", "lambda: scaler", True),
         ("Scaler.fit(1)", "Scaler.mean", True),
+        ("stats.Scaler.fit(1)", "stats.Scaler.mean", True),
+        ("fill(1)", "stats.kept", True),
         ("Scaler.mean = 1", "Scaler.mean", True),
         ("torch.manual_seed(1)", "torch.randn(1)", False),
         ("self.fit(1)", "stats.kept", False),
