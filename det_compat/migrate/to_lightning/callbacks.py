@@ -8,11 +8,12 @@ import libcst as cst
 
 from det_compat.migrate.to_lightning.metrics.added import with_logging_hook
 from det_compat.migrate.to_lightning.metrics.told import asked_hook
+from det_compat.migrate.to_lightning.optimization.gradients import with_gradients
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import marked
 from det_compat.migrate.tree.symbols import own_name
-from det_compat.migrate.tree.validation_state import changes_validation, with_gradients
+from det_compat.migrate.tree.validation_state import changes_validation
 
 
 @dataclass(frozen=True)

@@ -52,8 +52,8 @@ def with_arguments(
     )
     if is_open:
         file.imports.new.add("from typing import Any")
-    body = _body(init, plan, file.symbols)
-    init = syntax.with_body(init.with_changes(params=params), body)
+    init = init.with_changes(params=params)
+    init = syntax.with_body(init, _body(init, plan, file.symbols))
     return _spread(init) if _is_long(init) else init
 
 
@@ -133,7 +133,8 @@ def _body(init: cst.FunctionDef, plan: TrialPlan, symbols: Symbols) -> list[cst.
     # A class that does not call the __init__ of its base still must not.
     if plan.is_root and plan.other_bases in (OtherBases.INITIALIZED, OtherBases.UNKNOWN):
         # super() is another base here, whose __init__ is called where it was.
-        text = f"pl.LightningModule.__init__({own})\n{own}.save_hyperparameters()\n"
+        saved = "" if any("super" in syntax.names_in(line) for line in lines) else _all(init.params)
+        text = f"pl.LightningModule.__init__({own})\n{own}.save_hyperparameters({saved})\n"
     elif plan.is_root:
         text = f"super().__init__()\n{own}.save_hyperparameters()\n"
     else:
@@ -141,6 +142,15 @@ def _body(init: cst.FunctionDef, plan: TrialPlan, symbols: Symbols) -> list[cst.
     if not plan.is_automatic:
         text += f"{own}.automatic_optimization = False\n"
     return syntax.below_docstring(lines, syntax.statements(text))
+
+
+def _all(params: cst.Parameters) -> str:
+    """All arguments as a dict: Lightning finds those by itself only where ``super`` is named."""
+    named = [param.name.value for param in (*params.params[1:], *params.kwonly_params)]
+    rest = [] if params.star_kwarg is None else [params.star_kwarg.name.value]
+    if not named:
+        return "".join(rest)
+    return f"dict({', '.join([*(f'{name}={name}' for name in named), *(f'**{n}' for n in rest)])})"
 
 
 def _passing_hparams(
@@ -181,5 +191,6 @@ def mixin_init(init: cst.FunctionDef, symbols: Symbols) -> cst.FunctionDef:
 
 def _is_of_other_base(call: cst.Call, plan: TrialPlan) -> bool:
     """Whether a call of a base's ``__init__`` may be one of a base that is not Determined's."""
-    is_super = syntax.code(call.func).startswith("super(")
-    return is_super and plan.other_bases in (OtherBases.INITIALIZED, OtherBases.UNKNOWN)
+    # One that names its base was looked for by the name of Determined's.
+    is_named = not syntax.code(call.func).startswith("super(")
+    return is_named or plan.other_bases in (OtherBases.INITIALIZED, OtherBases.UNKNOWN)

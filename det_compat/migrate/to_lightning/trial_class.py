@@ -23,6 +23,7 @@ from det_compat.migrate.to_lightning.metrics.reductions import (
     reported_late,
 )
 from det_compat.migrate.to_lightning.metrics.training import training_hooks
+from det_compat.migrate.to_lightning.optimization.gradients import with_gradients
 from det_compat.migrate.to_lightning.optimization.optimizers import (
     configure_optimizers,
     left_of_wraps,
@@ -49,7 +50,6 @@ from det_compat.migrate.tree.validation_state import (
     VALIDATING,
     counts_when_called,
     reachable,
-    with_gradients,
 )
 
 
@@ -351,6 +351,7 @@ class _Rewriting:
     def _checked(self, node: cst.ClassDef) -> cst.BaseStatement:
         plan = self.plan
         said = loaders.read_ahead(self.own, plan.all_models, self.file.elsewhere)
+        said += loaders.sharded_again(self.own, self.file.symbols, self.file.elsewhere)
         if not plan.is_mixin and plan.keeps_modes and not plan.knows_models:
             said.append("validations put all models into evaluation mode, wrapped or not")
         for message in (*said, *left_of_wraps(self.node, node, plan, self.file.symbols)):

@@ -20,6 +20,31 @@ CHANGING = words(
     load_state_dict
     """
 )
+#: What these are given as their first argument is another thing afterwards.
+CHANGING_GIVEN = words("next heappush heappop heappushpop heapreplace shuffle")
+#: What these keywords are given is another thing afterwards.
+CHANGING_KEYWORDS = words("generator out")
+
+
+def is_changing(method: str) -> bool:
+    """Whether a method changes what it is called on; those of tensors say so by an underscore."""
+    return method in CHANGING or (method.endswith("_") and not method.startswith("_"))
+
+
+#: Who draws from these changes them.
+_GENERATORS = words("Generator Random RandomState default_rng")
+_CONTAINERS = words("Counter OrderedDict Queue SimpleQueue defaultdict deque dict list set")
+_CHANGING_CONTAINERS = words("get put put_nowait reverse rotate sort subtract update")
+
+
+def _changes_librarys(maker: str, method: str) -> bool:
+    """Whether a method changes what a library, or a literal, has made."""
+    if maker in _GENERATORS:
+        return "state" not in method
+    is_changing = method in _CHANGING_CONTAINERS and (method != "get" or "Queue" in maker)
+    return is_changing and maker in ("", *_CONTAINERS)
+
+
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
@@ -30,8 +55,9 @@ class Elsewhere:
 
     Attributes:
         classes: the methods of each other class that change the object that they are called on.
-        changed: the variables of files that each function changes.
-        names: what each function names, variables among it.
+        changed: the variables of files, and the classes, that each function changes, or what it
+            calls.
+        names: what each function names, variables among it, or what it calls.
         variables: those that files have.
         functions: each function that has a name of its own.
         asked: the attributes that some code asks for of an object that is not its own, by name or
@@ -55,7 +81,9 @@ class Elsewhere:
         """Whether a method changes its object; ``made_by`` is what that was made by, if known."""
         if made_by in self.classes:
             return method in self.classes[made_by]
-        # What a library has made is not known to change.
+        if _changes_librarys(made_by, method):
+            return True
+        # What else a library has made is not known to change.
         is_known = not made_by or made_by in self.functions
         return is_known and any(method in found for found in self.classes.values())
 
@@ -71,7 +99,7 @@ def elsewhere(sources: Iterable[bytes], but: Collection[str]) -> Elsewhere:
     bases: dict[str, list[str]] = {}
     classes: dict[str, frozenset[str]] = {}
     changed: dict[str, frozenset[str]] = {}
-    every_name: dict[str, frozenset[str]] = {}
+    of_others: dict[str, _OfOthers] = {}
     variables: set[str] = set()
     asked: set[str] = set()
     definitions = _Texts()
@@ -88,7 +116,8 @@ def elsewhere(sources: Iterable[bytes], but: Collection[str]) -> Elsewhere:
             if owner not in _OWN:
                 text = f"{given.get(name.decode(), '')}\n{value.decode(errors='replace')}"
                 given[name.decode()] = text
-        for name, path in _imported(tree.body):
+        modules = dict(_imported(tree.body))
+        for name, path in modules.items():
             imported[name] = imported.get(name, frozenset()) | {path}
         for node in tree.body:
             if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -99,18 +128,26 @@ def elsewhere(sources: Iterable[bytes], but: Collection[str]) -> Elsewhere:
                 bases[node.name] = [each.id for each in node.bases if isinstance(each, ast.Name)]
         for function in _functions(tree.body):
             texts.add(function, source)
-            names = (each.id for each in ast.walk(function) if isinstance(each, ast.Name))
-            every_name[function.name] = frozenset(names)
+            of_others[function.name] = _OfOthers.of(function, modules)
             changed[function.name] = frozenset(_changed_variables(function, top))
     inherited = {name: _inherited(name, bases) for name in classes}
     every: dict[str, frozenset[str]] = {
         name: frozenset[str]().union(*(classes[each] for each in known if each in classes))
         for name, known in inherited.items()
     }
+    methods = frozenset[str]().union(*every.values())
+    for name, asked_of in of_others.items():
+        told = {
+            owner
+            for owner, method in asked_of.told
+            if method in methods or _changes_librarys("", method)
+        }
+        changed[name] |= (told | asked_of.given) & (variables | every.keys())
+    every_name = {name: asked_of.names for name, asked_of in of_others.items()}
     return Elsewhere(
         every,
-        changed,
-        every_name,
+        {name: _with_called(name, changed, of_others) for name in of_others},
+        {name: _with_called(name, every_name, of_others) for name in of_others},
         frozenset(variables),
         texts,
         frozenset(asked),
@@ -118,6 +155,60 @@ def elsewhere(sources: Iterable[bytes], but: Collection[str]) -> Elsewhere:
         given,
         imported,
     )
+
+
+@dataclass(frozen=True)
+class _OfOthers:
+    """What a function asks of its file and of others.
+
+    Attributes:
+        names: every name, and that of what it names by its module.
+        called: the functions that it calls.
+        told: the objects, by name, of which it calls a method, and that.
+        given: the classes, and the variables of modules, that it sets something of.
+    """
+
+    names: frozenset[str]
+    called: frozenset[str]
+    told: frozenset[tuple[str, str]]
+    given: frozenset[str]
+
+    @classmethod
+    def of(cls, function: _Function, modules: Collection[str]) -> _OfOthers:
+        """Read a function of a file that has imported ``modules``."""
+        nodes = [*ast.walk(function)]
+        own = [node for node in nodes if isinstance(node, ast.Name)]
+        local = {each.arg for each in nodes if isinstance(each, ast.arg)}
+        local |= {each.id for each in own if isinstance(each.ctx, ast.Store)}
+        parts = [
+            (node, node.value.id)
+            for node in nodes
+            if isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id not in local
+        ]
+        calls = [node.func for node in nodes if isinstance(node, ast.Call)]
+        of_modules = {node.attr for node, owner in parts if owner in modules}
+        called = {each.id for each in calls if isinstance(each, ast.Name)}
+        called |= {n.attr for n, owner in parts if owner in modules and n in calls}
+        given = [(node, owner) for node, owner in parts if isinstance(node.ctx, ast.Store)]
+        return cls(
+            frozenset(each.id for each in own) | of_modules,
+            frozenset(called),
+            frozenset((owner, node.attr) for node, owner in parts if node in calls),
+            frozenset(name for node, owner in given for name in (owner, node.attr)),
+        )
+
+
+def _with_called(
+    function: str, known: Mapping[str, frozenset[str]], of_others: Mapping[str, _OfOthers]
+) -> frozenset[str]:
+    """What is known of a function, with what is known of those that it calls, and so on."""
+    reached = [function]
+    for each in reached:
+        new = of_others[each].called & of_others.keys()
+        reached.extend(new.difference(reached))
+    return frozenset[str]().union(*(known[each] for each in reached))
 
 
 _OF_OTHERS = re.compile(rb"(\w+)[\])]*(?=\.([A-Za-z_]\w*))")
@@ -186,10 +277,24 @@ def _changed(function: _Function) -> Iterator[tuple[str, bool]]:
     for node in ast.walk(function):
         if isinstance(node, ast.Assign) and not is_forward:
             yield from (_stem(part) for target in node.targets for part in _parts(target))
-        elif isinstance(node, (ast.AugAssign, ast.AnnAssign)):
+        elif isinstance(node, (ast.AugAssign, ast.AnnAssign, ast.For)):
             yield _stem(node.target)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            yield from [_stem(node.func)] if node.func.attr in CHANGING else []
+        elif isinstance(node, ast.Delete):
+            yield from (_stem(target) for target in node.targets)
+        elif isinstance(node, ast.Call):
+            yield from (_stem(each) for each in _changed_by_call(node))
+
+
+def _changed_by_call(call: ast.Call) -> Iterator[ast.expr]:
+    """What a call changes, as its name says."""
+    func = call.func
+    if isinstance(func, ast.Attribute) and is_changing(func.attr):
+        # What a method in place changes may have been made by the call in front of it.
+        is_made = func.attr not in CHANGING and isinstance(func.value, ast.Call)
+        yield from [] if is_made else [func]
+    name = getattr(func, "attr", getattr(func, "id", ""))
+    yield from call.args[:1] if name in CHANGING_GIVEN else []
+    yield from (each.value for each in call.keywords if each.arg in CHANGING_KEYWORDS)
 
 
 def _stem(node: ast.expr) -> tuple[str, bool]:

@@ -1,8 +1,7 @@
 """What a validation does that Lightning's would not bear.
 
 It may leave traces on a trial, which Lightning's sanity check would leave, too: Lightning validates
-a few batches before it trains, with the validation loader made first; Determined never did. And it
-may need gradients, of which Lightning's inference mode has none.
+a few batches before it trains, with the validation loader made first; Determined never did.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -14,8 +13,13 @@ from libcst import matchers as m
 
 from det_compat.analysis.expressions import words
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.elsewhere import CHANGING, Elsewhere
-from det_compat.migrate.tree.marks import marked
+from det_compat.migrate.tree.elsewhere import (
+    CHANGING,
+    CHANGING_GIVEN,
+    CHANGING_KEYWORDS,
+    Elsewhere,
+    is_changing,
+)
 
 #: The methods that a validation calls.
 VALIDATING = ("evaluate_batch", "evaluate_full_dataset", "on_validation_start", "on_validation_end")
@@ -165,9 +169,29 @@ class _Changes:
 
     def _read(self, method: cst.FunctionDef) -> Iterator[str]:
         yield from attributes_read(method)
-        for name in syntax.names_in(method.body):
-            known = {name, *self.around.names.get(name, ())} & self.around.variables
+        of_modules = {node.attr.value for node in self._of_others(method, self.around.imported)}
+        for name in syntax.names_in(method.body) | of_modules:
+            known = {name, *self.around.names.get(name, ())} & self._shared
             yield from (f"{_GLOBAL}{each}" for each in known)
+
+    @cached_property
+    def _shared(self) -> frozenset[str]:
+        """The variables of files, and the classes, of which each may be changed anywhere."""
+        return self.around.variables | self.around.classes.keys()
+
+    @staticmethod
+    def _of_others(method: cst.FunctionDef, names: Collection[str]) -> Iterator[cst.Attribute]:
+        """Each ``name.part`` in a method, of these names and none of its own."""
+        targets = (each.target for each in syntax.find(method.body, cst.AssignTarget))
+        parts = (part for target in targets for part in syntax.parts(target))
+        local = {part.value for part in parts if isinstance(part, cst.Name)}
+        local |= {param.name.value for param in method.params.params}
+        for node in syntax.find(method.body, cst.Attribute):
+            first, _, rest = syntax.code(node.value).partition(".")
+            owner = "" if first == syntax.self_name(method) else rest.rpartition(".")[2] or first
+            # The trial's own class is none of those that are known.
+            if owner not in local and (owner in names or owner[:1].isupper()):
+                yield node
 
     def _changed(self, method: cst.FunctionDef) -> Iterator[str]:
         own = syntax.self_name(method)
@@ -186,12 +210,24 @@ class _Changes:
             is_own = m.matches(func.value, m.Name(own))
             if is_own and func.attr.value in self.own:
                 return
+            if isinstance(func.value, cst.Name) and func.value.value in self.around.imported:
+                changed = self.around.changed.get(func.attr.value, frozenset())
+                yield from (f"{_GLOBAL}{each}" for each in changed)
             # An object is called, or a method of one.
             called = ("__call__", "forward") if is_own else (func.attr.value,)
             for name in _stem(func, own):
                 maker = self._makers.get(name, "")
-                if any(self.around.changes(method, maker) for method in called):
+                # A metric is added to until somebody resets it.
+                adds = func.attr.value == "update" and not is_own and name not in self._reset
+                if adds or any(self.around.changes(method, maker) for method in called):
                     yield name
+
+    @cached_property
+    def _reset(self) -> set[str]:
+        """The attributes that some method resets."""
+        calls = (call for each in self.own.values() for call in syntax.find(each.body, cst.Call))
+        called = (syntax.code(call.func).split(".") for call in calls)
+        return {parts[-2] for parts in called if parts[-1] == "reset" and len(parts) > 1}
 
     def _by_name(self, method: cst.FunctionDef) -> Iterator[str]:
         """What is changed under a name that a method has for it, or that its file has."""
@@ -210,6 +246,16 @@ class _Changes:
                 yield aliases[name]
             elif name in shared or name in self.around.variables - local:
                 yield f"{_GLOBAL}{name}"
+        calls = {id(call.func) for call in syntax.find(method.body, cst.Call)}
+        targets = {id(each.target) for each in syntax.find(method.body, cst.AssignTarget)}
+        targets |= {id(each.target) for each in syntax.find(method.body, cst.AugAssign)}
+        for node in self._of_others(method, {*self._shared, *self.around.imported}):
+            owner, part = syntax.code(node.value).rpartition(".")[2], node.attr.value
+            maker = owner if owner in self.around.classes else ""
+            is_told = id(node) in calls and self.around.changes(part, maker)
+            if is_told or id(node) in targets:
+                found = {owner, part} & self._shared or {owner} - self.around.imported.keys()
+                yield from (f"{_GLOBAL}{each}" for each in found)
 
 
 #: What an attribute is set to which only gets its value later.
@@ -269,9 +315,32 @@ def attributes_changed(method: cst.FunctionDef) -> Iterator[str]:
         yield from _stem(changing.target, own)
     for annotated in syntax.find(method.body, cst.AnnAssign):
         yield from _stem(annotated.target, own)
+    for loop in syntax.find(method.body, cst.For):
+        yield from _stem(loop.target, own)
+    for removed in syntax.find(method.body, cst.Del):
+        yield from _stem(removed.target, own)
     for call in syntax.find(method.body, cst.Call):
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value in CHANGING:
-            yield from _stem(call.func.value, own)
+        for changed in _changed_by_call(call):
+            yield from _stem(changed, own)
+        if m.matches(call, _SETS_BY_NAME) and syntax.code(call.args[0].value) == own:
+            yield syntax.code(call.args[1].value).strip("'\"")
+
+
+_SETS_BY_NAME = m.Call(m.Name("setattr") | m.Name("delattr"), [m.Arg(), m.Arg(), m.ZeroOrMore()])
+
+
+def _changed_by_call(call: cst.Call) -> Iterator[cst.BaseExpression]:
+    """What a call changes, as its name says."""
+    func = call.func
+    if isinstance(func, cst.Attribute) and is_changing(func.attr.value):
+        # What a method in place changes may have been made by the call in front of it.
+        is_made = func.attr.value not in CHANGING and isinstance(func.value, cst.Call)
+        yield from [] if is_made else [func.value]
+    name = syntax.code(func).rpartition(".")[2]
+    yield from [arg.value for arg in call.args[:1]] if name in CHANGING_GIVEN else []
+    for arg in call.args:
+        if arg.keyword is not None and arg.keyword.value in CHANGING_KEYWORDS:
+            yield arg.value
 
 
 def _stems(node: cst.Assign, own: str) -> Iterator[str]:
@@ -283,11 +352,15 @@ def _stems(node: cst.Assign, own: str) -> Iterator[str]:
 def _stem(node: cst.BaseExpression, own: str) -> Iterator[str]:
     """The attribute of ``own`` that ``self.a``, ``self.a[0]`` or ``self.a.b`` begins with."""
     while isinstance(node, (cst.Attribute, cst.Subscript, cst.Call)):
-        if m.matches(node, m.Attribute(value=m.Name(own))):
+        if m.matches(node, m.Attribute(value=m.Name(own) | _class_of(own))):
             assert isinstance(node, cst.Attribute)
             yield node.attr.value
             return
         node = node.func if isinstance(node, cst.Call) else node.value
+
+
+def _class_of(own: str) -> m.Call:
+    return m.Call(m.Name("type"), [m.Arg(m.Name(own))])
 
 
 def attributes_read(method: cst.FunctionDef) -> Iterator[str]:
@@ -296,35 +369,6 @@ def attributes_read(method: cst.FunctionDef) -> Iterator[str]:
     for node in syntax.find(method.body, cst.Attribute):
         if isinstance(node.value, cst.Name) and node.value.value == own:
             yield node.attr.value
-
-
-_GRADIENTS = ("torch.enable_grad()", "torch.set_grad_enabled(True)")
-_INFERENCE = "Lightning validates in inference mode: this needs pl.Trainer(inference_mode=False)"
-
-
-def with_gradients(method: cst.FunctionDef) -> cst.FunctionDef:
-    """A method that a validation calls, with inference mode left where it asks for gradients.
-
-    A batch that is made in inference mode has none even so.
-    """
-    batch = [param.name.value for param in method.params.params[1:2]]
-    return syntax.transformed(method, _Gradients(batch))
-
-
-class _Gradients(cst.CSTTransformer):
-    def __init__(self, batch: list[str]) -> None:
-        self._batch = batch
-
-    def leave_With(self, original: cst.With, updated: cst.With) -> cst.With:
-        at = [syntax.code(item.item) in _GRADIENTS for item in original.items]
-        if not any(at):
-            return updated
-        before, after = updated.items[: at.index(True)], updated.items[at.index(True) :]
-        leaving = cst.WithItem(syntax.expression("torch.inference_mode(False)"))
-        items = syntax.without_commas([*before, leaving, *after])
-        updated = updated.with_changes(items=items)
-        needs = syntax.names_in(original.body) & {*self._batch}
-        return marked(updated, _INFERENCE) if needs else updated
 
 
 #: What changes nothing that a validation sees.

@@ -42,11 +42,11 @@ class Trial(Counting, pl.LightningModule):
 class Trial(Counting, pl.LightningModule):
     def __init__(self, **hparams: Any):
         pl.LightningModule.__init__(self)
-        self.save_hyperparameters()
+        self.save_hyperparameters(hparams)
         self.automatic_optimization = False
         Counting.__init__(self, 3)
 """,
-            id="by name",
+            id="by name, where Lightning finds no arguments",
         ),
     ],
 )
@@ -57,6 +57,17 @@ def test_a_mixin_in_front_is_initialized_as_it_was(before: str, after: str, tmp_
     # The mixin is a plain class for whoever else uses it.
     assert head(made, "Counting") == MIXIN.partition("\n\n")[0]
     assert "MIGRATE" not in made
+
+
+def test_a_mixin_is_given_the_context_by_name(tmp_path: Path) -> None:
+    changes = (
+        ("class Trial(PyTorchTrial)", MIXIN),
+        ("self, context)", "self, context, size)"),
+        ("self.context = context", "Counting.__init__(self, context)"),
+    )
+    made = rewritten(tmp_path, trial(*changes))
+    assert "        self.save_hyperparameters(dict(size=size, **hparams))\n" in made
+    assert "        Counting.__init__(self, self)\n" in made
 
 
 def test_a_mixin_that_gets_the_context_gets_the_module(tmp_path: Path) -> None:

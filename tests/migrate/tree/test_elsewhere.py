@@ -25,7 +25,14 @@ class Named(Meter):
 class Net(torch.nn.Module):
     def forward(self, x):
         self.last = x
-        return x
+        return self.l(x).relu_()
+
+    def draw(self):
+        return next(self.numbers), torch.rand(2, generator=self.source)
+
+    def forget(self):
+        del self.cache[0]
+        self.hist.zero_()
 
 class Trial:
     def train(self):
@@ -38,6 +45,18 @@ def count():
 def note(value):
     SEEN.append(value)
 
+def reset():
+    Meter.limit = torch.backends.flag = 0
+
+def start(METER):
+    METER.update(1)
+    return count() or reset() or lib.count()
+
+METER = Meter()
+
+def tell():
+    METER.update(METER.mean())
+
 def quiet(SEEN):
     TOTAL = 2
     SEEN.append(getattr(TOTAL, "real"))
@@ -49,10 +68,17 @@ def test_what_changes_elsewhere():
     assert found.classes == {
         "Meter": {"update"},
         "Named": {"update", "__call__"},
-        "Net": frozenset(),
+        "Net": {"draw", "forget"},
     }
     changed = {name: set(names) for name, names in found.changed.items() if names}
-    assert changed == {"count": {"TOTAL"}, "note": {"SEEN"}}
+    assert changed == {
+        "count": {"TOTAL"},
+        "note": {"SEEN"},
+        "reset": {"Meter"},
+        "start": {"TOTAL", "Meter"},
+        "tell": {"METER"},
+    }
+    assert "TOTAL" in found.names["start"]
     assert found.asked >= {"real"}
 
 
@@ -62,6 +88,9 @@ def test_what_a_library_has_made_is_not_known_to_change():
     assert not found.changes("__call__", made_by="Meter")
     assert found.changes("update", made_by="")
     assert not found.changes("update", made_by="Accuracy")
+    assert found.changes("update", made_by="Counter")
+    assert found.changes("choice", made_by="RandomState")
+    assert not found.changes("get", made_by="dict")
 
 
 def test_functions_that_two_files_have_are_not_known():

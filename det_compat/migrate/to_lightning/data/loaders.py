@@ -12,6 +12,7 @@ from det_compat.migrate.to_lightning.written_out.samplers import ADAPTED_LOADER
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.file import Line, Lines
+from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.validation_state import attributes_changed, reachable
 
 #: The loader methods of Determined, and of Lightning.
@@ -203,6 +204,49 @@ def _depends(given: cst.BaseExpression, me: str, names: Collection[str]) -> bool
         for node in attributes
     )
 
+
+def sharded_again(
+    own: Mapping[str, cst.FunctionDef], symbols: Symbols, around: Elsewhere
+) -> list[str]:
+    """What to say of data that a trial shards by itself, in a loader that Lightning shards, too.
+
+    Determined sharded its own loaders, and none of torch's.
+
+    Args:
+        own: the methods of the trial.
+        symbols: what they name.
+        around: the code that they call.
+    """
+    methods = [own[name] for start in NAMES for name in reachable(own, start)]
+    asked = {name for method in methods for name in _asked_of_context(method, symbols)}
+    calls = [call for method in methods for call in syntax.find(method, cst.Call)]
+    given = {arg.keyword.value for call in calls for arg in call.args if arg.keyword is not None}
+    made = [syntax.code(call.func).rpartition(".")[2] for call in calls]
+    texts = [around.texts.get(name, name) for name in made]
+    # Lightning shards neither these nor data that are only iterated over.
+    is_left = "batch_sampler" in given or any(
+        "DistributedSampler" in text
+        or ("def __iter__(" in text and "def __getitem__(" not in text and "Sampler" not in text)
+        for text in texts
+    )
+    loaders = (call for call, name in zip(calls, made, strict=True) if name == "DataLoader")
+    is_torchs = any(symbols.path(call.func) is None for call in loaders)
+    is_sharded = {"rank", "size"} <= {name.removeprefix("get_") for name in asked}
+    return [_SHARDED_AGAIN] if is_torchs and is_sharded and not is_left else []
+
+
+def _asked_of_context(method: cst.FunctionDef, symbols: Symbols) -> Iterable[str]:
+    """What of ``context.distributed`` a method asks for."""
+    for node in syntax.find(method.body, cst.Attribute):
+        member = symbols.member(node)
+        if member is not None and member[1].startswith("distributed."):
+            yield member[1].removeprefix("distributed.")
+
+
+_SHARDED_AGAIN = (
+    "on several devices Lightning shards again what is sharded here: this needs "
+    "pl.Trainer(use_distributed_sampler=False), and all other loaders samplers of their own"
+)
 
 _STAYING = """\
 def transfer_batch_to_device(self, batch, device, dataloader_idx):

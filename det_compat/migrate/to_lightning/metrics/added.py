@@ -2,8 +2,8 @@
 
 import libcst as cst
 
+from det_compat.migrate.to_lightning.optimization.gradients import with_gradients
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.validation_state import with_gradients
 
 _ENDS = ("on_validation_end", "on_validation_step_end")
 #: Lightning logs nothing in the hook after this one.

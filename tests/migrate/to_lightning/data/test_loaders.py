@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.migrate.rewriting import method, rewritten, trial
+from tests.migrate.rewriting import HEADER, method, rewritten, trial
 
 
 def test_names_and_types(tmp_path):
@@ -37,6 +37,30 @@ def test_what_lightning_does_by_itself(tmp_path):
     assert "base = base\n" not in made
     assert "return base" in made
     assert "determined" not in made
+
+
+SHARD = "rows[self.context.distributed.{rank} :: self.context.distributed.size]"
+
+
+@pytest.mark.parametrize(
+    ("loader", "rank", "is_marked"),
+    [
+        ("torch.utils.data.DataLoader({})", "rank", True),
+        ("torch.utils.data.DataLoader(Lines({}))", "get_rank()", True),
+        ("DataLoader({})", "rank", False),
+        ("torch.utils.data.DataLoader({})", "size", False),
+        ("torch.utils.data.DataLoader(Stream({}))", "rank", False),
+        ("torch.utils.data.DataLoader(rows, batch_sampler=Lines({}))", "rank", False),
+        ("torch.utils.data.DataLoader(rows, sampler=DistributedSampler({}))", "rank", False),
+    ],
+)
+def test_data_are_not_sharded_twice_in_silence(tmp_path, loader, rank, is_marked):
+    made = loader.format(SHARD.format(rank=rank))
+    header = f"{HEADER}class Lines:\n    def __getitem__(self, i): ...\n"
+    header += "class Stream:\n    def __iter__(self): ...\n"
+    source = trial(("DataLoader([], batch_size=4)", made), header=header)
+    said = "# MIGRATE: on several devices Lightning shards again what is sharded here"
+    assert (said in rewritten(tmp_path, source)) is is_marked
 
 
 def test_methods_of_the_class_body(tmp_path):
