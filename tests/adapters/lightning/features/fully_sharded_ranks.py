@@ -131,7 +131,10 @@ def precision(_: Path) -> list[torch.Tensor]:
 
 
 def refused(trial_cls: type, **flags: Any) -> Scenario:
-    return lambda _: fitted(trial_cls, "fully_shard", **flags)
+    def scenario(_: Path) -> None:
+        fitted(trial_cls, "fully_shard", **flags)
+
+    return scenario
 
 
 def with_net(net: Callable[[], nn.Module]) -> type:

@@ -30,6 +30,7 @@ class Whole(Linear):
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")  # Lightning's log_graph.
+@pytest.mark.filterwarnings("ignore:.torch.jit:FutureWarning")  # It is one since torch 2.15.
 def test_a_module_is_called_as_the_one_model_of_its_trial(tmp_path: Path) -> None:
     modules = [to_lightning(Normed)({}) for _ in range(2)]
     modules[0].example_input_array = rows()[:4][0]
