@@ -155,6 +155,10 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
         state_dict = run_state.under_names_of(self.models, state_dict)
         return super().load_state_dict(state_dict, strict=strict, assign=assign)
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        refusals.check_hooks(cls)
+
     def configure_callbacks(self) -> Sequence[pl.Callback]:
         """What ends the run if an exception does not let ``teardown`` do it."""
         refusals.check_request(self.trainer)

@@ -44,7 +44,6 @@ _NO_PREDICTION = (
 def check_request(trainer: pl.Trainer) -> None:
     """Raise InvalidExperimentException for flags, callbacks and data that no trial can follow."""
     check_strategy(trainer)  # Before it makes a process group, which nobody would end.
-    _check_hooks(type(trainer.lightning_module))
     flags: Any = trainer  # Some of these are not declared by the class.
     for callback in flags.callbacks:
         for name, reason in _CALLBACKS.items():
@@ -87,7 +86,11 @@ def _check_counts(trainer: pl.Trainer) -> None:
             )
 
 
-def _check_hooks(module: type) -> None:
+#: The hooks of Lightning's, beside those whose names begin with "on_".
+_HOOKS = ("configure_callbacks", "setup", "teardown", "training_step", "validation_step")
+
+
+def check_hooks(module: type) -> None:
     """Raise InvalidExperimentException for a hook of a subclass in place of one that trials need.
 
     Lightning's own do nothing, so that many leave out to call them.
@@ -97,7 +100,7 @@ def _check_hooks(module: type) -> None:
         later = {n for c in classes[at + 1 :] if _is_ours(c) for n in vars(c)}
         for name in [] if _is_ours(owner) else sorted(later & vars(owner).keys()):
             code = getattr(inspect.unwrap(vars(owner)[name]), "__code__", None)
-            is_hook = name.startswith("on_") or name in ("setup", "teardown", "training_step")
+            is_hook = name.startswith("on_") or name in _HOOKS
             calls = {name, "super", "getattr"}
             if is_hook and code is not None and calls.isdisjoint(code.co_names):
                 raise InvalidExperimentException(

@@ -220,26 +220,25 @@ class OwnData(to_lightning(Linear)):
         return []
 
 
-class NotesEpochs:
-    def on_train_epoch_end(self) -> None:
-        self.epochs = 1
-
-
-class OwnHook(NotesEpochs, to_lightning(Linear)):
-    """Its hook comes before the module's own, and does not call that."""
-
-
 @pytest.mark.parametrize(
     ("subclass", "words"),
-    [
-        (OwnOptimizer, "wrap_optimizer"),
-        (OwnData, "build_training_data_loader"),
-        (OwnHook, r"NotesEpochs.on_train_epoch_end\(\) does not call super\(\)"),
-    ],
+    [(OwnOptimizer, "wrap_optimizer"), (OwnData, "build_training_data_loader")],
 )
 def test_a_subclass_with_another_way_to_train(subclass: Any, words: str) -> None:
     with pytest.raises(InvalidExperimentException, match=words):
         trainer().fit(subclass(hparams={}))
+
+
+@pytest.mark.parametrize(
+    "hook", ["on_train_epoch_end", "configure_callbacks", "setup", "validation_step"]
+)
+def test_a_hook_in_place_of_the_modules_own(hook: str) -> None:
+    def own(self: Any, *args: Any) -> list[Any]:
+        return []
+
+    mixin = type("Mixin", (), {hook: own})
+    with pytest.raises(InvalidExperimentException, match=rf"Mixin\.{hook}\(\) does not call super"):
+        type("Own", (mixin, to_lightning(Linear)), {})
 
 
 @pytest.mark.parametrize(
