@@ -8,6 +8,7 @@ import functools
 import itertools
 import os
 import pickle
+import sys
 from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -127,9 +128,10 @@ def cpu_group() -> Any:
 class GroupExchange:
     """Objects between the members of a gloo group; the interface is that of ``Exchange``.
 
-    The last tensors that carried them are kept. A thread of gloo that is the last to let go of one
-    makes a Python thread state for that, and a process that is forked in that moment, as loader
-    workers are, hangs in CPython 3.10: one of 400 did, after torch's own collectives of objects.
+    Under CPython 3.10, the last tensors that carried them are kept. A thread of gloo that is the
+    last to let go of one makes a Python thread state for that, and a process that is forked in that
+    moment, as loader workers are, hangs there: one of 400 did, after torch's own collectives of
+    objects. Later Pythons do not, and give the memory back at once.
 
     Args:
         rank: this member.
@@ -141,7 +143,7 @@ class GroupExchange:
         self._rank = rank
         self._first = first
         self._group = group
-        self._sent: deque[Any] = deque(maxlen=8)
+        self._sent: deque[Any] = deque(maxlen=8 if sys.version_info < (3, 11) else 0)
 
     def gather(self, thing: Any) -> list[Any] | None:
         """Every member's ``thing``, for the first; None for the others."""
