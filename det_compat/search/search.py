@@ -39,7 +39,6 @@ _PACKAGES = (
     "pandas",
     "pyarrow",
     "pydantic",
-    "tensorboardX",
 )
 
 ConfigSource = str | os.PathLike[str] | Mapping[str, Any] | ExperimentConfig

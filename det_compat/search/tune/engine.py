@@ -43,10 +43,15 @@ _ENVIRONMENT = {
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
     # LiveTable replaces the older reporters; Tune's newer ones cannot be silenced.
     "RAY_AIR_NEW_OUTPUT": "0",
+    # Tune's logger for TensorBoard would import torch here, before the first trial can start; trials
+    # write event files of their own.
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
 }
 _QUIET: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
 #: Where there is no dashboard, Ray Train finds out at once, and not after 12 seconds a trial.
 NO_DASHBOARD = {"RAY_API_SERVER_ADDRESS": "http://127.0.0.1:9"}
+# Ray would start a process for each core before it knows of the actors, which start their own.
+_NO_SPARE_WORKERS = {"RAY_prestart_worker_first_driver": "0"}
 _PATIENCE = 10  # seconds
 # What runs and searches leave beside the code.
 _NO_CODE = ["/runs/", "/search_*/", "__pycache__/", ".git/", ".venv/"]
@@ -123,7 +128,13 @@ def _tuner(task: TrialTask, train: Any, losses: Losses) -> tune.Tuner:
         run_config=tune.RunConfig(
             name="tune",
             storage_path=str(task.folder.path),
-            callbacks=[live.LiveTable(plan, task.folder), losses],
+            # Tune's data frames are read from what the last two write.
+            callbacks=[
+                live.LiveTable(plan, task.folder),
+                losses,
+                tune.logger.CSVLoggerCallback(),
+                tune.logger.JsonLoggerCallback(),
+            ],
             # A class would else be asked for a checkpoint at its end.
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False)
             if plan.processes == 1
@@ -189,7 +200,7 @@ def _connected(address: str | None) -> Iterator[None]:
     _is_starting.set()
     try:
         if address is None:
-            _start_here({**variables, **NO_DASHBOARD})
+            _start_here({**variables, **NO_DASHBOARD, **_NO_SPARE_WORKERS})
         else:
             _check_reachable(address)
             ray.init(**_QUIET, address=address, runtime_env={"env_vars": variables})
