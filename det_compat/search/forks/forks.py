@@ -19,11 +19,18 @@ class Forks:
     Args:
         preload: modules that every request imports before anything else.
         variables: the environment variables that it sets then.
+        first: installed modules that every request imports after that, before code of users runs.
     """
 
-    def __init__(self, preload: Sequence[str], variables: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        preload: Sequence[str],
+        variables: Mapping[str, str],
+        first: Sequence[str] = (),
+    ) -> None:
         self._preload = preload
         self._variables = variables
+        self._first = first
         self._learns = True
         self._server: Server | None = None
         if sys.platform.startswith("linux"):
@@ -57,15 +64,21 @@ class Forks:
         server = self._server
         if server is not None and not server.problem() and (problem := self._learn(server)):
             _LOG.debug("each trial imports by itself what it needs: %s", problem)
-            self._learns = False
+            # What the first one does import is still to be found out.
+            self._learns = self._last is None
+            self._first = ()
             server.close()
             server = self._server = Server(self._preload)
         if server is not None and (problem := server.problem()):
             self._give_up(problem)
 
     def _learn(self, server: Server) -> str:
-        learned = None if self._last is None else self._last.learned
-        if not self._learns or not learned or not learned["modules"]:
+        if self._last is None:
+            # In this process, `determined` is not what it is in a trial.
+            learned = {"modules": self._first, "of_users": ["determined"], "variables": {}}
+        else:
+            learned = self._last.learned or {}
+        if not self._learns or not learned.get("modules"):
             return ""
         return server.learn({**learned, "given": self._variables})
 

@@ -5,12 +5,15 @@ Modules of users, which may be others the next time, are never among them.
 
 from __future__ import annotations
 
+import ast
 import importlib
+import importlib.util
 import os
 import site
 import sys
 import sysconfig
 from collections.abc import Mapping, Sequence, Set
+from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -19,6 +22,43 @@ from det_compat.shared.variables import preserved_variables
 
 _KINDS = ("stdlib", "platstdlib", "purelib", "platlib")
 _OURS = ("det_compat", "determined")
+
+
+def first_imports(file: Path) -> list[str]:
+    """The installed modules that a module of a user imports before it does anything else.
+
+    What is not installed ends them, as it may do anything, and so do names of its own folder.
+    """
+    try:
+        statements = ast.parse(file.read_bytes()).body
+    except (OSError, SyntaxError, ValueError):
+        return []  # The trial's own process says what is wrong.
+    found: list[str] = []
+    for statement in statements:
+        if isinstance(statement, ast.Import):
+            names = [alias.name for alias in statement.names]
+        elif isinstance(statement, ast.ImportFrom) and statement.level == 0:
+            names = [statement.module or ""]
+        elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+            continue
+        else:
+            break
+        roots = {name.partition(".")[0] for name in names} - {*_OURS}
+        if any(_is_beside(file, root) or not _can_be_installed(root) for root in roots):
+            break
+        found += [name for name in names if name.partition(".")[0] in roots]
+    return found
+
+
+def _is_beside(file: Path, name: str) -> bool:
+    return any([*file.parent.glob(f"{name}.*"), *file.parent.glob(name)])
+
+
+def _can_be_installed(name: str) -> bool:
+    """Whether a package of that name, which nobody may have imported, is no user's own."""
+    spec = importlib.util.find_spec(name)
+    is_below = spec is not None and _is_below_root(spec.origin or "")
+    return is_below or name in sys.stdlib_module_names
 
 
 def learned(known: Set[str], before: Mapping[str, str]) -> dict[str, Any]:
@@ -50,8 +90,12 @@ def _is_installed(name: str) -> bool:
     # `determined` is a name that det_compat has in a trial, and not before.
     if name.partition(".")[0] in _OURS:
         return name.startswith("det_compat")
+    return _is_below_root(_file(name))
+
+
+def _is_below_root(file: str) -> bool:
     roots = {sysconfig.get_path(kind) for kind in _KINDS} | {*site.getsitepackages()}
-    return any(_file(name).startswith(root + os.sep) for root in roots)
+    return any(file.startswith(root + os.sep) for root in roots)
 
 
 def _uses_determined(name: str) -> bool:

@@ -13,8 +13,9 @@ from det_compat.config.experiment import parse_config
 from det_compat.experiment.environment import device_variables
 from det_compat.search.forks.client import Request
 from det_compat.search.forks.forks import Forks
+from det_compat.search.forks.imports import first_imports
 from det_compat.search.records import Report
-from det_compat.search.tune.attempt import TRAINER, preloaded
+from det_compat.search.tune.attempt import TRAINER, TrialTask, preloaded
 from det_compat.search.tune.mirror import Mirror, arrive
 from det_compat.search.tune.trial import tune_result
 
@@ -44,10 +45,7 @@ class TrialActor(Trainable):
         self._payload = cloudpickle.dumps(self._task)
         self._running: Request | None = None
         self._is_new = True
-        variables = {}
-        if self._task.train_one == TRAINER:
-            variables = device_variables(parse_config(self._task.config))
-        self._forks = Forks(preloaded(self._task), variables)
+        self._forks = Forks(preloaded(self._task), **_imports(self._task))
 
     def step(self) -> dict[str, Any]:
         """The trial's next validation.
@@ -90,3 +88,14 @@ class TrialActor(Trainable):
         if self._running is not None:
             self._running.end(_PATIENCE)
             self._running = None
+
+
+def _imports(task: TrialTask) -> dict[str, Any]:
+    """The variables with which each trial imports, and what it imports first of all."""
+    if task.train_one != TRAINER:
+        return {"variables": {}}
+    experiment = parse_config(task.config)
+    module = (experiment.entrypoint.trial or "") if experiment.entrypoint else ""
+    # That of a package would follow what the package does, which may be anything.
+    file = task.model_dir / f"{module.partition(':')[0]}.py"
+    return {"variables": device_variables(experiment), "first": first_imports(file)}

@@ -43,7 +43,7 @@ _ENVIRONMENT = {
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
     # LiveTable replaces the older reporters; Tune's newer ones cannot be silenced.
     "RAY_AIR_NEW_OUTPUT": "0",
-    # Tune's logger for TensorBoard would import torch here, before the first trial can start; trials
+    # Tune would import torch for a logger of TensorBoard before the first trial starts; trials
     # write event files of their own.
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
 }

@@ -16,6 +16,7 @@ import pytest
 from det_compat.search.forks import forks as forks_module
 from det_compat.search.forks.client import ProcessDied, Request
 from det_compat.search.forks.forks import Forks
+from det_compat.search.forks.imports import first_imports
 from tests.fresh_python import environment
 from tests.preloaded import executable
 
@@ -138,3 +139,29 @@ def test_no_forks_on_other_systems(forks: Forks, monkeypatch: pytest.MonkeyPatch
     request.end(0.2)
     assert is_gone(said["process"])
     assert is_gone(said["child"])
+
+
+@pytest.mark.parametrize("before", [(), ("determined_is_wanted",), ("not_there",)])
+def test_what_each_imports_first(before: tuple[str, ...], forks: Forks, tmp_path: Path) -> None:
+    (tmp_path / "determined.py").touch()
+    (tmp_path / "determined_is_wanted.py").write_text("import determined")
+    early = Forks([], {}, [*before, INSTALLED])
+    first, second = told(early, "about", INSTALLED), told(early, "about", INSTALLED)
+    early.close()
+    # What must not come before the first one is left to it, and the second has the rest.
+    assert (INSTALLED in first["imported"]) == bool(before)
+    assert INSTALLED not in second["imported"]
+    assert first["variable"] is None
+
+
+def test_first_imports_end_where_code_of_users_begins(tmp_path: Path) -> None:
+    file = tmp_path / "model_def.py"
+    lines = ['"""A trial."""', "from __future__ import annotations", "import json, tabnanny"]
+    lines += ["import determined as det", "from torch import nn"]
+    (tmp_path / "helpers.py").touch()
+    for last in ("import helpers", "from . import x", "import not_there", "a = 1", "if a: pass"):
+        file.write_text("\n".join([*lines, last, "import ast"]))
+        assert first_imports(file) == ["__future__", "json", "tabnanny", "torch"]
+    (tmp_path / "json").mkdir()
+    assert first_imports(file) == ["__future__"]
+    assert first_imports(tmp_path / "nothing.py") == []
