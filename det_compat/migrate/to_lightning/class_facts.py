@@ -179,19 +179,6 @@ def asks_sizes(node: cst.CSTNode, symbols: Symbols) -> bool:
     return any(member is not None and member[1] in SIZES for member in members)
 
 
-def named_for(own: Mapping[str, cst.FunctionDef], name: str) -> set[str]:
-    """The names in a method, and where the attributes and methods that it uses are made."""
-    if name not in own:
-        return set()
-    used = {*attributes_read(own[name])}
-    nodes: list[cst.CSTNode] = [own[name], *(own[each] for each in used & own.keys())]
-    for method in own.values():
-        targets = {f"{syntax.self_name(method)}.{each}" for each in used}
-        lines = syntax.find(method, cst.SimpleStatementLine)
-        nodes += [line for line in lines if syntax.target_of(line) in targets]
-    return {found for node in nodes for found in syntax.names_in(node)}
-
-
 def variables_of(own: Mapping[str, cst.FunctionDef]) -> dict[str, cst.BaseExpression | None]:
     """What each local variable of the methods of a class is; None if it is set more than once."""
     return {n: value for method in own.values() for n, value in assigned(method).items()}

@@ -50,8 +50,6 @@ class TrialPlan:
         is_mixin: whether it is no trial class itself, and so no module.
         other_bases: what is known of the bases in front of Determined's.
         arrays: whether its batches have NumPy's arrays.
-        keeps_state: whether a validation that nobody wants would change what comes after it, or
-            be heard of by callbacks.
         needs_loader: whether a validation needs what making the training loader has left.
         keeps_modes: whether a validation uses a model that stays in the mode that it is in.
     """
@@ -65,7 +63,6 @@ class TrialPlan:
     is_mixin: bool
     other_bases: OtherBases
     arrays: bool
-    keeps_state: bool
     needs_loader: bool
     keeps_modes: bool
 

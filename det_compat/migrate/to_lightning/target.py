@@ -20,8 +20,9 @@ from det_compat.migrate.target import Problem, Problems, Target
 from det_compat.migrate.to_context.target import old_trials
 from det_compat.migrate.to_lightning.attributes import taken_names, with_new_methods
 from det_compat.migrate.to_lightning.callbacks import taken_in_callbacks
-from det_compat.migrate.to_lightning.class_facts import ClassFacts, facts_of, named_for
+from det_compat.migrate.to_lightning.class_facts import ClassFacts, facts_of
 from det_compat.migrate.to_lightning.data import loaders
+from det_compat.migrate.to_lightning.data.loader_order import Project, needs_training_loader
 from det_compat.migrate.to_lightning.metrics.training import apart
 from det_compat.migrate.to_lightning.modes import makes_evaluating
 from det_compat.migrate.to_lightning.optimization.automatic import is_automatic
@@ -47,12 +48,6 @@ from det_compat.migrate.tree.facts import CALLBACK, Analysis, Facts, is_callback
 from det_compat.migrate.tree.imports import tidied
 from det_compat.migrate.tree.parameters import arguments, config_use
 from det_compat.migrate.tree.symbols import Symbols, new_name, own_name, resolve
-from det_compat.migrate.tree.validation_state import (
-    data_changes,
-    keeps_state,
-    needs_training_loader,
-    outlives_reset,
-)
 
 _REDUCER = "det_compat.pytorch.MetricReducer"
 _BATCH_METHODS = ("train_batch", "evaluate_batch", "evaluate_full_dataset")
@@ -243,28 +238,22 @@ class Lightning(Target):
         return any(b".get_batch_length(" in text for text in self.sources.values())
 
     @cached_property
-    def _hearing(self) -> frozenset[str]:
-        """The classes that have a hook of validations, and the functions that name such a one."""
-        scopes = [scope for code in self.analysis.inference.codes for scope in code.classes]
-        found = {
-            scope.name
-            for scope in scopes
-            for each in self._hierarchy.ancestors(scope)
-            if any(name.startswith("on_validation") for name in each.functions)
-        }
-        functions = self._elsewhere.functions
-        return frozenset({*found, *(n for n in functions if self._elsewhere.names[n] & found)})
-
-    @cached_property
     def _elsewhere(self) -> Elsewhere:
         """What the code beside trial classes and reducers does."""
+        return elsewhere(self.sources.values(), self._trials_and_reducers)
+
+    @cached_property
+    def _project(self) -> Project:
+        return Project(self.sources.values(), self._trials_and_reducers)
+
+    @property
+    def _trials_and_reducers(self) -> set[str]:
         scopes = (scope for code in self.analysis.inference.codes for scope in code.classes)
-        known = {
+        return {
             scope.name
             for scope in scopes
             if self._hierarchy.is_trial(scope) or _REDUCER in self._bases(scope)[0]
         }
-        return elsewhere(self.sources.values(), known)
 
     def _bases(self, scope: Scope) -> tuple[set[str | None], set[str | None]]:
         """The bases of a class that are Determined's: all of them, and those that it names."""
@@ -304,8 +293,6 @@ class Lightning(Target):
         relatives = [self._read[self._paths[s]].trials[s] for s in family]
         family_methods = [syntax.methods(each) for each, _ in relatives]
         methods = {name: method for own in family_methods for name, method in own.items()}
-        reducers = [reducer for _, facts in relatives for reducer in facts.reducers]
-        reset = {reducer.attribute.removeprefix("*") for reducer in reducers}
         every = source.symbols.calls(source.tree, "step_optimizer")
         steps_elsewhere = len(every) > len(source.symbols.calls(node, "step_optimizer"))
         plan = self._plans[scope] = TrialPlan(
@@ -325,13 +312,7 @@ class Lightning(Target):
             is_mixin=not self._hierarchy.is_trial(scope),
             other_bases=self._other_bases(scope),
             arrays=is_root and self._arrays,
-            keeps_state=(
-                bool(named_for(methods, "build_callbacks") & self._hearing)
-                or keeps_state(methods, reset, self._elsewhere)
-                or data_changes(named_for(methods, "build_validation_data_loader"), self._elsewhere)
-                or any(outlives_reset(r.made_by, self._elsewhere.texts) for r in reducers)
-            ),
-            needs_loader=needs_training_loader(methods, self._elsewhere),
+            needs_loader=needs_training_loader(methods, self._project),
             keeps_modes=keeps_modes(
                 family_methods, [m for _, facts in relatives for m in facts.models], self._elsewhere
             ),

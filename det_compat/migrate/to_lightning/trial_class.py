@@ -46,9 +46,7 @@ from det_compat.migrate.tree.line_length import spaced
 from det_compat.migrate.tree.marks import comment, marked
 from det_compat.migrate.tree.metric_shapes import Shapes, changed_in_place
 from det_compat.migrate.tree.validation_state import (
-    NO_SANITY_CHECK,
     VALIDATING,
-    counts_when_called,
     reachable,
 )
 
@@ -244,7 +242,7 @@ class _Rewriting:
         if plan.is_root and self.file.asks_lengths and not plan.parameters("get_batch_length"):
             made.append(syntax.method(lengths.METHOD))
         if self._refuses_sanity_check():
-            made.append(syntax.method(NO_SANITY_CHECK))
+            made.append(syntax.method(_NO_SANITY_CHECK))
         if self._inherits_loader():
             made.append(syntax.method(loaders.WHOLE_LOADER))
         if self._changes_modes():
@@ -268,12 +266,11 @@ class _Rewriting:
         return [*made, *reducers, *hooks]
 
     def _refuses_sanity_check(self) -> bool:
-        """Whether the validation that Lightning begins with would change training."""
-        if self.plan.is_mixin or "on_fit_start" in self.own:
+        """Whether Lightning would validate this class, and none of its bases, before it trains."""
+        if self.plan.is_mixin or not self.plan.all_methods & {*_EVALUATIONS}:
             return False
-        if any(found.keeps_state for found in self.plan.ancestors):
-            return not any(p.keeps_state and not p.is_mixin for p in self.plan.ancestors[1:])
-        return self.plan.keeps_modes or any(map(counts_when_called, self.others))
+        bases = (plan for plan in self.plan.ancestors[1:] if not plan.is_mixin)
+        return not any(plan.all_methods & {*_EVALUATIONS} for plan in bases)
 
     def _inherits_loader(self) -> bool:
         """Whether the validation loader is that of a base which is not evaluated as a whole."""
@@ -366,6 +363,13 @@ def _without(init: cst.FunctionDef, gone: Sequence[cst.BaseStatement]) -> cst.Fu
 _NO_NUMBER = "Lightning logs numbers, and a text, a dict or None among these is none"
 _EVALUATIONS = ("evaluate_batch", "evaluate_full_dataset")
 _BATCH_METHODS = ("train_batch", *_EVALUATIONS)
+# Determined never validated before it trained, and what Lightning's check would leave behind, in
+# metrics, data, callbacks or files, nobody can tell from the code alone.
+_NO_SANITY_CHECK = """\
+def on_fit_start(self):
+    # training begins without a validation
+    self.trainer.num_sanity_val_steps = 0
+"""
 _KEEPING = """\
 def on_validation_model_zero_grad(self):
     # gradients that wait for a later step stay

@@ -1,12 +1,6 @@
-"""What a validation does that Lightning's would not bear.
+"""What the methods of a trial change, and read."""
 
-It may leave traces on a trial, which Lightning's sanity check would leave, too: Lightning validates
-a few batches before it trains, with the validation loader made first; Determined never did.
-"""
-
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator, Mapping
 
 import libcst as cst
 from libcst import matchers as m
@@ -17,19 +11,11 @@ from det_compat.migrate.tree.elsewhere import (
     CHANGING,
     CHANGING_GIVEN,
     CHANGING_KEYWORDS,
-    Elsewhere,
     is_changing,
 )
 
 #: The methods that a validation calls.
 VALIDATING = ("evaluate_batch", "evaluate_full_dataset", "on_validation_start", "on_validation_end")
-#: The hook of a trial that such a validation would change.
-NO_SANITY_CHECK = """\
-def on_fit_start(self):
-    # what a validation leaves behind must not be there when training begins
-    self.trainer.num_sanity_val_steps = 0
-"""
-_TRAINING_LOADER, _VALIDATION_LOADER = "build_training_data_loader", "build_validation_data_loader"
 
 
 def reachable(own: Mapping[str, cst.FunctionDef], *starts: str) -> list[str]:
@@ -46,264 +32,20 @@ def _called(method: cst.FunctionDef, own: Mapping[str, cst.FunctionDef]) -> Iter
             yield node.attr.value
 
 
-def keeps_state(
-    own: Mapping[str, cst.FunctionDef], reset: Collection[str], around: Elsewhere
-) -> bool:
-    """Whether a validation changes what is there when training begins, or needs what it leaves.
-
-    Args:
-        own: the methods of the trial.
-        reset: attributes that are reset before each validation.
-        around: the code that it calls.
-    """
-    found = _Changes(own, around)
-    # What training leaves behind is not there when a sanity check needs it.
-    late = (found.of("train_batch") - found.made("__init__")) & found.needed(*VALIDATING)
-    changed = found.of(*VALIDATING, *_handed_on(own, _VALIDATION_LOADER)) - {*reset}
-    return bool(changed or late) or needs_training_loader(own, around)
-
-
-def _handed_on(own: Mapping[str, cst.FunctionDef], start: str) -> Iterator[str]:
-    """The methods that one, or what it calls, hands to what calls them later."""
-    for name in reachable(own, start):
-        calls = {id(call.func) for call in syntax.find(own[name], cst.Call)}
-        for each in syntax.find(own[name], cst.Lambda):
-            calls -= {id(call.func) for call in syntax.find(each, cst.Call)}
-        me = syntax.self_name(own[name])
-        for node in syntax.find(own[name], cst.Attribute):
-            is_own = m.matches(node.value, m.Name(me)) and node.attr.value in own
-            yield from [node.attr.value] if is_own and id(node) not in calls else []
-
-
-def data_changes(names: Iterable[str], around: Elsewhere) -> bool:
-    """Whether the functions and classes of these names make data that change as they are read."""
-    return any(
-        around.changed.get(name) or not _READING.isdisjoint(around.classes.get(name, ()))
-        for name in names
-    )
-
-
-#: What a loader calls of what it reads from.
-_READING = {"__call__", "__getitem__", "__iter__", "__next__"}
-
-
-def outlives_reset(reducer: str, texts: Mapping[str, str]) -> bool:
-    """Whether a class of reducers, one of ``texts``, keeps something when it is reset."""
-    own: dict[str, cst.FunctionDef] = {}
-    waiting = [reducer.rpartition(".")[2]]
-    for name in waiting:
-        try:
-            tree = cst.parse_module(texts.get(name, ""))
-        except cst.ParserSyntaxError:
-            return True
-        for node in syntax.find(tree, cst.ClassDef):
-            own = syntax.methods(node) | own
-            bases = (syntax.code(each.value).rpartition(".")[2] for each in node.bases)
-            waiting += [base for base in bases if base not in waiting]
-    resetting = reachable(own, "reset")
-    kept = {
-        name for n in own.keys() - {"__init__", *resetting} for name in attributes_changed(own[n])
+def attributes_made(own: Mapping[str, cst.FunctionDef], start: str) -> set[str]:
+    """The attributes that are more than None, or nothing, after a method."""
+    return {
+        name
+        for method in reachable(own, start)
+        for line in syntax.find(own[method], cst.Assign)
+        for target, value in syntax.pairs(line)
+        if syntax.code(value) not in _EMPTY
+        for name in _stem(target, syntax.self_name(own[method]))
     }
-    return not kept <= {name for each in resetting for name in attributes_changed(own[each])}
-
-
-def needs_training_loader(own: Mapping[str, cst.FunctionDef], around: Elsewhere) -> bool:
-    """Whether a validation needs what making the training loader has left behind."""
-    found = _Changes(own, around)
-    late = found.of(_TRAINING_LOADER)
-    # The loader of validations is made once: what it has read then is never read again.
-    if late & found.needed(_VALIDATION_LOADER):
-        return True
-    return bool((late - found.made("__init__")) & found.needed(*VALIDATING))
-
-
-#: What stands in front of the name of a variable of a file, beside attributes.
-_GLOBAL = "global "
-
-
-@dataclass(frozen=True)
-class _Changes:
-    """What the methods of a trial change and need: its attributes, and variables of files.
-
-    Attributes:
-        own: the methods.
-        around: the code that they call.
-    """
-
-    own: Mapping[str, cst.FunctionDef]
-    around: Elsewhere
-
-    def of(self, *starts: str) -> set[str]:
-        """What some methods change, or those that they call."""
-        return {n for m in reachable(self.own, *starts) for n in self._changed(self.own[m])}
-
-    def needed(self, *starts: str) -> set[str]:
-        """What some methods read, or those that they call."""
-        return {n for m in reachable(self.own, *starts) for n in self._read(self.own[m])}
-
-    def made(self, start: str) -> set[str]:
-        """The attributes that are more than None, or nothing, after a method."""
-        return {
-            name
-            for method in reachable(self.own, start)
-            for line in syntax.find(self.own[method], cst.Assign)
-            for target, value in syntax.pairs(line)
-            if syntax.code(value) not in _EMPTY
-            for name in _stem(target, syntax.self_name(self.own[method]))
-        }
-
-    @cached_property
-    def _makers(self) -> dict[str, str]:
-        """The name of the class or function that each attribute is a result of."""
-        found: dict[str, str] = {}
-        for method in self.own.values():
-            own = syntax.self_name(method)
-            for line in syntax.find(method, cst.SimpleStatementLine):
-                name = (syntax.target_of(line) or "").removeprefix(f"{own}.")
-                call = _unwrapped(syntax.call_of(line))
-                if name.isidentifier() and call is not None:
-                    parts = syntax.code(call.func).split(".")
-                    classes = [part for part in parts if part in self.around.classes]
-                    found[name] = classes[0] if classes else parts[-1]
-        return found
-
-    def _read(self, method: cst.FunctionDef) -> Iterator[str]:
-        yield from attributes_read(method)
-        of_modules = {node.attr.value for node in self._of_others(method, self.around.imported)}
-        for name in syntax.names_in(method.body) | of_modules:
-            known = {name, *self.around.names.get(name, ())} & self._shared
-            yield from (f"{_GLOBAL}{each}" for each in known)
-
-    @cached_property
-    def _shared(self) -> frozenset[str]:
-        """The variables of files, and the classes, of which each may be changed anywhere."""
-        return self.around.variables | self.around.classes.keys()
-
-    @staticmethod
-    def _of_others(method: cst.FunctionDef, names: Collection[str]) -> Iterator[cst.Attribute]:
-        """Each ``name.part`` in a method, of these names and none of its own."""
-        targets = (each.target for each in syntax.find(method.body, cst.AssignTarget))
-        parts = (part for target in targets for part in syntax.parts(target))
-        local = {part.value for part in parts if isinstance(part, cst.Name)}
-        local |= {param.name.value for param in method.params.params}
-        for node in syntax.find(method.body, cst.Attribute):
-            first, _, rest = syntax.code(node.value).partition(".")
-            owner = "" if first == syntax.self_name(method) else rest.rpartition(".")[2] or first
-            # The trial's own class is none of those that are known.
-            if owner not in local and (owner in names or owner[:1].isupper()):
-                yield node
-
-    def _changed(self, method: cst.FunctionDef) -> Iterator[str]:
-        own = syntax.self_name(method)
-        yield from attributes_changed(method)
-        for call in syntax.find(method.body, cst.Call):
-            yield from self._by_call(call, own)
-        yield from self._by_name(method)
-
-    def _by_call(self, call: cst.Call, own: str) -> Iterator[str]:
-        """What is changed where something of the trial, or a function of a file, is called."""
-        func = call.func
-        if isinstance(func, cst.Name):
-            changed = self.around.changed.get(func.value, frozenset())
-            yield from (f"{_GLOBAL}{each}" for each in changed)
-        elif isinstance(func, cst.Attribute):
-            is_own = m.matches(func.value, m.Name(own))
-            if is_own and func.attr.value in self.own:
-                return
-            if isinstance(func.value, cst.Name) and func.value.value in self.around.imported:
-                changed = self.around.changed.get(func.attr.value, frozenset())
-                yield from (f"{_GLOBAL}{each}" for each in changed)
-            # An object is called, or a method of one.
-            called = ("__call__", "forward") if is_own else (func.attr.value,)
-            for name in _stem(func, own):
-                maker = self._makers.get(name, "")
-                # A metric is added to until somebody resets it.
-                adds = func.attr.value == "update" and not is_own and name not in self._reset
-                if adds or any(self.around.changes(method, maker) for method in called):
-                    yield name
-
-    @cached_property
-    def _reset(self) -> set[str]:
-        """The attributes that some method resets."""
-        calls = (call for each in self.own.values() for call in syntax.find(each.body, cst.Call))
-        called = (syntax.code(call.func).split(".") for call in calls)
-        return {parts[-2] for parts in called if parts[-1] == "reset" and len(parts) > 1}
-
-    def _by_name(self, method: cst.FunctionDef) -> Iterator[str]:
-        """What is changed under a name that a method has for it, or that its file has."""
-        own, local = syntax.self_name(method), syntax.local_names(method)
-        shared = _declared(method)
-        aliases: dict[str, str] = {}
-        for line in syntax.find(method.body, cst.Assign):
-            if isinstance(line.value, (cst.Attribute, cst.Subscript)):
-                aliases.update(
-                    (syntax.code(target.target), name)
-                    for target in line.targets
-                    for name in _stem(line.value, own)
-                )
-        for name in _names_changed(method):
-            if name in aliases:
-                yield aliases[name]
-            elif name in shared or name in self.around.variables - local:
-                yield f"{_GLOBAL}{name}"
-        calls = {id(call.func) for call in syntax.find(method.body, cst.Call)}
-        targets = {id(each.target) for each in syntax.find(method.body, cst.AssignTarget)}
-        targets |= {id(each.target) for each in syntax.find(method.body, cst.AugAssign)}
-        for node in self._of_others(method, {*self._shared, *self.around.imported}):
-            owner, part = syntax.code(node.value).rpartition(".")[2], node.attr.value
-            maker = owner if owner in self.around.classes else ""
-            is_told = id(node) in calls and self.around.changes(part, maker)
-            if is_told or id(node) in targets:
-                found = {owner, part} & self._shared or {owner} - self.around.imported.keys()
-                yield from (f"{_GLOBAL}{each}" for each in found)
 
 
 #: What an attribute is set to which only gets its value later.
 _EMPTY = ("None", "{}", "[]", "dict()", "list()", "set()")
-
-
-def _names_changed(method: cst.FunctionDef) -> Iterator[str]:
-    """The variables of which a method sets a part, adds to, or calls to change."""
-    targets = [each.target for each in syntax.find(method.body, cst.AssignTarget)]
-    parts = [t for t in targets if isinstance(t, (cst.Subscript, cst.Attribute))]
-    whole = [t for t in targets if isinstance(t, cst.Name)]
-    changing = [each.target for each in syntax.find(method.body, cst.AugAssign)]
-    for call in syntax.find(method.body, cst.Call):
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value in CHANGING:
-            parts.append(call.func)
-    yield from (name.value for name in _bases([*parts, *changing]))
-    yield from {name.value for name in whole} & _declared(method)
-
-
-def _declared(method: cst.FunctionDef) -> set[str]:
-    """The variables that a method declares to be those of its file."""
-    found = (item for line in syntax.find(method.body, cst.Global) for item in line.names)
-    return {item.name.value for item in found}
-
-
-def _unwrapped(call: cst.Call | None) -> cst.Call | None:
-    """The call of which ``context.wrap_model(Net())`` hands on the result."""
-    func = call.func if call is not None else None
-    is_wrap = isinstance(func, cst.Attribute) and func.attr.value.startswith("wrap_")
-    if call is None or not is_wrap or not call.args:
-        return call
-    inner = call.args[0].value
-    return inner if isinstance(inner, cst.Call) else None
-
-
-def _bases(nodes: Iterable[cst.BaseExpression]) -> Iterator[cst.Name]:
-    """The name that each expression begins with, if it begins with one."""
-    for node in nodes:
-        while isinstance(node, (cst.Attribute, cst.Subscript, cst.Call)):
-            node = node.func if isinstance(node, cst.Call) else node.value
-        if isinstance(node, cst.Name):
-            yield node
-
-
-def counts_when_called(node: cst.ClassDef) -> bool:
-    """Whether a model changes in a way of its own whenever it is called."""
-    forward = syntax.methods(node).get("forward")
-    return forward is not None and any(True for _ in attributes_changed(forward))
 
 
 def attributes_changed(method: cst.FunctionDef) -> Iterator[str]:

@@ -202,8 +202,6 @@ def test_a_method_with_a_new_name_is_known_by_it_where_it_is_looked_for(tmp_path
     )
     made = rewritten(tmp_path, source)
     assert "    def trial_log(self, text):" in made and 'self.trial_log("x")' in made
-    # Training leaves what a validation needs.
-    assert "self.trainer.num_sanity_val_steps = 0" in method(made, "on_fit_start")
 
 
 def test_a_context_in_a_cast_or_set_by_a_function_is_no_part_of_the_module(tmp_path):

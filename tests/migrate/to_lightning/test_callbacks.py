@@ -255,19 +255,6 @@ def test_metrics_are_asked_for_by_the_names_that_they_are_logged_under(before, a
     assert "MIGRATE" not in made
 
 
-@pytest.mark.parametrize("maker", ["Watch()", "made()"])
-def test_callbacks_that_hear_of_validations_hear_of_no_sanity_check(maker, tmp_path):
-    kept = f"        self.context = context\n        self.watch = {maker}\n"
-    build = "    def build_callbacks(self):\n        return {'w': self.watch}\n\n"
-    changes = (
-        ("        self.context = context\n", kept),
-        ("    def evaluate_batch", f"{build}    def evaluate_batch"),
-    )
-    source = CALLBACK.format("on_validation_end(self, metrics)", "0")
-    source += "def made():\n    return Watch()\n\n\n" + trial(*changes)
-    assert "num_sanity_val_steps = 0" in rewritten(tmp_path, source)
-
-
 def test_callbacks_are_made_before_optimizers(tmp_path):
     build = "    def build_callbacks(self):\n        return {'w': Watch(self.opt)}\n\n"
     change = ("    def evaluate_batch", f"{build}    def evaluate_batch")

@@ -1,0 +1,228 @@
+"""Whether a validation needs what making the training loader has left behind.
+
+Code is looked up by name alone: a call of ``fit`` may be one of every ``fit`` that the files of a
+project define. What an object of a library is told to do changes it, unless that is known not to.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import libcst as cst
+
+from det_compat.analysis.expressions import words
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.validation_state import VALIDATING, attributes_made
+
+_Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_TRAINING_LOADER, _VALIDATION_LOADER = "build_training_data_loader", "build_validation_data_loader"
+# Methods of data, texts, dicts, loggers and contexts that leave these as they are.
+_READING = words(
+    """
+    astype clone copy count cpu cuda debug decode encode endswith error exists float format get info
+    index int is_dir is_file item items iterdir join keys len lower max mean min numpy open read
+    reshape rsplit shape size split startswith std strip sum to tolist upper values view warning
+    get_data_config get_experiment_config get_global_batch_size get_hparam get_hparams
+    get_per_slot_batch_size get_rank get_size get_local_rank get_trial_seed
+    """
+)
+#: Functions of libraries that change what they are given.
+_CHANGING = words("shuffle heappush heappop heapify next setattr delattr copyto put setitem at")
+_KEYWORDS = ("out", "generator")
+
+
+class Project:
+    """The functions and methods of some files, by name.
+
+    Args:
+        sources: the files.
+        but: classes of which the methods are looked up in another way.
+    """
+
+    def __init__(self, sources: Iterable[bytes], but: Collection[str] = ()) -> None:
+        self.functions: dict[str, list[_Function]] = defaultdict(list)
+        self.modules: set[str] = set()
+        self._changing: dict[str, bool] = {}
+        made_here: set[str] = set()
+        for source in sources:
+            tree = _parsed(source)
+            own = [n for n in ast.walk(tree) if isinstance(n, ast.ClassDef) and n.name in but]
+            left_out = {id(line) for node in own for line in node.body}
+            for node in ast.walk(tree):
+                if isinstance(node, _FUNCTIONS) and id(node) not in left_out:
+                    self.functions[node.name].append(node)
+                elif isinstance(node, ast.ClassDef):
+                    made = [n for n in node.body if isinstance(n, _FUNCTIONS)]
+                    # Making an object runs this, and reading data that.
+                    run = [n for n in made if n.name in ("__init__", "__getitem__", "__iter__")]
+                    self.functions[node.name] += run
+                elif isinstance(node, (ast.Import, ast.ImportFrom)):
+                    names = (it.asname or it.name.partition(".")[0] for it in node.names)
+                    self.modules.update(names)
+            made_here |= _variables(tree)
+        self.modules -= made_here
+
+    def changes_given(self, name: str) -> bool:
+        """Whether a function of this name changes what it is given."""
+        if name not in self._changing:
+            self._changing[name] = False  # as far as it calls itself
+            found = _Traces()
+            given = set[str]()
+            for function in self.functions.get(name, ()):
+                own = [arg.arg for arg in ast.walk(function.args) if isinstance(arg, ast.arg)]
+                given.update(own[function.name == "__init__" :])
+                for _ in _Reader(function, self, {}, found, given).followed():
+                    pass
+            self._changing[name] = not given.isdisjoint(found.changed)
+        return self._changing[name]
+
+
+def needs_training_loader(own: Mapping[str, cst.FunctionDef], project: Project) -> bool:
+    """Whether a validation needs what making the training loader has left behind.
+
+    Args:
+        own: the methods of a trial.
+        project: the code that these call.
+    """
+    found = ((name, _parsed(syntax.code(method).strip()).body) for name, method in own.items())
+    methods = {name: one for name, (one, *_) in found if isinstance(one, _FUNCTIONS)}
+    late = _traces(project, methods, [_TRAINING_LOADER]).changed
+    # The loader of validations is made once: what it has read then is never read again.
+    if late & _traces(project, methods, [_VALIDATION_LOADER]).read:
+        return True
+    return bool(
+        (late - attributes_made(own, "__init__")) & _traces(project, methods, VALIDATING).read
+    )
+
+
+@dataclass
+class _Traces:
+    """The names of attributes and variables that some code changes, and that it reads."""
+
+    changed: set[str] = field(default_factory=set)
+    read: set[str] = field(default_factory=set)
+
+
+def _traces(project: Project, own: Mapping[str, _Function], starts: Iterable[str]) -> _Traces:
+    found = _Traces()
+    waiting = [own[name] for name in starts if name in own]
+    for function in waiting:
+        for more in _Reader(function, project, own, found).followed():
+            if not any(more is each for each in waiting):
+                waiting.append(more)
+    return found
+
+
+class _Reader:
+    """Reads a function for ``_traces``."""
+
+    def __init__(
+        self,
+        function: _Function,
+        project: Project,
+        own: Mapping[str, _Function],
+        found: _Traces,
+        watched: Collection[str] = (),
+    ) -> None:
+        self._project, self._own, self._found = project, own, found
+        given = [*function.args.posonlyargs, *function.args.args]
+        self._nodes = [*ast.walk(function)]
+        names = (n for n in self._nodes if isinstance(n, ast.Name))
+        shared = {
+            name
+            for n in self._nodes
+            if isinstance(n, (ast.Global, ast.Nonlocal))
+            for name in n.names
+        }
+        self._found.changed |= shared
+        # What the first parameter stands for is an object, or a class, of which parts are known.
+        first = {arg.arg for arg in given[:1]} - {*watched}
+        local = {n.arg for n in self._nodes if isinstance(n, ast.arg)} - first
+        self._first = first
+        # An object that is made is nobody else's yet.
+        self._is_made = function.name == "__init__" and own.get("__init__") is not function
+        self._local = (local | {n.id for n in names if isinstance(n.ctx, ast.Store)}) - shared
+        self._local |= {n.name for n in self._nodes if isinstance(n, _FUNCTIONS)} - {function.name}
+        self._local -= {*watched}
+
+    def followed(self) -> Iterator[_Function]:
+        """Note what this function changes and reads; gives what it calls, or may."""
+        for node in self._nodes:
+            if isinstance(node, (ast.Attribute, ast.Subscript)):
+                if not isinstance(node.ctx, ast.Load):
+                    self._change(node)
+            elif isinstance(node, ast.AugAssign):
+                self._change(node.target)
+            elif isinstance(node, ast.Call):
+                self._call(node)
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+                self._found.read.add(node.attr)
+                of_own = isinstance(node.value, ast.Name) and node.value.id in self._first
+                if of_own and node.attr in self._own:
+                    yield self._own[node.attr]
+                else:
+                    yield from self._project.functions.get(node.attr, ())
+            elif isinstance(node, ast.Name) and node.id not in self._local:
+                self._found.read.add(node.id)
+                yield from self._project.functions.get(node.id, ())
+
+    def _change(self, node: ast.expr) -> None:
+        """Note that an object changes, if it may be there when this function has returned."""
+        names, root = self._names_of(node)
+        if root in self._first and self._is_made:
+            return
+        if root in self._local:
+            names = {name for value in self._values(root) for name in self._names_of(value)[0]}
+        self._found.changed |= names - self._first
+
+    def _names_of(self, node: ast.expr) -> tuple[set[str], str]:
+        """The parts of ``a.b[c].d()``, and the first of them, which is no part if it is local."""
+        names = set[str]()
+        while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
+            names |= {node.attr} if isinstance(node, ast.Attribute) else set()
+            node = node.func if isinstance(node, ast.Call) else node.value
+        root = node.id if isinstance(node, ast.Name) else ""
+        return names | ({root} - self._local - self._project.modules - {""}), root
+
+    def _values(self, name: str) -> Iterator[ast.expr]:
+        """What a variable is set to that may be a part of something else."""
+        lines = (node for node in self._nodes if isinstance(node, ast.Assign))
+        for line in lines:
+            is_part = isinstance(line.value, (ast.Attribute, ast.Subscript))
+            if is_part and name in {getattr(target, "id", "") for target in line.targets}:
+                yield line.value
+
+    def _call(self, call: ast.Call) -> None:
+        name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+        changed = [it.value for it in call.keywords if it.arg in _KEYWORDS]
+        is_known = name in self._project.functions
+        if name in _CHANGING or self._project.changes_given(name):
+            changed += [*call.args, *(it.value for it in call.keywords)]
+        if isinstance(call.func, ast.Attribute):
+            owner = call.func.value
+            of_own = isinstance(owner, ast.Name) and owner.id in self._first and name in self._own
+            of_module = self._names_of(owner)[1] in self._project.modules
+            if not (of_own or name in _READING or (of_module and not is_known)):
+                changed.append(owner)
+        for each in changed:
+            if isinstance(each, (ast.Attribute, ast.Subscript, ast.Name)):
+                self._change(each)
+
+
+def _variables(tree: ast.Module) -> set[str]:
+    """The variables at the top of a file."""
+    lines = [line for line in tree.body if not isinstance(line, (*_FUNCTIONS, ast.ClassDef))]
+    names = (node for line in lines for node in ast.walk(line) if isinstance(node, ast.Name))
+    return {name.id for name in names if isinstance(name.ctx, ast.Store)}
+
+
+def _parsed(source: bytes | str) -> ast.Module:
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.Module([], [])

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import libcst as cst
+import pytest
+from libcst.helpers import ensure_type
+
+from det_compat.migrate.to_lightning.data.loader_order import Project, needs_training_loader
+from det_compat.migrate.tree import syntax
+
+TRIAL = """\
+class Trial:
+    def __init__(self, context):
+        self.best, self.names, self.kept, self.scaler = 0, None, {{}}, lib.Scaler()
+
+    def build_training_data_loader(self):
+        {train_loader}
+
+    def build_validation_data_loader(self):
+        {val_loader}
+
+    def evaluate_batch(self, batch):
+        return self.judge(batch)
+
+    def judge(self, batch):
+        {judge}
+"""
+
+
+def needs(lines: dict[str, str], *files: bytes) -> bool:
+    parts = dict.fromkeys(("train_loader", "val_loader", "judge"), "pass")
+    node = ensure_type(syntax.statement(TRIAL.format(**{**parts, **lines})), cst.ClassDef)
+    return needs_training_loader(syntax.methods(node), Project(files, {"Trial"}))
+
+
+@pytest.mark.parametrize(
+    ("before", "needed", "found"),
+    [
+        ("pass", "val_loader: return self.files", False),
+        ("self.files = list()", "val_loader: return self.files", True),
+        ("self.files = list()", "val_loader: return self.others", False),
+        ("self.best = 1", "val_loader: return self.best", True),
+        ("self.best = 1", "judge: return self.best", False),
+        ("self.names = cut()", "judge: return self.names", True),
+        ("self.kept[0] = 1", "judge: return self.kept", True),
+        ("self.scaler.fit(1)", "val_loader: return self.scaler.transform(2)", True),
+        ("self.scaler.transform(1).mean()", "val_loader: return self.scaler.mean()", True),
+        ("scaler = self.scaler; scaler.fit(1)", "val_loader: return self.scaler", True),
+        ("fill(self.scaler)", "val_loader: return self.scaler", True),
+        ("Data(self.kept)", "val_loader: return Data(self.kept)", False),
+        ("look(self.kept)", "val_loader: return look(self.kept)", False),
+        ("random.shuffle(self.kept)", "val_loader: return self.kept", True),
+        ("torch.utils.data.DataLoader(self.kept)", "val_loader: return self.kept", False),
+        ("return [x for x in self.kept.values()]", "val_loader: return self.kept", False),
+    ],
+)
+def test_what_a_validation_needs_of_the_training_loader(
+    before: str, needed: str, found: bool
+) -> None:
+    part, _, line = needed.partition(": ")
+    assert needs({"train_loader": before, part: line}, HELPERS) is found
+
+
+HELPERS = b"""
+import random, torch
+
+def fill(scaler): refill(scaler)
+
+def refill(scaler): scaler.fit(1)
+
+def look(kept): return len(kept) + kept["a"]
+
+class Data:
+    def __init__(self, kept): self.kept = kept
+"""
+
+STATS = b"""
+MEAN, kept = None, {}
+
+class Scaler:
+    @classmethod
+    def fit(cls, data): cls.mean = data.mean()
+
+scaler = Scaler()
+
+def fit(data): note(data)
+
+def note(data): kept["mean"] = data.mean()
+
+def fill(data): kept.update(mean=data)
+
+def scaled(data): return data - kept["mean"]
+"""
+USER = b"import torch\nimport stats\nfrom stats import Scaler, fit, scaled, scaler\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "needed", "found"),
+    [
+        ("stats.fit(1)", "stats.scaled(2)", True),
+        ("fit(1)", "scaled(2)", True),
+        ("fit(1)", "stats.kept", True),
+        ("stats.MEAN = 1", "stats.MEAN", True),
+        ("stats.MEAN = 1", "stats.scaled(2)", False),
+        ("scaler.fit(1)", "lambda: scaler", True),
+        ("Scaler.fit(1)", "Scaler.mean", True),
+        ("stats.Scaler.fit(1)", "stats.Scaler.mean", True),
+        ("fill(1)", "stats.kept", True),
+        ("Scaler.mean = 1", "Scaler.mean", True),
+        ("torch.manual_seed(1)", "torch.randn(1)", False),
+        ("scaler = 1; scaler.fit(1)", "lambda: scaler", False),
+    ],
+)
+def test_what_the_training_loader_leaves_in_other_files(
+    before: str, needed: str, found: bool
+) -> None:
+    lines = {"train_loader": before, "val_loader": f"return {needed}"}
+    assert needs(lines, STATS, USER) is found
