@@ -144,12 +144,39 @@ def test_gradients_stay_that_an_optimizer_is_given_later(tmp_path):
     assert "def on_validation_model_zero_grad(self)" in rewritten(tmp_path, trial())
 
 
-def test_gradients_stay_that_one_model_leaves_in_another(tmp_path):
-    more = "lr=0.1))\n        self.more = context.wrap_optimizer("
-    made = rewritten(
-        tmp_path, trial(("lr=0.1))", f"{more}torch.optim.SGD(self.model.parameters()))"))
+@pytest.mark.parametrize(
+    ("zeroing", "stay"),
+    [
+        ("", True),
+        ("self.model.zero_grad()\n        self.other.zero_grad()", False),
+        ("self.opt.zero_grad()\n        self.more.zero_grad()", False),
+        ("self.model.zero_grad()", True),
+        (
+            "self.other.zero_grad()\n        if batch_idx % 2:\n            self.opt.zero_grad()",
+            True,
+        ),
+        ("self.other.zero_grad()\n        self.model.zero_grad(False)", True),
+        ("print(self.model.bias.grad)\n        self.zero()", True),
+    ],
+)
+def test_gradients_stay_that_one_model_leaves_in_another(tmp_path, zeroing, stay):
+    loss = "        loss = self.model(batch).sum()\n"
+    backward = "        self.context.backward(loss)\n"
+    more = (
+        "        self.other = context.wrap_model(torch.nn.Linear(1, 1))\n"
+        "        other = torch.optim.SGD(self.other.parameters(), lr=0.1)\n"
+        "        self.more = context.wrap_optimizer(other)\n\n    def build_training_data"
     )
-    assert "def on_validation_model_zero_grad(self)" in made
+    made = rewritten(
+        tmp_path,
+        trial(
+            ("\n    def build_training_data", more),
+            (loss, f"        {zeroing}\n        loss = self.other(self.model(batch)).sum()\n"),
+            (backward, f"{backward}        self.context.step_optimizer(self.more)\n"),
+        ),
+    )
+    assert "self.automatic_optimization = False" in made
+    assert ("def on_validation_model_zero_grad(self)" in made) == stay
 
 
 def test_attributes_that_are_asked_for_by_name_stay(tmp_path):
