@@ -324,7 +324,9 @@ class Lightning(Target):
             ),
             is_mixin=not self._hierarchy.is_trial(scope),
             other_bases=self._other_bases(scope),
-            arrays=is_root and self._arrays,
+            arrays=is_root
+            and self._arrays
+            and not loaders.is_default_collated(methods, source.symbols),
             keeps_state=(
                 bool(named_for(methods, "build_callbacks") & self._hearing)
                 or keeps_state(methods, reset, self._elsewhere)

@@ -308,9 +308,9 @@ class _Rewriting:
 
     def _zeroes_first(self) -> bool:
         """Whether the batches zero all gradients that are there before they step."""
-        around = self.file.elsewhere.texts.values()
+        texts = self.file.elsewhere.texts
         return self.plan.is_whole and are_zeroed_first(
-            self.own, self.plan.all_optimizers, self.file.symbols, around
+            self.own, self.plan.all_optimizers, self.file.symbols, texts
         )
 
     def _calls_evaluation(self) -> bool:

@@ -1,7 +1,7 @@
 """Gradients and validations: those that one needs, and those that are there when one begins."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import libcst as cst
 
@@ -48,7 +48,7 @@ def are_zeroed_first(
     own: Mapping[str, cst.FunctionDef],
     optimizers: Collection[str],
     symbols: Symbols,
-    around: Iterable[str],
+    texts: Mapping[str, str],
 ) -> bool:
     """Whether each step is of gradients of its own batch alone, whatever was there before.
 
@@ -56,18 +56,31 @@ def are_zeroed_first(
         own: the methods of a trial, which nothing else trains.
         optimizers: the attributes that it wraps.
         symbols: of the file.
-        around: the code that the methods may call.
+        texts: the code of each function and class that the methods may name.
     """
     train = own.get("train_batch")
     code = "\n".join(map(syntax.code, own.values()))
-    others = (text for text in around if "def train_batch(" not in text)
-    if train is None or _LOOKS.search(code) or any(map(_STEPS.search, others)):
+    if train is None or _LOOKS.search(code) or any(map(_STEPS.search, _named(code, texts))):
         return False
     trained = {name: _models_of(name, own.values()) for name in optimizers}
     steps = sum(len(symbols.calls(method, "step_optimizer")) for method in own.values())
     found = _Zeroing(syntax.self_name(train), trained, symbols)
     found.follow(syntax.body_of(train), set())
     return all(trained.values()) and found.steps == [True] * steps
+
+
+def _named(code: str, texts: Mapping[str, str]) -> Iterator[str]:
+    """The texts of what code names, and of what that names; the steps of optimizers show."""
+    left, waiting = {*texts}, [code]
+    for text in waiting:
+        found = left.intersection(_WORD.findall(text))
+        left -= found
+        waiting += (texts[name] for name in found if not _OPTIMIZER.match(texts[name]))
+    yield from waiting[1:]
+
+
+_WORD = re.compile(r"\w+")
+_OPTIMIZER = re.compile(r"class \w+\([\w.]*(Optimizer|Trial)\)")
 
 
 def _models_of(optimizer: str, methods: Iterable[cst.FunctionDef]) -> frozenset[str]:
