@@ -31,28 +31,28 @@ def signature(folder: Path, source: str, **configs: str) -> str:
             ASKS_FOR_LR,
             "lr: 1, global_batch_size: 4",
             "lr: 0.5, global_batch_size: 8",
-            "def __init__(self, *, lr: float = 1, global_batch_size: Any = 4):",
+            "def __init__(self, *, lr: float = 1, global_batch_size: int = 4):",
             id="the types are those of all configs, the values those of const.yaml",
         ),
         pytest.param(
             ASKS_FOR_LR,
             "lr: 1, global_batch_size: 4",
             "lr: 1, global_batch_size: 8, warmup: 5",
-            "def __init__(self, *, lr: float = 1, global_batch_size: Any = 4, **hparams: Any):",
+            "def __init__(self, *, lr: float = 1, global_batch_size: int = 4, **hparams: Any):",
             id="what only another config has is taken",
         ),
         pytest.param(
             ASKS_FOR_LR,
             "global_batch_size: 4",
             "global_batch_size: 8, lr: 0.5",
-            "def __init__(self, *, global_batch_size: Any = 4, **hparams: Any):",
+            "def __init__(self, *, global_batch_size: int = 4, **hparams: Any):",
             id="what the code needs and const.yaml lacks is taken, and not required",
         ),
         pytest.param(
             LOOKS,
             "global_batch_size: 4, lr: 0.5",
             "global_batch_size: 8",
-            "def __init__(self, *, global_batch_size: Any = 4, **hparams: Any):",
+            "def __init__(self, *, global_batch_size: int = 4, **hparams: Any):",
             id="a default would be there where the code looks whether it is",
         ),
         pytest.param(
@@ -104,7 +104,7 @@ def test_a_config_without_an_entrypoint_is_of_the_trial_beside_it(tmp_path: Path
     text = CONFIG.format("lr: 0.5, global_batch_size: 4").partition("\n")[2]
     (tmp_path / "const.yaml").write_text(text)
     made = signature(tmp_path, ASKS_FOR_LR)
-    assert made == "def __init__(self, *, lr: float = 0.5, global_batch_size: Any = 4):"
+    assert made == "def __init__(self, *, lr: float = 0.5, global_batch_size: int = 4):"
 
 
 def test_hyperparameters_may_come_as_one_dict(tmp_path: Path) -> None:
