@@ -164,7 +164,7 @@ def test_gradients_stay_that_one_model_leaves_in_another(tmp_path, zeroing, stay
     backward = "        self.context.backward(loss)\n"
     more = (
         "        self.other = context.wrap_model(torch.nn.Linear(1, 1))\n"
-        "        other = torch.optim.SGD(self.other.parameters(), lr=0.1)\n"
+        "        other = torch.optim.SGD(self.other.parameters(), context.get_hparam('lr'))\n"
         "        self.more = context.wrap_optimizer(other)\n\n    def build_training_data"
     )
     made = rewritten(

@@ -79,6 +79,7 @@ def _named(code: str, texts: Mapping[str, str]) -> Iterator[str]:
     yield from waiting[1:]
 
 
+_PARAMETERS = re.compile(r"(?<!h)param")
 _WORD = re.compile(r"\w+")
 _OPTIMIZER = re.compile(r"class \w+\([\w.]*(Optimizer|Trial)\)")
 
@@ -90,7 +91,7 @@ def _models_of(optimizer: str, methods: Iterable[cst.FunctionDef]) -> frozenset[
         of_model = re.compile(rf"\b{syntax.self_name(method)}\.(\w+)\.parameters\(\)")
         for name, text in attributes_set(method):
             if name == optimizer:
-                if len(found := of_model.findall(text)) != text.count("param"):
+                if len(found := of_model.findall(text)) != len(_PARAMETERS.findall(text)):
                     return frozenset()
                 models.update(found)
     return frozenset(models)
