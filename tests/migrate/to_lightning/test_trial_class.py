@@ -179,6 +179,30 @@ def test_gradients_stay_that_one_model_leaves_in_another(tmp_path, zeroing, stay
     assert ("def on_validation_model_zero_grad(self)" in made) == stay
 
 
+@pytest.mark.parametrize("zeroing", ["self.opt.zero_grad()", "pass"])
+def test_gradients_need_not_stay_where_each_method_zeroes_what_it_steps(tmp_path, zeroing):
+    steps = "".join(
+        f"\n    def step_{name}(self, batch):\n        {zeroing.replace('opt', name)}\n"
+        "        self.context.backward(self.model(batch).sum() * self.more_model(batch).sum())\n"
+        f"        self.context.step_optimizer(self.{name})\n"
+        for name in ("opt", "more")
+    )
+    more = (
+        "        self.more_model = context.wrap_model(torch.nn.Linear(2, 1))\n        self.more = "
+        "context.wrap_optimizer(torch.optim.SGD(self.more_model.parameters(), lr=0.1))\n"
+    )
+    calls = "        self.step_opt(batch)\n        self.step_more(batch)\n"
+    made = rewritten(
+        tmp_path,
+        trial(
+            ("        self.context.backward(loss)\n", ""),
+            ("        self.context.step_optimizer(self.opt)\n", calls),
+            ("\n    def build_training_data", f"{more}{steps}\n    def build_training_data"),
+        ),
+    )
+    assert ("def on_validation_model_zero_grad(self)" in made) == (zeroing == "pass")
+
+
 def test_attributes_that_are_asked_for_by_name_stay(tmp_path):
     made = rewritten(tmp_path, trial() + "\n\ndef rate(trial):\n    return getattr(trial, 'opt')\n")
     assert "self.opt = torch.optim.SGD" in method(made, "configure_optimizers")

@@ -58,15 +58,18 @@ def are_zeroed_first(
         symbols: of the file.
         texts: the code of each function and class that the methods may name.
     """
-    train = own.get("train_batch")
     code = "\n".join(map(syntax.code, own.values()))
-    if train is None or _LOOKS.search(code) or any(map(_STEPS.search, _named(code, texts))):
+    if _LOOKS.search(code) or any(map(_STEPS.search, _named(code, texts))):
         return False
     trained = {name: _models_of(name, own.values()) for name in optimizers}
+    zeroed: list[bool] = []
+    for method in own.values():
+        # What a method is called by may have zeroed nothing.
+        found = _Zeroing(syntax.self_name(method), trained, symbols)
+        found.follow(syntax.body_of(method), set())
+        zeroed += found.steps
     steps = sum(len(symbols.calls(method, "step_optimizer")) for method in own.values())
-    found = _Zeroing(syntax.self_name(train), trained, symbols)
-    found.follow(syntax.body_of(train), set())
-    return all(trained.values()) and found.steps == [True] * steps
+    return all(trained.values()) and zeroed == [True] * steps
 
 
 def _named(code: str, texts: Mapping[str, str]) -> Iterator[str]:
