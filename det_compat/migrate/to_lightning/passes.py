@@ -25,6 +25,7 @@ from det_compat.migrate.to_lightning.optimization import optimizers, schedulers,
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.to_lightning.written_out import clipping, horovod, lengths, samplers
 from det_compat.migrate.tree import leftovers
+from det_compat.migrate.tree.marks import without_old_code
 
 
 class Holds(enum.Flag):
@@ -177,4 +178,4 @@ def rewritten(tree: cst.Module, file: LightningFile) -> cst.Module:
     """The tree of a file after all passes."""
     for each in PASSES:
         tree = each.apply(tree, file)
-    return tree
+    return without_old_code(tree) if file.plans else tree

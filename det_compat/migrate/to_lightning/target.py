@@ -311,7 +311,9 @@ class Lightning(Target):
             ),
             is_mixin=not self._hierarchy.is_trial(scope),
             other_bases=self._other_bases(scope),
-            arrays=is_root and self._arrays,
+            arrays=is_root
+            and self._arrays
+            and not loaders.is_default_collated(methods, source.symbols),
             needs_loader=needs_training_loader(methods, self._project),
             keeps_modes=keeps_modes(
                 family_methods, [m for _, facts in relatives for m in facts.models], self._elsewhere

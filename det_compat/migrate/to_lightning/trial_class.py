@@ -23,7 +23,7 @@ from det_compat.migrate.to_lightning.metrics.reductions import (
     reported_late,
 )
 from det_compat.migrate.to_lightning.metrics.training import training_hooks
-from det_compat.migrate.to_lightning.optimization.gradients import with_gradients
+from det_compat.migrate.to_lightning.optimization.gradients import are_zeroed_first, with_gradients
 from det_compat.migrate.to_lightning.optimization.optimizers import (
     configure_optimizers,
     left_of_wraps,
@@ -294,7 +294,7 @@ class _Rewriting:
         if self.plan.is_root and (grows or len(self.plan.all_optimizers) > 1):
             # The backward pass of one may go through the models of another, or through what it is
             # to train later.
-            return True
+            return grows or not self._zeroes_first()
         symbols, every, plain = self.file.symbols, 0, 0
         for name, found in self.own.items():
             every += len(symbols.calls(found, "step_optimizer"))
@@ -302,6 +302,13 @@ class _Rewriting:
             stepping = (c for c in calls if c and symbols.method(c) == "step_optimizer")
             plain += sum(map(zeroes_gradients, stepping))
         return every > plain
+
+    def _zeroes_first(self) -> bool:
+        """Whether the batches zero all gradients that are there before they step."""
+        texts = self.file.elsewhere.texts
+        return self.plan.is_whole and are_zeroed_first(
+            self.own, self.plan.all_optimizers, self.file.symbols, texts
+        )
 
     def _calls_evaluation(self) -> bool:
         """Whether the class keeps its evaluation, and needs a validation_step that calls it."""

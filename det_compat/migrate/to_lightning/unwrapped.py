@@ -68,7 +68,7 @@ def keeps_modes(
     in_use = {name for method in validating for name in _called_attributes(method)}
     values: dict[str, list[str]] = {name: [] for name in sorted(names)}
     for method in methods:
-        for name, value in _attributes_set(method):
+        for name, value in attributes_set(method):
             if name in values:
                 values[name].append(value)
     others = [method for method in methods if method not in validating]
@@ -83,13 +83,20 @@ def keeps_modes(
                 # It is in evaluation mode wherever it is used.
                 continue
             return True
-        texts = [t for t in (*own_values, *given) if ".eval()" not in t and "wrap_model" not in t]
+        moved = re.compile(_MOVED.format(name), re.DOTALL)
+        kept = [v for v in own_values if not moved.fullmatch(v)] or own_values
+        kept = [value for value in kept if makers.may_be_module(value)]
+        texts = [t for t in (*kept, *given) if ".eval()" not in t and "wrap_model" not in t]
         texts = [text for text in texts if text not in aliases and not _NO_MODEL.match(text)]
         if any(map(makers.have_modes, texts)):
             return True
         if name in in_use and (any(map(makers.are_unknown, texts)) or not (own_values or given)):
             return True
     return False
+
+
+#: What is moved, such as ``self.loss = self.loss.cuda()``, is what it was before.
+_MOVED = r"self\.{}\.(cuda|cpu|to|float|double|half)\([^()]*\)(\n.*)?"
 
 
 class _Makers:
@@ -103,6 +110,22 @@ class _Makers:
     def __init__(self, every: Mapping[str, cst.FunctionDef], around: Elsewhere) -> None:
         self._own = {name: syntax.code(method) for name, method in every.items()}
         self._around = around
+
+    def may_be_module(self, text: str) -> bool:
+        """Whether a value may have a mode: no shape has, and no object that is not torch's.
+
+        Its text has that of variables below it.
+        """
+        try:
+            first = _tree(text).body[0]
+        except (SyntaxError, IndexError):
+            return True
+        value = first.value if isinstance(first, ast.Expr) else None
+        parts = value.value if isinstance(value, ast.Subscript) else value
+        if isinstance(parts, ast.Attribute) and parts.attr == "shape":
+            return False
+        name = ast.unparse(value.func) if isinstance(value, ast.Call) else ""
+        return not _DOTTED.fullmatch(name) or self._may_be(name)
 
     def have_modes(self, text: str) -> bool:
         """Whether code makes layers with modes, or calls a library that may; calls are followed."""
@@ -221,7 +244,7 @@ def _may_have_modes(path: str) -> bool:
     )
 
 
-def _attributes_set(method: cst.FunctionDef) -> Iterator[tuple[str, str]]:
+def attributes_set(method: cst.FunctionDef) -> Iterator[tuple[str, str]]:
     """The attributes that a method sets or adds to, each with the code of its value.
 
     Variables of the method are followed.

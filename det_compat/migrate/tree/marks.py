@@ -1,10 +1,15 @@
-"""The comments that say what could not be rewritten."""
+"""Comments: those that say what could not be rewritten, and those that hold what has been."""
 
+import ast
 import re
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import TypeVar
 
 import libcst as cst
+
+from det_compat.migrate.tree import syntax
 
 MARK = "# MIGRATE:"
 #: The heading for what has none of its own.
@@ -55,3 +60,90 @@ def above(statement: _Node, comments: Sequence[cst.EmptyLine]) -> _Node:
     if not comments or lines is None:
         return statement
     return statement.with_changes(leading_lines=[*comments, *lines])
+
+
+#: What only Determined's context is asked for, and where its classes come from.
+_OLD = re.compile(
+    r"context\.(wrap_|backward\(|step_optimizer\(|configure_apex|get_hparam|get_data_config"
+    r"|get_experiment|get_per_slot|get_global_batch|get_trial|distributed\.|device\b|to_device\()"
+    r"|\bdetermined\.(pytorch|experimental|tensorboard)\b|\b(from|import) determined\b"
+)
+
+
+def without_old_code(tree: cst.Module) -> cst.Module:
+    """The file without code of Determined's in its comments, which nothing could run any more."""
+    return syntax.transformed(tree, _OldCode())
+
+
+class _OldCode(cst.CSTTransformer):
+    def on_leave(
+        self, original_node: cst.CSTNodeT, updated_node: cst.CSTNodeT
+    ) -> cst.CSTNodeT | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNodeT]:
+        changes = {
+            name: left
+            for name in ("leading_lines", "lines_after_decorators", "header", "footer")
+            if isinstance(lines := getattr(updated_node, name, None), Sequence)
+            and len(left := [*_without_old_code(lines)]) != len(lines)
+        }
+        return updated_node.with_changes(**changes) if changes else updated_node
+
+
+def _without_old_code(lines: Sequence[cst.EmptyLine]) -> Iterator[cst.EmptyLine]:
+    was_blank = False
+    for is_comment, group in groupby(lines, lambda line: _text(line) is not None):
+        found = [*group]
+        if is_comment:
+            parts, found = [*_statements(found)], []
+            for part in parts:
+                # What stands in brackets that are not closed is a part of something.
+                is_part = bool(found) and (_text(found[-1]) or "").rstrip().endswith(_OPEN)
+                found += part if is_part or not _is_old(part, len(parts)) else ()
+            was_blank = was_blank and not found
+        elif was_blank:
+            # The blank lines above what has gone are there.
+            continue
+        else:
+            was_blank = found[-1].comment is None
+        yield from found
+
+
+def _text(line: cst.EmptyLine) -> str | None:
+    """What a comment says; None of a blank line, or a mark."""
+    value = line.comment.value if line.comment is not None else MARK
+    return None if value.startswith(MARK) else value.lstrip("#")
+
+
+def _parses(lines: Sequence[cst.EmptyLine]) -> bool:
+    try:
+        ast.parse(textwrap.dedent("\n".join(_text(line) or "" for line in lines)))
+    except SyntaxError:
+        return False
+    return True
+
+
+def _statements(lines: Sequence[cst.EmptyLine]) -> Iterator[Sequence[cst.EmptyLine]]:
+    """The lines of each statement, with the block below it; a line that begins none by itself."""
+    while lines:
+        ends = range(1, min(len(lines), _LONGEST) + 1)
+        end = next((end for end in ends if _parses(lines[:end])), 1)
+        while end < len(lines) and _is_inside(lines[end], lines[0]) and _parses(lines[: end + 1]):
+            end += 1
+        yield lines[:end]
+        lines = lines[end:]
+
+
+_OPEN = ("(", "[", "{", ",")
+#: How many lines a statement in a comment may have: to look further would take long.
+_LONGEST = 12
+
+
+def _is_inside(line: cst.EmptyLine, first: cst.EmptyLine) -> bool:
+    texts = [_text(line) or "", _text(first) or ""]
+    inner, outer = (len(text) - len(text.lstrip()) for text in texts)
+    return inner > outer
+
+
+def _is_old(lines: Sequence[cst.EmptyLine], parts: int) -> bool:
+    """Whether some lines are Determined's code, or all that is said of it."""
+    is_old = any(_OLD.search(_text(line) or "") for line in lines)
+    return is_old and (_parses(lines) or (parts == 1 and len(lines) == 1))

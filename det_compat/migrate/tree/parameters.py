@@ -96,7 +96,7 @@ def arguments(
     spaces = [config.hyperparameters.space for config in configs]
     if not configs or not (names or asks):
         is_open = asks or any(spaces)
-        return Arguments(dict.fromkeys(names, "Any"), {}, is_open, sections)
+        return Arguments({name: _annotation(name, ()) for name in names}, {}, is_open, sections)
     known = distinct((*names, *(name for space in spaces for name in space)))
     # Where the code never asks whether a name is there, a default harms no config without it.
     where = spaces if asks else spaces[:1]
@@ -133,6 +133,8 @@ _REAL = re.compile(
 
 def _annotation(name: str, values: Iterable[Any]) -> str:
     types = {type(value) for value in values}
+    if not types and name == "global_batch_size":
+        return "int"
     if types == {int, float} or (types == {int} and _REAL.fullmatch(name)):
         return "float"
     only = types.pop() if len(types) == 1 else object

@@ -30,7 +30,7 @@ def test_hparams_are_there_already(tmp_path):
     made = rewritten(tmp_path, trial(change, ("lr=0.1", 'lr=self.hparams["lr"]')))
     assert 'lr=self.hparams["lr"]' in made
     assert "self.hparams = " not in made
-    assert "def __init__(self, *, global_batch_size: Any, lr: Any)" in made
+    assert "def __init__(self, *, global_batch_size: int, lr: Any)" in made
 
 
 WRAPPED = ("self.context = context", "self.hparams = AttrDict(context.get_hparams())")

@@ -164,7 +164,7 @@ def test_parameters_do_not_hide_what_is_used(tmp_path):
     model = "torch.nn.Linear(width(context.get_hparam('width')), 1)"
     made = rewritten(tmp_path, trial(("class Trial", helper), ("torch.nn.Linear(2, 1)", model)))
     assert method(made, "__init__").startswith(
-        "def __init__(self, *, global_batch_size: Any, **hparams: Any):"
+        "def __init__(self, *, global_batch_size: int, **hparams: Any):"
     )
     assert "torch.nn.Linear(width(self.hparams.width), 1)" in made
 

@@ -49,6 +49,17 @@ STEP_SOMETIMES = """\
 """
 
 
+def test_what_a_step_asks_lightning_for_stands_below_its_docstring(tmp_path):
+    told = ("batch_idx):\n", 'batch_idx):\n        """Trains on a batch."""\n')
+    change = ("        self.context.step_optimizer(self.opt)\n", STEP_SOMETIMES)
+    made = method(rewritten(tmp_path, trial(change, told)), "training_step")
+    assert '    """Trains on a batch."""\n    opt = self.opt' in made.replace(BATCH_NUMBER, "")
+    assert BATCH_NUMBER in made
+
+
+BATCH_NUMBER = "    batch_idx = self.trainer.fit_loop.total_batch_idx\n"
+
+
 def test_code_that_sees_the_step_is_manual(tmp_path):
     change = ('return {"loss": loss}', 'return {"loss": loss, "after": self.model(batch).sum()}')
     assert "automatic_optimization = False" in rewritten(tmp_path, trial(change))

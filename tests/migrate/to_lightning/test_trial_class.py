@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.migrate.rewriting import HEADER, method, rewritten, trial
 
 CALLBACK = """\
@@ -106,12 +108,63 @@ def test_gradients_stay_that_an_optimizer_is_given_later(tmp_path):
     assert "def on_validation_model_zero_grad(self)" in rewritten(tmp_path, trial())
 
 
-def test_gradients_stay_that_one_model_leaves_in_another(tmp_path):
-    more = "lr=0.1))\n        self.more = context.wrap_optimizer("
-    made = rewritten(
-        tmp_path, trial(("lr=0.1))", f"{more}torch.optim.SGD(self.model.parameters()))"))
+@pytest.mark.parametrize(
+    ("zeroing", "stay"),
+    [
+        ("", True),
+        ("self.model.zero_grad()\n        self.other.zero_grad()", False),
+        ("self.opt.zero_grad()\n        self.more.zero_grad()", False),
+        ("self.model.zero_grad()", True),
+        (
+            "self.other.zero_grad()\n        if batch_idx % 2:\n            self.opt.zero_grad()",
+            True,
+        ),
+        ("self.other.zero_grad()\n        self.model.zero_grad(False)", True),
+        ("print(self.model.bias.grad)\n        self.zero()", True),
+    ],
+)
+def test_gradients_stay_that_one_model_leaves_in_another(tmp_path, zeroing, stay):
+    loss = "        loss = self.model(batch).sum()\n"
+    backward = "        self.context.backward(loss)\n"
+    more = (
+        "        self.other = context.wrap_model(torch.nn.Linear(1, 1))\n"
+        "        other = torch.optim.SGD(self.other.parameters(), context.get_hparam('lr'))\n"
+        "        self.more = context.wrap_optimizer(other)\n\n    def build_training_data"
     )
-    assert "def on_validation_model_zero_grad(self)" in made
+    made = rewritten(
+        tmp_path,
+        trial(
+            ("\n    def build_training_data", more),
+            (loss, f"        {zeroing}\n        loss = self.other(self.model(batch)).sum()\n"),
+            (backward, f"{backward}        self.context.step_optimizer(self.more)\n"),
+        ),
+    )
+    assert "self.automatic_optimization = False" in made
+    assert ("def on_validation_model_zero_grad(self)" in made) == stay
+
+
+@pytest.mark.parametrize("zeroing", ["self.opt.zero_grad()", "pass"])
+def test_gradients_need_not_stay_where_each_method_zeroes_what_it_steps(tmp_path, zeroing):
+    steps = "".join(
+        f"\n    def step_{name}(self, batch):\n        {zeroing.replace('opt', name)}\n"
+        "        self.context.backward(self.model(batch).sum() * self.more_model(batch).sum())\n"
+        f"        self.context.step_optimizer(self.{name})\n"
+        for name in ("opt", "more")
+    )
+    more = (
+        "        self.more_model = context.wrap_model(torch.nn.Linear(2, 1))\n        self.more = "
+        "context.wrap_optimizer(torch.optim.SGD(self.more_model.parameters(), lr=0.1))\n"
+    )
+    calls = "        self.step_opt(batch)\n        self.step_more(batch)\n"
+    made = rewritten(
+        tmp_path,
+        trial(
+            ("        self.context.backward(loss)\n", ""),
+            ("        self.context.step_optimizer(self.opt)\n", calls),
+            ("\n    def build_training_data", f"{more}{steps}\n    def build_training_data"),
+        ),
+    )
+    assert ("def on_validation_model_zero_grad(self)" in made) == (zeroing == "pass")
 
 
 def test_attributes_that_are_asked_for_by_name_stay(tmp_path):

@@ -49,6 +49,8 @@ def make_loss():
         ("losses.Far()", True, False),
         ("losses.Vocabulary()", False, False),
         ("losses.Vocabulary().net()", True, False),
+        # Lightning puts a model that another object keeps into no mode.
+        ("losses.Vocabulary(net=losses.make_loss())", False, False),
     ],
 )
 def test_a_model_of_another_file_that_is_not_wrapped_stays_in_its_mode(
@@ -90,6 +92,10 @@ def test_a_wrapped_model_whose_results_are_kept_and_handed_on_needs_no_hook(tmp_
         ("resnet18().eval()", False),
         ("torch.relu", False),
         ("self.model", False),
+        ("resnet18().weight.shape[1]", False),
+        ("torch.nn.MSELoss()\n        self.x = self.x.to('cpu')", False),
+        ("resnet18()\n        self.x = self.x.cuda()", True),
+        ("torch.nn.MSELoss()\n        self.x = self.x.cuda() if lib.far else lib.net()", True),
     ],
 )
 def test_what_may_be_a_model_with_modes_stays_in_its_mode(tmp_path, made, stays):

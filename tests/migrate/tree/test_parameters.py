@@ -77,19 +77,19 @@ def test_a_module_takes_what_its_configs_have(
     [
         (
             'hparams = context.get_hparams()\n        self.lr = hparams["lr"]',
-            "def __init__(self, *, global_batch_size: Any, lr: Any):",
+            "def __init__(self, *, global_batch_size: int, lr: Any):",
         ),
         (
             'self.h = context.get_hparams()\n        self.lr = self.h["lr"]',
-            "def __init__(self, *, global_batch_size: Any, lr: Any):",
+            "def __init__(self, *, global_batch_size: int, lr: Any):",
         ),
         (
             'hparams = context.get_hparams()\n        self.lr = hparams.get("lr")',
-            "def __init__(self, *, global_batch_size: Any, **hparams: Any):",
+            "def __init__(self, *, global_batch_size: int, **hparams: Any):",
         ),
         (
             'hparams = context.get_hparams()\n        hparams["lr"] = 1',
-            "def __init__(self, *, global_batch_size: Any, **hparams: Any):",
+            "def __init__(self, *, global_batch_size: int, **hparams: Any):",
         ),
     ],
 )

@@ -26,7 +26,7 @@ def with_batch_number(method: cst.FunctionDef, index: str) -> cst.FunctionDef:
     if first.asked == len(names):
         return method.with_changes(body=asking)
     line = syntax.statements(f"{index} = {TOTAL_BATCH.format(own)}\n")
-    return syntax.with_body(method, [*line, *syntax.body_of(method)])
+    return syntax.with_body(method, syntax.below_docstring(syntax.body_of(method), line))
 
 
 class _First(cst.CSTTransformer):

@@ -267,6 +267,22 @@ def transfer_hooks(stays: bool, arrays: bool) -> list[cst.BaseStatement]:
     return [syntax.method(_CONVERTING)] if arrays else []
 
 
+def is_default_collated(own: Mapping[str, cst.FunctionDef], symbols: Symbols) -> bool:
+    """Whether the loaders of a trial are known to make tensors of arrays by themselves."""
+    made = [
+        found.value
+        for name in NAMES
+        for found in (syntax.find(own[name], cst.Return) if name in own else [cst.Return()])
+    ]
+    calls = [value for value in made if isinstance(value, cst.Call)]
+    return len(calls) == len(made) and all(
+        symbols.path(call.func) == "det_compat.pytorch.DataLoader"
+        and syntax.argument(call, 6, "collate_fn") is None
+        and not any(given.star for given in call.args)
+        for call in calls
+    )
+
+
 def collates_arrays(trees: Iterable[cst.Module]) -> bool:
     """Whether a ``collate_fn`` of these files makes arrays, which Determined made tensors of."""
     trees = [*trees]

@@ -1,9 +1,14 @@
-"""Gradients that a validation needs: Lightning's inference mode has none."""
+"""Gradients and validations: those that one needs, and those that are there when one begins."""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import libcst as cst
 
+from det_compat.migrate.to_lightning.unwrapped import attributes_set
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import marked
+from det_compat.migrate.tree.symbols import Symbols
 
 _GRADIENTS = ("torch.enable_grad()", "torch.set_grad_enabled(True)")
 _INFERENCE = "Lightning validates in inference mode: this needs pl.Trainer(inference_mode=False)"
@@ -32,3 +37,92 @@ class _Gradients(cst.CSTTransformer):
         updated = updated.with_changes(items=items)
         needs = syntax.names_in(original.body) & {*self._batch}
         return marked(updated, _INFERENCE) if needs else updated
+
+
+#: Code around a trial that looks at gradients, or steps, by itself.
+_LOOKS = re.compile(r"\.grad\b(?!\s*\()")
+_STEPS = re.compile(rf"{_LOOKS.pattern}|\.step_optimizer\b")
+
+
+def are_zeroed_first(
+    own: Mapping[str, cst.FunctionDef],
+    optimizers: Collection[str],
+    symbols: Symbols,
+    texts: Mapping[str, str],
+) -> bool:
+    """Whether each step is of gradients of its own batch alone, whatever was there before.
+
+    Args:
+        own: the methods of a trial, which nothing else trains.
+        optimizers: the attributes that it wraps.
+        symbols: of the file.
+        texts: the code of each function and class that the methods may name.
+    """
+    code = "\n".join(map(syntax.code, own.values()))
+    if _LOOKS.search(code) or any(map(_STEPS.search, _named(code, texts))):
+        return False
+    trained = {name: _models_of(name, own.values()) for name in optimizers}
+    zeroed: list[bool] = []
+    for method in own.values():
+        # What a method is called by may have zeroed nothing.
+        found = _Zeroing(syntax.self_name(method), trained, symbols)
+        found.follow(syntax.body_of(method), set())
+        zeroed += found.steps
+    steps = sum(len(symbols.calls(method, "step_optimizer")) for method in own.values())
+    return all(trained.values()) and zeroed == [True] * steps
+
+
+def _named(code: str, texts: Mapping[str, str]) -> Iterator[str]:
+    """The texts of what code names, and of what that names; the steps of optimizers show."""
+    left, waiting = {*texts}, [code]
+    for text in waiting:
+        found = left.intersection(_WORD.findall(text))
+        left -= found
+        waiting += (texts[name] for name in found if not _OPTIMIZER.match(texts[name]))
+    yield from waiting[1:]
+
+
+_PARAMETERS = re.compile(r"(?<!h)param")
+_WORD = re.compile(r"\w+")
+_OPTIMIZER = re.compile(r"class \w+\([\w.]*(Optimizer|Trial)\)")
+
+
+def _models_of(optimizer: str, methods: Iterable[cst.FunctionDef]) -> frozenset[str]:
+    """The attributes whose parameters an optimizer has; none if it may have others."""
+    models: set[str] = set()
+    for method in methods:
+        of_model = re.compile(rf"\b{syntax.self_name(method)}\.(\w+)\.parameters\(\)")
+        for name, text in attributes_set(method):
+            if name == optimizer:
+                if len(found := of_model.findall(text)) != len(_PARAMETERS.findall(text)):
+                    return frozenset()
+                models.update(found)
+    return frozenset(models)
+
+
+class _Zeroing:
+    """Goes through a method; ``steps`` says of each step whether its models were zeroed before."""
+
+    def __init__(self, own: str, trained: Mapping[str, frozenset[str]], symbols: Symbols) -> None:
+        self.steps: list[bool] = []
+        self._own = f"{own}."
+        self._trained = trained
+        self._symbols = symbols
+
+    def follow(self, lines: Iterable[cst.BaseStatement], zeroed: set[str]) -> None:
+        """Go through a block, and add to ``zeroed`` the models that are zeroed by then."""
+        for line in lines:
+            if isinstance(line, (cst.With, cst.If)):
+                # What is zeroed under a condition may not be.
+                inner = zeroed if isinstance(line, cst.With) else {*zeroed}
+                self.follow(syntax.body_of(line), inner)
+            call = syntax.lone_call(line)
+            if call is None:
+                continue
+            if self._symbols.method(call) == "step_optimizer":
+                optimizer = syntax.argument(call, 0, "optimizer")
+                name = syntax.code(optimizer).removeprefix(self._own) if optimizer else ""
+                self.steps.append(self._trained.get(name, {""}) <= zeroed)
+            elif syntax.code(call).startswith(self._own) and not call.args:
+                name, _, method = syntax.code(call.func).removeprefix(self._own).rpartition(".")
+                zeroed |= self._trained.get(name, {name}) if method == "zero_grad" else set()

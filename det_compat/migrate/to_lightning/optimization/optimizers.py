@@ -303,6 +303,9 @@ class _Unwrapping(FileTransformer[LightningFile]):
 
     def leave_If(self, original: cst.If, updated: cst.If) -> cst.If | cst.RemovalSentinel:
         """A condition on which something was only wrapped asks for nothing any more."""
+        otherwise = updated.orelse
+        if isinstance(otherwise, cst.Else) and not getattr(otherwise.body, "body", ()):
+            updated = updated.with_changes(orelse=None)
         is_empty = updated.orelse is None and not getattr(updated.body, "body", ())
         return cst.RemoveFromParent() if is_empty else updated
 

@@ -130,4 +130,4 @@ def with_optimizers(
         changed = syntax.replaced(changed, f"{own}.{attribute}", attribute)
     names = [name if name in stepped else "_" for name in optimizers]
     first = syntax.statements(f"{', '.join(names)} = {own}.optimizers()\n")
-    return syntax.with_body(changed, [*first, *syntax.body_of(changed)])
+    return syntax.with_body(changed, syntax.below_docstring(syntax.body_of(changed), first))

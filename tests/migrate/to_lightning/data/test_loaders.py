@@ -84,14 +84,27 @@ class Trial"""
 STAYS = ("self.context = context", "self.context = context\n        {}")
 
 
-@pytest.mark.parametrize("source", ["np.stack(samples)", "torch.stack(samples)"])
-def test_arrays_become_tensors(tmp_path, source):
+@pytest.mark.parametrize(
+    ("source", "loader", "are_made"),
+    [
+        ("np.stack(samples)", "DataLoader([], batch_size=4, collate_fn=collate)", True),
+        ("torch.stack(samples)", "DataLoader([], batch_size=4, collate_fn=collate)", False),
+        ("np.stack(samples)", "OTHERS", True),
+        # Another loader of the file collates so.
+        ("np.stack(samples)", "DataLoader([], batch_size=4)", False),
+    ],
+)
+def test_arrays_become_tensors(tmp_path, source, loader, are_made):
     changes = (
         ("class Trial", COLLATE.replace("np.stack(samples)", source)),
-        ("DataLoader([], batch_size=4)", "DataLoader([], batch_size=4, collate_fn=collate)"),
+        ("DataLoader([], batch_size=4)", loader),
+        (
+            "class Trial",
+            "OTHERS = DataLoader([], batch_size=4, collate_fn=collate)\n\n\nclass Trial",
+        ),
     )
     made = rewritten(tmp_path, trial(*changes))
-    assert ("return torch.utils.data.default_convert(batch)" in made) == ("np" in source)
+    assert ("return torch.utils.data.default_convert(batch)" in made) == are_made
 
 
 def test_batches_that_stay(tmp_path):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.migrate.rewriting import method, rewritten, trial
+from tests.migrate.rewriting import HEADER, method, rewritten, trial
 
 OPT = "self.opt = context.wrap_optimizer(torch.optim.SGD(self.model.parameters(), lr=0.1))"
 
@@ -62,3 +62,14 @@ def test_steps_are_counted_of_whatever_keeps_optimizers(before, after, tmp_path)
     wrapped = "context.wrap_optimizer(torch.optim.SGD(self.model.parameters()))"
     changes = ((OPT, before.format(wrapped)), ("self.opt)", "self.opts['a'])"))
     assert after in method(rewritten(tmp_path, trial(*changes)), "on_train_start")
+
+
+def test_a_branch_that_only_wrapped_goes(tmp_path):
+    made = "context.wrap_model(torch.nn.Linear(2, 1))\n"
+    branches = (
+        "torch.nn.Linear(2, 1)\n        if made:\n            self.model = made(self.model)\n"
+        "        else:\n            self.model = context.wrap_model(self.model)\n"
+    )
+    result = rewritten(tmp_path, trial((made, branches), header="from lib import made\n" + HEADER))
+    assert "        if made:\n            self.model = made(self.model)\n" in result
+    assert "else:" not in result

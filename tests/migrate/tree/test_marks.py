@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import libcst as cst
+import pytest
+
+from det_compat.migrate.tree.marks import without_old_code
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("# from determined.pytorch import DataLoader\n# Mine.\nx = 1\n", "# Mine.\nx = 1\n"),
+        (
+            "x = 1\n\n# self.opt = self.context.wrap_optimizer(\n#     SGD(\n#         lr=1,\n"
+            "#     )\n# )\n\ny = 1\n",
+            "x = 1\n\ny = 1\n",
+        ),
+        ("#if self.context.get_hparam('a'):\n#    x = 1\n# Mine.\nx = 2\n", "# Mine.\nx = 2\n"),
+        ("def f():\n    x = 1\n    # self.context.backward(loss)\n", "def f():\n    x = 1\n"),
+        ("# Wrap it using self.context.wrap_model().\nx = 1\n", "x = 1\n"),
+        # Code that is not Determined's, prose of several lines, and marks stay.
+        ("# self.opt = SGD(self.context)\nx = 1\n", None),
+        ("# Why self.context.wrap_model() is called\n# here, and only here.\nx = 1\n", None),
+        ("# MIGRATE: determined.pytorch.X has no counterpart; see A.md\nx = 1\n", None),
+        ("# a = f(\n#     self.context.device\nx = 1\n", None),
+    ],
+)
+def test_old_code_in_comments_goes(before, after):
+    assert without_old_code(cst.parse_module(before)).code == (after or before)
