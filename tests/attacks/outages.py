@@ -19,6 +19,7 @@ from random import Random
 
 from det_compat.core import CheckpointStore
 from tests.attacks import machines
+from tests.attacks.disks import make_room, small_disk
 from tests.attacks.runs import undisturbed
 from tests.clusters import can_hide
 from tests.machines import Machine, send
@@ -95,18 +96,12 @@ def _a_disk_is_full(draw: Random, launch: Launch, over: contextlib.ExitStack) ->
     disks, most = draw.choice(((of_runs, 80), ([launch.folders[0].parent / "storage"], 800)))
     kilobytes = draw.randrange(8, most)
     for disk in disks:
-        disk.mkdir()
-        _mount(disk, "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs")
-        over.callback(subprocess.run, ["umount", "--lazy", disk], check=True)
+        over.enter_context(small_disk(disk, kilobytes))
     launch.disturbed(launch.start())
     before = launch.checkpoints.latest()
     for disk in disks:
-        _mount(disk, "-o", "remount,size=100m")
+        make_room(disk)
     assert before == launch.checkpoints.latest()
-
-
-def _mount(folder: Path, *words: str) -> None:
-    subprocess.run(["mount", *words, folder], check=True)
 
 
 def _one_stands_still(draw: Random, launch: Launch, over: contextlib.ExitStack) -> None:

@@ -62,9 +62,9 @@ class Losses(Callback):
         self._in_vain: collections.defaultdict[int, list[str]] = collections.defaultdict(list)
         self._to_start_again: set[int] = set()
         self._disk_failures: dict[int, str] = {}
-        #: Trials of which no process would start, or for which there was no room on a disk: they
-        #: stay unfinished, and a resumed search goes on with them.
-        self.given_up: set[int] = set()
+        #: Trials of which no process would start, or for which there was no room on a disk, and
+        #: why: they stay unfinished, and a resumed search goes on with them.
+        self.given_up: dict[int, str] = {}
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         self._lost_before[_index(trial)] = set() if self._keeper is None else lost_machines()
@@ -97,15 +97,15 @@ class Losses(Callback):
             self._to_start_again.add(index)
             return False
         if why := self._disk_failures.get(index):
-            what = "it had no disk to write to, and stays unfinished until there is room"
+            what = "it had no room to write"
         elif len(self._in_vain[index]) >= _MOST_STARTS:
             why = self._in_vain[index][-1]
             times = len(self._in_vain[index])
-            what = f"its process was lost {times} times before it began, and it stays unfinished"
+            what = f"its process was lost {times} times before it began"
         else:
             return True
-        self.given_up.add(index)
-        print(f"trial {index}: {what}: {why}", flush=True)
+        self.given_up[index] = f"{what}: {why}"
+        print(f"trial {index} stays unfinished: {what}: {why}", flush=True)
         return False
 
     def take(self, index: int) -> bool:
