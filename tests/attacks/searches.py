@@ -26,7 +26,7 @@ from tests.attacks.disks import make_room, small_disk
 from tests.attacks.runs import Ended
 from tests.attacks.started import started
 from tests.clusters import can_hide
-from tests.machines import processes_with
+from tests.machines import parent_of, processes_with
 from tests.resume.compare import _differ
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +36,7 @@ _STATES = ("models_state_dict", "optimizers_state_dict", "lr_schedulers_state_di
 #: Who is killed, by words of its command line; forks have the one of the server that forked them.
 _WHO = {
     "the search": "det_compat search",
-    "an actor": "ray::TrialActor",
+    "an actor": "ray::ResourceTrainable",
     "a server of forks": "forks.server",
     "a trial": "forks.server",
     "the raylet": "raylet/raylet",
@@ -158,7 +158,7 @@ def _kill(draw: Random, folder: Path, who: str) -> int | None:
     running = _processes(folder)
     alike = sorted(number for number, words in running.items() if _WHO[who] in words)
     if "forks.server" in _WHO[who]:
-        forks = [number for number in alike if _parent(number) in alike]
+        forks = [number for number in alike if parent_of(number) in alike]
         alike = forks if who == "a trial" else [it for it in alike if it not in forks]
     if not alike:
         return None
@@ -166,9 +166,3 @@ def _kill(draw: Random, folder: Path, who: str) -> int | None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(chosen, signal.SIGKILL)
     return chosen
-
-
-def _parent(process: int) -> int:
-    with contextlib.suppress(OSError):
-        return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
-    return 0
