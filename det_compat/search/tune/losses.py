@@ -19,6 +19,7 @@ from ray.tune import Callback
 from ray.tune.experiment import Trial
 
 from det_compat.core.storage.write_failures import NO_ROOM
+from det_compat.search.forks.client import ProcessDied
 
 # The head of a cluster of Ray 2.60 gives up a machine that has not answered for 15 seconds or so.
 _SECONDS_TO_KNOW = 45.0
@@ -62,6 +63,8 @@ class Losses(Callback):
         self._in_vain: collections.defaultdict[int, list[str]] = collections.defaultdict(list)
         self._to_start_again: set[int] = set()
         self._disk_failures: dict[int, str] = {}
+        #: What Tune was told of a trial's latest error, "" where its process has ended in silence.
+        self.told: collections.defaultdict[int, str] = collections.defaultdict(str)
         #: Trials of which no process would start, or for which there was no room on a disk, and
         #: why: they stay unfinished, and a resumed search goes on with them.
         self.given_up: dict[int, str] = {}
@@ -119,6 +122,7 @@ class Losses(Callback):
         index, error = _index(trial), _error_of(trial)
         found = _DISK_FAILURE.findall(str(error or "").rpartition(_HANDLED)[2])
         self._disk_failures[index] = found[-1].strip() if found else ""
+        self.told[index] = "" if ProcessDied.__name__ in str(error) else str(error or "").strip()
         lost_before = self._lost_before.pop(index, None)
         machines = [] if self._keeper is None else ray.get(self._keeper.leave.remote(index))
         if lost_before is None:

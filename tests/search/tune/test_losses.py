@@ -188,6 +188,7 @@ def test_a_trial_that_tune_gives_up_starts_again(cluster: Cluster, tmp_path: Pat
     scheduler.on_trial_error(None, cluster.trial(_OWN, "one"))
     suggestions.on_trial_complete("c", error=True)
     assert folder.trial(0).status is Status.ERROR
+    assert folder.trial(0).reason == "a traceback"
 
 
 def test_one_that_cannot_start_stays_unfinished(cluster: Cluster, tmp_path: Path) -> None:
