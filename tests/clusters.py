@@ -34,7 +34,9 @@ def can_hide() -> bool:
 class Node:
     """A machine of a cluster, with all of its processes."""
 
-    def __init__(self, name: str, cluster: Cluster, *options: str, cores: int) -> None:
+    def __init__(
+        self, name: str, cluster: Cluster, *options: str, cores: int, variables: dict[str, str]
+    ) -> None:
         self.temporary = cluster.folder / f"tmp-{name}"
         self.temporary.mkdir()
         self._mark = f"{_MARK}={self.temporary}"
@@ -48,7 +50,7 @@ class Node:
             self.process = subprocess.Popen(
                 words,
                 cwd=cluster.folder,
-                env={**environment(), **cluster.variables, **own},
+                env={**environment(), **cluster.variables, **own, **variables},
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -88,15 +90,15 @@ class Cluster:
         # A socket in it must not have a longer path than 107 characters.
         self._session = tempfile.mkdtemp(prefix="ray-")
 
-    def add(self, cores: int) -> Node:
-        """A machine more; returns when it is there."""
+    def add(self, cores: int, **variables: str) -> Node:
+        """A machine more, which has these variables, too; returns when it is there."""
         if not self.nodes:
             options = ["--head", f"--port={self.address.rpartition(':')[2]}"]
             options += ["--include-dashboard=false", f"--temp-dir={self._session}"]
             name = "head"
         else:
             options, name = [f"--address={self.address}"], f"node-{len(self.nodes)}"
-        node = Node(name, self, *options, cores=cores)
+        node = Node(name, self, *options, cores=cores, variables=variables)
         self.nodes.append(node)
         log = self.folder / f"{name}.log"
         until = time.monotonic() + 90

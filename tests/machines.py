@@ -16,13 +16,26 @@ _MARK = "DET_COMPAT_TEST_MACHINE"
 
 
 def processes_with(variable: str) -> list[int]:
-    """All processes that have inherited ``NAME=VALUE``."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
+    """All processes that have inherited ``NAME=VALUE``, and all that these have started.
+
+    Those of Ray write their titles over their variables.
+    """
+    found, parents = set(), {}
+    for process in map(int, (it.name for it in Path("/proc").glob("[0-9]*"))):
+        parents[process] = parent_of(process)
         with contextlib.suppress(OSError):
-            if variable.encode() in (process / "environ").read_bytes().split(b"\0"):
-                found.append(int(process.name))
-    return found
+            if variable.encode() in Path(f"/proc/{process}/environ").read_bytes().split(b"\0"):
+                found.add(process)
+    while more := {it for it, parent in parents.items() if parent in found} - found:
+        found |= more
+    return sorted(found)
+
+
+def parent_of(process: int) -> int:
+    """The process that has started another one; 0 where that has ended."""
+    with contextlib.suppress(OSError):
+        return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+    return 0
 
 
 def send(processes: Sequence[int], number: int) -> None:

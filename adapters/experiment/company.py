@@ -20,7 +20,9 @@ logger = logging.getLogger("det_compat")
 # So long may a process take to notice by itself that another one is gone.
 _SECONDS = 15.0
 # So long may word of it take after a collective has failed.
-_SECONDS_OF_WORD = 3.0
+_SECONDS_OF_WORD = 5.0
+# So long has a process to say that it is there; word of one that does not has to come in time.
+_SECONDS_TO_ANSWER = 3.0
 _BACKENDS = ("gloo", "NCCL", "ProcessGroup")
 
 
@@ -82,6 +84,7 @@ class Company(pl.Callback):
             self.leave()
         elif _is_of_collective(error):
             deadline = time.monotonic() + _SECONDS_OF_WORD
+            self._lifeline.look_for_silent(_SECONDS_TO_ANSWER)
             while self._lifeline.lost is None and time.monotonic() < deadline:
                 time.sleep(0.05)
             if (lost := self._lifeline.lost) is not None:
@@ -92,8 +95,9 @@ class Company(pl.Callback):
         if not self._says_of(lost):
             return ""
         return (
-            f"det-compat: rank {lost}, on {self._hosts[lost]}, has ended before the run, or is out "
-            f"of reach: what it has printed says why. Resume the run by: {self._resuming()}"
+            f"det-compat: rank {lost}, on {self._hosts[lost]}, has ended before the run, stands "
+            "still, or is out of reach: what it has printed may say why. Resume the run by: "
+            f"{self._resuming()}"
         )
 
     def _lost(self, rank: int) -> None:

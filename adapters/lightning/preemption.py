@@ -17,7 +17,7 @@ import torch.distributed as dist
 from det_compat import core
 from det_compat.adapters.lightning import door
 from det_compat.adapters.lightning.package import pl
-from det_compat.script.ending import TERMINATED
+from det_compat.script.ending import TERMINATED, SecondSignal
 
 logger = logging.getLogger("det_compat")
 
@@ -166,7 +166,7 @@ class TerminationSignal:
     def _note(self, number: int, frame: Any) -> None:
         self._received = max(self._received, Reason.TERMINATION)
         self.may_have_come = True
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, SecondSignal())
 
     def _note_requeue(self, number: int, frame: Any) -> None:
         self._received, self.may_have_come = Reason.REQUEUE, True

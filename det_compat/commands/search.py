@@ -77,7 +77,7 @@ def _search(args: argparse.Namespace) -> int:
 
 def _run(search: Search, args: argparse.Namespace) -> int:
     from det_compat.core.storage.write_failures import NO_ROOM
-    from det_compat.search.errors import SearchEndedError, SearchError
+    from det_compat.search.errors import SearchEndedError
 
     status = INTERRUPTED
 
@@ -93,17 +93,23 @@ def _run(search: Search, args: argparse.Namespace) -> int:
         # This is a second one, or one before the trials began: Tune takes the first.
         print(f"interrupted; go on with\n  {_resuming(search, args)}")
         return status
-    except SearchEndedError:
-        print(f"go on with\n  {_resuming(search, args)}")
-        raise
+    except SearchEndedError as error:
+        if search.folder.trials():
+            _show(search, search.results())
+        return _given_up(str(error), search, args)
     except OSError as error:
         if error.errno not in NO_ROOM:
             raise
-        print(f"go on, when there is room, with\n  {_resuming(search, args)}")
-        raise SearchError(f"cannot write in {search.folder.path}: {error}") from error
+        return _given_up(f"cannot write in {search.folder.path}: {error}", search, args)
     finally:
         signal.signal(signal.SIGTERM, before)
     return _finish(search, args, status)
+
+
+def _given_up(why: str, search: Search, args: argparse.Namespace) -> int:
+    print(f"det-compat: {why}", file=sys.stderr, flush=True)
+    print(f"go on, when that is mended, with\n  {_resuming(search, args)}")
+    return TO_MEND
 
 
 def _announce(search: Search) -> None:
@@ -134,11 +140,19 @@ def _announce(search: Search) -> None:
 
 
 def _finish(search: Search, args: argparse.Namespace, if_interrupted: int) -> int:
+    results = search.results()
+    _show(search, results)
+    if any(one.status.value == "unfinished" for one in results):
+        print(f"go on with\n  {_resuming(search, args)}")
+        return if_interrupted
+    return _name_best(search, results)
+
+
+def _show(search: Search, results: list[TrialResult]) -> None:
     from det_compat.search.results import saving
     from det_compat.search.tables import results_table
     from det_compat.shared.terminal import print_table
 
-    results = search.results()
     print_table(results_table(search.plan, results), wraps=False)
     stops_early = any(len(bracket.rungs) > 1 for bracket in search.plan.brackets)
     if stops_early and (saved := saving(results)):
@@ -148,10 +162,8 @@ def _finish(search: Search, args: argparse.Namespace, if_interrupted: int) -> in
     if unfinished := [one for one in results if one.status.value == "unfinished"]:
         numbers = ", ".join(str(one.index) for one in unfinished[:_MOST_NAMED])
         more = ", ..." if len(unfinished) > _MOST_NAMED else ""
-        print(f"unfinished trials: {len(unfinished)} ({numbers}{more}); go on with")
-        print(f"  {_resuming(search, args)}")
-        return if_interrupted
-    return _name_best(search, results)
+        print(f"unfinished trials: {len(unfinished)} ({numbers}{more})")
+    sys.stdout.flush()
 
 
 def _resuming(search: Search, args: argparse.Namespace) -> str:

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any
 
 from det_compat.core.distributed import DistributedContext
+from det_compat.script.ending import SecondSignal
 
 logger = logging.getLogger("determined.core")
 
@@ -190,6 +191,7 @@ class SignalPreemptContext(DummyPreemptContext):
     ) -> None:
         super().__init__(dist, preempt_mode)
         self._received = self._listens = False
+        self._second: SecondSignal | None = None
         #: Whether the script has asked yet; one that has may be trusted to ask again.
         self.has_asked = False
         self._deadline: threading.Timer | None = None
@@ -204,7 +206,8 @@ class SignalPreemptContext(DummyPreemptContext):
 
     def close(self) -> None:
         self._stop_waiting()
-        if self._listens and signal.getsignal(signal.SIGTERM) == self._note:
+        own = filter(None, (self._note, self._second))
+        if self._listens and signal.getsignal(signal.SIGTERM) in own:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
         self._listens = False
 
@@ -217,8 +220,8 @@ class SignalPreemptContext(DummyPreemptContext):
         return self._received
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        self._received = True
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        self._received, self._second = True, SecondSignal()
+        signal.signal(signal.SIGTERM, self._second)
         if not self.has_asked:
             self._deadline = threading.Timer(self._GRACE, os.kill, (os.getpid(), number))
             self._deadline.daemon = True

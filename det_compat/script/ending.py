@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
+import time
 from collections.abc import Iterator
+from types import FrameType
 
 #: The exit status where there is something for the user to mend.
 TO_MEND = 2
@@ -13,7 +15,26 @@ TO_MEND = 2
 INTERRUPTED = 128 + signal.SIGINT
 TERMINATED = 128 + signal.SIGTERM
 
+# A launcher that is told to end sends it on, also where its processes have been told with it.
+_SECONDS_OF_ONE_SIGNAL = 1.0
+
 _end: BaseException | None = None
+
+
+class SecondSignal:
+    """What handles a signal that has come: the next one ends the process, as it would by itself.
+
+    One that follows within a second is the same: it went to all processes, as those of schedulers
+    do, and torchrun has sent it on.
+    """
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if time.monotonic() - self._began >= _SECONDS_OF_ONE_SIGNAL:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
 
 
 @contextlib.contextmanager

@@ -6,4 +6,4 @@ class SearchError(ValueError):
 
 
 class SearchEndedError(SearchError):
-    """A search that Ray has ended, and that can be resumed."""
+    """A search that has ended before its time, and that can be resumed."""

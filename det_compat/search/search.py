@@ -80,6 +80,7 @@ class Search:
 
         Raises:
             SearchError: it cannot be run, or another one runs in the folder.
+            SearchEndedError: it has ended before its time, for want of room on a disk, say.
         """
         from det_compat.search.tune.engine import run_search
 
@@ -190,7 +191,8 @@ def run(
     Raises:
         ConfigError: the config is not valid.
         ImportError: the extra ``search`` is not installed.
-        SearchError: the search cannot be run.
+        SearchError: the search cannot be run, or has ended before its time, as where there was no
+            room on a disk for a trial: its results so far are written, and it can be resumed.
     """
     search = prepare(config, model_dir, run_dir=run_dir, resume=resume, train_one=train_one)
     try:

@@ -21,5 +21,6 @@ ATTACKS: dict[str, Callable[[Random, Path], None]] = {
     "checkpoints": checkpoints.attack,
     "configs": configs.attack,
     "searches": searches.attack,
+    "full searches": searches.attack_full,
     "clusters": clusters.attack,
 }

@@ -18,6 +18,7 @@ from random import Random
 from typing import Any
 
 from tests.attacks import searches
+from tests.attacks.clocks import ahead, clocks
 from tests.attacks.started import started
 from tests.attacks.storage import reached_by_all, with_variables
 from tests.clusters import Cluster, Node, cluster
@@ -139,6 +140,19 @@ def _one_comes_late(draw: Random, cluster: Cluster, project: Path) -> Path:
     return project / "out"
 
 
+def _clocks_differ(draw: Random, cluster: Cluster, project: Path) -> Path:
+    """A trial goes on where it is two hours earlier, or later, than where it was."""
+    for node in cluster.nodes[1:]:
+        node.kill()
+    cluster.variables.update(clocks(cluster.folder / "clocks"))
+    for hours in draw.sample((-1, 1), 2):
+        cluster.add(2, **ahead(hours * 3600))
+    with _in_the_middle(draw, cluster, project) as process:
+        _lost(draw, cluster)
+        _to_its_end(process, project)
+    return project / "out"
+
+
 def _search_is_killed(draw: Random, cluster: Cluster, project: Path) -> Path:
     """It goes on in another directory, to which its folder was moved."""
     with _in_the_middle(draw, cluster, project) as process:
@@ -157,6 +171,7 @@ BEFALLS: tuple[Callable[[Random, Cluster, Path], Path], ...] = (
     _one_stops_for_a_minute,
     _search_stops_for_a_minute,
     _one_comes_late,
+    _clocks_differ,
     _search_is_killed,
 )
 

@@ -19,24 +19,15 @@ from random import Random
 
 from det_compat.core import CheckpointStore
 from tests.attacks import machines
+from tests.attacks.clocks import ahead, clocks
+from tests.attacks.disks import make_room, small_disk
 from tests.attacks.runs import undisturbed
 from tests.clusters import can_hide
 from tests.machines import Machine, send
 from tests.resume.compare import _differ
-from tests.torchrun import ROOT
 
 #: So long may a machine that hears nothing of the other one go on.
 _SECONDS_TO_NOTICE = 90
-# torchrun's agents themselves compare their clocks.
-_AHEAD = """
-import os, time
-
-def ahead(clock, by):
-    return lambda: clock() + by
-
-if "RANK" in os.environ:
-    time.time, time.time_ns = ahead(time.time, 3600), ahead(time.time_ns, 3600 * 10**9)
-"""
 
 
 def attack(draw: Random, folder: Path, python: str = sys.executable) -> None:
@@ -95,18 +86,12 @@ def _a_disk_is_full(draw: Random, launch: Launch, over: contextlib.ExitStack) ->
     disks, most = draw.choice(((of_runs, 80), ([launch.folders[0].parent / "storage"], 800)))
     kilobytes = draw.randrange(8, most)
     for disk in disks:
-        disk.mkdir()
-        _mount(disk, "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs")
-        over.callback(subprocess.run, ["umount", "--lazy", disk], check=True)
+        over.enter_context(small_disk(disk, kilobytes))
     launch.disturbed(launch.start())
     before = launch.checkpoints.latest()
     for disk in disks:
-        _mount(disk, "-o", "remount,size=100m")
+        make_room(disk)
     assert before == launch.checkpoints.latest()
-
-
-def _mount(folder: Path, *words: str) -> None:
-    subprocess.run(["mount", *words, folder], check=True)
 
 
 def _one_stands_still(draw: Random, launch: Launch, over: contextlib.ExitStack) -> None:
@@ -175,13 +160,10 @@ def _ip(*words: str) -> None:
 
 def _one_is_ahead(draw: Random, launch: Launch, over: contextlib.ExitStack) -> None:
     """The clocks change places when the run goes on."""
-    code = launch.folders[0].parent / "ahead"
-    code.mkdir()
-    (code / "sitecustomize.py").write_text(_AHEAD)
-    path = os.pathsep.join((str(code), str(ROOT)))
+    both = clocks(launch.folders[0].parent / "clocks")
     for number in draw.sample((0, 1), 2):
         own: list[dict[str, str]] = [{}, {}]
-        own[number] = {"PYTHONPATH": path}
+        own[number] = {**both, **ahead(3600)}
         started = launch.start(own=own)
         trial = machines.trial_of(started[0])
         time.sleep(draw.uniform(0, 1))

@@ -1,4 +1,4 @@
-"""Searches of which a process is killed: the search itself, or one that works for it.
+"""Searches that find a disk full, or of which a process is killed: theirs, or that of a worker.
 
 They are resumed until one comes to the end, and have to end where an undisturbed search does; no
 process of theirs is left.
@@ -22,8 +22,11 @@ from typing import Any
 from det_compat.checkpoint import read_checkpoint
 from det_compat.core import CheckpointStore
 from tests.attacks import project
+from tests.attacks.disks import make_room, small_disk
+from tests.attacks.runs import Ended
 from tests.attacks.started import started
-from tests.machines import processes_with
+from tests.clusters import can_hide
+from tests.machines import parent_of, processes_with
 from tests.resume.compare import _differ
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +36,7 @@ _STATES = ("models_state_dict", "optimizers_state_dict", "lr_schedulers_state_di
 #: Who is killed, by words of its command line; forks have the one of the server that forked them.
 _WHO = {
     "the search": "det_compat search",
-    "an actor": "ray::TrialActor",
+    "an actor": "ray::ResourceTrainable",
     "a server of forks": "forks.server",
     "a trial": "forks.server",
     "the raylet": "raylet/raylet",
@@ -52,17 +55,40 @@ def attack(draw: Random, folder: Path, python: str = sys.executable) -> None:
             _wait(process)
         if process.returncode == 0:
             break
-    else:
-        with _started(folder / "run", python) as process:
-            _wait(process)
-    said = (folder / "run" / "log.txt").read_text("utf-8", errors="replace")
-    assert process.returncode == 0, f"{killed}: {said[-3000:]}"
-    differences = list(_differ(undisturbed(python), end(folder / "run"), "end"))
-    assert differences == [], f"{killed}: {differences}"
+    _ends_as_undisturbed(folder / "run", python, f"killed {killed}")
+
+
+def attack_full(draw: Random, folder: Path, python: str = sys.executable) -> None:
+    """One search that finds the disk of its folder full, or that of its checkpoints."""
+    if not can_hide():
+        print("no disk can be mounted here, so none is full", flush=True)
+        return
+    ranks = draw.choice((1, 2))
+    storage = {"type": "shared_fs", "host_path": str(folder / "storage")}
+    write(folder / "run", ranks, checkpoint_storage=storage, max_restarts=draw.choice((0, 1)))
+    disk, most = draw.choice(((folder / "run" / "out", 400), (folder / "storage", 1200)))
+    kilobytes = draw.randrange(8, most)
+    what = f"{kilobytes} kB in {disk.name}, {ranks} ranks"
+    with small_disk(disk, kilobytes):
+        said = _search(folder / "run", python)
+        assert said.status in (0, 2), f"{what}: {said}"
+        if said.status:
+            assert "Traceback" not in said.said and said.said.count("det-compat: ") == 1, said.said
+            assert "No space left" in said.said and "--run-dir" in said.said, said.said
+        make_room(disk)
+        _ends_as_undisturbed(folder / "run", python, what, ranks)
+
+
+def _ends_as_undisturbed(folder: Path, python: str, what: str, ranks: int = 1) -> None:
+    """Go on with a search to its end, unless it has come there, and see what is of it."""
+    ended = _search(folder, python)
+    assert ended.status == 0, f"{what}: {ended.said[-3000:]}"
+    differences = list(_differ(undisturbed(python, ranks), end(folder), "end"))
+    assert differences == [], f"{what}: {differences}"
     until = time.monotonic() + 30
-    while (left := _processes(folder / "run")) and time.monotonic() < until:
+    while (left := _processes(folder)) and time.monotonic() < until:
         time.sleep(0.2)
-    assert left == {}, f"{killed} left {left}"
+    assert left == {}, f"{what} left {left}"
 
 
 def write(folder: Path, ranks: int = 1, **keys: Any) -> None:
@@ -79,9 +105,8 @@ def undisturbed(python: str, ranks: int = 1) -> Any:
     """The end of a search that nothing happens to."""
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder, "run"), ranks)
-        with _started(Path(folder, "run"), python) as process:
-            _wait(process)
-        assert process.returncode == 0, Path(folder, "run", "log.txt").read_text()
+        ended = _search(Path(folder, "run"), python)
+        assert ended.status == 0, ended.said
         return end(Path(folder, "run"))
 
 
@@ -106,6 +131,13 @@ def _started(
     return started(folder, python, *words, ATTACK_SECONDS="0.05")
 
 
+def _search(folder: Path, python: str) -> Ended:
+    """A search, or what is left of it, to its end."""
+    with _started(folder, python) as process:
+        _wait(process)
+    return Ended(process.returncode, (folder / "log.txt").read_text("utf-8", errors="replace"))
+
+
 def _wait(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_SECONDS)
@@ -126,7 +158,7 @@ def _kill(draw: Random, folder: Path, who: str) -> int | None:
     running = _processes(folder)
     alike = sorted(number for number, words in running.items() if _WHO[who] in words)
     if "forks.server" in _WHO[who]:
-        forks = [number for number in alike if _parent(number) in alike]
+        forks = [number for number in alike if parent_of(number) in alike]
         alike = forks if who == "a trial" else [it for it in alike if it not in forks]
     if not alike:
         return None
@@ -134,9 +166,3 @@ def _kill(draw: Random, folder: Path, who: str) -> int | None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(chosen, signal.SIGKILL)
     return chosen
-
-
-def _parent(process: int) -> int:
-    with contextlib.suppress(OSError):
-        return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
-    return 0

@@ -15,6 +15,7 @@ from det_compat.core import (
     PreemptMode,
 )
 from det_compat.core.preempt import SignalPreemptContext
+from det_compat.script.ending import SecondSignal
 from tests.core.threads import on_ranks
 
 
@@ -40,8 +41,9 @@ def test_sigterm_preempts_between_start_and_close() -> None:
         assert context.should_preempt() is True
         assert context.should_preempt(auto_ack=False) is True
         assert context.has_preempted
-        # A second one would end the process.
-        assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+        # It is the same, sent on; a second one would end the process.
+        term()
+        assert isinstance(signal.getsignal(signal.SIGTERM), SecondSignal)
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 

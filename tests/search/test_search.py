@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import csv
+import functools
+import json
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from det_compat.cli import main
 from det_compat.config.experiment import parse_config
+from det_compat.experiment.run_state import State, read_state
+from det_compat.search import search
 from tests.search.objectives import read_json, train_one
 
 pytest.importorskip("ray", reason="needs det-compat[search]")
@@ -82,23 +89,33 @@ def test_each_kind_of_failure_is_one_trials_own(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_a_trial_unfinished(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(search, "prepare", functools.partial(search.prepare, train_one=train_one))
     fates = {"type": "categorical", "vals": ["has no room", "trains"]}
     given = config({"x": 0.5, "fate": fates}, name="grid", max_concurrent_trials=2)
-    folder = tmp_path / "run"
+    file, folder = tmp_path / "search.yaml", tmp_path / "run"
+    file.write_text(json.dumps(given))
+    command = ["search", str(file), "--run-dir", str(folder)]
 
-    def found(*, resume: bool) -> dict[str, tuple[str, int]]:
-        run(given, run_dir=folder, resume=resume, train_one=train_one)
+    def found(*, status: int) -> dict[str, tuple[str, int]]:
+        assert main(command) == status
         return {
             result["hparams"]["fate"]: (result["status"], starts(folder, result))
             for result in read_json(folder)
         }
 
-    assert found(resume=False) == {"has no room": ("unfinished", 2), "trains": ("completed", 1)}
-    assert "stays unfinished until there is room: OSError: [Errno 28]" in capsys.readouterr().out
+    assert found(status=2) == {"has no room": ("unfinished", 2), "trains": ("completed", 1)}
+    command.append("--resume")
+    why, said = "it had no room to write: OSError: [Errno 28]", capsys.readouterr()
+    assert re.match(rf"det-compat: trial [01] was given up: {re.escape(why)}", said.err), said.err
+    again = shlex.join(["det-compat", *command])
+    assert said.out.endswith(f"go on, when that is mended, with\n  {again}\n"), said.out
+    state = read_state(folder)
+    assert state.state is State.FAILED and why in state.reason
     (folder / "room").touch()
-    assert found(resume=True) == {"has no room": ("completed", 3), "trains": ("completed", 1)}
+    assert found(status=0) == {"has no room": ("completed", 3), "trains": ("completed", 1)}
+    assert read_state(folder).state is State.DONE
 
 
 def starts(folder: Path, result: dict[str, Any]) -> int:

@@ -12,11 +12,13 @@ import selectors
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable
 
 _TOKEN_BYTES = 16
 _HELLO = struct.Struct(f"!{_TOKEN_BYTES}sI")
 _GOODBYE, _LOST = b".", struct.Struct("!cI")
+_QUESTION, _ANSWER = b"?", b"+"
 _PERIOD = 1.0  # seconds between two looks whether this end is closed
 _SECONDS_TO_CONNECT = 10.0
 # The system asks a machine that says nothing after 10 s, every 5 s, and takes five answers that do
@@ -43,6 +45,7 @@ class Lifeline:
         self._on_lost = on_lost
         self._is_closed = threading.Event()
         self._connections: dict[socket.socket, int] = {}
+        self._asked: set[socket.socket] = set()
 
     @property
     def is_closed(self) -> bool:
@@ -77,6 +80,33 @@ class Lifeline:
                 connection.sendall(_GOODBYE)
                 connection.shutdown(socket.SHUT_WR)
 
+    def look_for_silent(self, seconds: float) -> None:
+        """Take one that does not answer in this time for one that has ended: it stands still.
+
+        The system of a process that was stopped goes on to answer, as that of a busy one does; here
+        it has to do so by itself. Rank 0 asks all others, and each of these asks rank 0.
+        """
+        asked = dict(self._connections)
+        self._asked.update(asked)
+        for connection in asked:
+            with contextlib.suppress(OSError):
+                connection.sendall(_QUESTION)
+        until = time.monotonic() + seconds
+        while self._asked and self.lost is None and time.monotonic() < until:
+            time.sleep(0.05)
+        silent = [asked[it] for it in asked if it in self._asked and it in self._connections]
+        if silent:
+            threading.Thread(target=self._lose, args=(min(silent),), daemon=True).start()
+
+    def _is_talk(self, connection: socket.socket, said: bytes) -> bool:
+        """Whether a process has said that it is there, or has asked this one."""
+        if said == _QUESTION:
+            with contextlib.suppress(OSError):
+                connection.sendall(_ANSWER)
+        elif said == _ANSWER:
+            self._asked.discard(connection)
+        return said in (_QUESTION, _ANSWER)
+
     def _lose(self, rank: int) -> None:
         if self.lost is None and not self._is_closed.is_set():
             self.lost = rank
@@ -88,7 +118,9 @@ class Lifeline:
 
     def _hear(self, connection: socket.socket) -> None:
         with connection:
-            said = _received(connection, 1)
+            while self._is_talk(connection, said := _received(connection, 1)):
+                pass
+            self._connections.pop(connection)
             if said == _GOODBYE:
                 return
             number = _received(connection, _LOST.size - 1) if said else b""
@@ -105,10 +137,12 @@ class Lifeline:
                         continue
                     connection = key.fileobj
                     assert isinstance(connection, socket.socket)
+                    if self._is_talk(connection, said := _received(connection, 1)):
+                        continue
                     selector.unregister(connection)
                     rank = self._connections.pop(connection)
                     with connection:
-                        if _received(connection, 1) != _GOODBYE:
+                        if said != _GOODBYE:
                             self._lose(rank)
 
     def _greeted(self, listener: socket.socket, token: bytes) -> socket.socket | None:

@@ -53,7 +53,10 @@ def _call(store: Any, size: int) -> str:
             return name
         if not has_said and time.monotonic() - begun > _PATIENCE:
             has_said = True
-            logger.warning(f"rank 0 is waiting for ranks {missing}")
+            logger.warning(
+                f"rank 0 is waiting for ranks {missing}, for as long as they take. If one of them "
+                "has ended, what its machine has printed says why: stop this, and start all again"
+            )
         time.sleep(_PERIOD)
 
 

@@ -84,7 +84,8 @@ def run_search(task: TrialTask, *, address: str | None) -> ResultGrid:
         _forget_states(own)
         try:
             places = functools.partial(_places, task.plan)
-            tuner = _tuner(task, train, Losses(keeper, task.plan.processes, places))
+            losses = Losses(keeper, task.plan.processes, places)
+            tuner = _tuner(task, train, losses)
         finally:
             # Tune has pickled the plan for a restore of its own, and with it the secrets that
             # hyperparameters hold.
@@ -92,10 +93,20 @@ def run_search(task: TrialTask, *, address: str | None) -> ResultGrid:
         # Otherwise Tune asks for the second trial when the process of the first has started.
         with _environment({"TUNE_MAX_PENDING_TRIALS_PG": str(_places(task.plan))}):
             try:
-                return tuner.fit()
+                found = tuner.fit()
             except (TuneError, RayError) as error:
                 why = str(error).strip().splitlines()[-1]
                 raise SearchEndedError(f"Ray has given up the search: {why}") from error
+        if losses.given_up:
+            raise SearchEndedError(_of_given_up(losses.given_up))
+        return found
+
+
+def _of_given_up(reasons: dict[int, str]) -> str:
+    """What is said of the trials that a search has given up."""
+    index, why = next(iter(reasons.items()))
+    others = len(reasons) - 1
+    return f"trial {index} was given up: {why}" + f"; so were {others} more" * (others > 0)
 
 
 def _forget_states(folder: Path) -> None:

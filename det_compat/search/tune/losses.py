@@ -19,6 +19,7 @@ from ray.tune import Callback
 from ray.tune.experiment import Trial
 
 from det_compat.core.storage.write_failures import NO_ROOM
+from det_compat.search.forks.client import ProcessDied
 
 # The head of a cluster of Ray 2.60 gives up a machine that has not answered for 15 seconds or so.
 _SECONDS_TO_KNOW = 45.0
@@ -62,9 +63,11 @@ class Losses(Callback):
         self._in_vain: collections.defaultdict[int, list[str]] = collections.defaultdict(list)
         self._to_start_again: set[int] = set()
         self._disk_failures: dict[int, str] = {}
-        #: Trials of which no process would start, or for which there was no room on a disk: they
-        #: stay unfinished, and a resumed search goes on with them.
-        self.given_up: set[int] = set()
+        #: What Tune was told of a trial's latest error, "" where its process has ended in silence.
+        self.told: collections.defaultdict[int, str] = collections.defaultdict(str)
+        #: Trials of which no process would start, or for which there was no room on a disk, and
+        #: why: they stay unfinished, and a resumed search goes on with them.
+        self.given_up: dict[int, str] = {}
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         self._lost_before[_index(trial)] = set() if self._keeper is None else lost_machines()
@@ -97,15 +100,15 @@ class Losses(Callback):
             self._to_start_again.add(index)
             return False
         if why := self._disk_failures.get(index):
-            what = "it had no disk to write to, and stays unfinished until there is room"
+            what = "it had no room to write"
         elif len(self._in_vain[index]) >= _MOST_STARTS:
             why = self._in_vain[index][-1]
             times = len(self._in_vain[index])
-            what = f"its process was lost {times} times before it began, and it stays unfinished"
+            what = f"its process was lost {times} times before it began"
         else:
             return True
-        self.given_up.add(index)
-        print(f"trial {index}: {what}: {why}", flush=True)
+        self.given_up[index] = f"{what}: {why}"
+        print(f"trial {index} stays unfinished: {what}: {why}", flush=True)
         return False
 
     def take(self, index: int) -> bool:
@@ -119,6 +122,7 @@ class Losses(Callback):
         index, error = _index(trial), _error_of(trial)
         found = _DISK_FAILURE.findall(str(error or "").rpartition(_HANDLED)[2])
         self._disk_failures[index] = found[-1].strip() if found else ""
+        self.told[index] = "" if ProcessDied.__name__ in str(error) else str(error or "").strip()
         lost_before = self._lost_before.pop(index, None)
         machines = [] if self._keeper is None else ray.get(self._keeper.leave.remote(index))
         if lost_before is None:

@@ -89,5 +89,7 @@ class Suggestions(Searcher):
                 self._unfinished.append(record.about())
                 return
             if error and not (self._losses is not None and index in self._losses.given_up):
+                if self._losses is not None and (told := self._losses.told[index]):
+                    record.note_error(told)  # The trial may not have come to do so.
                 record.finish(Status.ERROR, record.last_error())
             self._order.ended(bracket, is_invalid=record.status is Status.INVALID_HP)

@@ -14,6 +14,7 @@ def company(rank: int, local_rank: int, lost: int | None, monkeypatch: pytest.Mo
     """That of one of four processes on two machines, of which ``lost`` is gone."""
     lifeline = SimpleNamespace(lost=lost, is_closed=False, listen=lambda: (1, b""))
     lifeline.connect = lambda *address: None
+    lifeline.look_for_silent = lambda seconds: None
     lifeline.close = lambda: setattr(lifeline, "is_closed", True)
     where = "det_compat.adapters.experiment.company"
     monkeypatch.setattr(f"{where}.Lifeline", lambda *args: lifeline)

@@ -5,17 +5,21 @@ import socket
 import time
 from collections.abc import Callable
 
+import pytest
+
 from det_compat.core.ranks.lifeline import Lifeline
 
 SECONDS = 20.0
 
 
 class Ranks:
-    """Processes 0, 1 and 2 of a run, and what each is told of the end of another."""
+    """Processes 0, 1 and 2 of a run, one of which may answer nothing, and what each is told."""
 
-    def __init__(self) -> None:
+    def __init__(self, silent: int | None = None) -> None:
         self.heard: queue.Queue[tuple[int, int]] = queue.Queue()
         self.all = [Lifeline(rank, self._hears(rank)) for rank in range(3)]
+        if silent is not None:
+            self.all[silent]._is_talk = lambda connection, said: bool(said)
         self.port, self.token = self.all[0].listen()
         for other in self.all[1:]:
             other.connect("127.0.0.1", self.port, self.token)
@@ -64,3 +68,16 @@ def test_a_stranger_is_nobody() -> None:
         stranger.sendall(b"x" * 20)
         assert stranger.recv(1) == b""  # rank 0 has hung up
     assert ranks.are_quiet()
+
+
+@pytest.mark.parametrize(("asks", "silent"), [(0, None), (0, 2), (1, None), (1, 0), (1, 2)])
+def test_one_that_does_not_answer_is_lost(asks: int, silent: int | None) -> None:
+    ranks = Ranks(silent)
+    ranks.wait_until_connected(2)
+    ranks.all[asks].look_for_silent(SECONDS if silent is None else 0.5)
+    # Rank 0 alone knows all others, of whom it tells them.
+    if silent is None or (asks, silent) == (1, 2):
+        assert ranks.are_quiet()
+    else:
+        assert ranks.heard.get(timeout=SECONDS) in {(it, silent) for it in range(3)}
+        assert ranks.all[asks].lost == silent

@@ -152,8 +152,9 @@ def test_a_process_that_is_lost_before_the_trial_begins(
         assert losses.take(0)
     assert not losses.has_failed(cluster.trial(ActorDiedError()))
     assert not losses.take(0)
-    assert losses.given_up == {0}
-    assert "trial 0: its process was lost 5 times" in capsys.readouterr().out
+    (why,) = losses.given_up.values()
+    assert why.startswith("its process was lost 5 times before it began: ")
+    assert f"trial 0 stays unfinished: {why}" in capsys.readouterr().out
     init = RayTaskError("__init__", "a traceback", ValueError("no storage"))
     assert Losses(cluster).has_failed(cluster.trial(ActorDiedError(init)))
 
@@ -187,6 +188,7 @@ def test_a_trial_that_tune_gives_up_starts_again(cluster: Cluster, tmp_path: Pat
     scheduler.on_trial_error(None, cluster.trial(_OWN, "one"))
     suggestions.on_trial_complete("c", error=True)
     assert folder.trial(0).status is Status.ERROR
+    assert folder.trial(0).reason == "a traceback"
 
 
 def test_one_that_cannot_start_stays_unfinished(cluster: Cluster, tmp_path: Path) -> None:
