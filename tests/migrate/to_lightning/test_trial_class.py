@@ -6,19 +6,6 @@ import pytest
 
 from tests.migrate.rewriting import HEADER, method, rewritten, trial
 
-CALLBACK = """\
-class Counting(PyTorchCallback):
-    def {}(self, metrics):
-        self.count = 1
-
-
-class Trial"""
-BUILDS = (
-    "    def build_training_data_loader",
-    '    def build_callbacks(self):\n        return {"c": Counting()}\n\n'
-    "    def build_training_data_loader",
-)
-
 
 def test_no_validation_comes_before_training(tmp_path: Path) -> None:
     heir = "\n\nclass Heir(Trial):\n    def evaluate_batch(self, batch):\n        return {}\n"
