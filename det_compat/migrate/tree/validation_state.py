@@ -12,6 +12,10 @@ import libcst as cst
 from libcst import matchers as m
 
 from det_compat.analysis.expressions import words
+from det_compat.migrate.effects.follow import followed, function_of
+from det_compat.migrate.effects.source import Scope
+from det_compat.migrate.effects.tracing import Trace
+from det_compat.migrate.effects.values import GLOBAL
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import (
     CHANGING,
@@ -56,11 +60,12 @@ def keeps_state(
         reset: attributes that are reset before each validation.
         around: the code that it calls.
     """
-    found = _Changes(own, around)
+    found = _Changes(own, around, frozenset(reset))
     # What training leaves behind is not there when a sanity check needs it.
     late = (found.of("train_batch") - found.made("__init__")) & found.needed(*VALIDATING)
-    changed = found.of(*VALIDATING, *_handed_on(own, _VALIDATION_LOADER)) - {*reset}
-    return bool(changed or late) or needs_training_loader(own, around)
+    validating = found.trace(*VALIDATING, *_handed_on(own, _VALIDATION_LOADER))
+    changed = validating.changed - {*reset}
+    return bool(changed or late or validating.unproven) or needs_training_loader(own, around)
 
 
 def _handed_on(own: Mapping[str, cst.FunctionDef], start: str) -> Iterator[str]:
@@ -117,10 +122,6 @@ def needs_training_loader(own: Mapping[str, cst.FunctionDef], around: Elsewhere)
     return bool((late - found.made("__init__")) & found.needed(*VALIDATING))
 
 
-#: What stands in front of the name of a variable of a file, beside attributes.
-_GLOBAL = "global "
-
-
 @dataclass(frozen=True)
 class _Changes:
     """What the methods of a trial change and need: its attributes, and variables of files.
@@ -132,10 +133,19 @@ class _Changes:
 
     own: Mapping[str, cst.FunctionDef]
     around: Elsewhere
+    reset: frozenset[str] = frozenset()
 
     def of(self, *starts: str) -> set[str]:
         """What some methods change, or those that they call."""
-        return {n for m in reachable(self.own, *starts) for n in self._changed(self.own[m])}
+        return self.trace(*starts).changed
+
+    def trace(self, *starts: str) -> Trace:
+        """What some methods change, or those that they call, and what may do so."""
+        return followed(self._parsed, starts, self.around, self.reset | self._reset)
+
+    @cached_property
+    def _parsed(self) -> dict[str, Scope]:
+        return {name: function_of(syntax.code(method)) for name, method in self.own.items()}
 
     def needed(self, *starts: str) -> set[str]:
         """What some methods read, or those that they call."""
@@ -152,27 +162,12 @@ class _Changes:
             for name in _stem(target, syntax.self_name(self.own[method]))
         }
 
-    @cached_property
-    def _makers(self) -> dict[str, str]:
-        """The name of the class or function that each attribute is a result of."""
-        found: dict[str, str] = {}
-        for method in self.own.values():
-            own = syntax.self_name(method)
-            for line in syntax.find(method, cst.SimpleStatementLine):
-                name = (syntax.target_of(line) or "").removeprefix(f"{own}.")
-                call = _unwrapped(syntax.call_of(line))
-                if name.isidentifier() and call is not None:
-                    parts = syntax.code(call.func).split(".")
-                    classes = [part for part in parts if part in self.around.classes]
-                    found[name] = classes[0] if classes else parts[-1]
-        return found
-
     def _read(self, method: cst.FunctionDef) -> Iterator[str]:
         yield from attributes_read(method)
         of_modules = {node.attr.value for node in self._of_others(method, self.around.imported)}
         for name in syntax.names_in(method.body) | of_modules:
             known = {name, *self.around.names.get(name, ())} & self._shared
-            yield from (f"{_GLOBAL}{each}" for each in known)
+            yield from (f"{GLOBAL}{each}" for each in known)
 
     @cached_property
     def _shared(self) -> frozenset[str]:
@@ -193,111 +188,17 @@ class _Changes:
             if owner not in local and (owner in names or owner[:1].isupper()):
                 yield node
 
-    def _changed(self, method: cst.FunctionDef) -> Iterator[str]:
-        own = syntax.self_name(method)
-        yield from attributes_changed(method)
-        for call in syntax.find(method.body, cst.Call):
-            yield from self._by_call(call, own)
-        yield from self._by_name(method)
-
-    def _by_call(self, call: cst.Call, own: str) -> Iterator[str]:
-        """What is changed where something of the trial, or a function of a file, is called."""
-        func = call.func
-        if isinstance(func, cst.Name):
-            changed = self.around.changed.get(func.value, frozenset())
-            yield from (f"{_GLOBAL}{each}" for each in changed)
-        elif isinstance(func, cst.Attribute):
-            is_own = m.matches(func.value, m.Name(own))
-            if is_own and func.attr.value in self.own:
-                return
-            if isinstance(func.value, cst.Name) and func.value.value in self.around.imported:
-                changed = self.around.changed.get(func.attr.value, frozenset())
-                yield from (f"{_GLOBAL}{each}" for each in changed)
-            # An object is called, or a method of one.
-            called = ("__call__", "forward") if is_own else (func.attr.value,)
-            for name in _stem(func, own):
-                maker = self._makers.get(name, "")
-                # A metric is added to until somebody resets it.
-                adds = func.attr.value == "update" and not is_own and name not in self._reset
-                if adds or any(self.around.changes(method, maker) for method in called):
-                    yield name
-
     @cached_property
     def _reset(self) -> set[str]:
-        """The attributes that some method resets."""
-        calls = (call for each in self.own.values() for call in syntax.find(each.body, cst.Call))
+        """The attributes that a validation resets."""
+        methods = (self.own[name] for name in reachable(self.own, *VALIDATING))
+        calls = (call for each in methods for call in syntax.find(each.body, cst.Call))
         called = (syntax.code(call.func).split(".") for call in calls)
         return {parts[-2] for parts in called if parts[-1] == "reset" and len(parts) > 1}
-
-    def _by_name(self, method: cst.FunctionDef) -> Iterator[str]:
-        """What is changed under a name that a method has for it, or that its file has."""
-        own, local = syntax.self_name(method), syntax.local_names(method)
-        shared = _declared(method)
-        aliases: dict[str, str] = {}
-        for line in syntax.find(method.body, cst.Assign):
-            if isinstance(line.value, (cst.Attribute, cst.Subscript)):
-                aliases.update(
-                    (syntax.code(target.target), name)
-                    for target in line.targets
-                    for name in _stem(line.value, own)
-                )
-        for name in _names_changed(method):
-            if name in aliases:
-                yield aliases[name]
-            elif name in shared or name in self.around.variables - local:
-                yield f"{_GLOBAL}{name}"
-        calls = {id(call.func) for call in syntax.find(method.body, cst.Call)}
-        targets = {id(each.target) for each in syntax.find(method.body, cst.AssignTarget)}
-        targets |= {id(each.target) for each in syntax.find(method.body, cst.AugAssign)}
-        for node in self._of_others(method, {*self._shared, *self.around.imported}):
-            owner, part = syntax.code(node.value).rpartition(".")[2], node.attr.value
-            maker = owner if owner in self.around.classes else ""
-            is_told = id(node) in calls and self.around.changes(part, maker)
-            if is_told or id(node) in targets:
-                found = {owner, part} & self._shared or {owner} - self.around.imported.keys()
-                yield from (f"{_GLOBAL}{each}" for each in found)
 
 
 #: What an attribute is set to which only gets its value later.
 _EMPTY = ("None", "{}", "[]", "dict()", "list()", "set()")
-
-
-def _names_changed(method: cst.FunctionDef) -> Iterator[str]:
-    """The variables of which a method sets a part, adds to, or calls to change."""
-    targets = [each.target for each in syntax.find(method.body, cst.AssignTarget)]
-    parts = [t for t in targets if isinstance(t, (cst.Subscript, cst.Attribute))]
-    whole = [t for t in targets if isinstance(t, cst.Name)]
-    changing = [each.target for each in syntax.find(method.body, cst.AugAssign)]
-    for call in syntax.find(method.body, cst.Call):
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value in CHANGING:
-            parts.append(call.func)
-    yield from (name.value for name in _bases([*parts, *changing]))
-    yield from {name.value for name in whole} & _declared(method)
-
-
-def _declared(method: cst.FunctionDef) -> set[str]:
-    """The variables that a method declares to be those of its file."""
-    found = (item for line in syntax.find(method.body, cst.Global) for item in line.names)
-    return {item.name.value for item in found}
-
-
-def _unwrapped(call: cst.Call | None) -> cst.Call | None:
-    """The call of which ``context.wrap_model(Net())`` hands on the result."""
-    func = call.func if call is not None else None
-    is_wrap = isinstance(func, cst.Attribute) and func.attr.value.startswith("wrap_")
-    if call is None or not is_wrap or not call.args:
-        return call
-    inner = call.args[0].value
-    return inner if isinstance(inner, cst.Call) else None
-
-
-def _bases(nodes: Iterable[cst.BaseExpression]) -> Iterator[cst.Name]:
-    """The name that each expression begins with, if it begins with one."""
-    for node in nodes:
-        while isinstance(node, (cst.Attribute, cst.Subscript, cst.Call)):
-            node = node.func if isinstance(node, cst.Call) else node.value
-        if isinstance(node, cst.Name):
-            yield node
 
 
 def counts_when_called(node: cst.ClassDef) -> bool:
