@@ -9,10 +9,18 @@ from collections.abc import Mapping
 from det_compat.analysis.expressions import last_name
 from det_compat.migrate.effects import harmless
 from det_compat.migrate.effects.expressions import Expressions, parameters
-from det_compat.migrate.effects.makers import CALCULATED, FOREIGN, LAYER, LITERAL, UNKNOWN, Kind
+from det_compat.migrate.effects.makers import (
+    CALCULATED,
+    DRAWING,
+    FOREIGN,
+    LAYER,
+    LITERAL,
+    UNKNOWN,
+    Kind,
+)
 from det_compat.migrate.effects.source import Scope, dotted, is_static, self_name
 from det_compat.migrate.effects.tracing import MOST, Trace
-from det_compat.migrate.effects.values import ANYTHING, GLOBAL, ITSELF, NEW, Value, of
+from det_compat.migrate.effects.values import ANYTHING, GLOBAL, ITSELF, NEW, Value, held, of
 from det_compat.migrate.tree.elsewhere import CHANGING_KEYWORDS, is_changing
 
 
@@ -30,6 +38,9 @@ def called(
         if len(trace.known) > MOST:
             trace.unproven.add(scope.name)
             return NEW
+        for each in scope.decorator_list:
+            if not harmless.is_pure_decorator(each, trace.project):
+                trace.unproven.add(f"@{ast.unparse(each)}")
         me = self_name(scope) if own is not None else ""
         trace.known[key] = _Frame(trace, scope, me, parameters(scope, args, keywords), own).result()
     return trace.known[key]
@@ -71,6 +82,10 @@ class _Frame(Expressions):
             if keyword.arg in CHANGING_KEYWORDS:
                 self.trace.change(value)
         func = node.func
+        handed = args[:1] if last_name(func) in harmless.CALLING else []
+        for value in (*handed, keywords.get("key", NEW)):
+            if value.every:
+                self._object(node, value.element, "__call__", [of(ANYTHING)], {})
         if isinstance(func, ast.Name) and func.id not in self.names:
             return self._function(node, func.id, args, keywords)
         if isinstance(func, ast.Attribute):
@@ -86,7 +101,7 @@ class _Frame(Expressions):
                 self.names[each] = self.names.get(each, NEW) | value
             return self.returned.get(name, NEW)
         if name.startswith("__det_"):
-            return _held(args, keywords)
+            return held(args, keywords)
         if name in self.imports:
             return self._path(node, [self.imports[name]], args, keywords)
         if name in self.trace.project:
@@ -108,9 +123,9 @@ class _Frame(Expressions):
             return self._project(node, last, args, keywords)
         if not all(map(harmless.is_pure, paths)):
             return self.note(node)
-        if last in harmless.CHANGING_FIRST or is_in_place(last):
+        if last in harmless.CHANGING_FIRST or harmless.is_in_place(last):
             self.trace.change(args[0] if args else NEW)
-        every = _held(args, keywords)
+        every = held(args, keywords)
         root = paths[0].partition(".")[0]
         if last in harmless.SHARING:
             return (args[0] if args else NEW) | every
@@ -129,7 +144,7 @@ class _Frame(Expressions):
             named = node.args[1]
             if isinstance(named, ast.Constant) and isinstance(named.value, str):
                 made = ast.Attribute(node.args[0], named.value, ast.Load())
-                return self.value(made) | _held(args[2:], {})
+                return self.value(made) | held(args[2:], {})
             if ITSELF in first.state:
                 self.note(node)
         if name in harmless.UNKNOWN_BUILTINS and not (name == "open" and _only_reads(node)):
@@ -139,8 +154,23 @@ class _Frame(Expressions):
             return first.element
         for each in node.args if name in _ITERATING else ():
             self.iterated(each)
-        every = _held(args, keywords)
+        every = held(args, keywords)
         return first | every if name in ("vars", "iter", "type") else every
+
+    def part(self, node: ast.expr, value: Value, method: str) -> bool:
+        """Follow what Python calls of an object of the project, such as ``__getitem__``.
+
+        Returns:
+            Whether that has such a method.
+        """
+        names = {*value.classes}
+        for each in value.state:
+            names |= {name for how, name in self.trace.makers.of(each) if how == "class"}
+        known = [own for name in sorted(names) for own in self.trace.project.methods(name)]
+        known = [own for own in known if method in own]
+        for own in known:
+            called(self.trace, own[method], [Value(value.state, value.inside)], {}, own)
+        return bool(known)
 
     def _project(
         self, node: ast.Call, name: str, args: list[Value], keywords: dict[str, Value]
@@ -149,7 +179,7 @@ class _Frame(Expressions):
         found = NEW
         for each in self.trace.project.definitions(name):
             if isinstance(each, ast.ClassDef):
-                found |= Value(inside=_held(args, keywords).every, classes=frozenset({name}))
+                found |= Value(inside=held(args, keywords).every, classes=frozenset({name}))
             else:
                 found |= called(self.trace, each, args, keywords)
         for own in self.trace.project.methods(name):
@@ -166,7 +196,7 @@ class _Frame(Expressions):
         root, owner = code.partition(".")[0], func.value
         if root and root not in self.names:
             if root.startswith("__det_"):
-                return _held(args, keywords)
+                return held(args, keywords)
             if root in self.imports:
                 return self._path(node, [code.replace(root, self.imports[root], 1)], args, keywords)
             paths = self.trace.project.paths(code)
@@ -190,8 +220,13 @@ class _Frame(Expressions):
         if (ANYTHING in value.state or not value.every) and not value.classes:
             if ANYTHING in value.state and is_changing(func.attr):
                 self.trace.change(value)
-            self.keep(owner, _held(args, keywords))
-            return _held(args, keywords)
+            every = held(args, keywords)
+            # `list.append(self.seen, 1)` changes what it is given, as a method of a class does.
+            is_class = isinstance(owner, ast.Name) and isinstance(getattr(builtins, root, 0), type)
+            if harmless.writes(func.attr) or (is_class and root not in self.names and every.inside):
+                return self.note(node)
+            self.keep(owner, every)
+            return every
         return self._object(node, value, func.attr, args, keywords)
 
     def _is_module_or_library(self, func: ast.Attribute, paths: list[str]) -> bool:
@@ -234,10 +269,18 @@ class _Frame(Expressions):
         for name in sorted(value.state):
             one = Value(frozenset({name}), value.inside)
             variable = name.removeprefix(GLOBAL)
+            if name != variable and method == "__call__" and variable in self.trace.project:
+                found |= self._project(node, variable, args, keywords)
+                continue
             if name != variable and any(
                 method in own for own in self.trace.project.methods(variable)
             ):
                 found |= self._of_class(node, variable, method, args, keywords)
+                continue
+            owner, _, named = name.rpartition(".")
+            if method == "__call__" and owner and not self._is_attribute(owner, named):
+                # A method that was looked up, and is called now.
+                found |= self._object(node, of(owner), named, args, keywords)
                 continue
             kinds = self.trace.makers.of(name) if name == variable else {UNKNOWN}
             for kind in kinds:
@@ -249,9 +292,15 @@ class _Frame(Expressions):
                 return self.note(node)
             func = node.func
             if isinstance(func, ast.Attribute):
-                self.keep(func.value, _held(args, keywords))
+                self.keep(func.value, held(args, keywords))
             found |= value.element if method in harmless.SHARING | harmless.FILLING else NEW
         return found
+
+    def _is_attribute(self, owner: str, name: str) -> bool:
+        """Whether an object of the project has something that is none of its methods."""
+        classes = [found for how, found in self.trace.makers.of(owner) if how == "class"]
+        every = [own for each in classes for own in self.trace.project.methods(each)]
+        return bool(every) and not any(name in own for own in every)
 
     def _of_object(
         self,
@@ -273,8 +322,10 @@ class _Frame(Expressions):
                 found |= called(self.trace, known, [*first, *args], keywords, own)
             elif value.state:
                 bases = self.trace.project.foreign_bases(name)
-                paths = [path for base in bases for path in self.trace.project.paths(base) or ["?"]]
-                kind = LAYER if all(map(harmless.is_layer, paths)) else FOREIGN
+                others = [base for base in bases if not hasattr(builtins, base)]
+                paths = [p for base in others for p in self.trace.project.paths(base) or ["?"]]
+                is_known = all(map(harmless.is_layer, paths))
+                kind = FOREIGN if not is_known else LAYER if paths else LITERAL
                 found |= self._of_kind(node, value, kind, method, args, keywords)
         return found
 
@@ -297,43 +348,29 @@ class _Frame(Expressions):
             return self.own_method(name, args, keywords)
         if value.state & {*self.trace.reset} and method in _ADDING:
             return NEW
-        if kind == UNKNOWN and (classes := self.trace.project.having(method)):
-            # It may be an object of any class that has such a method.
-            for each in classes:
-                self._of_object(node, each, value, method, args, keywords)
-            return value
+        # It may be an object of any class that has such a method.
+        for each in self.trace.project.having(method) if kind == UNKNOWN else ():
+            self._of_object(node, each, value, method, args, keywords)
         is_global = any(each.startswith(GLOBAL) for each in value.state)
         is_filled = kind == LITERAL or (kind == UNKNOWN and is_global)
-        if is_changing(method) or (is_filled and method in harmless.FILLING):
+        is_drawn = kind == DRAWING and "state" not in method
+        if is_changing(method) or is_drawn or (is_filled and method in harmless.FILLING):
             if not (kind == LITERAL and method == "get"):
                 self.trace.change(value)
             return value.element
-        is_call = method == "__call__"
-        if kind == LAYER and harmless.only_calculates(method):
+        if kind == LAYER and harmless.only_calculates(method) and not self.trace.project.has_hooks:
             return value if method in harmless.SHARING else NEW
-        if kind == CALCULATED and is_call:
+        if kind == CALCULATED and method == "__call__":
             return NEW
-        if method in harmless.READING or (kind == LITERAL and not is_call):
+        if method in harmless.READING or kind == LITERAL:
             return value if method in harmless.SHARING else NEW
         return self.note(node)
-
-
-def is_in_place(name: str) -> bool:
-    """Whether a function says by its name that it changes its first argument."""
-    return name.endswith("_") and not name.startswith("_")
 
 
 #: What is added to is reset before it is asked.
 _ADDING = ("update", "__call__", "compute", "reset", "forward", "add", "append")
 #: Functions that go through all of what they are given.
 _ITERATING = ("list", "tuple", "set", "sorted", "sum", "max", "min", "dict", "any", "all")
-
-
-def _held(args: list[Value], keywords: Mapping[str, Value]) -> Value:
-    found = NEW
-    for each in (*args, *keywords.values()):
-        found |= each.held
-    return found
 
 
 def _only_reads(node: ast.Call) -> bool:

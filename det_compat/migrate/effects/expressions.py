@@ -36,7 +36,9 @@ class Expressions(Statements):
             return self.call(node)
         if isinstance(node, ast.Subscript):
             self.value(node.slice)
-            return self.value(node.value).element
+            value = self.value(node.value)
+            self.part(node, value, "__getitem__")
+            return value.element
         if isinstance(node, _COMPREHENSIONS):
             return self._comprehension(node)
         if isinstance(node, ast.Lambda):
@@ -77,8 +79,8 @@ class Expressions(Statements):
             return NEW
         if self.is_unknown(name):
             return of(ANYTHING)
-        is_class = name[:1].isupper() and (name in project or not project.paths(name))
-        return of(f"{GLOBAL}{name}") if is_class or project.is_variable(name) else NEW
+        is_kept = name in project or (name[:1].isupper() and not project.paths(name))
+        return of(f"{GLOBAL}{name}") if is_kept or project.is_variable(name) else NEW
 
     def is_unknown(self, name: str) -> bool:
         """Whether nothing tells what a name is, as it is not where something is imported whole."""
@@ -103,7 +105,7 @@ class Expressions(Statements):
                 return self._of_module(node, paths)
         value = self.value(node.value)
         if ITSELF not in value.state:
-            return Value(value.every, value.inside)
+            return value.part(node.attr)
         if node.attr == "__dict__":
             return value
         if node.attr not in self.trace.own:
@@ -174,6 +176,11 @@ def parameters(scope: Scope, args: list[Value], keywords: dict[str, Value]) -> d
             found[name] = value
         else:
             more |= value.held
+    defaults = [*given.defaults, *(each for each in given.kw_defaults if each is not None)]
+    if any(isinstance(each, (ast.List, ast.Dict, ast.Set, ast.Call)) for each in defaults):
+        # What a parameter is by default is the same object in each call.
+        kept = of(f"{GLOBAL}{scope.name}")
+        found = {name: kept if value == NEW else value for name, value in found.items()}
     if given.vararg is not None:
         found[given.vararg.arg] = rest
     if given.kwarg is not None:

@@ -22,6 +22,8 @@ LAYER, LITERAL, CALCULATED, ITERATOR = (
     ("value", ""),
     ("iterator", ""),
 )
+#: What draws random numbers.
+DRAWING: Kind = ("drawing", "")
 UNKNOWN: Kind = ("unknown", "")
 #: What is of no class of the project, and not known either.
 FOREIGN: Kind = ("foreign", "")
@@ -60,6 +62,8 @@ class Makers:
 
     def of(self, attribute: str) -> frozenset[Kind]:
         """The ways in which an attribute may have been made."""
+        if attribute not in self._known and "." in attribute:
+            self._known[attribute] = frozenset(self._of_part(*attribute.rsplit(".", 1)))
         if attribute not in self._known:
             self._known[attribute] = frozenset({UNKNOWN})
             found = self._values.get(attribute, ())
@@ -67,9 +71,14 @@ class Makers:
             self._known[attribute] = frozenset(kinds or {UNKNOWN})
         return self._known[attribute]
 
-    def values(self, attribute: str) -> list[tuple[ast.expr, Scope]]:
-        """What an attribute is set to, each with the method in which it is."""
-        return self._values.get(attribute, [])
+    def _of_part(self, owner: str, attribute: str) -> Iterator[Kind]:
+        """The ways in which an attribute of an attribute may have been made."""
+        for kind in self.of(owner):
+            how, name = kind
+            for own in self.project.methods(name) if how == "class" else ():
+                yield from Makers(own, self.project).of(attribute)
+            if how != "class":
+                yield UNKNOWN if how in ("function", "own", "iterator") else kind
 
     def _kinds(self, node: ast.expr, method: Scope, depth: int) -> Iterator[Kind]:
         if depth > 8:
@@ -157,13 +166,17 @@ class Makers:
             paths = self.project.paths(path)
             if name in harmless.ITERATORS and paths:
                 yield ITERATOR
+            elif name in harmless.DRAWING and paths:
+                yield DRAWING
+            elif name in harmless.WRAPPING:
+                yield FOREIGN
             elif name in harmless.CONTAINERS and paths:
                 yield LITERAL
             elif paths and all(map(harmless.is_layer, paths)):
                 yield LAYER
                 for each in node.args:
                     yield from self._kinds(each, method, depth + 1) if name == "ModuleList" else ()
-            elif paths and all(map(harmless.is_pure, paths)) and name not in harmless.DRAWING:
+            elif paths and all(map(harmless.is_pure, paths)):
                 yield CALCULATED
             else:
                 yield FOREIGN if paths else UNKNOWN

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import textwrap
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, cached_property
 from typing import TypeAlias
 
 from det_compat.migrate.tree.elsewhere import Elsewhere
@@ -48,6 +48,10 @@ def parsed(text: str) -> ast.Module:
         return ast.Module([], [])
 
 
+#: What these are given is called with each batch.
+_HOOKS = ("register_forward_hook", "register_forward_pre_hook", "register_module_forward_hook")
+
+
 class Project:
     """What names stand for in the files that are migrated together."""
 
@@ -85,6 +89,11 @@ class Project:
                     if isinstance(each, ast.ClassDef):
                         found |= self._with_inherited(each, {*known, name})
         return found | methods(node)
+
+    @cached_property
+    def has_hooks(self) -> bool:
+        """Whether some code has models call it."""
+        return not self._around.asked.isdisjoint(_HOOKS)
 
     def foreign_bases(self, name: str) -> list[str]:
         """The bases of the classes of a name that no file of the project defines."""

@@ -49,6 +49,14 @@ class Statements(ABC):
     def value(self, node: ast.expr | None) -> Value:
         """What an expression may stand for; what it changes is noted."""
 
+    @abstractmethod
+    def part(self, node: ast.expr, value: Value, method: str) -> bool:
+        """Follow what Python calls of an object of the project, such as ``__getitem__``.
+
+        Returns:
+            Whether that has such a method.
+        """
+
     def note(self, node: ast.AST) -> Value:
         """Note that nothing is known of some code."""
         self.trace.unproven.add(ast.unparse(node))
@@ -121,11 +129,11 @@ class Statements(ABC):
 
     def _assign(self, line: ast.Assign) -> None:
         value = self.value(line.value)
-        # What a model keeps of its last batch is another thing after the next.
-        is_last = self.scope.name == "forward" and "+" not in ast.unparse(line.value)
+        used = {dotted(node) for node in ast.walk(line.value) if isinstance(node, ast.Attribute)}
         for target in line.targets:
             is_own = isinstance(target, ast.Attribute) and dotted(target.value) == self.me
-            if not (is_last and is_own):
+            # What a model keeps of its last batch is another thing after the next.
+            if not (is_own and self.scope.name == "forward" and dotted(target) not in used):
                 self.bind(target, value)
 
     def _add(self, line: ast.AugAssign) -> None:
@@ -137,7 +145,9 @@ class Statements(ABC):
 
     def _enter(self, item: ast.withitem) -> None:
         value = self.value(item.context_expr)
-        if value.state and not isinstance(item.context_expr, ast.Call):
+        is_known = self.part(item.context_expr, value, "__enter__")
+        self.part(item.context_expr, value, "__exit__")
+        if value.state and not is_known and not isinstance(item.context_expr, ast.Call):
             self.note(item.context_expr)
         if item.optional_vars is not None:
             self.bind(item.optional_vars, value)
@@ -148,6 +158,8 @@ class Statements(ABC):
         for name in value.every:
             if ITERATOR in self.trace.makers.of(name):
                 self.trace.change(of(name))
+        for method in ("__iter__", "__next__", "__getitem__"):
+            self.part(node, value, method)
         return value.element
 
     def bind(self, target: ast.expr, value: Value) -> None:

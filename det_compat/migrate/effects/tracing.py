@@ -43,7 +43,7 @@ class Trace:
         for name in value.state:
             if name == ITSELF and attribute:
                 self.changed.add(attribute)
-            elif name in (ITSELF, ANYTHING):
+            elif name.partition(".")[0] in (ITSELF, ANYTHING):
                 self.unproven.add(f"something of {name}")
             else:
-                self.changed.add(name)
+                self.changed.add(name.partition(".")[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 #: The object whose methods are followed, and what any object may be.
@@ -41,6 +42,11 @@ class Value:
         """A part of it."""
         return Value(self.every, self.inside)
 
+    def part(self, attribute: str) -> Value:
+        """An attribute of it, by a name with dots; what is deeper has that of what it is in."""
+        found = (n if n.count(".") > 1 else f"{n}.{attribute}" for n in self.every)
+        return Value(frozenset(found), self.inside)
+
     @property
     def held(self) -> Value:
         """Something new that holds it."""
@@ -54,3 +60,11 @@ NEW = Value()
 def of(*names: str) -> Value:
     """What these attributes or variables are."""
     return Value(frozenset(names))
+
+
+def held(args: Iterable[Value], keywords: Mapping[str, Value]) -> Value:
+    """Something new that holds all that a call is given."""
+    found = NEW
+    for each in (*args, *keywords.values()):
+        found |= each.held
+    return found

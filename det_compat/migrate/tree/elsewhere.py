@@ -31,20 +31,6 @@ def is_changing(method: str) -> bool:
     return method in CHANGING or (method.endswith("_") and not method.startswith("_"))
 
 
-#: Who draws from these changes them.
-_GENERATORS = words("Generator Random RandomState default_rng")
-_CONTAINERS = words("Counter OrderedDict Queue SimpleQueue defaultdict deque dict list set")
-_CHANGING_CONTAINERS = words("get put put_nowait reverse rotate sort subtract update")
-
-
-def _changes_librarys(maker: str, method: str) -> bool:
-    """Whether a method changes what a library, or a literal, has made."""
-    if maker in _GENERATORS:
-        return "state" not in method
-    is_changing = method in _CHANGING_CONTAINERS and (method != "get" or "Queue" in maker)
-    return is_changing and maker in ("", *_CONTAINERS)
-
-
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
@@ -54,9 +40,7 @@ class Elsewhere:
     """What is known of the code that trial classes call.
 
     Attributes:
-        classes: the methods of each other class that change the object that they are called on.
-        changed: the variables of files, and the classes, that each function changes, or what it
-            calls.
+        classes: each other class at the top of a file.
         names: what each function names, variables among it, or what it calls.
         variables: those that files have.
         functions: each function that has a name of its own.
@@ -67,8 +51,7 @@ class Elsewhere:
         imported: the paths that each name is imported from.
     """
 
-    classes: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    changed: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    classes: frozenset[str] = frozenset()
     names: Mapping[str, frozenset[str]] = field(default_factory=dict)
     variables: frozenset[str] = frozenset()
     functions: Mapping[str, cst.FunctionDef] = field(default_factory=dict)
@@ -76,16 +59,6 @@ class Elsewhere:
     texts: Mapping[str, str] = field(default_factory=dict)
     given: Mapping[str, str] = field(default_factory=dict)
     imported: Mapping[str, frozenset[str]] = field(default_factory=dict)
-
-    def changes(self, method: str, made_by: str) -> bool:
-        """Whether a method changes its object; ``made_by`` is what that was made by, if known."""
-        if made_by in self.classes:
-            return method in self.classes[made_by]
-        if _changes_librarys(made_by, method):
-            return True
-        # What else a library has made is not known to change.
-        is_known = not made_by or made_by in self.functions
-        return is_known and any(method in found for found in self.classes.values())
 
     def holds(self, code: str) -> bool:
         """Whether what a file or module has as ``code`` is a variable, which may hold anything."""
@@ -96,9 +69,7 @@ class Elsewhere:
 def elsewhere(sources: Iterable[bytes], but: Collection[str]) -> Elsewhere:
     """What is known of the code in some files, without the classes whose names are in ``but``."""
     texts = _Functions()
-    bases: dict[str, list[str]] = {}
-    classes: dict[str, frozenset[str]] = {}
-    changed: dict[str, frozenset[str]] = {}
+    classes: set[str] = set()
     of_others: dict[str, _OfOthers] = {}
     variables: set[str] = set()
     asked: set[str] = set()
@@ -107,8 +78,7 @@ def elsewhere(sources: Iterable[bytes], but: Collection[str]) -> Elsewhere:
     imported: dict[str, frozenset[str]] = {}
     for source in sources:
         tree = _tree(source)
-        top = _variables(tree)
-        variables |= top
+        variables |= _variables(tree)
         if b"attr(" in source:
             asked |= {name for node in ast.walk(tree) if (name := _asked(node))}
         asked |= {name.decode() for owner, name in _OF_OTHERS.findall(source) if owner not in _OWN}
@@ -123,30 +93,13 @@ def elsewhere(sources: Iterable[bytes], but: Collection[str]) -> Elsewhere:
             if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
                 definitions.add(node, source)
             if isinstance(node, ast.ClassDef) and node.name not in but:
-                own = {each.name for each in _functions(node.body) if _changes_itself(each)}
-                classes[node.name] = frozenset(own - {"__init__"})
-                bases[node.name] = [each.id for each in node.bases if isinstance(each, ast.Name)]
+                classes.add(node.name)
         for function in _functions(tree.body):
             texts.add(function, source)
             of_others[function.name] = _OfOthers.of(function, modules)
-            changed[function.name] = frozenset(_changed_variables(function, top))
-    inherited = {name: _inherited(name, bases) for name in classes}
-    every: dict[str, frozenset[str]] = {
-        name: frozenset[str]().union(*(classes[each] for each in known if each in classes))
-        for name, known in inherited.items()
-    }
-    methods = frozenset[str]().union(*every.values())
-    for name, asked_of in of_others.items():
-        told = {
-            owner
-            for owner, method in asked_of.told
-            if method in methods or _changes_librarys("", method)
-        }
-        changed[name] |= (told | asked_of.given) & (variables | every.keys())
     every_name = {name: asked_of.names for name, asked_of in of_others.items()}
     return Elsewhere(
-        every,
-        {name: _with_called(name, changed, of_others) for name in of_others},
+        frozenset(classes),
         {name: _with_called(name, every_name, of_others) for name in of_others},
         frozenset(variables),
         texts,
@@ -164,14 +117,10 @@ class _OfOthers:
     Attributes:
         names: every name, and that of what it names by its module.
         called: the functions that it calls.
-        told: the objects, by name, of which it calls a method, and that.
-        given: the classes, and the variables of modules, that it sets something of.
     """
 
     names: frozenset[str]
     called: frozenset[str]
-    told: frozenset[tuple[str, str]]
-    given: frozenset[str]
 
     @classmethod
     def of(cls, function: _Function, modules: Collection[str]) -> _OfOthers:
@@ -191,12 +140,9 @@ class _OfOthers:
         of_modules = {node.attr for node, owner in parts if owner in modules}
         called = {each.id for each in calls if isinstance(each, ast.Name)}
         called |= {n.attr for n, owner in parts if owner in modules and n in calls}
-        given = [(node, owner) for node, owner in parts if isinstance(node.ctx, ast.Store)]
         return cls(
             frozenset(each.id for each in own) | of_modules,
             frozenset(called),
-            frozenset((owner, node.attr) for node, owner in parts if node in calls),
-            frozenset(name for node, owner in given for name in (owner, node.attr)),
         )
 
 
@@ -245,13 +191,6 @@ def _asked(node: ast.AST) -> str:
     return next((text for text in texts if isinstance(text, str)), "")
 
 
-def _inherited(name: str, bases: Mapping[str, list[str]]) -> list[str]:
-    found = [name]
-    for each in found:
-        found += [base for base in bases.get(each, ()) if base not in found]
-    return found
-
-
 def _tree(source: bytes) -> ast.Module:
     try:
         return ast.parse(source)
@@ -270,62 +209,10 @@ def _variables(tree: ast.Module) -> set[str]:
     return {n.id for n in found if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
 
 
-def _changed(function: _Function) -> Iterator[tuple[str, bool]]:
-    """The names of what a function sets or calls to change, and whether it is a part of it."""
-    # What a model keeps of its last batch is another thing after the next.
-    is_forward = function.name == "forward"
-    for node in ast.walk(function):
-        if isinstance(node, ast.Assign) and not is_forward:
-            yield from (_stem(part) for target in node.targets for part in _parts(target))
-        elif isinstance(node, (ast.AugAssign, ast.AnnAssign, ast.For)):
-            yield _stem(node.target)
-        elif isinstance(node, ast.Delete):
-            yield from (_stem(target) for target in node.targets)
-        elif isinstance(node, ast.Call):
-            yield from (_stem(each) for each in _changed_by_call(node))
-
-
-def _changed_by_call(call: ast.Call) -> Iterator[ast.expr]:
-    """What a call changes, as its name says."""
-    func = call.func
-    if isinstance(func, ast.Attribute) and is_changing(func.attr):
-        # What a method in place changes may have been made by the call in front of it.
-        is_made = func.attr not in CHANGING and isinstance(func.value, ast.Call)
-        yield from [] if is_made else [func]
-    name = getattr(func, "attr", getattr(func, "id", ""))
-    yield from call.args[:1] if name in CHANGING_GIVEN else []
-    yield from (each.value for each in call.keywords if each.arg in CHANGING_KEYWORDS)
-
-
-def _stem(node: ast.expr) -> tuple[str, bool]:
-    """The name that an expression begins with, and whether there is more of it."""
-    is_part = False
-    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
-        node = node.func if isinstance(node, ast.Call) else node.value
-        is_part = True
-    return (node.id if isinstance(node, ast.Name) else ""), is_part
-
-
-def _parts(target: ast.expr) -> list[ast.expr]:
-    return target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
-
-
-def _changes_itself(method: _Function) -> bool:
-    given = [*method.args.posonlyargs, *method.args.args]
-    return bool(given) and (given[0].arg, True) in _changed(method)
-
-
-def _changed_variables(function: _Function, top: set[str]) -> Iterator[str]:
-    shared = {n for g in ast.walk(function) if isinstance(g, ast.Global) for n in g.names}
-    changed = [*_changed(function)]
-    local = {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)}
-    local |= {name for name, is_part in changed if not is_part} - shared
-    yield from {name for name, _ in changed} & (shared | top) - local
-
-
 def _text(node: _Function | ast.ClassDef, source: bytes) -> str:
     lines = source.decode("utf-8-sig", errors="replace").splitlines(keepends=True)
-    return "".join(lines[node.lineno - 1 : node.end_lineno])
+    start = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+    return "".join(lines[start - 1 : node.end_lineno])
 
 
 class _Texts(Mapping[str, str]):

@@ -12,7 +12,7 @@ import libcst as cst
 from libcst import matchers as m
 
 from det_compat.analysis.expressions import words
-from det_compat.migrate.effects.follow import followed, function_of
+from det_compat.migrate.effects.follow import changed_by_reading, followed, function_of
 from det_compat.migrate.effects.source import Scope
 from det_compat.migrate.effects.tracing import Trace
 from det_compat.migrate.effects.values import GLOBAL
@@ -82,14 +82,7 @@ def _handed_on(own: Mapping[str, cst.FunctionDef], start: str) -> Iterator[str]:
 
 def data_changes(names: Iterable[str], around: Elsewhere) -> bool:
     """Whether the functions and classes of these names make data that change as they are read."""
-    return any(
-        around.changed.get(name) or not _READING.isdisjoint(around.classes.get(name, ()))
-        for name in names
-    )
-
-
-#: What a loader calls of what it reads from.
-_READING = {"__call__", "__getitem__", "__iter__", "__next__"}
+    return any(changed_by_reading(name, around) for name in names)
 
 
 def outlives_reset(reducer: str, texts: Mapping[str, str]) -> bool:
@@ -172,7 +165,7 @@ class _Changes:
     @cached_property
     def _shared(self) -> frozenset[str]:
         """The variables of files, and the classes, of which each may be changed anywhere."""
-        return self.around.variables | self.around.classes.keys()
+        return self.around.variables | self.around.classes
 
     @staticmethod
     def _of_others(method: cst.FunctionDef, names: Collection[str]) -> Iterator[cst.Attribute]:

@@ -5,7 +5,7 @@ import pytest
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.elsewhere import Elsewhere, elsewhere
+from det_compat.migrate.tree.elsewhere import elsewhere
 from det_compat.migrate.tree.validation_state import (
     data_changes,
     keeps_state,
