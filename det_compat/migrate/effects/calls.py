@@ -17,6 +17,7 @@ from det_compat.migrate.effects.makers import (
     LITERAL,
     UNKNOWN,
     Kind,
+    Makers,
 )
 from det_compat.migrate.effects.source import Scope, dotted, is_static, self_name
 from det_compat.migrate.effects.tracing import MOST, Trace
@@ -320,6 +321,10 @@ class _Frame(Expressions):
             if known is not None:
                 first = [] if is_static(known) else [Value(value.state, value.inside)]
                 found |= called(self.trace, known, [*first, *args], keywords, own)
+            elif value.state and Makers(own, self.trace.project).sets(method):
+                # It is called for an attribute of it, which may be anything.
+                part = Value(frozenset(f"{each}.{method}" for each in value.state), value.inside)
+                found |= self._object(node, part, "__call__", args, keywords)
             elif value.state:
                 bases = self.trace.project.foreign_bases(name)
                 others = [base for base in bases if not hasattr(builtins, base)]

@@ -71,6 +71,10 @@ class Makers:
             self._known[attribute] = frozenset(kinds or {UNKNOWN})
         return self._known[attribute]
 
+    def sets(self, attribute: str) -> bool:
+        """Whether some method sets an attribute."""
+        return attribute in self._values
+
     def _of_part(self, owner: str, attribute: str) -> Iterator[Kind]:
         """The ways in which an attribute of an attribute may have been made."""
         for kind in self.of(owner):
@@ -156,7 +160,9 @@ class Makers:
             yield from self._kinds(func.value, method, depth + 1)
             return
         path = dotted(func) or ""
-        if name in self.project:
+        if name in self.own and path == f"{self_name(method)}.{name}":
+            yield from self._returned(self.own[name], depth)
+        elif name in self.project:
             yield from self._of_project(name, depth)
         elif path.startswith("__det_"):
             yield CALCULATED
@@ -186,10 +192,13 @@ class Makers:
             if isinstance(found, ast.ClassDef):
                 yield ("class", name)
                 continue
-            returned = [n.value for n in ast.walk(found) if isinstance(n, ast.Return) and n.value]
-            for value in returned:
-                yield from self._kinds(value, found, depth + 1)
-            if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(found)):
+            yield from self._returned(found, depth)
+
+    def _returned(self, function: Scope, depth: int) -> Iterator[Kind]:
+        for node in ast.walk(function):
+            if isinstance(node, ast.Return) and node.value is not None:
+                yield from self._kinds(node.value, function, depth + 1)
+            elif isinstance(node, (ast.Yield, ast.YieldFrom)):
                 yield ITERATOR
 
 
