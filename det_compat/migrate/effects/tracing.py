@@ -10,7 +10,7 @@ from det_compat.migrate.effects.source import Project, Scope
 from det_compat.migrate.effects.values import ANYTHING, ITSELF, Value
 
 #: More functions than these are not followed.
-MOST = 400
+MOST = 120
 
 
 @dataclass
