@@ -71,11 +71,20 @@ def migrate(paths: Sequence[str], to: str, package: str = PACKAGES[0]) -> Migrat
     migrated = {path: r for path, r in results.items() if r.problem or path not in failed}
     exported = _imported_names(sources.values())
     files = [_tidied(result, exported) for result in (failed | migrated).values()]
-    files, left_out = reviewed(files, is_lightning=to == "lightning", but=aside)
+    files, left_out = _reviewed(files, to, aside)
     files = [formatted(in_package(file, package)) for file in files]
     others = (found[path] for path in found if path not in sources and path not in aside)
     # Trials of the context API still use Determined, and so may whatever they import.
     return Migration(files, using(others, files), {} if to == "context" else left_out, aside)
+
+
+def _reviewed(
+    files: list[FileResult], to: str, aside: dict[Path, str]
+) -> tuple[list[FileResult], dict[Path, Path]]:
+    problems = Problems()
+    with problems.of(*(file.path for file in files)):
+        return reviewed(files, is_lightning=to == "lightning", but=aside)
+    return [file if file.problem else _failed(file, problems) for file in files], {}
 
 
 def _whole(path: str) -> str:
@@ -145,8 +154,19 @@ def _step(
     step: type[Target], analyses: _Analyses, results: dict[Path, FileResult]
 ) -> dict[Path, FileResult]:
     texts = {path: result.after for path, result in results.items() if not result.problem}
-    target = step(analyses.of(texts), texts, Problems())
-    return {path: _apply(target, result) for path, result in results.items()}
+    problems = Problems()
+    # What is found out of all files together keeps all of them as they are where it fails.
+    with problems.of(*texts):
+        target = step(analyses.of(texts), texts, problems)
+        return {path: _apply(target, result) for path, result in results.items()}
+    return {path: _failed(r, problems) if path in texts else r for path, r in results.items()}
+
+
+def _failed(result: FileResult, problems: Problems) -> FileResult:
+    """A file as it was, with what kept it so."""
+    found = problems[result.path]
+    before = result.before
+    return FileResult(result.path, before, before, found.reason, traceback=found.traceback)
 
 
 def _apply(target: Target, result: FileResult) -> FileResult:
@@ -158,10 +178,7 @@ def _apply(target: Target, result: FileResult) -> FileResult:
         if after is not None:
             compile(after, str(path), "exec")
     if path in problems:
-        problem = problems[path]
-        return FileResult(
-            path, result.before, result.before, problem.reason, traceback=problem.traceback
-        )
+        return _failed(result, problems)
     if after is None:
         return result
     trials = (*result.trials, *target.trials(path))

@@ -22,8 +22,8 @@ class Problems(dict[Path, Problem]):
     """The files that stay as they were."""
 
     @contextmanager
-    def of(self, path: Path) -> Iterator[None]:
-        """Note what keeps a file from being rewritten, so that it does not stop the others.
+    def of(self, *paths: Path) -> Iterator[None]:
+        """Note what keeps files from being rewritten, so that it does not stop the others.
 
         CannotRewriteError says what is wrong with the file. Any other error is a bug of
         det_compat's, and is noted as one.
@@ -31,12 +31,12 @@ class Problems(dict[Path, Problem]):
         try:
             yield
         except CannotRewriteError as error:
-            self[path] = Problem(str(error))
+            self |= dict.fromkeys(paths, Problem(str(error)))
         except RecursionError:
-            self[path] = Problem("it is nested too deeply for LibCST")
+            self |= dict.fromkeys(paths, Problem("it is nested too deeply for LibCST"))
         except Exception as error:
             reason = f"internal error: {type(error).__name__}: {error}; please report it"
-            self[path] = Problem(reason, traceback.format_exc())
+            self |= dict.fromkeys(paths, Problem(reason, traceback.format_exc()))
 
 
 class Target:

@@ -62,6 +62,20 @@ def test_a_deep_file_never_ends_the_command(to: str, code: str, tmp_path: Path) 
     assert found["b.py"].problem == ""
 
 
+@pytest.mark.parametrize(
+    "name", ["det_compat.migrate.to_lightning.target.hoist_wraps", f"{migration.__name__}.reviewed"]
+)
+def test_a_fault_in_what_is_found_of_all_files_never_ends_the_command(name, tmp_path, monkeypatch):
+    def fails(*args: object, **keywords: object) -> None:
+        raise AttributeError("no such node")
+
+    (tmp_path / "a.py").write_text(OLD)
+    monkeypatch.setattr(name, fails)
+    (file,) = migration.migrate([str(tmp_path)], "lightning").files
+    assert file.problem.startswith("internal error: AttributeError: no such node")
+    assert file.traceback and not file.is_changed
+
+
 def test_a_file_that_cannot_be_read_never_ends_the_command(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("import determined as det\ndet.InvalidHP\n")
     (tmp_path / "gone.py").symlink_to(tmp_path / "nowhere.py")

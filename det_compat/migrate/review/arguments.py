@@ -1,13 +1,13 @@
 """Whether a module takes what each config of its class has, and what a Trainer must be told."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from det_compat.config import ExperimentConfig
 from det_compat.config.settings import Optimizations
 from det_compat.migrate.configs import configs_of
-from det_compat.migrate.review.project import Code, Finding, Text, methods
+from det_compat.migrate.review.project import Code, Finding, Text, methods, written
 
 _SECTIONS = {"data_config", "experiment_config"}
 
@@ -18,8 +18,7 @@ def refused(after: Code, text: Text, trials: tuple[str, ...]) -> Iterator[Findin
         node = text.classes.get(name)
         if node is None:
             continue
-        ancestors, _ = after.ancestors(node)
-        init = next((methods(a)["__init__"] for a in ancestors if "__init__" in methods(a)), None)
+        init = after.constructor(name, node)
         for config in configs_of(text.path, name):
             for problem in _problems(init, config):
                 file = Path(config.file or "").name
@@ -29,22 +28,48 @@ def refused(after: Code, text: Text, trials: tuple[str, ...]) -> Iterator[Findin
 
 def _problems(init: ast.FunctionDef | None, config: ExperimentConfig) -> Iterator[str]:
     given = config.hyperparameters.space.keys()
-    arguments = init.args if init is not None else None
-    if arguments is None:
+    if init is None:
         # LightningModule's own takes nothing, which is what a trial of no hyperparameters wants.
         return
-    named = [*arguments.posonlyargs, *arguments.args][1:]
-    required = {a.arg for a in named[: len(named) - len(arguments.defaults)]}
-    keywords = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    required |= {a.arg for a, default in keywords if default is None}
-    known = {a.arg for a in (*named, *arguments.kwonlyargs)}
+    _, known, required = _parameters(init)
     if "hparams" in known:
         # A script gives all of them as one dict.
         return
-    if arguments.kwarg is None and (extra := sorted(given - known)):
+    if init.args.kwarg is None and (extra := sorted(given - known)):
         yield f"has {', '.join(extra)}, which __init__ does not take"
     if lacking := sorted(required - given - _SECTIONS):
         yield f"has no {', '.join(lacking)}, which __init__ needs"
+
+
+def _parameters(init: ast.FunctionDef) -> tuple[list[str], set[str], set[str]]:
+    """The parameters of a constructor: those by position, all, and those that are required."""
+    arguments = init.args
+    named = [each.arg for each in (*arguments.posonlyargs, *arguments.args)][1:]
+    required = {*named[: len(named) - len(arguments.defaults)]}
+    keywords = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    required |= {a.arg for a, default in keywords if default is None}
+    return named, {*named, *(a.arg for a in arguments.kwonlyargs)}, required
+
+
+def misfits(after: Code, text: Text, trials: Collection[str]) -> Iterator[Finding]:
+    """The calls of a class that was a trial with what it does not take, as a context of a test."""
+    inits = {name: init for name in trials if (init := after.constructor(name)) is not None}
+    for call in text.nodes:
+        name = written(call.func).rpartition(".")[2] if isinstance(call, ast.Call) else ""
+        if not isinstance(call, ast.Call) or name not in inits:
+            continue
+        named, known, required = _parameters(inits[name])
+        words = {word.arg for word in call.keywords}
+        is_open = None in words or any(isinstance(each, ast.Starred) for each in call.args)
+        given = words | {*named[: len(call.args)]}
+        takes_any = inits[name].args.vararg is not None
+        is_extra = len(call.args) > len(named) and not takes_any
+        is_unknown = inits[name].args.kwarg is None and bool(words - known - {None})
+        if is_extra or is_unknown or (required - given and not is_open):
+            takes = ", ".join(sorted(known)) or "nothing"
+            yield Finding(
+                call.lineno, f"{name} is a LightningModule, which takes {takes} and no context"
+            )
 
 
 def needed_flags(text: Text, trials: tuple[str, ...]) -> Iterator[Finding]:

@@ -64,6 +64,14 @@ class Code:
                 others |= set() if known else {base}
         return found, others
 
+    def constructor(self, name: str, node: ast.ClassDef | None = None) -> ast.FunctionDef | None:
+        """The ``__init__`` of a class, or that of its bases; none of a name that several have."""
+        known = [node] if node is not None else self._by_name.get(name, [])
+        found = self.ancestors(known[0])[0] if len(known) == 1 else []
+        return next(
+            (methods(each)["__init__"] for each in found if "__init__" in methods(each)), None
+        )
+
     def bases_of_heirs(self, node: ast.ClassDef) -> set[str]:
         """The names of the bases of what derives from a class, as far as they are elsewhere."""
         return self._bases_of_heirs.get(node, set())

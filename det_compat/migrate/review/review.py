@@ -38,11 +38,13 @@ def reviewed(
     if not any(result.is_changed for result in results):
         return [*results], left_out(after)
     reviewed_ones = []
+    trials = {name for result in results for name in result.trials}
     for result in results:
         text = after.files.get(result.path)
         found: list[Finding] = []
         if text is not None and not result.problem and result.path not in but:
             found = [*_findings(before, after, text, result, is_lightning)]
+            found += arguments.misfits(after, text, trials) if is_lightning else ()
         reviewed_ones.append(_with_comments(result, text, found) if text and found else result)
     return reviewed_ones, left_out(after)
 

@@ -53,7 +53,9 @@ def find_function(name: str, path: Path, trial: str, analysis: Analysis) -> Data
     own = _in_file(name, path, path, analysis)
     if own is not None:
         return own
-    beside = [file for file in sorted(path.parent.glob("*.py")) if file != path]
+    # A package imports its trial, and cannot be imported by the file that has this.
+    others = (file for file in sorted(path.parent.glob("*.py")) if file.name != "__init__.py")
+    beside = [file for file in others if file != path]
     found = [made for file in beside if (made := _in_file(name, file, path, analysis))]
     return found[0] if len(found) == 1 else None
 

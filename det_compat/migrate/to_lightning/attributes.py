@@ -193,8 +193,7 @@ def rename_reserved(tree: cst.Module, file: LightningFile) -> cst.Module:
 _SELF = m.Name("self")
 #: A variable, or an attribute of the trial itself.
 _OWN = m.OneOf(m.Name(), m.Attribute(value=m.Name()))
-
-
+_KEEPING = m.Assign([m.AssignTarget(m.Attribute()), m.ZeroOrMore()])
 _OWN_HPARAMS = m.Attribute(value=_SELF, attr=m.Name("hparams"))
 
 
@@ -232,7 +231,7 @@ class _Aliases(LightningTransformer):
 
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
         small = syntax.simple(updated)
-        if self._holds_context(small):
+        if self._holds_module(small):
             return _unregistered(updated)
         if isinstance(small, cst.Assign) and self.plan is not None:
             updated = self._without_aliases(updated, small)
@@ -311,18 +310,17 @@ class _Aliases(LightningTransformer):
         changed = syntax.assignment(*map(_one_or_tuple, zip(*kept, strict=True)))
         return line.with_changes(body=[changed])
 
-    def _holds_context(self, small: cst.BaseSmallStatement | None) -> bool:
-        """Whether a torch module keeps a context, which is a module now."""
-        if not isinstance(small, cst.Assign) or self.plan is not None:
+    def _holds_module(self, small: cst.BaseSmallStatement | None) -> bool:
+        """Whether a torch module keeps a context, which is a module now, or a trial itself."""
+        if not m.matches(small or cst.Pass(), _KEEPING) or not isinstance(small, cst.Assign):
             return False
-        if not self.classes:
-            # A function may set an attribute of a trial, which would be a part of itself.
-            is_attribute = isinstance(small.targets[0].target, cst.Attribute)
-            return is_attribute and self.symbols.is_context(small.value)
-        bases = [syntax.code(base.value) for base in self.classes[-1].bases]
-        is_attribute = isinstance(small.targets[0].target, cst.Attribute)
-        is_module = any(base.endswith("nn.Module") for base in bases)
-        return is_attribute and is_module and self.symbols.is_context(small.value)
+        if self.plan is not None:
+            own = syntax.self_name(self.method) if self.method is not None else ""
+            return syntax.code(small.value) == own
+        # A function may set an attribute of a trial, which would be a part of itself.
+        bases = [syntax.code(each.value) for node in self.classes[-1:] for each in node.bases]
+        is_module = not self.classes or any(base.endswith("nn.Module") for base in bases)
+        return is_module and self.symbols.is_context(small.value)
 
     def _is_mode(self, small: cst.Assign | cst.AnnAssign) -> bool:
         """Whether this is a short name for step modes, all uses of which are resolved."""

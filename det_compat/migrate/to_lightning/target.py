@@ -240,20 +240,18 @@ class Lightning(Target):
     @cached_property
     def _elsewhere(self) -> Elsewhere:
         """What the code beside trial classes and reducers does."""
-        return elsewhere(self.sources.values(), self._trials_and_reducers)
+        return elsewhere(self.sources.values())
 
     @cached_property
     def _project(self) -> Project:
-        return Project(self.sources.values(), self._trials_and_reducers)
-
-    @property
-    def _trials_and_reducers(self) -> set[str]:
+        """What trial classes and reducers, whose methods run in their own time, may call."""
         scopes = (scope for code in self.analysis.inference.codes for scope in code.classes)
-        return {
+        own = {
             scope.name
             for scope in scopes
             if self._hierarchy.is_trial(scope) or _REDUCER in self._bases(scope)[0]
         }
+        return Project(self.sources.values(), own)
 
     def _bases(self, scope: Scope) -> tuple[set[str | None], set[str | None]]:
         """The bases of a class that are Determined's: all of them, and those that it names."""

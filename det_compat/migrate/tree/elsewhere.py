@@ -1,35 +1,15 @@
-"""What code outside of trial classes does that these call: which of it changes something."""
+"""What the files of a project have beside trial classes: functions, classes, variables, imports."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import libcst as cst
 from libcst.helpers import ensure_type
-
-from det_compat.analysis.expressions import words
-
-#: What these are called on is another thing afterwards.
-CHANGING = words(
-    """
-    add append appendleft clear discard extend insert pop popleft popitem remove setdefault step
-    load_state_dict
-    """
-)
-#: What these are given as their first argument is another thing afterwards.
-CHANGING_GIVEN = words("next heappush heappop heappushpop heapreplace shuffle")
-#: What these keywords are given is another thing afterwards.
-CHANGING_KEYWORDS = words("generator out")
-
-
-def is_changing(method: str) -> bool:
-    """Whether a method changes what it is called on; those of tensors say so by an underscore."""
-    return method in CHANGING or (method.endswith("_") and not method.startswith("_"))
-
 
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
@@ -40,8 +20,6 @@ class Elsewhere:
     """What is known of the code that trial classes call.
 
     Attributes:
-        classes: each other class at the top of a file.
-        names: what each function names, variables among it, or what it calls.
         variables: those that files have.
         functions: each function that has a name of its own.
         asked: the attributes that some code asks for of an object that is not its own, by name or
@@ -51,8 +29,6 @@ class Elsewhere:
         imported: the paths that each name is imported from.
     """
 
-    classes: frozenset[str] = frozenset()
-    names: Mapping[str, frozenset[str]] = field(default_factory=dict)
     variables: frozenset[str] = frozenset()
     functions: Mapping[str, cst.FunctionDef] = field(default_factory=dict)
     asked: frozenset[str] = frozenset()
@@ -66,19 +42,17 @@ class Elsewhere:
         return not names.isdisjoint(self.variables - self.functions.keys())
 
 
-def elsewhere(sources: Iterable[bytes], but: Collection[str]) -> Elsewhere:
-    """What is known of the code in some files, without the classes whose names are in ``but``."""
+def elsewhere(sources: Iterable[bytes]) -> Elsewhere:
+    """What is known of the code in some files."""
     texts = _Functions()
-    classes: set[str] = set()
-    of_others: dict[str, _OfOthers] = {}
     variables: set[str] = set()
     asked: set[str] = set()
     definitions = _Texts()
     given: dict[str, str] = {}
     imported: dict[str, frozenset[str]] = {}
     for source in sources:
-        tree = _tree(source)
-        variables |= _variables(tree)
+        tree = parsed(source)
+        variables |= variables_of(tree)
         if b"attr(" in source:
             asked |= {name for node in ast.walk(tree) if (name := _asked(node))}
         asked |= {name.decode() for owner, name in _OF_OTHERS.findall(source) if owner not in _OWN}
@@ -86,21 +60,14 @@ def elsewhere(sources: Iterable[bytes], but: Collection[str]) -> Elsewhere:
             if owner not in _OWN:
                 text = f"{given.get(name.decode(), '')}\n{value.decode(errors='replace')}"
                 given[name.decode()] = text
-        modules = dict(_imported(tree.body))
-        for name, path in modules.items():
+        for name, path in _imported(tree.body):
             imported[name] = imported.get(name, frozenset()) | {path}
         for node in tree.body:
             if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
                 definitions.add(node, source)
-            if isinstance(node, ast.ClassDef) and node.name not in but:
-                classes.add(node.name)
         for function in _functions(tree.body):
             texts.add(function, source)
-            of_others[function.name] = _OfOthers.of(function, modules)
-    every_name = {name: asked_of.names for name, asked_of in of_others.items()}
     return Elsewhere(
-        frozenset(classes),
-        {name: _with_called(name, every_name, of_others) for name in of_others},
         frozenset(variables),
         texts,
         frozenset(asked),
@@ -108,53 +75,6 @@ def elsewhere(sources: Iterable[bytes], but: Collection[str]) -> Elsewhere:
         given,
         imported,
     )
-
-
-@dataclass(frozen=True)
-class _OfOthers:
-    """What a function asks of its file and of others.
-
-    Attributes:
-        names: every name, and that of what it names by its module.
-        called: the functions that it calls.
-    """
-
-    names: frozenset[str]
-    called: frozenset[str]
-
-    @classmethod
-    def of(cls, function: _Function, modules: Collection[str]) -> _OfOthers:
-        """Read a function of a file that has imported ``modules``."""
-        nodes = [*ast.walk(function)]
-        own = [node for node in nodes if isinstance(node, ast.Name)]
-        local = {each.arg for each in nodes if isinstance(each, ast.arg)}
-        local |= {each.id for each in own if isinstance(each.ctx, ast.Store)}
-        parts = [
-            (node, node.value.id)
-            for node in nodes
-            if isinstance(node, ast.Attribute)
-            and isinstance(node.value, ast.Name)
-            and node.value.id not in local
-        ]
-        calls = [node.func for node in nodes if isinstance(node, ast.Call)]
-        of_modules = {node.attr for node, owner in parts if owner in modules}
-        called = {each.id for each in calls if isinstance(each, ast.Name)}
-        called |= {n.attr for n, owner in parts if owner in modules and n in calls}
-        return cls(
-            frozenset(each.id for each in own) | of_modules,
-            frozenset(called),
-        )
-
-
-def _with_called(
-    function: str, known: Mapping[str, frozenset[str]], of_others: Mapping[str, _OfOthers]
-) -> frozenset[str]:
-    """What is known of a function, with what is known of those that it calls, and so on."""
-    reached = [function]
-    for each in reached:
-        new = of_others[each].called & of_others.keys()
-        reached.extend(new.difference(reached))
-    return frozenset[str]().union(*(known[each] for each in reached))
 
 
 _OF_OTHERS = re.compile(rb"(\w+)[\])]*(?=\.([A-Za-z_]\w*))")
@@ -191,7 +111,8 @@ def _asked(node: ast.AST) -> str:
     return next((text for text in texts if isinstance(text, str)), "")
 
 
-def _tree(source: bytes) -> ast.Module:
+def parsed(source: bytes | str) -> ast.Module:
+    """A file; an empty one where it cannot be read."""
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -202,7 +123,7 @@ def _functions(body: Iterable[ast.stmt]) -> Iterator[_Function]:
     return (line for line in body if isinstance(line, (ast.FunctionDef, ast.AsyncFunctionDef)))
 
 
-def _variables(tree: ast.Module) -> set[str]:
+def variables_of(tree: ast.Module) -> set[str]:
     """The variables that a file sets at its top level."""
     lines = [line for line in tree.body if not isinstance(line, _DEFINITIONS)]
     found = (node for line in lines for node in ast.walk(line))

@@ -7,15 +7,20 @@ from libcst import matchers as m
 
 from det_compat.analysis.expressions import words
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.elsewhere import (
-    CHANGING,
-    CHANGING_GIVEN,
-    CHANGING_KEYWORDS,
-    is_changing,
-)
 
 #: The methods that a validation calls.
 VALIDATING = ("evaluate_batch", "evaluate_full_dataset", "on_validation_start", "on_validation_end")
+#: What these are called on is another thing afterwards.
+_CHANGING = words(
+    """
+    add append appendleft clear discard extend insert pop popleft popitem remove setdefault step
+    load_state_dict
+    """
+)
+#: What these are given as their first argument is another thing afterwards.
+_CHANGING_GIVEN = words("next heappush heappop heappushpop heapreplace shuffle")
+#: What these keywords are given is another thing afterwards.
+_CHANGING_KEYWORDS = words("generator out")
 
 
 def reachable(own: Mapping[str, cst.FunctionDef], *starts: str) -> list[str]:
@@ -74,15 +79,20 @@ _SETS_BY_NAME = m.Call(m.Name("setattr") | m.Name("delattr"), [m.Arg(), m.Arg(),
 def _changed_by_call(call: cst.Call) -> Iterator[cst.BaseExpression]:
     """What a call changes, as its name says."""
     func = call.func
-    if isinstance(func, cst.Attribute) and is_changing(func.attr.value):
+    if isinstance(func, cst.Attribute) and _is_changing(func.attr.value):
         # What a method in place changes may have been made by the call in front of it.
-        is_made = func.attr.value not in CHANGING and isinstance(func.value, cst.Call)
+        is_made = func.attr.value not in _CHANGING and isinstance(func.value, cst.Call)
         yield from [] if is_made else [func.value]
     name = syntax.code(func).rpartition(".")[2]
-    yield from [arg.value for arg in call.args[:1]] if name in CHANGING_GIVEN else []
+    yield from [arg.value for arg in call.args[:1]] if name in _CHANGING_GIVEN else []
     for arg in call.args:
-        if arg.keyword is not None and arg.keyword.value in CHANGING_KEYWORDS:
+        if arg.keyword is not None and arg.keyword.value in _CHANGING_KEYWORDS:
             yield arg.value
+
+
+def _is_changing(method: str) -> bool:
+    """Whether a method changes what it is called on; those of tensors say so by an underscore."""
+    return method in _CHANGING or (method.endswith("_") and not method.startswith("_"))
 
 
 def _stems(node: cst.Assign, own: str) -> Iterator[str]:

@@ -247,6 +247,31 @@ def test_each_config_of_a_class_is_tried(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("call", "fits"),
+    [
+        ("T(FakeContext())", False),
+        ("a.T(context=None)", False),
+        ("T(lr=1)", False),
+        ("T(lr=1, size=2)", True),
+        ("T(**given)", True),
+        ("T(*given)", False),
+        ("other.U(FakeContext())", True),
+    ],
+)
+def test_a_context_of_a_test_is_not_what_a_module_takes(call, fits, tmp_path):
+    after = HEAD + "class T(pl.LightningModule):\n    def __init__(self, *, lr, size): ...\n"
+    text = f"{call}\n".encode()
+    module = FileResult(tmp_path / "a.py", b"", after.encode(), trials=("T",))
+    test = FileResult(tmp_path / "b.py", text, text)
+    (_, made), _ = reviewed([module, test], is_lightning=True)
+    found = made.after.decode().partition(";")[0]
+    if fits:
+        assert made.after == text
+    else:
+        assert found == "# MIGRATE: T is a LightningModule, which takes lr, size and no context"
+
+
 def test_a_file_that_only_an_import_leads_to_is_named(tmp_path: Path) -> None:
     (tmp_path / "model_def.py").write_text("import determined as det\nfrom layers import Block\n")
     (tmp_path / "layers.py").write_text("from blocks import Block\n")

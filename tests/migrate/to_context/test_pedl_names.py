@@ -157,6 +157,10 @@ def test_functions_of_another_file(tmp_path):
 
 def test_without_data(tmp_path):
     source = STANDARD.replace("def make_data_loaders(", "def unused(")
+    # A package imports the trial, so that the trial's file could not import it.
+    (tmp_path / "__init__.py").write_text(
+        "from model_def import Trial\ndef make_data_loaders(experiment_config, hparams): ...\n"
+    )
     made = rewritten(tmp_path, source, "context")
     assert "# MIGRATE: it has no data: there is no make_data_loaders beside it" in made
 

@@ -206,9 +206,11 @@ def test_a_method_with_a_new_name_is_known_by_it_where_it_is_looked_for(tmp_path
 
 def test_a_context_in_a_cast_or_set_by_a_function_is_no_part_of_the_module(tmp_path):
     text = "self.ctx = cast(PyTorchTrialContext, context)\n        keep(self, context)"
+    text += "\n        self.me = self"
     change = ("self.context = context", f"self.context = context\n        {text}")
     source = trial(change, ("class T", "from typing import cast\n\n\nclass T"))
     source += "\n\ndef keep(trial, context: PyTorchTrialContext):\n    trial.ctx = context\n"
     made = rewritten(tmp_path, source)
     assert "self.ctx" not in made
     assert 'object.__setattr__(trial, "ctx", context)' in made
+    assert 'object.__setattr__(self, "me", self)' in made

@@ -12,7 +12,9 @@ HEAD = "from determined import pytorch\n"
 
 def script(folder: Path, before: str) -> str:
     """What becomes of a script below a trial."""
-    made = rewritten(folder, f"{HEAD}{trial()}\n\n{textwrap.dedent(before)}")
+    # It has no hyperparameters, which a script would have to give it.
+    source = trial(("self.context.get_per_slot_batch_size()", "4"))
+    made = rewritten(folder, f"{HEAD}{source}\n\n{textwrap.dedent(before)}")
     return made[made.index("def main") :]
 
 

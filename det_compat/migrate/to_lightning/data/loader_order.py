@@ -16,6 +16,7 @@ import libcst as cst
 
 from det_compat.analysis.expressions import words
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.elsewhere import parsed, variables_of
 from det_compat.migrate.tree.validation_state import VALIDATING, attributes_made
 
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
@@ -50,7 +51,7 @@ class Project:
         self._changing: dict[str, bool] = {}
         made_here: set[str] = set()
         for source in sources:
-            tree = _parsed(source)
+            tree = parsed(source)
             own = [n for n in ast.walk(tree) if isinstance(n, ast.ClassDef) and n.name in but]
             left_out = {id(line) for node in own for line in node.body}
             for node in ast.walk(tree):
@@ -64,7 +65,7 @@ class Project:
                 elif isinstance(node, (ast.Import, ast.ImportFrom)):
                     names = (it.asname or it.name.partition(".")[0] for it in node.names)
                     self.modules.update(names)
-            made_here |= _variables(tree)
+            made_here |= variables_of(tree)
         self.modules -= made_here
 
     def changes_given(self, name: str) -> bool:
@@ -89,7 +90,7 @@ def needs_training_loader(own: Mapping[str, cst.FunctionDef], project: Project) 
         own: the methods of a trial.
         project: the code that these call.
     """
-    found = ((name, _parsed(syntax.code(method).strip()).body) for name, method in own.items())
+    found = ((name, parsed(syntax.code(method).strip()).body) for name, method in own.items())
     methods = {name: one for name, (one, *_) in found if isinstance(one, _FUNCTIONS)}
     late = _traces(project, methods, [_TRAINING_LOADER]).changed
     # The loader of validations is made once: what it has read then is never read again.
@@ -212,17 +213,3 @@ class _Reader:
         for each in changed:
             if isinstance(each, (ast.Attribute, ast.Subscript, ast.Name)):
                 self._change(each)
-
-
-def _variables(tree: ast.Module) -> set[str]:
-    """The variables at the top of a file."""
-    lines = [line for line in tree.body if not isinstance(line, (*_FUNCTIONS, ast.ClassDef))]
-    names = (node for line in lines for node in ast.walk(line) if isinstance(node, ast.Name))
-    return {name.id for name in names if isinstance(name.ctx, ast.Store)}
-
-
-def _parsed(source: bytes | str) -> ast.Module:
-    try:
-        return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ast.Module([], [])
