@@ -46,11 +46,13 @@ class ExperimentReport(pl.Callback):
         self._quiet = quiet
         self._started = self._seconds = 0.0
         self._batches_before = 0
+        self._is_compared = False
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self._batches_before = self.run.module.run.state.batches_trained
         if trainer.is_global_zero:
-            self._log_hyperparameters(trainer)
+            for logger in trainer.loggers:
+                logger.log_hyperparams(self._hyperparameters())
             if not self._quiet:
                 self._print_plan(trainer)
         self._started = time.monotonic()
@@ -58,6 +60,20 @@ class ExperimentReport(pl.Callback):
 
     def on_train_batch_end(self, *of_a_batch: Any, **in_a_batch: Any) -> None:
         self._interruption.act()
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Have TensorBoard's HParams compare this run with others, by the searcher's metric."""
+        metric = self.run.experiment.searcher.metric
+        # A validation metric that has the name of one of training is published by the first name.
+        names = [n for n in (f"val_{metric}", metric) if n in trainer.callback_metrics]
+        if self._is_compared or not names or not trainer.is_global_zero:
+            return
+        self._is_compared = True
+        for logger in trainer.loggers:
+            if isinstance(logger, pl.loggers.TensorBoardLogger):
+                value = float(trainer.callback_metrics[names[0]])
+                step = self.run.module.run.state.batches_trained
+                logger.log_hyperparams(self._hyperparameters(), {names[0]: value}, step)
 
     def on_exception(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
@@ -69,7 +85,7 @@ class ExperimentReport(pl.Callback):
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self._seconds = time.monotonic() - self._started
 
-    def _log_hyperparameters(self, trainer: pl.Trainer) -> None:
+    def _hyperparameters(self) -> dict[str, Any]:
         config = self.run.experiment
         described = {
             "name": config.name,
@@ -79,8 +95,8 @@ class ExperimentReport(pl.Callback):
             "seed": self.run.start.seed,
         }
         logged = {**config.hyperparameters.constants(), **{k: v for k, v in described.items() if v}}
-        for logger in trainer.loggers:
-            logger.log_hyperparams(without_secrets(logged))
+        masked: dict[str, Any] = without_secrets(logged)
+        return masked
 
     def _print_plan(self, trainer: pl.Trainer) -> None:
         run, plan = self.run, self.run.plan

@@ -40,7 +40,10 @@ def test_fit_says_what_it_does(tmp_path: Path, capsys: pytest.CaptureFixture[str
         assert text in shown.out
     run = tmp_path / "runs/tiny/001"
     assert {path.name for path in run.iterdir()} >= {"config.yaml", "lightning.yaml", "tensorboard"}
-    assert any("tfevents" in file.name for file in (run / "tensorboard").iterdir())
+    events = b"".join(file.read_bytes() for file in (run / "tensorboard").glob("*tfevents*"))
+    # HParams compare runs by the searcher's metric.
+    for text in (b"_hparams_/experiment", b"global_batch_size", b"validation_loss"):
+        assert text in events
     assert "best validation_loss" in (run / "log.txt").read_text()
     about = summary_of(run)
     assert about is not None
