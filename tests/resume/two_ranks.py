@@ -71,7 +71,7 @@ def other_number_of_ranks(out: Path) -> Any:
     return {
         "batches": trained[0],
         "left in the epoch": len(trained),
-        "said": "written by 2 ranks, and 1 go on" in said.getvalue(),
+        "said": "with ranks: 1, its checkpoint was written with: 2" in said.getvalue(),
     }
 
 

@@ -64,7 +64,7 @@ def test_of_two_ranks_by_one(caplog: pytest.LogCaptureFixture) -> None:
     saved["continuation"]["ranks"] *= 2
     with caplog.at_level(logging.WARNING):
         run = resumed(saved)
-    assert "written by 2 ranks, and 1 go on" in caplog.text
+    assert "with ranks: 1, its checkpoint was written with: 2" in caplog.text
     assert run.stream is not None
     assert run.stream.position()["skipped"] == 4  # batches of both ranks
 
