@@ -112,8 +112,8 @@ class Resume:
         before, now = len(then["ranks"]), run.context.distributed.size
         if before != now:
             logger.warning(
-                f"the run goes on with ranks: {now}, its checkpoint was written with: {before}. Weights, "
-                "optimizers, schedulers and callbacks go on. What changes: "
+                f"the run goes on with ranks: {now}, its checkpoint was written with: {before}. "
+                "Weights, optimizers, schedulers and callbacks go on. What changes: "
                 f"batches of a step: {now} instead of {before}; an epoch is "
                 f"{_count(run.epoch_len)} steps instead of {_count(then['epoch_len'])}; the data "
                 "go on after the "
