@@ -1,7 +1,8 @@
 """Whether a validation needs what making the training loader has left behind.
 
-Code is looked up by name alone: a call of ``fit`` may be one of every ``fit`` that the files of a
-project define. What an object of a library is told to do changes it, unless that is known not to.
+What counts are attributes of the trial, and variables and classes of files. Code is looked up by
+name alone: a call of ``fit`` may be one of every ``fit`` that the files of a project define. What
+an object of a library is told to do changes it, unless that is known not to.
 """
 
 from __future__ import annotations
@@ -32,9 +33,20 @@ _READING = words(
     get_per_slot_batch_size get_rank get_size get_local_rank get_trial_seed
     """
 )
+#: What these methods are called on is another thing afterwards.
+_MUTATING = words(
+    """
+    add append appendleft clear discard extend fit fit_transform insert partial_fit pop popitem
+    remove reverse seek setdefault sort update
+    """
+)
 #: Functions of libraries that change what they are given.
 _CHANGING = words("shuffle heappush heappop heapify next setattr delattr copyto put setitem at")
 _KEYWORDS = ("out", "generator")
+
+
+#: Making an object runs the first of these, and reading data the others.
+_RUN = ("__init__", "__getitem__", "__iter__")
 
 
 class Project:
@@ -46,41 +58,49 @@ class Project:
     """
 
     def __init__(self, sources: Iterable[bytes], but: Collection[str] = ()) -> None:
-        self.functions: dict[str, list[_Function]] = defaultdict(list)
+        #: Each with whether it is a method.
+        self.functions: dict[str, list[tuple[_Function, bool]]] = defaultdict(list)
         self.modules: set[str] = set()
-        self._changing: dict[str, bool] = {}
+        self._changing: dict[str, _Given] = {}
         made_here: set[str] = set()
         for source in sources:
             tree = parsed(source)
-            own = [n for n in ast.walk(tree) if isinstance(n, ast.ClassDef) and n.name in but]
-            left_out = {id(line) for node in own for line in node.body}
+            classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+            methods = {id(line): node for node in classes for line in node.body}
             for node in ast.walk(tree):
-                if isinstance(node, _FUNCTIONS) and id(node) not in left_out:
-                    self.functions[node.name].append(node)
-                elif isinstance(node, ast.ClassDef):
-                    made = [n for n in node.body if isinstance(n, _FUNCTIONS)]
-                    # Making an object runs this, and reading data that.
-                    run = [n for n in made if n.name in ("__init__", "__getitem__", "__iter__")]
-                    self.functions[node.name] += run
+                if isinstance(node, _FUNCTIONS):
+                    made = methods.get(id(node))
+                    if made is None or made.name not in but:
+                        self.functions[node.name].append((node, made is not None))
+                    if made is not None and node.name in _RUN:
+                        self.functions[made.name].append((node, True))
                 elif isinstance(node, (ast.Import, ast.ImportFrom)):
                     names = (it.asname or it.name.partition(".")[0] for it in node.names)
                     self.modules.update(names)
-            made_here |= variables_of(tree)
+            made_here |= variables_of(tree) | {node.name for node in classes}
         self.modules -= made_here
 
-    def changes_given(self, name: str) -> bool:
-        """Whether a function of this name changes what it is given."""
+    def changes(self, name: str) -> _Given:
+        """What a function of this name changes of what it is given."""
         if name not in self._changing:
-            self._changing[name] = False  # as far as it calls itself
-            found = _Traces()
-            given = set[str]()
-            for function in self.functions.get(name, ()):
-                own = [arg.arg for arg in ast.walk(function.args) if isinstance(arg, ast.arg)]
-                given.update(own[function.name == "__init__" :])
-                for _ in _Reader(function, self, {}, found, given).followed():
+            found = self._changing[name] = _Given()  # as far as it calls itself
+            for function, is_method in self.functions.get(name, ()):
+                given = [arg.arg for arg in ast.walk(function.args) if isinstance(arg, ast.arg)]
+                inside = _Traces()
+                for _ in _Reader(function, self, {}, inside, given).followed():
                     pass
-            self._changing[name] = not given.isdisjoint(found.changed)
+                own = set(given[:1]) if is_method else set()
+                found.owner |= not own.isdisjoint(inside.roots)
+                found.arguments |= not (inside.roots & {*given}) <= own
         return self._changing[name]
+
+
+@dataclass
+class _Given:
+    """Whether a function changes the object that it is a method of, and what else it is given."""
+
+    owner: bool = False
+    arguments: bool = False
 
 
 def needs_training_loader(own: Mapping[str, cst.FunctionDef], project: Project) -> bool:
@@ -103,9 +123,13 @@ def needs_training_loader(own: Mapping[str, cst.FunctionDef], project: Project) 
 
 @dataclass
 class _Traces:
-    """The names of attributes and variables that some code changes, and that it reads."""
+    """The names of attributes and variables that some code changes, and that it reads.
+
+    ``roots`` are the variables in front of what it changes.
+    """
 
     changed: set[str] = field(default_factory=set)
+    roots: set[str] = field(default_factory=set)
     read: set[str] = field(default_factory=set)
 
 
@@ -145,11 +169,12 @@ class _Reader:
         first = {arg.arg for arg in given[:1]} - {*watched}
         local = {n.arg for n in self._nodes if isinstance(n, ast.arg)} - first
         self._first = first
-        # An object that is made is nobody else's yet.
-        self._is_made = function.name == "__init__" and own.get("__init__") is not function
         self._local = (local | {n.id for n in names if isinstance(n.ctx, ast.Store)}) - shared
         self._local |= {n.name for n in self._nodes if isinstance(n, _FUNCTIONS)} - {function.name}
         self._local -= {*watched}
+        self._is_watched = bool(watched)
+        # What others do with their own object counts where they are called.
+        self._ignores_first = own.get(function.name) is not function
 
     def followed(self) -> Iterator[_Function]:
         """Note what this function changes and reads; gives what it calls, or may."""
@@ -167,18 +192,24 @@ class _Reader:
                 if of_own and node.attr in self._own:
                     yield self._own[node.attr]
                 else:
-                    yield from self._project.functions.get(node.attr, ())
+                    yield from self._defined(node.attr)
             elif isinstance(node, ast.Name) and node.id not in self._local:
                 self._found.read.add(node.id)
-                yield from self._project.functions.get(node.id, ())
+                yield from self._defined(node.id)
+
+    def _defined(self, name: str) -> Iterator[_Function]:
+        return (function for function, _ in self._project.functions.get(name, ()))
 
     def _change(self, node: ast.expr) -> None:
         """Note that an object changes, if it may be there when this function has returned."""
         names, root = self._names_of(node)
-        if root in self._first and self._is_made:
+        if root in self._first and self._ignores_first:
             return
         if root in self._local:
-            names = {name for value in self._values(root) for name in self._names_of(value)[0]}
+            parts = [self._names_of(value) for value in self._values(root)]
+            names = {name for found, _ in parts for name in found}
+            self._found.roots |= {of_part for _, of_part in parts}
+        self._found.roots.add(root)
         self._found.changed |= names - self._first
 
     def _names_of(self, node: ast.expr) -> tuple[set[str], str]:
@@ -201,15 +232,22 @@ class _Reader:
     def _call(self, call: ast.Call) -> None:
         name = getattr(call.func, "attr", getattr(call.func, "id", ""))
         changed = [it.value for it in call.keywords if it.arg in _KEYWORDS]
-        is_known = name in self._project.functions
-        if name in _CHANGING or self._project.changes_given(name):
+        if name in _CHANGING or self._project.changes(name).arguments:
             changed += [*call.args, *(it.value for it in call.keywords)]
-        if isinstance(call.func, ast.Attribute):
-            owner = call.func.value
-            of_own = isinstance(owner, ast.Name) and owner.id in self._first and name in self._own
-            of_module = self._names_of(owner)[1] in self._project.modules
-            if not (of_own or name in _READING or (of_module and not is_known)):
-                changed.append(owner)
+        if isinstance(call.func, ast.Attribute) and self._changes_owner(call.func):
+            changed.append(call.func.value)
         for each in changed:
             if isinstance(each, (ast.Attribute, ast.Subscript, ast.Name)):
                 self._change(each)
+
+    def _changes_owner(self, func: ast.Attribute) -> bool:
+        """Whether a method may change the object that it is called on."""
+        owner, name = func.value, func.attr
+        if isinstance(owner, ast.Name) and owner.id in self._first and name in self._own:
+            return False
+        if name in _MUTATING or (name.endswith("_") and not name.startswith("_")):
+            return True
+        if name in self._project.functions:
+            return self._project.changes(name).owner
+        root = self._names_of(owner)[1]
+        return not (self._is_watched or name in _READING or root in self._project.modules)
