@@ -136,9 +136,11 @@ class _Traces:
 def _traces(project: Project, own: Mapping[str, _Function], starts: Iterable[str]) -> _Traces:
     found = _Traces()
     waiting = [own[name] for name in starts if name in own]
+    seen = {*map(id, waiting)}
     for function in waiting:
         for more in _Reader(function, project, own, found).followed():
-            if not any(more is each for each in waiting):
+            if id(more) not in seen:
+                seen.add(id(more))
                 waiting.append(more)
     return found
 
