@@ -43,6 +43,7 @@ from det_compat.migrate.to_lightning.plan import (
 )
 from det_compat.migrate.to_lightning.unwrapped import keeps_modes
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.branches import without_questions
 from det_compat.migrate.tree.elsewhere import Elsewhere, elsewhere
 from det_compat.migrate.tree.facts import CALLBACK, Analysis, Facts, is_callback
 from det_compat.migrate.tree.imports import tidied
@@ -162,7 +163,7 @@ class Lightning(Target):
         if len(symbols):
             alone = {scope.name for scope in facts.classes.values() if self._is_alone(scope, facts)}
             tree = apart(tree, symbols, alone, self._elsewhere)
-            tree = spread_choices(tree, symbols)
+            tree = spread_choices(without_questions(tree, symbols), symbols)
         return [Resolved(path, tree, symbols)]
 
     def _read_file(self, path: Path, tree: cst.Module, symbols: Symbols) -> None:
@@ -285,8 +286,7 @@ class Lightning(Target):
         parents = [b.scope for b in bases if isinstance(b, Class) and b.scope in self._paths]
         is_root = any(getattr(base, "path", None) for base in bases)
         is_alone = not parents and not self._hierarchy.children(scope)
-        is_plain = not self._calls_methods(own) and not _are_decorated(node)
-        is_whole = is_alone and is_root and is_plain
+        is_whole = is_alone and is_root and not (self._calls_methods(own) or _are_decorated(node))
         family = [s for s in reversed(self._hierarchy.ancestors(scope)) if s in self._paths]
         relatives = [self._read[self._paths[s]].trials[s] for s in family]
         family_methods = [syntax.methods(each) for each, _ in relatives]
