@@ -27,6 +27,7 @@ from det_compat.migrate.to_lightning.metrics.training import apart
 from det_compat.migrate.to_lightning.modes import makes_evaluating
 from det_compat.migrate.to_lightning.optimization.automatic import is_automatic
 from det_compat.migrate.to_lightning.optimization.hoisting import Resolved, hoist_wraps
+from det_compat.migrate.to_lightning.optimization.partials import without_partials
 from det_compat.migrate.to_lightning.optimization.schedulers import keep_modes
 from det_compat.migrate.to_lightning.optimization.stepping import always_made
 from det_compat.migrate.to_lightning.optimization.wrapping import (
@@ -162,7 +163,8 @@ class Lightning(Target):
             tree = with_new_methods(tree, names, self._renamed)
         if len(symbols):
             alone = {scope.name for scope in facts.classes.values() if self._is_alone(scope, facts)}
-            tree = apart(tree, symbols, alone, self._elsewhere)
+            for step in (without_partials, apart):
+                tree = step(tree, symbols, alone, self._elsewhere)
             tree = spread_choices(without_questions(tree, symbols), symbols)
         return [Resolved(path, tree, symbols)]
 
@@ -170,8 +172,7 @@ class Lightning(Target):
         facts = self.analysis.facts(path)
         assert facts is not None
         if len(symbols):
-            tree = name_wrapped(keep_wrapped(tree, symbols), symbols)
-            tree = keep_modes(tree, symbols)
+            tree = keep_modes(name_wrapped(keep_wrapped(tree, symbols), symbols), symbols)
         nodes = {node.name.value: node for node in syntax.find(tree, cst.ClassDef)}
         trials = {
             scope: (nodes[scope.name], facts_of(nodes[scope.name], symbols, nodes))
@@ -321,9 +322,8 @@ class Lightning(Target):
 
     def _calls_methods(self, own: ClassFacts) -> bool:
         """Whether some code calls the methods that would become Lightning's."""
-        if any(name.startswith("**") for name in own.methods.get("train_batch", [])):
-            return True
-        return self._calls_batch_methods
+        is_open = any(name.startswith("**") for name in own.methods.get("train_batch", []))
+        return is_open or self._calls_batch_methods
 
     @cached_property
     def _calls_batch_methods(self) -> bool:
