@@ -52,8 +52,9 @@ def _kept(method: cst.FunctionDef, symbols: Symbols) -> Iterator[tuple[Line, str
     """The statements of a method, outside of its branches, that keep a partial; and as what."""
     for line in syntax.body_of(method):
         call, target = syntax.call_of(line), syntax.target_of(line)
-        is_kept = isinstance(line, cst.SimpleStatementLine) and target is not None
-        if is_kept and call is not None and _is_partial(call, symbols):
+        if not isinstance(line, cst.SimpleStatementLine) or call is None or target is None:
+            continue
+        if _is_partial(call, symbols):
             yield line, target, call
 
 

@@ -30,7 +30,7 @@ def test_a_partial_is_the_call_that_it_stands_for(kept, called, tmp_path):
     made = rewritten(tmp_path, source)
     (tmp_path / "plain").mkdir()
     plain = rewritten(tmp_path / "plain", trial(header=HEADER))
-    assert made == plain.replace("import functools\n\n", "\n")
+    assert made == plain.replace("import functools\n\n", "")
 
 
 def test_a_partial_that_a_method_makes(tmp_path):
