@@ -114,16 +114,51 @@ class _Members(LightningTransformer):
         self._asks = config_use(node, self.symbols).is_open
         self._copied: set[cst.CSTNode] = set()
         self._tried: list[bool] = []
+        self._later: set[cst.CSTNode] = set()
+        self._deferred = 0
         self._sections = any(plan.arguments.sections for plan in self.file.plans.values())
 
     @property
     def _is_early(self) -> bool:
         """Whether this runs before there is a Trainer."""
         plan = self.plan
+        if self._deferred:
+            return False
         early = self.file.early.get(plan.own.name, ()) if plan is not None else ()
         # The methods that make loaders have Lightning's names by now.
         names = {*early, *(NAMES[name] for name in early if name in NAMES)}
         return any(function.name.value in names for function in self.functions)
+
+    def visit_Assign(self, node: cst.Assign) -> None:
+        """Note a lambda that an attribute keeps, if nothing calls it before there is a Trainer."""
+        kept = node.targets[0].target
+        if self.plan is None or len(node.targets) > 1 or not isinstance(node.value, cst.Lambda):
+            return
+        own = syntax.self_name(self.functions[0]) if self.functions else ""
+        if not isinstance(kept, cst.Attribute) or syntax.code(kept.value) != own:
+            return
+        # What a parameter is by default is made where the lambda is.
+        is_plain = not any(param.default for param in syntax.find(node.value, cst.Param))
+        if is_plain and not self._is_used_early(self.plan, kept):
+            self._later.add(node.value)
+
+    def _is_used_early(self, plan: TrialPlan, kept: cst.Attribute) -> bool:
+        """Whether an attribute is used before there is a Trainer, other than to set it once."""
+        name, early = kept.attr.value, self.file.early.get(plan.own.name, ())
+        methods = [m for n, m in syntax.methods(self.classes[-1]).items() if n in early]
+        nodes = (node for method in methods for node in syntax.find(method, cst.Attribute))
+        family = [plan, *(p for p in self.file.trials.values() if plan in p.ancestors)]
+        others = {each for p in family for each in p.ancestors if each is not plan}
+        return any(node.attr.value == name for node in nodes if node is not kept) or any(
+            name in each.own.uses.get(method, ()) for each in others for method in early
+        )
+
+    def visit_Lambda(self, node: cst.Lambda) -> None:
+        self._deferred += node in self._later
+
+    def leave_Lambda(self, original: cst.Lambda, updated: cst.Lambda) -> cst.Lambda:
+        self._deferred -= original in self._later
+        return updated
 
     def leave_ClassDef(self, original: cst.ClassDef, updated: cst.ClassDef) -> cst.ClassDef:
         plan = self.file.plans.get(original.name.value)

@@ -27,6 +27,7 @@ from det_compat.migrate.to_lightning.metrics.training import apart
 from det_compat.migrate.to_lightning.modes import makes_evaluating
 from det_compat.migrate.to_lightning.optimization.automatic import is_automatic
 from det_compat.migrate.to_lightning.optimization.hoisting import Resolved, hoist_wraps
+from det_compat.migrate.to_lightning.optimization.partials import without_partials
 from det_compat.migrate.to_lightning.optimization.schedulers import keep_modes
 from det_compat.migrate.to_lightning.optimization.stepping import always_made
 from det_compat.migrate.to_lightning.optimization.wrapping import (
@@ -43,6 +44,7 @@ from det_compat.migrate.to_lightning.plan import (
 )
 from det_compat.migrate.to_lightning.unwrapped import keeps_modes
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.branches import without_questions
 from det_compat.migrate.tree.elsewhere import Elsewhere, elsewhere
 from det_compat.migrate.tree.facts import CALLBACK, Analysis, Facts, is_callback
 from det_compat.migrate.tree.imports import tidied
@@ -161,16 +163,16 @@ class Lightning(Target):
             tree = with_new_methods(tree, names, self._renamed)
         if len(symbols):
             alone = {scope.name for scope in facts.classes.values() if self._is_alone(scope, facts)}
-            tree = apart(tree, symbols, alone, self._elsewhere)
-            tree = spread_choices(tree, symbols)
+            for step in (without_partials, apart):
+                tree = step(tree, symbols, alone, self._elsewhere)
+            tree = spread_choices(without_questions(tree, symbols), symbols)
         return [Resolved(path, tree, symbols)]
 
     def _read_file(self, path: Path, tree: cst.Module, symbols: Symbols) -> None:
         facts = self.analysis.facts(path)
         assert facts is not None
         if len(symbols):
-            tree = name_wrapped(keep_wrapped(tree, symbols), symbols)
-            tree = keep_modes(tree, symbols)
+            tree = keep_modes(name_wrapped(keep_wrapped(tree, symbols), symbols), symbols)
         nodes = {node.name.value: node for node in syntax.find(tree, cst.ClassDef)}
         trials = {
             scope: (nodes[scope.name], facts_of(nodes[scope.name], symbols, nodes))
@@ -285,8 +287,7 @@ class Lightning(Target):
         parents = [b.scope for b in bases if isinstance(b, Class) and b.scope in self._paths]
         is_root = any(getattr(base, "path", None) for base in bases)
         is_alone = not parents and not self._hierarchy.children(scope)
-        is_plain = not self._calls_methods(own) and not _are_decorated(node)
-        is_whole = is_alone and is_root and is_plain
+        is_whole = is_alone and is_root and not (self._calls_methods(own) or _are_decorated(node))
         family = [s for s in reversed(self._hierarchy.ancestors(scope)) if s in self._paths]
         relatives = [self._read[self._paths[s]].trials[s] for s in family]
         family_methods = [syntax.methods(each) for each, _ in relatives]
@@ -321,9 +322,8 @@ class Lightning(Target):
 
     def _calls_methods(self, own: ClassFacts) -> bool:
         """Whether some code calls the methods that would become Lightning's."""
-        if any(name.startswith("**") for name in own.methods.get("train_batch", [])):
-            return True
-        return self._calls_batch_methods
+        is_open = any(name.startswith("**") for name in own.methods.get("train_batch", []))
+        return is_open or self._calls_batch_methods
 
     @cached_property
     def _calls_batch_methods(self) -> bool:

@@ -1,7 +1,8 @@
-"""Branches for a cluster: off one, only the others run, and so only they stay.
+"""Branches whose condition is known: only the code that runs stays.
 
-The function that tells of the cluster returns None off it. What follows is known as well: whether
-that is None, the variables that hold it, and the parameters that are given nothing else.
+Off a cluster, the function that tells of it returns None. Whether a context has something is known
+by its name. What follows is known as well: whether a value is None, the variables that hold it, and
+the parameters that are given nothing else.
 """
 
 import re
@@ -12,6 +13,10 @@ import libcst as cst
 from libcst.helpers import ensure_type
 from libcst.metadata import Assignment, MetadataWrapper, Scope, ScopeProvider
 
+from det_compat.analysis.scopes import CONTEXT
+from det_compat.catalog.members import TYPES
+from det_compat.catalog.status import Status
+from det_compat.catalog.support import of_member
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import above
 from det_compat.migrate.tree.symbols import Symbols
@@ -53,6 +58,52 @@ def without_cluster(
     return tree
 
 
+def without_questions(tree: cst.Module, symbols: Symbols) -> cst.Module:
+    """The file with what it asks a context for by name, as in ``getattr(context, "device")``.
+
+    Determined's releases had different members, so trials ask whether there is one. A module has
+    them under other names, so what is not known here must not ask it instead.
+    """
+    asking = [call for call in syntax.find(tree, cst.Call) if asked_by_name(call, symbols)]
+    if not any(_has(call, symbols) for call in asking):
+        return tree
+    wrapper = MetadataWrapper(tree)
+    values = _Values(wrapper, symbols, "", is_imported=True)
+    tree = syntax.transformed(wrapper.module, _Branches(values))
+    return syntax.each(tree, cst.Call, lambda call: _answer(call, symbols))
+
+
+def asked_by_name(call: cst.Call, symbols: Symbols) -> tuple[str, cst.BaseExpression] | None:
+    """The class of a context, or of a part of it, that a call asks for a name; and this name."""
+    if syntax.code(call.func) not in ("hasattr", "getattr") or len(call.args) < 2:
+        return None
+    owner, name = (arg.value for arg in call.args[:2])
+    member = symbols.member(owner)
+    path = TYPES.get((CONTEXT, member[1])) if member is not None else None
+    path = CONTEXT if symbols.is_context(owner) else path
+    return (path, name) if path is not None else None
+
+
+def _has(call: cst.Call, symbols: Symbols) -> str:
+    """The name of what is asked for, where a context has it for sure; ``""`` otherwise."""
+    path, name = asked_by_name(call, symbols) or ("", None)
+    if not isinstance(name, cst.SimpleString):
+        return ""
+    # What no release has may be the trial's own, and what is refused was in some of them.
+    text = str(name.evaluated_value)
+    is_there = of_member(path, text).status in (Status.SAME, Status.DIFFERENT)
+    return text if is_there and text.isidentifier() else ""
+
+
+def _answer(call: cst.Call, symbols: Symbols) -> cst.BaseExpression:
+    name = _has(call, symbols)
+    if not name:
+        return call
+    if syntax.code(call.func) == "hasattr":
+        return cst.Name("True", lpar=call.lpar, rpar=call.rpar)
+    return cst.Attribute(call.args[0].value, cst.Name(name), lpar=call.lpar, rpar=call.rpar)
+
+
 class _Values:
     """What is known of the expressions of a file."""
 
@@ -75,14 +126,20 @@ class _Values:
         self._functions = {param: f for f in functions for param in f.params.params}
 
     def of(self, node: cst.BaseExpression) -> object:
-        """None, True or False, if an expression is that because there is no cluster."""
+        """None, True or False, if an expression is known to be that."""
         if isinstance(node, cst.Call):
+            if syntax.code(node.func) == "hasattr" and _has(node, self._symbols):
+                return True
             return None if self._symbols.path(node.func) == self._path else _UNKNOWN
         if isinstance(node, cst.Name):
             return self._of_name(node)
         if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
             value = self.of(node.expression)
             return value if value is _UNKNOWN else not value
+        if isinstance(node, cst.BooleanOperation):
+            value = self.of(node.left)
+            is_left = isinstance(node.operator, cst.And) != bool(value)
+            return value if value is _UNKNOWN or is_left else self.of(node.right)
         if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
             (target,) = node.comparisons
             value = self.of(node.left)
@@ -159,8 +216,18 @@ class _Branches(_Step):
     def __init__(self, values: _Values) -> None:
         super().__init__(values)
         self._elifs: set[cst.CSTNode] = set()
+        # Of these it only matters whether they are true.
+        self._tests: set[cst.CSTNode] = set()
+
+    def visit_IfExp(self, node: cst.IfExp) -> None:
+        self._tests.add(node.test)
+
+    def visit_BooleanOperation(self, node: cst.BooleanOperation) -> None:
+        if node in self._tests:
+            self._tests |= {node.left, node.right}
 
     def visit_If(self, node: cst.If) -> None:
+        self._tests.add(node.test)
         if isinstance(node.orelse, cst.If):
             self._elifs.add(node.orelse)
 
@@ -187,14 +254,26 @@ class _Branches(_Step):
         # What follows a branch that ends would never run.
         return updated if value is _UNKNOWN or any(map(_ends, lines[-1:])) else taken
 
+    def leave_BooleanOperation(
+        self, original: cst.BooleanOperation, updated: cst.BooleanOperation
+    ) -> cst.BaseExpression:
+        is_and = isinstance(updated.operator, cst.And)
+        left, right = self.values.of(original.left), self.values.of(original.right)
+        if left is not _UNKNOWN:
+            return _in_place(updated, updated.right if is_and == bool(left) else updated.left)
+        is_idle = right is not _UNKNOWN and is_and == bool(right) and original in self._tests
+        return _in_place(updated, updated.left) if is_idle else updated
+
     def leave_IfExp(self, original: cst.IfExp, updated: cst.IfExp) -> cst.BaseExpression:
         value = self.values.of(original.test)
         if value is _UNKNOWN:
             return updated
-        taken = updated.body if value else updated.orelse
-        return taken.with_changes(
-            lpar=[*updated.lpar, *taken.lpar], rpar=[*taken.rpar, *updated.rpar]
-        )
+        return _in_place(updated, updated.body if value else updated.orelse)
+
+
+def _in_place(whole: cst.BaseExpression, part: cst.BaseExpression) -> cst.BaseExpression:
+    """A part of an expression in the place of the whole, with the parentheses of both."""
+    return part.with_changes(lpar=[*whole.lpar, *part.lpar], rpar=[*part.rpar, *whole.rpar])
 
 
 def _ends(line: cst.BaseStatement) -> bool:

@@ -73,6 +73,10 @@ def dropping(tree: cst.Module, transformer: cst.CSTTransformer) -> cst.Module:
                 leading = leading[len(blanks) :]
             line = line.with_changes(leading_lines=[*leading, *own])
             leading = []
+        if not body and line is not tree.body[0] and not tree.header:
+            # A file that began with an import does not begin with the blank line below it.
+            blank = itertools.dropwhile(lambda each: each.comment is None, line.leading_lines)
+            line = line.with_changes(leading_lines=[*blank])
         body.append(line)
     return transformed(tree.with_changes(body=body), transformer)
 

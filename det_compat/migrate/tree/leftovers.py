@@ -12,6 +12,7 @@ import libcst as cst
 from det_compat.analysis.scopes import CONTEXT
 from det_compat.catalog import support
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.branches import asked_by_name
 from det_compat.migrate.tree.file import File, FileTransformer
 from det_compat.migrate.tree.imports import imported
 
@@ -68,6 +69,13 @@ class _Leftovers(FileTransformer[File]):
         is_given = text.isidentifier() and text != module
         is_gone = is_given and [f.name.value for f in self.functions] == ["__init__"]
         return f"{module}.context" if is_gone else text
+
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> syntax.Expression:
+        asked = asked_by_name(original, self.symbols)
+        if asked is not None:
+            # The module would answer, and it has other names than the context had.
+            self.mark(f"the context was asked for {syntax.code(asked[1])} by name")
+        return updated
 
     def leave_Name(self, original: cst.Name, updated: cst.Name) -> syntax.Expression:
         symbol = self.symbols.get(original)

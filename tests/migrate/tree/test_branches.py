@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import textwrap
 
+import pytest
+
 from tests.migrate.rewriting import rewritten, trial
 
 HEAD = "import determined as det\nfrom determined import pytorch\n"
@@ -61,7 +63,7 @@ def pick(debug):
     else:
         seed = 2
     name = ("none") + "!"
-    if info is None and debug:
+    if debug:
         print(info)
     return seed, name
 
@@ -123,3 +125,57 @@ def test_parameters_that_another_file_may_give_stay(tmp_path):
     (tmp_path / "other.py").write_text("from model_def import run\n\nrun(3, local=False)\n")
     made = rewritten(tmp_path, HEAD + trial() + SCRIPT)
     assert "def run(length, local=False):" in made and "hparams = info.trial.hparams" in made
+
+
+@pytest.mark.parametrize(
+    ("asked", "made"),
+    [
+        (
+            'hasattr(self.context.env, "first_step") and self.context.env.first_step() == n',
+            "1 == n",
+        ),
+        ('not hasattr(self.context, "is_epoch_end") or n', "n"),
+        ('n and hasattr(self.context, "distributed")', "n"),
+        ('getattr(self.context.distributed, "get_rank", None)() == n', "self.global_rank == n"),
+        ('getattr(self.context, "device")', "self.device"),
+    ],
+)
+def test_what_a_context_has_for_sure_is_not_asked(asked, made, tmp_path):
+    change = (
+        "        loss =",
+        f"        n = 2\n        if {asked}:\n            print(n)\n        loss =",
+    )
+    after = rewritten(tmp_path, trial(change))
+    assert f"        if {made}:\n            print(n)\n" in after
+    assert "MIGRATE" not in after
+
+
+def test_branches_of_what_a_context_has(tmp_path):
+    lines = """\
+        has = hasattr(self.context, "device")
+        if not has:
+            raise ValueError
+        kept = 1 if has else 2
+        both = kept and hasattr(self.context, "models")
+        loss ="""
+    after = rewritten(tmp_path, trial(("        loss =", lines)))
+    assert "        has = True\n        kept = 1\n        both = kept and True\n" in after
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        'hasattr(self.context, "log")',
+        'getattr(self.context, "hparams", None)',
+        "hasattr(self.context, name)",
+        'hasattr(self.context.env, "managed_training")',
+    ],
+)
+def test_a_module_is_not_asked_in_the_place_of_a_context(asked, tmp_path):
+    change = (
+        "        loss =",
+        f'        name = "log"\n        print(name, {asked})\n        loss =',
+    )
+    after = rewritten(tmp_path, trial(change))
+    name = asked.replace(")", ",").split(",")[1].strip()
+    assert f"# MIGRATE: the context was asked for {name} by name; see" in after

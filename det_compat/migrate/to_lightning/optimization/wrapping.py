@@ -45,13 +45,16 @@ def _kept_names(line: Line, own: str) -> list[str]:
 def keep_wrapped(tree: cst.Module, symbols: Symbols) -> cst.Module:
     """Keep what ``__init__`` wraps in an attribute.
 
-    A trial need not keep what it wraps; a module that must return it does.
+    A trial need not keep what it wraps; a module that must return it does, and one whose context
+    was asked for its models.
     """
+    members = map(symbols.member, syntax.find(tree, cst.Attribute))
+    asks = any(member is not None and member[1] == "models" for member in members)
 
     def keeping(init: cst.FunctionDef) -> cst.FunctionDef:
         if init.name.value != "__init__":
             return init
-        return syntax.transformed(init, _Keeping(init, symbols))
+        return syntax.transformed(init, _Keeping(init, symbols, asks_models=asks))
 
     return syntax.each(tree, cst.FunctionDef, keeping)
 
@@ -59,9 +62,11 @@ def keep_wrapped(tree: cst.Module, symbols: Symbols) -> cst.Module:
 class _Keeping(cst.CSTTransformer):
     """Gives what a method wraps and does not keep an attribute."""
 
-    def __init__(self, method: cst.FunctionDef, symbols: Symbols) -> None:
+    def __init__(self, method: cst.FunctionDef, symbols: Symbols, *, asks_models: bool) -> None:
         super().__init__()
         self._own = syntax.self_name(method)
+        # One that is wrapped in a loop or at times is not the one model that an attribute keeps.
+        self._models = syntax.body_of(method) if asks_models else ()
         self._symbols = symbols
         lines = [*syntax.find(method, cst.SimpleStatementLine)]
         self._taken = {syntax.target_of(line) for line in lines}
@@ -71,9 +76,10 @@ class _Keeping(cst.CSTTransformer):
         call, variable = syntax.call_of(updated), syntax.target_of(updated) or ""
         member = self._symbols.method(call)
         is_lost = not variable or (variable.isidentifier() and variable not in self._kept)
-        if call is None or member not in KEPT or not is_lost:
+        is_model = member == "wrap_model" and any(original is line for line in self._models)
+        if call is None or not (member in KEPT or is_model) or not is_lost:
             return updated
-        name = f"{self._own}.{variable or KEPT[member]}"
+        name = f"{self._own}.{variable or KEPT.get(member, 'model')}"
         while name in self._taken:
             name += "_"
         self._taken.add(name)

@@ -73,3 +73,21 @@ def test_a_branch_that_only_wrapped_goes(tmp_path):
     result = rewritten(tmp_path, trial((made, branches), header="from lib import made\n" + HEADER))
     assert "        if made:\n            self.model = made(self.model)\n" in result
     assert "else:" not in result
+
+
+@pytest.mark.parametrize(
+    ("wrapped", "asked", "made"),
+    [
+        ("{0}", "models[0]", "self.model = {1}\n"),
+        ("net = {0}", "models[0]", "net = {1}\n        self.net = net\n"),
+        ("{0}\n        {0}", "models[1]", "self.model = {1}\n        self.model_ = {1}\n"),
+        ("for i in 'ab':\n            {0}", "models[1]", ""),
+    ],
+)
+def test_models_that_only_the_context_keeps(wrapped, asked, made, tmp_path):
+    module = "torch.nn.Linear(2, 1)"
+    kept = wrapped.format(f"context.wrap_model({module})")
+    text = trial((f"self.model = context.wrap_model({module})", kept))
+    after = rewritten(tmp_path, text.replace("self.model", f"self.context.{asked}"))
+    assert ("# MIGRATE: the context's models" in after) == (not made)
+    assert made.format("", module) in after
