@@ -122,8 +122,7 @@ def _outdated(
         at = _next_ruled(lines, first) if is_numpys else _end(lines, start, first)
         if title[1].lower().startswith("return"):
             if is_numpys:
-                # Text may follow that belongs to no section.
-                at = next((i for i in range(first, at) if not lines[i].strip()), at)
+                at = next((i for i in range(first, at) if _is_gap(lines, start, i)), at)
             is_empty = at == first and (is_numpys or not title[2].strip())
             if not returns and not is_empty and (is_numpys or _is_end(lines, at)):
                 yield start, at
@@ -165,6 +164,18 @@ def _end(lines: Sequence[str], start: int, at: int) -> int:
     return max((i + 1 for i in inner if i < out), default=at)
 
 
+def _is_gap(lines: Sequence[str], start: int, at: int) -> bool:
+    """Whether a line is blank, and text follows that belongs no more to NumPy's section."""
+    after = next((i for i in range(at, len(lines)) if lines[i].strip()), None)
+    is_more = after is not None and (
+        _indent(lines, after) > _indent(lines, start) or _NUMPYS_ENTRY.match(lines[after])
+    )
+    return not lines[at].strip() and not is_more
+
+
+_NUMPYS_ENTRY = re.compile(r"\s*\w+ : ")
+
+
 def _is_end(lines: Sequence[str], at: int) -> bool:
     """Whether a line is blank, or begins something by itself; it may be wrapped text else."""
     return at == len(lines) or not lines[at].strip() or _BEGINNING.match(lines[at]) is not None
@@ -192,8 +203,9 @@ def _cut(lines: list[str], start: int, end: int) -> None:
     while start > 1 and not lines[start - 1].strip() and not "".join(lines[start:][:1]).strip():
         start -= 1
         del lines[start]
-    if not "".join(lines[:start]).strip():
-        # The text begins with what was below.
+    is_first = start and (_is_ruled(lines[start - 1]) or lines[start - 1].rstrip().endswith(":"))
+    if is_first or not "".join(lines[:start]).strip():
+        # The text, or the section, begins with what was below.
         while len(lines) > start + 1 and not lines[start].strip():
             del lines[start]
     if not start:

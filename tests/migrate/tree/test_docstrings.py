@@ -34,6 +34,7 @@ NUMPY = """Steps.
         ----------
         context : Context
             of the trial
+
         batch, epoch_idx
             what is trained on
 
@@ -41,6 +42,8 @@ NUMPY = """Steps.
         -------
         dict
             metrics
+
+            and more
 
         They are what they are.
         """
