@@ -8,11 +8,11 @@ from libcst import matchers as m
 from libcst.helpers import ensure_type
 
 from det_compat.analysis.expressions import words
+from det_compat.migrate.to_lightning.optimization.step_modes import STEP_MODE
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.marks import PRECISION, PRECISION_LINK, marked
-from det_compat.migrate.tree.step_modes import STEP_MODE
 from det_compat.migrate.tree.symbols import Symbols, new_name
 
 #: What ``pytorch_lightning.LightningModule`` has, but for the hooks that a migrated trial defines.

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import libcst as cst
 
 from det_compat.migrate.to_lightning.optimization.kept import Wrapping, wrappings
-from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.metric_shapes import assigned
-from det_compat.migrate.tree.parameters import distinct
-from det_compat.migrate.tree.step_modes import (
+from det_compat.migrate.to_lightning.optimization.step_modes import (
     INTERVALS,
     choices,
     kept_choices,
     step_mode,
 )
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.metric_shapes import assigned
+from det_compat.migrate.tree.parameters import distinct
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.validation_state import (
     attributes_changed,

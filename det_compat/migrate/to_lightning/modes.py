@@ -6,7 +6,7 @@ mode when it was handed over would be trained in it.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import libcst as cst
 
@@ -64,14 +64,53 @@ def _returns_evaluating(function: cst.FunctionDef) -> bool:
 
 
 def _evaluating(node: cst.CSTNode) -> list[str]:
-    """What some code puts into evaluation mode."""
-    calls = [c for c in syntax.find(node, cst.Call) if isinstance(c.func, cst.Attribute)]
-    return [
-        syntax.code(call.func).rpartition(".")[0]
-        for call in calls
-        if (called(call) == "eval" and not call.args)
-        or (called(call) == "train" and "False" in map(_text, call.args))
-    ]
+    """What some code puts into evaluation mode, and not back before it goes on."""
+    calls = (call for call in syntax.find(node, cst.Call) if _sets_mode(call, "False"))
+    back = {*map(id, _put_back(node))}
+    return [_owner(call) for call in calls if id(call) not in back]
+
+
+def _sets_mode(call: cst.Call | None, mode: str) -> bool:
+    """Whether a call puts a model into training mode, or out of it."""
+    if call is None or not isinstance(call.func, cst.Attribute):
+        return False
+    if called(call) == "train":
+        return mode in (map(_text, call.args) if call.args else ("True",))
+    return called(call) == "eval" and not call.args and mode == "False"
+
+
+def _owner(call: cst.Call) -> str:
+    return syntax.code(call.func).rpartition(".")[0]
+
+
+def _put_back(node: cst.CSTNode) -> Iterator[cst.Call]:
+    """The calls that put a model into evaluation mode for the statements up to another one."""
+    for block in syntax.find(node, cst.IndentedBlock):
+        for index, line in enumerate(block.body):
+            call = syntax.lone_call(line)
+            if call is None or not _sets_mode(call, "False"):
+                continue
+            if not _owner(call).replace(".", "").isidentifier():
+                # Another call or index may give another model.
+                continue
+            for later in block.body[index + 1 :]:
+                other = syntax.lone_call(later)
+                if other and _sets_mode(other, "True") and _owner(other) == _owner(call):
+                    yield call
+                if _may_end(later) or _sets(later, _owner(call)):
+                    break
+
+
+def _may_end(line: cst.CSTNode) -> bool:
+    """Whether a statement may be the last one of its block that runs."""
+    ends = (cst.Return, cst.Raise, cst.Break, cst.Continue, cst.Yield)
+    return any(any(syntax.find(line, kind)) for kind in ends)
+
+
+def _sets(line: cst.CSTNode, owner: str) -> bool:
+    """Whether a statement makes ``owner``, or what has it, another object."""
+    targets = [syntax.code(found.target) for found in syntax.find(line, cst.AssignTarget)]
+    return any(f"{owner}.".startswith(f"{target}.") for target in targets)
 
 
 def leaves_evaluating(node: cst.ClassDef, own: Mapping[str, cst.FunctionDef]) -> bool:

@@ -24,7 +24,7 @@ from det_compat.migrate.to_lightning.metrics import reducers, told
 from det_compat.migrate.to_lightning.optimization import optimizers, schedulers, stepping
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.to_lightning.written_out import clipping, horovod, lengths, samplers
-from det_compat.migrate.tree import leftovers
+from det_compat.migrate.tree import docstrings, leftovers
 from det_compat.migrate.tree.marks import without_old_code
 
 
@@ -76,6 +76,11 @@ class Holds(enum.Flag):
     FUNCTION_METRICS = enum.auto()
 
 
+#: What the steps of a module were called before.
+STEPS_BEFORE = {
+    "training_step": ("train_batch",),
+    "validation_step": ("evaluate_full_dataset", "evaluate_batch"),
+}
 #: What a tree holds before the first pass.
 FIRST = ~Holds.FUNCTION_METRICS
 
@@ -176,6 +181,9 @@ PASSES = (
 
 def rewritten(tree: cst.Module, file: LightningFile) -> cst.Module:
     """The tree of a file after all passes."""
+    before = tree
     for each in PASSES:
         tree = each.apply(tree, file)
-    return without_old_code(tree) if file.plans else tree
+    if not file.plans:
+        return tree
+    return docstrings.following(without_old_code(tree), before, STEPS_BEFORE)

@@ -53,6 +53,25 @@ def test_a_validation_may_change_the_mode(tmp_path):
     assert "on_train_epoch_start" not in rewritten(tmp_path, trial(change))
 
 
+LOOKED = "self.model.eval()\n        {}self.look()\n        self.model{}.train({})\n        loss = "
+
+
+@pytest.mark.parametrize(
+    ("between", "part", "mode", "is_back"),
+    [
+        ("", "", "", True),
+        ("", "", "mode=True", True),
+        ("", "", "False", False),
+        ("", "[0]", "", False),
+        ("if self.done:\n            return {}\n        ", "", "", False),
+        ("self.model = self.made()\n        ", "", "", False),
+    ],
+)
+def test_a_model_may_be_put_back_at_once(tmp_path, between, part, mode, is_back):
+    made = rewritten(tmp_path, trial(("loss = ", LOOKED.format(between, part, mode))))
+    assert ("on_train_epoch_start" not in made) == is_back
+
+
 def test_an_heir_knows_the_models_of_its_base(tmp_path):
     heir = """
 

@@ -9,10 +9,10 @@ import libcst as cst
 from libcst import matchers as m
 from libcst.helpers import ensure_type
 
+from det_compat.migrate.to_lightning.optimization.step_modes import kept_mode
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line
 from det_compat.migrate.tree.metric_shapes import assigned
-from det_compat.migrate.tree.step_modes import kept_mode
 from det_compat.migrate.tree.symbols import Symbols
 
 _CASTS = ("cast", "typing.cast")

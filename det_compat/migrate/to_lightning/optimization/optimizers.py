@@ -128,7 +128,12 @@ def configure_optimizers(
     made = syntax.method(f"def configure_optimizers(self):\n    return {returned}\n")
     lines = [_unwrapped_line(line, names) for line in moved]
     lines[:1] = [line.with_changes(leading_lines=comments_of(line)) for line in lines[:1]]
-    made = syntax.with_body(made, [*lines, *syntax.body_of(made)])
+    end = [*syntax.body_of(made)]
+    if lines and returned.isidentifier() and _target(lines[-1]) == returned:
+        # Nothing else needs the name of what is made last.
+        value = getattr(syntax.simple(lines[-1]), "value", None)
+        end = [lines.pop().with_changes(body=[cst.Return(value)])]
+    made = syntax.with_body(made, [*lines, *end])
     is_kept = any("self." in name for name in map(names.get, optimizers) if name)
     starred = [name for name in optimizers if name.startswith("*")]
     can_count = len(starred) < min(2, len(optimizers)) or len(optimizers) == 1

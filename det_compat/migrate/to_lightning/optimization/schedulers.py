@@ -12,10 +12,15 @@ from det_compat.migrate.to_lightning.class_facts import (
     variables_of,
 )
 from det_compat.migrate.to_lightning.optimization.kept import wrappings
+from det_compat.migrate.to_lightning.optimization.step_modes import (
+    STEP_MODE,
+    choices,
+    kept_mode,
+    step_mode,
+)
 from det_compat.migrate.to_lightning.plan import TOTAL_BATCH, LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import FileTransformer, Line, Lines
-from det_compat.migrate.tree.step_modes import STEP_MODE, choices, kept_mode, step_mode
 from det_compat.migrate.tree.symbols import Symbols
 
 _INDENT = "    "

@@ -23,8 +23,7 @@ def test_optimizers_move(tmp_path):
     made = rewritten(tmp_path, trial())
     assert method(made, "configure_optimizers") == (
         "def configure_optimizers(self):\n"
-        "    opt = torch.optim.SGD(self.model.parameters(), lr=0.1)\n"
-        "    return opt"
+        "    return torch.optim.SGD(self.model.parameters(), lr=0.1)"
     )
     assert "SGD" not in method(made, "__init__")
 
@@ -58,8 +57,7 @@ def test_locals_move_along(tmp_path):
     assert method(rewritten(tmp_path, trial(change)), "configure_optimizers") == (
         "def configure_optimizers(self):\n"
         "    optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)\n"
-        "    opt = optimizer\n"
-        "    return opt"
+        "    return optimizer"
     )
 
 

@@ -1,0 +1,212 @@
+"""What docstrings say of parameters and results that a rewritten method does not have any more."""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+import libcst as cst
+
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.marks import above, comments_of
+
+#: What a method was called before it was rewritten, by what it is called now.
+Renamed = Mapping[str, Collection[str]]
+
+_Block = TypeVar("_Block", bound=cst.ClassDef | cst.FunctionDef)
+
+
+def following(tree: cst.Module, before: cst.Module, renamed: Renamed) -> cst.Module:
+    """The file, whose docstrings say no more of a parameter or result that has gone.
+
+    Args:
+        tree: what the file has become.
+        before: the file as it was.
+        renamed: the names that methods had before, where they have other ones.
+    """
+    known = {node.name.value: syntax.methods(node) for node in syntax.find(before, cst.ClassDef)}
+
+    def followed(node: cst.ClassDef) -> cst.ClassDef:
+        was = known.get(node.name.value, {})
+
+        def made(line: cst.BaseStatement) -> cst.BaseStatement:
+            if not isinstance(line, cst.FunctionDef):
+                return line
+            name = line.name.value
+            old = next((was[each] for each in (name, *renamed.get(name, ())) if each in was), None)
+            if old is None:
+                return line
+            returns = name == old.name.value or _returned(line) == _returned(old)
+            return _followed(line, _parameters(old) - _parameters(line), returns=returns)
+
+        changed = syntax.with_body(node, [made(line) for line in syntax.body_of(node)])
+        old, new = was.get("__init__"), syntax.methods(node).get("__init__")
+        gone = _parameters(old) - _parameters(new) if old and new else set()
+        # What __init__ takes is often said of the class.
+        return _followed(changed, gone, returns=True)
+
+    return syntax.each(tree, cst.ClassDef, followed)
+
+
+def _parameters(method: cst.FunctionDef) -> set[str]:
+    return {param.name.value for param in syntax.find(method.params, cst.Param)}
+
+
+def _returned(method: cst.FunctionDef) -> set[str]:
+    return {syntax.code(found) for found in syntax.find(method.body, cst.Return)}
+
+
+_TRIPLE = re.compile(r"""([rRuU]?(?P<quotes>\"{3}|'{3}))(.*)(?P=quotes)""", re.DOTALL)
+
+
+def _followed(node: _Block, gone: Collection[str], *, returns: bool) -> _Block:
+    """A class or method whose docstring says nothing of parameters and results that are gone."""
+    body = [*syntax.body_of(node)]
+    if not syntax.has_docstring(body) or (returns and not gone):
+        return node
+    small = syntax.simple(body[0])
+    value = small.value if isinstance(small, cst.Expr) else None
+    found = _TRIPLE.fullmatch(value.value) if isinstance(value, cst.SimpleString) else None
+    if found is None or not isinstance(value, cst.SimpleString):
+        return node
+    text = without(found[3], gone, returns=returns)
+    if text == found[3]:
+        return node
+    if text.strip() or len(body) == 1:
+        made = value.with_changes(value=f"{found[1]}{text}{found['quotes']}")
+        return syntax.with_node(node, value, made)
+    return syntax.with_body(node, [above(body[1], comments_of(body[0])), *body[2:]])
+
+
+def without(text: str, gone: Collection[str], *, returns: bool) -> str:
+    """A docstring without its entries of parameters that are ``gone``.
+
+    If it ``returns`` no longer what it did, what is said of that goes as well. Known are the styles
+    of Google, NumPy and Sphinx.
+    """
+    lines = text.split("\n")
+    for start, end in reversed([*_outdated(lines, gone, returns=returns)]):
+        _cut(lines, start, end)
+        if len(lines) == 2 and lines[0].strip()[-1:] not in ("", '"', "'", "\\"):
+            # What is left fits on the line of its quotes.
+            lines[1:] = [line for line in lines[1:] if line.strip()]
+    return "\n".join(lines)
+
+
+_GOOGLES = re.compile(r"\s*(args|arguments|params|parameters|returns?)\s*:(.*)", re.IGNORECASE)
+_NUMPYS = re.compile(r"\s*(parameters|returns)\s*", re.IGNORECASE)
+_SPHINXS = re.compile(r"\s*[:@](param|parameter|arg|argument|type|returns?|rtype)\b([^:]*):")
+#: ``name: text``, ``name (type): text``, ``- name - text`` and the like.
+_ENTRY = re.compile(r"\s*([-*]\s+)?`*\*{0,2}(?P<name>\w+)`*\s*(\(.*?\))?\s*(:|--?)(\s|$)")
+
+
+def _outdated(
+    lines: Sequence[str], gone: Collection[str], *, returns: bool
+) -> Iterator[tuple[int, int]]:
+    """Where what is outdated begins and ends, in the order of the text."""
+    at = 0
+    while at < len(lines):
+        start, at = at, at + 1
+        if field := _SPHINXS.match(lines[start]):
+            at = _end(lines, start, at)
+            name = field[2].split()[-1:]
+            is_result = field[1].startswith("r")
+            is_old = not returns if is_result else name and name[0].strip("*") in gone
+            if is_old and _is_end(lines, at):
+                yield start, at
+            continue
+        is_numpys = _NUMPYS.fullmatch(lines[start]) and at < len(lines) and _is_ruled(lines[at])
+        title = _NUMPYS.match(lines[start]) if is_numpys else _GOOGLES.fullmatch(lines[start])
+        if title is None:
+            continue
+        first = start + 2 if is_numpys else start + 1
+        at = _next_ruled(lines, first) if is_numpys else _end(lines, start, first)
+        if title[1].lower().startswith("return"):
+            if is_numpys:
+                at = next((i for i in range(first, at) if _is_gap(lines, start, i)), at)
+            is_empty = at == first and (is_numpys or not title[2].strip())
+            if not returns and not is_empty and (is_numpys or _is_end(lines, at)):
+                yield start, at
+        elif is_numpys or not title[2].strip():
+            entries = [*_entries(lines, first, at, is_numpys=bool(is_numpys))]
+            old = [(begin, end) for names, begin, end in entries if names and names <= {*gone}]
+            yield from [(start, at)] if old and len(old) == len(entries) else old
+
+
+def _entries(
+    lines: Sequence[str], first: int, end: int, *, is_numpys: bool
+) -> Iterator[tuple[set[str], int, int]]:
+    """The names of each entry of a section, and where it is; no name where its form is unclear."""
+    starts = [i for i in range(first, end) if lines[i].strip()]
+    starts = [i for i in starts if _indent(lines, i) == _indent(lines, starts[0])]
+    for start, after in zip(starts, [*starts, end][1:], strict=True):
+        match = _ENTRY.match(lines[start])
+        names = {match["name"]} if match else set()
+        if is_numpys:
+            names = {name.strip(" *") for name in lines[start].partition(":")[0].split(",")}
+        elif not (_ENTRY.match(lines[after]) if after < end else _is_end(lines, end)):
+            # It may go on there, or another entry may begin.
+            names = set()
+        yield names, start, _end(lines, start, start + 1)
+
+
+def _indent(lines: Sequence[str], at: int) -> int:
+    """How far a line is indented; the first one, behind the quotes, as the docstring is."""
+    # Where the quotes stand at its end tells that, too.
+    known = [line for line in lines[1:-1] if line.strip()] + [*lines[1:]][-1:]
+    widths = [len(line) - len(line.lstrip()) for line in ([lines[at]] if at else known)]
+    return min(widths, default=0)
+
+
+def _end(lines: Sequence[str], start: int, at: int) -> int:
+    """The end of what is indented further than the line ``start``, from the line ``at`` on."""
+    inner = [i for i in range(at, len(lines)) if lines[i].strip()]
+    out = next((i for i in inner if _indent(lines, i) <= _indent(lines, start)), len(lines))
+    return max((i + 1 for i in inner if i < out), default=at)
+
+
+def _is_gap(lines: Sequence[str], start: int, at: int) -> bool:
+    """Whether a line is blank, and text follows that belongs no more to NumPy's section."""
+    after = next((i for i in range(at, len(lines)) if lines[i].strip()), None)
+    is_more = after is not None and (
+        _indent(lines, after) > _indent(lines, start) or _NUMPYS_ENTRY.match(lines[after])
+    )
+    return not lines[at].strip() and not is_more
+
+
+_NUMPYS_ENTRY = re.compile(r"\s*\w+ : ")
+
+
+def _is_end(lines: Sequence[str], at: int) -> bool:
+    """Whether a line is blank, or begins something by itself; it may be wrapped text else."""
+    return at == len(lines) or not lines[at].strip() or _BEGINNING.match(lines[at]) is not None
+
+
+_BEGINNING = re.compile(r"\s*([:@]\w|\w[\w ]*:\s*$|\w+\s*:\s)")
+
+
+def _is_ruled(line: str) -> bool:
+    return len(line.strip()) > 2 and set(line.strip()) == {"-"}
+
+
+def _next_ruled(lines: Sequence[str], at: int) -> int:
+    """Where the section of NumPy's style ends that goes on at a line."""
+    ruled = (i - 1 for i in range(at + 1, len(lines)) if _is_ruled(lines[i]))
+    end = next(ruled, len(lines))
+    while end > at and not lines[end - 1].strip():
+        end -= 1
+    return end
+
+
+def _cut(lines: list[str], start: int, end: int) -> None:
+    """Take lines away, and one of the blank lines above and below them."""
+    del lines[start:end]
+    while start > 1 and not lines[start - 1].strip() and not "".join(lines[start:][:1]).strip():
+        start -= 1
+        del lines[start]
+    is_first = start and (_is_ruled(lines[start - 1]) or lines[start - 1].rstrip().endswith(":"))
+    if is_first or not "".join(lines[:start]).strip():
+        # The text, or the section, begins with what was below.
+        while len(lines) > start + 1 and not lines[start].strip():
+            del lines[start]
+    if not start:
+        lines[:1] = [line.lstrip() for line in lines[:1]]
