@@ -22,6 +22,7 @@ from torch import nn
 from det_compat.adapters.lightning.package import pl
 from det_compat.adapters.verify.recording import (
     Recording,
+    StopAfter,
     checksum,
     checksums,
     described,
@@ -223,7 +224,7 @@ def compare(
         return f"{module_cls.__name__} is no LightningModule"
     comparison = _Comparison(recording)
     batches = len(recording.weights) - 1
-    runner = trainer(comparison, batches, logs)
+    runner = trainer(comparison, StopAfter(batches), logs)
     # The module keeps its own loader, since its code may ask for that, too.
     replayed = _Replayed(module.train_dataloader, recording)
     try:

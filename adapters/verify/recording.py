@@ -24,6 +24,8 @@ from torch import nn
 from det_compat import alias_determined, to_lightning
 from det_compat.adapters.lightning.package import MODULE, pl
 from det_compat.adapters.verify.verdict import PAIR, RECORDING, VERDICT, Verdict
+from det_compat.config.hyperparameters import batch_size
+from det_compat.config.lengths import Length, Unit
 from det_compat.shared.importing import load_file
 from det_compat.shared.random_state import RandomState, random_state, set_seed
 
@@ -120,19 +122,23 @@ _EXTRA = ("data_config", "experiment_config")
 
 
 class StopAfter(pl.Callback):
-    """Ends training after a number of batches, however long epochs are."""
+    """Ends training after a number of batches, however long epochs are.
+
+    Attributes:
+        left: how many are still to come.
+    """
 
     def __init__(self, batches: int) -> None:
-        self._left = batches
+        self.left = batches
 
     def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
-        self._left -= 1
-        if self._left <= 0:
+        self.left -= 1
+        if self.left <= 0:
             trainer.should_stop = True
 
 
-def trainer(callback: pl.Callback, batches: int, logs: str, **flags: Any) -> pl.Trainer:
-    """A Trainer that trains ``batches`` batches on the CPU and validates after every epoch.
+def trainer(callback: pl.Callback, stop: StopAfter, logs: str, **flags: Any) -> pl.Trainer:
+    """A Trainer that trains on the CPU until ``stop``, and validates after every epoch.
 
     ``flags`` are more of its arguments.
     """
@@ -144,7 +150,7 @@ def trainer(callback: pl.Callback, batches: int, logs: str, **flags: Any) -> pl.
         accelerator="cpu",
         devices=1,
         max_epochs=-1,
-        callbacks=[callback, StopAfter(batches)],
+        callbacks=[callback, stop],
         logger=logger,
         default_root_dir=logs,
         enable_progress_bar=False,
@@ -220,14 +226,15 @@ def _items(value: Any) -> Iterator[tuple[Any, Any]]:
 def record(
     trial_cls: type, arguments: dict[str, Any], batches: int, seed: int, logs: str
 ) -> Recording:
-    """Train a trial for a number of batches."""
-    recording = Recording()
+    """Train a trial for a number of batches, or as long as its config says, if that is less."""
+    recording, stop = Recording(), StopAfter(batches)
     module: Any = to_lightning(_given_hparams(trial_cls))(**arguments)
     load = module.train_dataloader
 
     def train_dataloader() -> _RecordedBatches:
         loaded = load()
         recording.epoch_length = len(loaded)
+        stop.left = min(stop.left, _longest(arguments, len(loaded)))
         recording.at_iter = module.run.stream.position()["began"]
         return _RecordedBatches(loaded, recording)
 
@@ -238,10 +245,23 @@ def record(
     module.train_dataloader = train_dataloader
     module.pace.on_validated.append(note_metrics)
     flags = {"num_sanity_val_steps": 0, "enable_checkpointing": False}
-    runner = trainer(_Recorder(recording), batches, logs, **flags)
+    runner = trainer(_Recorder(recording), stop, logs, **flags)
     set_seed(seed)
     runner.fit(module)
     return recording
+
+
+def _longest(arguments: dict[str, Any], epoch_batches: int) -> int:
+    """The batches that a trial's config trains: a schedule may have no more steps."""
+    length = ((arguments["exp_conf"] or {}).get("searcher") or {}).get("max_length")
+    if not isinstance(length, dict):
+        return sys.maxsize
+    size = batch_size(arguments["hparams"])
+    try:
+        ((unit, value),) = length.items()
+        return Length(value, Unit(unit)).batches(size, epoch_batches=epoch_batches) or sys.maxsize
+    except ValueError:
+        return sys.maxsize  # Of records, nobody knows how many are in a batch.
 
 
 def _given_hparams(trial_cls: Any) -> Any:

@@ -62,6 +62,10 @@ def verdicts(tmp_path_factory) -> dict[str, Verdict]:
     path.write_text(migrated("determined-0.12", folder))
     original = EXAMPLES / "determined-0.12" / "model_def.py"
     pairs["0.12"] = Pair((original, "WineTrial"), (path, "WineTrial"), WINE)
+    config = {"searcher": {"max_length": {"epochs": 1}}}
+    pairs["a schedule of one epoch"] = Pair(
+        (original, "WineTrial"), (path, "WineTrial"), {**WINE, "total_batches": 4}, config
+    )
     path = folder / "seeded.py"
     text = (EXAMPLES / "digits" / "model_def.py").read_text()
     reads = "        self.context = context\n"
@@ -77,6 +81,11 @@ def verdicts(tmp_path_factory) -> dict[str, Verdict]:
 def test_identical(verdicts, name):
     assert str(verdicts[name]) == "identical: 8 batches, every tensor bit for bit"
     assert verdicts[name].is_identical
+
+
+def test_no_longer_than_the_config(verdicts):
+    found = str(verdicts["a schedule of one epoch"])
+    assert found == "identical: 4 batches, every tensor bit for bit"
 
 
 @pytest.mark.parametrize(
