@@ -13,7 +13,7 @@ from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import marked
 from det_compat.migrate.tree.symbols import own_name
-from det_compat.migrate.tree.validation_state import changes_validation
+from det_compat.migrate.tree.trial_attributes import changes_validation
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.metric_shapes import assigned
 from det_compat.migrate.tree.parameters import distinct
 from det_compat.migrate.tree.symbols import Symbols
-from det_compat.migrate.tree.validation_state import (
+from det_compat.migrate.tree.trial_attributes import (
     attributes_changed,
     attributes_read,
 )

@@ -13,7 +13,7 @@ import libcst as cst
 from det_compat.migrate.to_lightning.class_facts import WrappedModel
 from det_compat.migrate.to_lightning.unwrapped import called
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.validation_state import VALIDATING, reachable
+from det_compat.migrate.tree.trial_attributes import VALIDATING, reachable
 
 #: The hook that is made.
 TRAINING_HOOK = "on_train_epoch_start"

@@ -45,7 +45,7 @@ from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.line_length import spaced
 from det_compat.migrate.tree.marks import comment, marked
 from det_compat.migrate.tree.metric_shapes import Shapes, changed_in_place
-from det_compat.migrate.tree.validation_state import (
+from det_compat.migrate.tree.trial_attributes import (
     VALIDATING,
     reachable,
 )

@@ -18,7 +18,7 @@ import libcst as cst
 from det_compat.migrate.to_lightning.class_facts import WrappedModel
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere
-from det_compat.migrate.tree.validation_state import VALIDATING, attributes_read, reachable
+from det_compat.migrate.tree.trial_attributes import VALIDATING, attributes_read, reachable
 
 _MODAL = re.compile(
     r"BatchNorm|InstanceNorm|[dD]ropout|RReLU|nn\.Transformer|MultiheadAttention|[sS]pectral_?[nN]orm"

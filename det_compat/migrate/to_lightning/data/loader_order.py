@@ -18,7 +18,7 @@ import libcst as cst
 from det_compat.analysis.expressions import words
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import parsed, variables_of
-from det_compat.migrate.tree.validation_state import VALIDATING, attributes_made
+from det_compat.migrate.tree.trial_attributes import VALIDATING, attributes_made
 
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

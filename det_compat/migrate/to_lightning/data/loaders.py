@@ -13,7 +13,7 @@ from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.symbols import Symbols
-from det_compat.migrate.tree.validation_state import attributes_changed, reachable
+from det_compat.migrate.tree.trial_attributes import attributes_changed, reachable
 
 #: The loader methods of Determined, and of Lightning.
 NAMES = {

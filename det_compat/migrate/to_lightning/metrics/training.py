@@ -13,7 +13,7 @@ from det_compat.migrate.to_lightning.plan import TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.symbols import Symbols
-from det_compat.migrate.tree.validation_state import VALIDATING, reachable
+from det_compat.migrate.tree.trial_attributes import VALIDATING, reachable
 
 # The hook that logs them.
 _HOOK = "on_train_epoch_end"
