@@ -28,7 +28,7 @@ class Ranks:
         return lambda lost: self.heard.put((rank, lost))
 
     def die(self, rank: int) -> None:
-        for connection in self.all[rank]._connections:
+        for connection in list(self.all[rank]._connections):
             connection.shutdown(socket.SHUT_RDWR)
 
     def wait_until_connected(self, count: int) -> None:
