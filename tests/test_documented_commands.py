@@ -93,7 +93,7 @@ PRINTS = {
     "--trainer.max_epochs 4": r"Restored all states(.|\n)*`max_epochs=4` reached",
     "det-compat migrate model_def.py --to lightning --config const.yaml --write": "2 files written",
     "det-compat verify old.py:MyTrial model_def.py:MyTrial --config const.yaml --batches 100": (
-        "identical: 100 batches"
+        "identical: 16 batches"
     ),
     "det-compat run examples/digits/train.py": r"best accuracy: 9[789]\.\d\d%",
     "det-compat fit examples/digits/const.yaml": FITTED,
