@@ -158,7 +158,10 @@ def _show(search: Search, results: list[TrialResult]) -> None:
     if stops_early and (saved := saving(results)):
         print(saved)
     print(f"written: {search.folder.path}/results.json, results.csv, results.png")
-    print(f"TensorBoard: tensorboard --logdir {shlex.quote(str(search.folder.path / 'tune'))}")
+    trials = search.folder.path / "trials"
+    # A script need not write any.
+    if next(trials.rglob("*tfevents*"), None) is not None:
+        print(f"TensorBoard: tensorboard --logdir {shlex.quote(str(trials))}")
     if unfinished := [one for one in results if one.status.value == "unfinished"]:
         numbers = ", ".join(str(one.index) for one in unfinished[:_MOST_NAMED])
         more = ", ..." if len(unfinished) > _MOST_NAMED else ""

@@ -123,6 +123,9 @@ def test_killed_and_resumed(tmp_path: Path) -> None:
         assert batches == sorted(set(batches))
     assert "best: trial" in output
     assert "det-compat checkpoint export" in output
+    compared = Path(output.partition("tensorboard --logdir ")[2].splitlines()[0])
+    events = [file.read_bytes() for file in compared.rglob("*tfevents*")]
+    assert sum(b"_hparams_/experiment" in event for event in events) >= 3
     assert [file.name for file in run_dir.rglob("*") if _has_secret(file)] == []
 
 
