@@ -7,6 +7,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +20,21 @@ from det_compat.experiment.processes.tracker import check_tracking, tracked
 from det_compat.experiment.run_state import state_noted
 from det_compat.script.ending import INTERRUPTED
 from det_compat.search.errors import SearchError
+from det_compat.search.forks.template import template
 from det_compat.search.records import SearchFolder, Status
 from det_compat.search.results import Saved, TrialResult, read_results, write_results
 from det_compat.search.searchers.plan import SearchPlan, plan_search
-from det_compat.search.tune.attempt import SCRIPT_TRAINER, TRAINER, TrainOne, TrialTask
+from det_compat.search.tune.attempt import (
+    SCRIPT_TRAINER,
+    TRAINER,
+    TrainOne,
+    TrialTask,
+    imports_of,
+)
 from det_compat.shared.extras import how_to_install, too_old
 from det_compat.shared.masking import without_secrets
 from det_compat.shared.spelling import foreign_letters
+from det_compat.shared.variables import python_path
 
 if TYPE_CHECKING:
     from ray.tune import ResultGrid
@@ -82,8 +91,6 @@ class Search:
             SearchError: it cannot be run, or another one runs in the folder.
             SearchEndedError: it has ended before its time, for want of room on a disk, say.
         """
-        from det_compat.search.tune.engine import run_search
-
         with self.folder.held():
             _check_folder(self.folder, self.about, resume=self.is_resumed)
             if not self.is_resumed:
@@ -91,13 +98,29 @@ class Search:
             with tracked(self.folder.path, tracking):
                 try:
                     with state_noted(self.folder.path, resuming) as noted:
-                        found = run_search(self.task, address=address)
+                        found = self._run(address)
                         if any(one.status is Status.UNFINISHED for one in self.folder.trials()):
                             noted.status = INTERRUPTED  # Tune has ended it in good order.
                     return found
                 finally:
                     if self.folder.trials():
                         self.write_results()
+
+    def _run(self, address: str | None) -> ResultGrid:
+        ray: Any = sys.modules.get("ray")
+        # Elsewhere, and where Ray runs already, nobody knows in which environment its workers are.
+        starts_ray = address is None and not (ray and ray.is_initialized())
+        imports = imports_of(self.task)
+        with contextlib.ExitStack() as stack:
+            address_of_template = ""
+            if starts_ray and imports.preload and self.plan.processes == 1:
+                # Ray sets the first one for a worker of one core, if nobody has.
+                environ = {"OMP_NUM_THREADS": "1", **os.environ, **python_path()}
+                address_of_template = stack.enter_context(template(imports, environ))
+            # Ray is imported meanwhile.
+            from det_compat.search.tune.engine import run_search
+
+            return run_search(self.task, address=address, template=address_of_template)
 
     def results(self) -> list[TrialResult]:
         """The trials so far, best first."""

@@ -3,6 +3,9 @@
 import contextlib
 import os
 from collections.abc import Iterator
+from pathlib import Path
+
+_CHECKOUT = str(Path(__file__).resolve().parents[2])
 
 
 @contextlib.contextmanager
@@ -16,3 +19,8 @@ def preserved_variables(*names: str) -> Iterator[None]:
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
+
+
+def python_path() -> dict[str, str]:
+    """The variable with which other processes find this package."""
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [_CHECKOUT, os.getenv("PYTHONPATH")]))}

@@ -22,6 +22,8 @@ sys.path[:] = json.loads(sys.argv[1])
 from det_compat.search.forks.server import serve
 serve()
 """
+#: How soon Linux kills a process when memory runs out; Ray wants it to be soon for its workers.
+OOM_SCORE = "/proc/self/oom_score_adj"
 _PATIENCE = 10  # seconds for a process that nobody needs any more to end
 _PERIOD = 0.5  # seconds between two looks at a process that tells nobody of its end
 
@@ -64,7 +66,7 @@ class Alone:
             try:
                 self._control.send_bytes(json.dumps({"run": target}).encode())
                 self._control.send_bytes(payload)
-                send_handle(self._control, its.fileno(), self._process.pid)
+                send_handle(self._control, its.fileno(), 0)  # Only Windows asks whose it will be.
             except OSError:
                 ours.close()
                 raise ProcessDied(self._died()) from None
@@ -143,6 +145,33 @@ class Server(Alone):
             return self._control.recv_bytes().decode()
         except (EOFError, OSError):
             return self._died()
+
+
+class Branch(Server):
+    """A server that a template has forked for this process; see ``template``.
+
+    Args:
+        template: the address.
+    """
+
+    def __init__(self, template: str) -> None:
+        its = socket.socket(socket.AF_UNIX)
+        with contextlib.suppress(OSError):
+            its.connect(template)
+            socket.send_fds(its, [b" "], [1, 2])
+        self._control = Connection(its.detach())
+        self._problem = None
+        # With them it has all that a process inherits which this one starts.
+        with open(OOM_SCORE) as score:
+            own = {"environ": dict(os.environ), "cwd": os.getcwd(), "oom_score": score.read()}
+        self._send({**own, "niceness": os.getpriority(os.PRIO_PROCESS, 0)})
+
+    def close(self) -> None:
+        """End it; it kills its fork."""
+        self._control.close()
+
+    def _died(self) -> str:
+        return "its process has ended"
 
 
 class Request:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from det_compat.search.forks.client import Alone, ProcessDied, Request, Server
+from det_compat.search.forks.client import Alone, Branch, ProcessDied, Request, Server
+from det_compat.search.forks.imports import Imports
 
 _LOG = logging.getLogger(__name__)
 
@@ -17,24 +18,18 @@ class Forks:
     What a request has imported of installed packages is there for the next one.
 
     Args:
-        preload: modules that every request imports before anything else.
-        variables: the environment variables that it sets then.
-        first: installed modules that every request imports after that, before code of users runs.
+        imports: what every request imports.
+        template: the address of a process that has imported that; see ``template``.
     """
 
-    def __init__(
-        self,
-        preload: Sequence[str],
-        variables: Mapping[str, str],
-        first: Sequence[str] = (),
-    ) -> None:
-        self._preload = preload
-        self._variables = variables
-        self._first = first
+    def __init__(self, imports: Imports, template: str = "") -> None:
+        self._imports = imports
         self._learns = True
         self._server: Server | None = None
-        if sys.platform.startswith("linux"):
-            self._server = Server(preload)
+        if template:
+            self._server = Branch(template)
+        elif sys.platform.startswith("linux"):
+            self._server = Server(imports.preload)
         self._last: Request | None = None
 
     def start(self, target: str, payload: bytes) -> Request:
@@ -50,7 +45,7 @@ class Forks:
                 return self._last
             except ProcessDied as error:
                 self._give_up(str(error))
-        self._last = Alone(self._preload).request(target, payload)
+        self._last = Alone(self._imports.preload).request(target, payload)
         return self._last
 
     def close(self) -> None:
@@ -62,25 +57,25 @@ class Forks:
     def _prepare(self) -> None:
         """Have the server import what the last request did, if forks are exact then."""
         server = self._server
+        if isinstance(server, Branch) and (problem := server.problem()):
+            _LOG.debug("the trials do not share their imports: %s", problem)
+            server.close()
+            server = self._server = Server(self._imports.preload)
         if server is not None and not server.problem() and (problem := self._learn(server)):
             _LOG.debug("each trial imports by itself what it needs: %s", problem)
             # What the first one does import is still to be found out.
             self._learns = self._last is None
-            self._first = ()
+            self._imports = replace(self._imports, first=())
             server.close()
-            server = self._server = Server(self._preload)
+            server = self._server = Server(self._imports.preload)
         if server is not None and (problem := server.problem()):
             self._give_up(problem)
 
     def _learn(self, server: Server) -> str:
-        if self._last is None:
-            # In this process, `determined` is not what it is in a trial.
-            learned = {"modules": self._first, "of_users": ["determined"], "variables": {}}
-        else:
-            learned = self._last.learned or {}
-        if not self._learns or not learned.get("modules"):
-            return ""
-        return server.learn({**learned, "given": self._variables})
+        learned = self._imports.learned_first()
+        if self._last is not None:
+            learned = {**learned, "modules": [], **(self._last.learned or {})}
+        return server.learn(learned) if self._learns and learned["modules"] else ""
 
     def _give_up(self, problem: str) -> None:
         _LOG.debug("each trial starts a new process: %s", problem)

@@ -13,6 +13,7 @@ import site
 import sys
 import sysconfig
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -22,6 +23,29 @@ from det_compat.shared.variables import preserved_variables
 
 _KINDS = ("stdlib", "platstdlib", "purelib", "platlib")
 _OURS = ("det_compat", "determined")
+
+
+@dataclass(frozen=True)
+class Imports:
+    """What every request imports, in this order, before code of users runs.
+
+    Attributes:
+        preload: modules, before anything else.
+        variables: the environment variables that it sets then.
+        first: installed modules after that.
+    """
+
+    preload: Sequence[str] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    first: Sequence[str] = ()
+
+    def learned_first(self) -> dict[str, Any]:
+        """What ``learn`` is to be given before any request."""
+        # In the process that asks, `determined` is not what it is in a trial.
+        return {
+            **{"modules": list(self.first), "of_users": ["determined"]},
+            **{"variables": {}, "given": dict(self.variables)},
+        }
 
 
 def first_imports(file: Path) -> list[str]:

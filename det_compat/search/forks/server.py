@@ -22,7 +22,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle
 from typing import Any
@@ -37,22 +37,38 @@ _KILL_AT_PARENTS_DEATH = 1  # PR_SET_PDEATHSIG of Linux
 
 def serve() -> None:
     """Serve the process at the other end of the standard input, a socket, until it is gone."""
-    control: Connection[Any, Any] = Connection(os.dup(0))
-    null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, 0)
-    os.close(null)
+    control: Connection[Any, Any] = Connection(taken_input())
     start = json.loads(control.recv_bytes())
-    sys.path[:] = start["path"]
-    # Lightning looks at the root logger while it is imported.
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+    begin(start["path"])
     if not start["forks"]:
-        _end_with_parent()
+        end_with_parent()
         _run(*_request(control, json.loads(control.recv_bytes())), None)
     for name in start["preload"]:
         importlib.import_module(name)
-    problem = fork_safety.why_not_to_fork()
-    control.send_bytes(problem.encode())
+    serve_forks(control)
+
+
+def taken_input() -> int:
+    """The descriptor of what was the standard input, which is empty from now on."""
+    taken = os.dup(0)
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.close(null)
+    return taken
+
+
+def begin(path: Sequence[str]) -> None:
+    """Prepare for imports, which are looked for in ``path``."""
+    sys.path[:] = path
+    # Lightning looks at the root logger while it is imported.
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+
+
+def serve_forks(control: Connection) -> None:
+    """Fork for each request that comes through ``control``, until nobody is there any more."""
     with contextlib.suppress(EOFError, ConnectionError):
+        problem = fork_safety.why_not_to_fork()
+        control.send_bytes(problem.encode())
         while problem == "":
             asked = json.loads(control.recv_bytes())
             if "learn" in asked:
@@ -117,7 +133,7 @@ def _kill_group(process: int) -> None:
 def _begin(server: int) -> None:
     """Give a fork what an interpreter has of its own when it starts."""
     os.setsid()
-    _end_with_parent()
+    end_with_parent()
     if os.getppid() != server:
         os._exit(1)
     random.seed()
@@ -125,7 +141,7 @@ def _begin(server: int) -> None:
         sys.modules["numpy"].random.seed()
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Have this process killed when its parent is; on other systems than Linux, it is not."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_KILL_AT_PARENTS_DEATH, signal.SIGKILL)

@@ -9,13 +9,10 @@ from ray import cloudpickle
 from ray.tune import Trainable
 from ray.tune.result import RESULT_DUPLICATE
 
-from det_compat.config.experiment import parse_config
-from det_compat.experiment.environment import device_variables
 from det_compat.search.forks.client import Request
 from det_compat.search.forks.forks import Forks
-from det_compat.search.forks.imports import first_imports
 from det_compat.search.records import Report
-from det_compat.search.tune.attempt import TRAINER, TrialTask, preloaded
+from det_compat.search.tune.attempt import imports_of
 from det_compat.search.tune.mirror import Mirror, arrive
 from det_compat.search.tune.trial import tune_result
 
@@ -31,6 +28,7 @@ class TrialActor(Trainable):
         config: dict[str, Any],
         task: bytes = b"",
         keeper: Any = None,
+        template: str = "",
     ) -> None:
         """Start the process that forks, while Tune goes on.
 
@@ -38,6 +36,7 @@ class TrialActor(Trainable):
             config: Ray Tune's.
             task: what all trials are given, pickled.
             keeper: of the search's folder, for other machines; see ``mirror``.
+            template: the address of a process that has imported what trials do.
         """
         scratch = arrive(keeper)
         self._mirror = Mirror(pickle.loads(task), keeper, scratch, config["trial"]["index"])
@@ -45,7 +44,7 @@ class TrialActor(Trainable):
         self._payload = cloudpickle.dumps(self._task)
         self._running: Request | None = None
         self._is_new = True
-        self._forks = Forks(preloaded(self._task), **_imports(self._task))
+        self._forks = Forks(imports_of(self._task), template)
 
     def step(self) -> dict[str, Any]:
         """The trial's next validation.
@@ -88,14 +87,3 @@ class TrialActor(Trainable):
         if self._running is not None:
             self._running.end(_PATIENCE)
             self._running = None
-
-
-def _imports(task: TrialTask) -> dict[str, Any]:
-    """The variables with which each trial imports, and what it imports first of all."""
-    if task.train_one != TRAINER:
-        return {"variables": {}}
-    experiment = parse_config(task.config)
-    module = (experiment.entrypoint.trial or "") if experiment.entrypoint else ""
-    # That of a package would follow what the package does, which may be anything.
-    file = task.model_dir / f"{module.partition(':')[0]}.py"
-    return {"variables": device_variables(experiment), "first": first_imports(file)}

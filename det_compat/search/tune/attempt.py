@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from det_compat.config.document import ConfigError
+from det_compat.config.experiment import parse_config
 from det_compat.config.lengths import Length
 from det_compat.errors import InvalidHP
+from det_compat.experiment.environment import device_variables
 from det_compat.experiment.errors import FitError
 from det_compat.search.errors import SearchError
+from det_compat.search.forks.imports import Imports, first_imports
 from det_compat.search.records import Report, SearchFolder, Status, TrialRecord
 from det_compat.search.searchers.plan import SearchPlan, trial_config
 from det_compat.search.searchers.sampling import trial_seed
@@ -84,11 +87,18 @@ class TrialTask:
     train_one: TrainOne | str
 
 
-def preloaded(task: TrialTask) -> list[str]:
-    """The modules that every trial of a search imports before anything else."""
-    # What else trains trials is code of users, which each trial imports anew.
-    is_ours = task.train_one in (TRAINER, SCRIPT_TRAINER)
-    return [str(task.train_one).partition(":")[0]] if is_ours else []
+def imports_of(task: TrialTask) -> Imports:
+    """What every trial of a search imports before code of users runs."""
+    if task.train_one == SCRIPT_TRAINER:
+        return Imports([SCRIPT_TRAINER.partition(":")[0]])
+    if task.train_one != TRAINER:
+        # What else trains trials is code of users, which each trial imports anew.
+        return Imports()
+    experiment = parse_config(task.config)
+    module = (experiment.entrypoint.trial or "") if experiment.entrypoint else ""
+    # That of a package would follow what the package does, which may be anything.
+    file = task.model_dir / f"{module.partition(':')[0]}.py"
+    return Imports([TRAINER.partition(":")[0]], device_variables(experiment), first_imports(file))
 
 
 @dataclass(frozen=True)

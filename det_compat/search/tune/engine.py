@@ -27,12 +27,11 @@ from det_compat.search.tune.attempt import TrialTask
 from det_compat.search.tune.losses import Losses
 from det_compat.search.tune.mirror import start_keeper
 from det_compat.search.tune.trial import run_in_tune
-from det_compat.shared.variables import preserved_variables
+from det_compat.shared.variables import preserved_variables, python_path
 
 if TYPE_CHECKING:
     from ray.tune import ResultGrid
 
-_CHECKOUT = str(Path(__file__).resolve().parents[3])
 _ENVIRONMENT = {
     # A trial that never validates has no metric.
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
@@ -59,13 +58,14 @@ _NO_CODE = ["/runs/", "/search_*/", "__pycache__/", ".git/", ".venv/"]
 _NEXT_TO_NOTHING = {"memory": 2.0**20}
 
 
-def run_search(task: TrialTask, *, address: str | None) -> ResultGrid:
+def run_search(task: TrialTask, *, address: str | None, template: str = "") -> ResultGrid:
     """Run the search of ``task``, or go on with what its folder has records of.
 
     Args:
         task: what to do, and in which folder.
         address: the address of a Ray cluster; None for this machine, or for the Ray that this
             process is connected to already.
+        template: the address of a process that has imported what trials do, if Ray is started here.
 
     Raises:
         SearchError: no machine can run a trial.
@@ -76,9 +76,13 @@ def run_search(task: TrialTask, *, address: str | None) -> ResultGrid:
         keeper = _keeper(task) if address is not None or _machines() > 1 else None
         # It is unpickled where the code is.
         packed: bytes = cloudpickle.dumps(task)
-        one: Any = TrialActor if task.plan.processes == 1 else run_in_tune
+        given = {"task": packed, "keeper": keeper}
         # Tune leaves what it is given in this way alone with the job, whose end is its end.
-        train: Any = tune.with_parameters(one, task=packed, keeper=keeper)
+        train: Any = (
+            tune.with_parameters(TrialActor, **given, template=template)
+            if task.plan.processes == 1
+            else tune.with_parameters(run_in_tune, **given)
+        )
         train = tune.with_resources(train, _resources(task.plan, keeper))
         own = task.folder.path / "tune"
         _forget_states(own)
@@ -206,15 +210,14 @@ def _connected(address: str | None) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
-    variables = {"PYTHONPATH": os.pathsep.join(filter(None, [_CHECKOUT, os.getenv("PYTHONPATH")]))}
     on_sigterm = signal.getsignal(signal.SIGTERM)
     _is_starting.set()
     try:
         if address is None:
-            _start_here({**variables, **NO_DASHBOARD, **_NO_SPARE_WORKERS})
+            _start_here({**python_path(), **NO_DASHBOARD, **_NO_SPARE_WORKERS})
         else:
             _check_reachable(address)
-            ray.init(**_QUIET, address=address, runtime_env={"env_vars": variables})
+            ray.init(**_QUIET, address=address, runtime_env={"env_vars": python_path()})
     except (ConnectionError, TimeoutError, socket.gaierror) as error:
         raise SearchError(
             f"cannot connect to a Ray cluster at {address}: {error}. See whether it runs (`ray "

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ import pytest
 from det_compat.search.forks import forks as forks_module
 from det_compat.search.forks.client import ProcessDied, Request
 from det_compat.search.forks.forks import Forks
-from det_compat.search.forks.imports import first_imports
+from det_compat.search.forks.imports import Imports, first_imports
+from det_compat.search.forks.template import template
 from tests.fresh_python import environment
 from tests.preloaded import executable
 
@@ -26,14 +28,26 @@ INSTALLED = "tabnanny"
 
 
 @pytest.fixture
-def forks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Forks]:
+def place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "executable", executable())
     for name, value in environment().items():
         monkeypatch.setenv(name, value)
     monkeypatch.syspath_prepend(tmp_path)
-    found = Forks([], {"GIVEN": "1"})
-    yield found
-    found.close()
+
+
+def environ() -> dict[str, str]:
+    return {name: it for name, it in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+
+
+@pytest.fixture(params=["a server of its own", "a template"])
+def forks(request: pytest.FixtureRequest, place: None) -> Iterator[Forks]:
+    imports = Imports([], {"GIVEN": "1"})
+    with contextlib.ExitStack() as stack:
+        is_shared = request.param == "a template"
+        address = stack.enter_context(template(imports, environ())) if is_shared else ""
+        found = Forks(imports, address)
+        stack.callback(found.close)
+        yield found
 
 
 def told(forks: Forks, function: str, *modules: str) -> dict[str, Any]:
@@ -55,6 +69,10 @@ def is_gone(process: int) -> bool:
             return True
         time.sleep(0.1)
     return False
+
+
+def parent(process: int) -> int:
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def started(forks: Forks, payload: bytes = b"") -> tuple[Request, dict[str, Any]]:
@@ -118,7 +136,7 @@ def test_one_that_is_killed(forks: Forks) -> None:
 
 def test_the_end_of_the_server_ends_its_fork(forks: Forks) -> None:
     request, said = started(forks)
-    server = int(Path(f"/proc/{said['process']}/stat").read_text().rpartition(")")[2].split()[1])
+    server = parent(said["process"])
     os.kill(server, signal.SIGKILL)
     with pytest.raises(ProcessDied):
         request.receive()
@@ -130,7 +148,7 @@ def test_the_end_of_the_server_ends_its_fork(forks: Forks) -> None:
 
 def test_no_forks_on_other_systems(forks: Forks, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forks_module.sys, "platform", "darwin")
-    alone = Forks([], {})
+    alone = Forks(Imports())
     first, second = told(alone, "about", INSTALLED), told(alone, "about", INSTALLED)
     assert first["process"] != second["process"]
     assert INSTALLED in first["imported"]
@@ -145,7 +163,7 @@ def test_no_forks_on_other_systems(forks: Forks, monkeypatch: pytest.MonkeyPatch
 def test_what_each_imports_first(before: tuple[str, ...], forks: Forks, tmp_path: Path) -> None:
     (tmp_path / "determined.py").touch()
     (tmp_path / "determined_is_wanted.py").write_text("import determined")
-    early = Forks([], {}, [*before, INSTALLED])
+    early = Forks(Imports(first=[*before, INSTALLED]))
     first, second = told(early, "about", INSTALLED), told(early, "about", INSTALLED)
     early.close()
     # What must not come before the first one is left to it, and the second has the rest.
@@ -165,3 +183,49 @@ def test_first_imports_end_where_code_of_users_begins(tmp_path: Path) -> None:
     (tmp_path / "json").mkdir()
     assert first_imports(file) == ["__future__"]
     assert first_imports(tmp_path / "nothing.py") == []
+
+
+@pytest.fixture
+def of_one_template(place: None) -> Iterator[Callable[[], Forks]]:
+    """Makes forks of a template; they end with the test."""
+    imports = Imports([INSTALLED])
+    with template(imports, environ()) as address, contextlib.ExitStack() as stack:
+
+        def make() -> Forks:
+            made = Forks(imports, address)
+            stack.callback(made.close)
+            return made
+
+        yield make
+
+
+def test_servers_of_a_template_share_its_imports(
+    of_one_template: Callable[[], Forks], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = told(of_one_template(), "about", INSTALLED)
+    monkeypatch.setenv("RAY_OF_A_WORKER", "1")
+    other = told(of_one_template(), "about", INSTALLED)
+    assert one["server"] != other["server"]
+    assert (one["imported"], other["imported"]) == ([], [])
+    monkeypatch.setenv("GIVEN", "to imports")
+    alone = told(of_one_template(), "about", INSTALLED)
+    assert alone["variable"] == "to imports"
+    # It has a server of its own, since imports may look at that variable.
+    assert parent(one["server"]) == parent(other["server"]) != parent(alone["server"])
+
+
+def test_the_end_of_a_template(of_one_template: Callable[[], Forks]) -> None:
+    forks = of_one_template()
+    server = told(forks, "about")["server"]
+    os.kill(parent(server), signal.SIGKILL)
+    assert told(forks, "about")["server"] == server
+    assert told(of_one_template(), "about")["leads"]
+    forks.close()
+    assert is_gone(server)
+
+
+def test_a_template_that_cannot_import(place: None) -> None:
+    with template(Imports(["not_there"]), environ()) as address:
+        forks = Forks(Imports(), address)
+        assert told(forks, "about")["leads"]
+        forks.close()
