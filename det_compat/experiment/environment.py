@@ -29,10 +29,10 @@ def set_environment(config: ExperimentConfig) -> None:
 
 def device_variables(config: ExperimentConfig) -> dict[str, str]:
     """The environment variables of ``config`` for this machine's kind of device."""
-    return config.environment.for_device(_device_kind(config.slots_per_trial))
+    return config.environment.for_device(device_kind(config.slots_per_trial))
 
 
-def _device_kind(slots: int) -> str:
+def device_kind(slots: int) -> str:
     """``cuda``, ``rocm`` or ``cpu``: what the drivers say, since torch is not imported yet."""
     if slots == 0:
         return "cpu"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from det_compat.config.experiment import ExperimentConfig, parse_config, read_config
 from det_compat.experiment import checks, run_folder, run_start
+from det_compat.experiment.environment import device_kind
 from det_compat.experiment.errors import FitError
 from det_compat.experiment.processes.tracker import check_tracking, tracked
 from det_compat.experiment.run_state import state_noted
@@ -107,20 +108,28 @@ class Search:
                         self.write_results()
 
     def _run(self, address: str | None) -> ResultGrid:
-        ray: Any = sys.modules.get("ray")
-        # Elsewhere, and where Ray runs already, nobody knows in which environment its workers are.
-        starts_ray = address is None and not (ray and ray.is_initialized())
-        imports = imports_of(self.task)
         with contextlib.ExitStack() as stack:
-            address_of_template = ""
-            if starts_ray and imports.preload and self.plan.processes == 1:
+            imported = ""
+            if self._shares_imports(address):
                 # Ray sets the first one for a worker of one core, if nobody has.
                 environ = {"OMP_NUM_THREADS": "1", **os.environ, **python_path()}
-                address_of_template = stack.enter_context(template(imports, environ))
+                imported = stack.enter_context(template(imports_of(self.task), environ))
             # Ray is imported meanwhile.
             from det_compat.search.tune.engine import run_search
 
-            return run_search(self.task, address=address, template=address_of_template)
+            return run_search(self.task, address=address, template=imported)
+
+    def _shares_imports(self, address: str | None) -> bool:
+        """Whether all trials begin with the same imports in the same environment.
+
+        Elsewhere, and where Ray runs already, nobody knows the environment of its workers, and
+        which GPUs one sees is told by its environment.
+        """
+        ray: Any = sys.modules.get("ray")
+        starts_ray = address is None and not (ray and ray.is_initialized())
+        is_on_cpus = device_kind(slots=1) == "cpu"
+        is_ours = bool(imports_of(self.task).preload)
+        return starts_ray and is_on_cpus and is_ours and self.plan.processes == 1
 
     def results(self) -> list[TrialResult]:
         """The trials so far, best first."""

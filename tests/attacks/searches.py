@@ -33,12 +33,13 @@ ROOT = Path(__file__).parents[2]
 TRIALS = 4
 _SECONDS = 400
 _STATES = ("models_state_dict", "optimizers_state_dict", "lr_schedulers_state_dict")
-#: Who is killed, by words of its command line; forks have the one of the server that forked them.
+#: Processes that are forked of one another, and have its command line.
+_FORKED = ("the template", "a server of forks", "a trial")
+#: Who is killed, by words of its command line.
 _WHO = {
     "the search": "det_compat search",
-    "an actor": "ray::ResourceTrainable",
-    "a server of forks": "forks.server",
-    "a trial": "forks.server",
+    "an actor": "ray::TrialActor",
+    **dict.fromkeys(_FORKED, "det_compat.search.forks."),
     "the raylet": "raylet/raylet",
 }
 
@@ -153,13 +154,20 @@ def _processes(folder: Path) -> dict[int, str]:
     return found
 
 
+def _depth(number: int, alike: list[int], running: dict[int, str]) -> int:
+    """How many processes there are above one that is forked, among those of ``_FORKED``."""
+    above = parent_of(number)
+    if above in alike:
+        return min(_depth(above, alike, running) + 1, len(_FORKED) - 1)
+    return 0 if "forks.template" in running[number] else 1
+
+
 def _kill(draw: Random, folder: Path, who: str) -> int | None:
     """Kill a process of the search; returns its id, None if there is none of that kind."""
     running = _processes(folder)
     alike = sorted(number for number, words in running.items() if _WHO[who] in words)
-    if "forks.server" in _WHO[who]:
-        forks = [number for number in alike if parent_of(number) in alike]
-        alike = forks if who == "a trial" else [it for it in alike if it not in forks]
+    if who in _FORKED:
+        alike = [it for it in alike if _FORKED[_depth(it, alike, running)] == who]
     if not alike:
         return None
     chosen = draw.choice(alike)

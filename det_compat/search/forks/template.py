@@ -35,11 +35,8 @@ from det_compat.search.forks.template import serve
 serve()
 """
 _PATIENCE = 10  # seconds
-# Ray and Tune set these for workers. Nothing that is imported before code of users looks at them:
-# which devices there are is found out when the first of them is used.
-_OF_WORKERS = re.compile(
-    "RAY_.*|TUNE_.*|PL_DISABLE_FORK|PYTHONBREAKPOINT|SPT_NOENV|CUDA_VISIBLE_DEVICES"
-)
+# Ray and Tune set these for workers; nothing that is imported before code of users looks at them.
+_OF_WORKERS = re.compile("RAY_.*|TUNE_.*|PL_DISABLE_FORK|PYTHONBREAKPOINT|SPT_NOENV")
 
 
 @contextlib.contextmanager
