@@ -35,8 +35,11 @@ from det_compat.search.forks.template import serve
 serve()
 """
 _PATIENCE = 10  # seconds
-# Ray and Tune set these for workers; nothing that is imported before code of users looks at them.
-_OF_WORKERS = re.compile("RAY_.*|TUNE_.*|PL_DISABLE_FORK|PYTHONBREAKPOINT|SPT_NOENV")
+# Ray, Tune and the shells between set these for workers; nothing that is imported before code of
+# users looks at them.
+_OF_WORKERS = re.compile(
+    "RAY_.*|TUNE_.*|PL_DISABLE_FORK|PYTHONBREAKPOINT|SPT_NOENV|PWD|OLDPWD|SHLVL|_"
+)
 
 
 @contextlib.contextmanager
