@@ -278,6 +278,44 @@ class TaskTrainContext(KeptTrainContext):
         return self._goal.best(found)
 
 
+class RunReports(TrainContext):
+    """Keeps averages of training and metrics of validations, a JSON object a line.
+
+    The run goes on if they cannot be written.
+
+    Args:
+        folder: the run's.
+        tensorboard_path: where TensorBoard files go.
+    """
+
+    def __init__(self, folder: Path, tensorboard_path: Path | None) -> None:
+        super().__init__(tensorboard_path)
+        self._file = folder / METRICS
+        self._has_warned = False
+
+    def _report(
+        self,
+        group: str,
+        steps_completed: int,
+        metrics: dict[str, Any],
+        batch_metrics: list[dict[str, Any]] | None,
+    ) -> None:
+        values = {str(name): plain_value(value) for name, value in metrics.items()}
+        line = {
+            "group": group,
+            "steps_completed": steps_completed,
+            "time": time.time(),
+            "metrics": values,
+        }
+        try:
+            # The directory is not made again if somebody has deleted it.
+            append_line(self._file, json.dumps(line, default=str))
+        except (OSError, ValueError) as error:
+            if not self._has_warned:
+                logger.warning(f"cannot keep metrics in {self._file}: {error}")
+            self._has_warned = True
+
+
 def reported_values(folder: Path, metric: str) -> Iterator[tuple[int, float]]:
     """The values of a validation metric that a run has reported, each with its batches."""
     try:
