@@ -15,6 +15,7 @@ from typing import Any
 from det_compat.core.reports.event_files import EventFiles
 from det_compat.core.reports.search_line import SearchLine, as_number
 from det_compat.core.train import EarlyExitReason, TrainContext
+from det_compat.script.reported import reports
 from det_compat.script.run_paths import METRICS
 from det_compat.shared.durable_files import append_line, write_durably
 
@@ -319,15 +320,10 @@ class RunReports(TrainContext):
 def reported_values(folder: Path, metric: str) -> Iterator[tuple[int, float]]:
     """The values of a validation metric that a run has reported, each with its batches."""
     try:
-        lines = (folder / METRICS).read_text("utf-8").splitlines()
+        lines = (folder / METRICS).read_bytes().splitlines()
     except (FileNotFoundError, NotADirectoryError):
         return
-    for line in lines:
-        try:
-            report = json.loads(line)
-        except ValueError:
-            # A killed process has cut it off.
-            continue
+    for report in reports(lines):
         value = report["metrics"].get(metric) if report["group"] == "validation" else None
         if isinstance(value, (int, float)):
             yield report["steps_completed"], float(value)
