@@ -16,8 +16,8 @@ from det_compat.adapters.generations.generation import in_context_api as in_cont
 from det_compat.catalog.generations import Generation
 from det_compat.config.hyperparameters import batch_size
 from det_compat.config.lengths import parse_length
+from det_compat.core.reports.kept import RunReports
 from det_compat.experiment.checkpoints import task_checkpoints
-from det_compat.experiment.reports import RunReports
 from det_compat.pytorch.context.steering import Steering
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.engine import FitArguments

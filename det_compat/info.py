@@ -4,43 +4,15 @@ There is one in every process of a run that ``det-compat fit``, ``validate`` or 
 started. The classes take what those of Determined 0.38.1 take, for code that builds one itself.
 """
 
-import json
-import os
-from collections.abc import Iterable
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from det_compat.script.machines import machine
 from det_compat.script.task import Task, current_task
 
 __all__ = ["ClusterInfo", "RendezvousInfo", "ResourcesInfo", "TrialInfo", "get_cluster_info"]
 
-# Where a container of a cluster had them; nothing here writes there.
-_FOLDER = "/run/determined/info"
 
-_Part = TypeVar("_Part", bound="_Saved")
-
-
-class _Saved:
-    """What a cluster handed from process to process, as a JSON file."""
-
-    _left_out: Iterable[str] = ()
-
-    def _to_file(self, path: str) -> None:
-        values = {
-            name.lstrip("_"): value
-            for name, value in vars(self).items()
-            if name not in self._left_out
-        }
-        Path(path).write_text(json.dumps(values), "utf-8")
-
-    @classmethod
-    def _from_file(cls: type[_Part], path: str) -> _Part | None:
-        file = Path(path)
-        return cls(**json.loads(file.read_text("utf-8"))) if file.exists() else None
-
-
-class TrialInfo(_Saved):
+class TrialInfo:
     """The trial of a task, by the ids that the cluster gave it."""
 
     def __init__(
@@ -65,24 +37,8 @@ class TrialInfo(_Saved):
         self._debug = debug
         self._inter_node_network_interface = inter_node_network_interface
 
-    @classmethod
-    def _from_env(cls) -> "TrialInfo":
-        """The trial that ``DET_...`` environment variables tell of."""
-        config = json.loads(os.environ["DET_EXPERIMENT_CONFIG"])
-        return cls(
-            trial_id=int(os.environ["DET_TRIAL_ID"]),
-            experiment_id=int(os.environ["DET_EXPERIMENT_ID"]),
-            trial_seed=int(os.environ["DET_TRIAL_SEED"]),
-            hparams=json.loads(os.environ["DET_HPARAMS"]),
-            config=config,
-            steps_completed=int(os.environ["DET_STEPS_COMPLETED"]),
-            trial_run_id=int(os.environ["DET_TRIAL_RUN_ID"]),
-            debug=config.get("debug", False),
-            inter_node_network_interface=os.environ.get("DET_INTER_NODE_NETWORK_INTERFACE"),
-        )
 
-
-class RendezvousInfo(_Saved):
+class RendezvousInfo:
     """The containers of a task, ordered by rank."""
 
     def __init__(
@@ -93,7 +49,7 @@ class RendezvousInfo(_Saved):
         self.container_slot_counts = container_slot_counts
 
 
-class ResourcesInfo(_Saved):
+class ResourcesInfo:
     """The GPUs of a container."""
 
     def __init__(self, gpu_uuids: list[str]) -> None:
@@ -104,17 +60,9 @@ class ResourcesInfo(_Saved):
         """The UUIDs of the GPUs."""
         return self._gpu_uuids
 
-    @classmethod
-    def _by_inspection(cls) -> "ResourcesInfo":
-        from det_compat.gpu import get_gpu_uuids
 
-        return cls(get_gpu_uuids())
-
-
-class ClusterInfo(_Saved):
+class ClusterInfo:
     """The task that a container of a Determined cluster ran."""
-
-    _left_out = ("_trial_info", "_rendezvous_info", "_resources_info")
 
     def __init__(
         self,
@@ -147,18 +95,6 @@ class ClusterInfo(_Saved):
         self._trial_info = trial_info
         self._rendezvous_info = rendezvous_info
         self._resources_info = resources_info
-
-    @classmethod
-    def _from_file(cls, path: str = f"{_FOLDER}/cluster.json") -> "ClusterInfo | None":
-        file, folder = Path(path), Path(path).parent
-        if not file.exists():
-            return None
-        return cls(
-            trial_info=TrialInfo._from_file(str(folder / "trial.json")),
-            rendezvous_info=RendezvousInfo._from_file(str(folder / "rendezvous.json")),
-            resources_info=ResourcesInfo._from_file(str(folder / "resources.json")),
-            **json.loads(file.read_text("utf-8")),
-        )
 
     @property
     def _is_trial(self) -> bool:
@@ -209,7 +145,9 @@ class ClusterInfo(_Saved):
     def gpu_uuids(self) -> list[str]:
         """The GPUs of this container."""
         if self._resources_info is None:
-            self._resources_info = ResourcesInfo._by_inspection()
+            from det_compat.gpu import get_gpu_uuids
+
+            self._resources_info = ResourcesInfo(get_gpu_uuids())
         return self._resources_info.gpu_uuids
 
 

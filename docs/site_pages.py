@@ -9,8 +9,7 @@ from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
-
-from det_compat.catalog.reference import names_page
+from names_page import names_page
 
 ROOT = Path(__file__).parents[1]
 #: The modules whose public names `api.md` has, from their docstrings.

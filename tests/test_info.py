@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import inspect
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -78,19 +77,6 @@ def test_a_task_that_is_no_trial() -> None:
         assert notebook.container_addrs == ["127.0.0.1"]
         assert (notebook.container_rank, notebook.container_slot_counts) == (0, [2])
         assert (notebook.user_data, notebook.latest_checkpoint) == ({}, None)
-
-
-def test_files_of_a_container_are_read(tmp_path: Path) -> None:
-    theirs = pytest.importorskip("determined")
-    real, path = whole(theirs), str(tmp_path / "cluster.json")
-    real._to_file(path)
-    real._trial_info._to_file(str(tmp_path / "trial.json"))
-    real._rendezvous_info._to_file(str(tmp_path / "rendezvous.json"))
-    real._resources_info._to_file(str(tmp_path / "resources.json"))
-    read = info.ClusterInfo._from_file(path)
-    assert read is not None and read.trial.hparams == {"lr": 0.1}
-    assert read.container_addrs == ["10.0.0.1", "10.0.0.2"] and read.gpu_uuids == ["GPU-1"]
-    assert info.ClusterInfo._from_file(str(tmp_path / "none.json")) is None
 
 
 def test_it_is_one_object_until_the_task_says_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,7 +78,6 @@ def test_the_wheel_holds_every_module_and_the_typing_marker(wheel: Path) -> None
         "det_compat/catalog/names.json",
         "det_compat/catalog/releases.json",
         "det_compat/config/keys/keys.yaml",
-        "det_compat/config/reference.md",
     }
 
 

@@ -32,9 +32,9 @@ from det_compat.config.hyperparameters import batch_size
 from det_compat.config.lengths import Length
 from det_compat.config.periods import ResolvedPeriods
 from det_compat.config.shims import with_seed
+from det_compat.core.reports.kept import RunReports
 from det_compat.experiment.checkpoints import RunCheckpoints, checkpoints_of
 from det_compat.experiment.errors import FitError
-from det_compat.experiment.reports import RunReports
 from det_compat.experiment.run_start import RunStart
 from det_compat.experiment.task import task_of
 from det_compat.pytorch.schedule import Due, Schedule

@@ -129,8 +129,7 @@ class Run:
             for one in store.of_run()
             for steps in (one.steps_completed,)
         ]
-        sign = 1 if summary.smaller_is_better else -1
-        return sorted(found, key=lambda one: (one.value is None, sign * (one.value or 0)))
+        return sorted(found, key=lambda one: summary.rank(one.value))
 
     @property
     def best_checkpoint(self) -> str | None:

@@ -160,15 +160,11 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _sorted(runs: Sequence[Summary], by: str) -> list[Summary]:
-    def best(run: Summary) -> tuple[bool, float]:
-        sign = 1 if run.smaller_is_better else -1
-        return run.best is None, sign * run.best[0] if run.best else 0.0
-
     keys: dict[str, Callable[[Summary], object]] = {
         "started": lambda run: run.state.started or 0,
         "name": lambda run: run.name,
         "state": lambda run: _STATES.index(run.state.state.value),
-        "best": best,
+        "best": lambda run: run.rank(run.best[0] if run.best else None),
         "batches": lambda run: -run.batches,
         "path": lambda run: run.path.parts,
     }

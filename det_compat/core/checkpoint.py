@@ -21,12 +21,11 @@ from det_compat.core.merging import (
     raise_conflict,
 )
 from det_compat.core.storage import Selector, StorageManager
-from det_compat.core.storage.local import METADATA, UNFINISHED, is_complete, write_beside
+from det_compat.core.storage.local import METADATA, LocalStorage, is_complete, write_beside
 from det_compat.core.storage.write_failures import named_write_failures
 from det_compat.core.store import read_metadata
 from det_compat.errors import CheckpointNotFound
 from det_compat.script.run_paths import RunPaths
-from det_compat.shared.durable_files import sync_tree, write_durably
 
 __all__ = [
     "CheckpointContext",
@@ -213,7 +212,7 @@ class CheckpointContext:
                     yield path, storage_id
                 self._check_metadata(metadata or {})
                 with self._naming_failures(storage_id):
-                    _complete(path, metadata or {})
+                    self._complete(path, metadata or {})
                     files = self._storage_manager._list_directory(path)
                     stored.close()
         except BaseException:
@@ -230,7 +229,7 @@ class CheckpointContext:
             # All ranks have written into the same directory.
             all_metadata = self._merge_metadata(metadata)
             if self._dist.rank == 0:
-                _complete(path, all_metadata)
+                self._complete(path, all_metadata)
                 merged = self._storage_manager._list_directory(path)
         else:
             uploads = self._is_first_with(path)
@@ -328,6 +327,9 @@ class CheckpointContext:
         left = self._storage_manager.delete(storage_id, ["**/*"])
         self._report_checkpoint_deleted(storage_id, left)
 
+    def finish(self) -> None:
+        """Take note that the task is done."""
+
     def _check_metadata(self, metadata: dict[str, Any]) -> None:
         """Raise ValueError if a checkpoint may not have such metadata."""
         if self._needs_steps and "steps_completed" not in metadata:
@@ -342,6 +344,10 @@ class CheckpointContext:
         if self.run is not None:
             self.run.begin_checkpoint(storage_id)
         return storage_id
+
+    @staticmethod
+    def _complete(path: Path, metadata: dict[str, Any]) -> None:
+        LocalStorage(path.parent).commit(path.name, json.dumps(metadata, indent=2))
 
     def _location(self, storage_id: str) -> str:
         return self._storage_manager.location(storage_id)
@@ -376,10 +382,3 @@ class CheckpointContext:
 
 class DummyCheckpointContext(CheckpointContext):
     """Checkpoints of a task off a cluster, by the name that Determined has for it."""
-
-
-def _complete(directory: Path, metadata: dict[str, Any]) -> None:
-    """Write the last file of a checkpoint to its final place, when all else is on the disk."""
-    text = json.dumps(metadata, indent=2)
-    sync_tree(directory)
-    write_durably(directory / METADATA, text, temporary=directory / UNFINISHED)

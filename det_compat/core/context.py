@@ -7,7 +7,6 @@ import faulthandler
 import io
 import logging
 import signal
-import socket
 import sys
 import types
 from collections.abc import Callable
@@ -42,7 +41,7 @@ from det_compat.core.train import (
 from det_compat.errors import InvalidHP
 from det_compat.script import own_runs
 from det_compat.script.run_paths import RunPaths
-from det_compat.script.task import Task, current_task
+from det_compat.script.task import current_task
 
 logger = logging.getLogger("determined.core")
 
@@ -130,13 +129,11 @@ class Context:
     ) -> None:
         """End."""
         self.preempt.close()
-        if isinstance(self.preempt, tasks.TaskPreemptContext):
-            self.preempt.ended(exc_val)
+        self.preempt.ended(exc_val)
         self.profiler.off()
         self.train.close()
         self._running.__exit__(exc_type, exc_val, exc_tb)
-        ended = exc_type is None and not self.preempt.has_preempted
-        if ended and isinstance(self.checkpoint, tasks.TaskCheckpointContext):
+        if exc_type is None and not self.preempt.has_preempted:
             self.checkpoint.finish()
         self.distributed.close()
 
@@ -194,13 +191,14 @@ def init(
         )
     if distributed is None and task.slots > 1:
         raise ValueError("you must provide a valid DistributedContext for a multi-slot task")
-    return _of_task(
-        task,
-        distributed or DummyDistributedContext(),
-        checkpoint_storage,
-        preempt_mode,
-        TensorboardMode(tensorboard_mode),
+    distributed = distributed or DummyDistributedContext()
+    manager = _get_storage_manager(checkpoint_storage)
+    elsewhere = storage.place_of(manager, checkpoint_storage or "") if manager else None
+    parts = tasks.task_parts(
+        task, distributed, manager, elsewhere, preempt_mode, TensorboardMode(tensorboard_mode)
     )
+    _install_stacktrace_on_sigusr1()
+    return Context(distributed=distributed, info=info.get_cluster_info(), **parts)
 
 
 def _mode_or(default: _Mode, given: Any, name: str) -> _Mode:
@@ -213,33 +211,6 @@ def _mode_or(default: _Mode, given: Any, name: str) -> _Mode:
             f"refused it; it is taken as {default}. They are: {', '.join(map(str, type(default)))}"
         )
         return default
-
-
-def _of_task(
-    task: Task,
-    distributed: DistributedContext,
-    checkpoint_storage: str | dict[str, Any] | None,
-    preempt_mode: PreemptMode,
-    tensorboard_mode: TensorboardMode,
-) -> Context:
-    parts = tasks.task_parts(
-        task,
-        distributed,
-        _get_storage_manager(checkpoint_storage),
-        checkpoint_storage,
-        preempt_mode,
-        tensorboard_mode,
-    )
-    _install_stacktrace_on_sigusr1()
-    return Context(
-        parts.checkpoint,
-        distributed=distributed,
-        preempt=parts.preempt,
-        train=parts.train,
-        searcher=parts.searcher,
-        profiler=ProfilerContext(socket.gethostname(), parts.train.measured, distributed),
-        info=info.get_cluster_info(),
-    )
 
 
 def _off_cluster(
@@ -303,16 +274,12 @@ def _get_storage_manager(
     """
     if checkpoint_storage is None:
         return None
-    if isinstance(checkpoint_storage, str):
-        return storage.from_string(checkpoint_storage)
-    if isinstance(checkpoint_storage, dict):
-        if checkpoint_storage["type"] == "shared_fs":
-            raise ValueError(
-                "Cannot configure a shared_fs checkpoint storage with a "
-                "dictionary. Use a string or a configuration file."
-            )
-        return storage.build(checkpoint_storage, container_path=None)
-    raise TypeError("checkpoint_storage must be a string, dictionary, or None")
+    if isinstance(checkpoint_storage, dict) and checkpoint_storage["type"] == "shared_fs":
+        raise ValueError(
+            "Cannot configure a shared_fs checkpoint storage with a "
+            "dictionary. Use a string or a configuration file."
+        )
+    return storage.manager_of(checkpoint_storage)
 
 
 def _install_stacktrace_on_sigusr1() -> None:

@@ -80,6 +80,9 @@ class PreemptContext:
         if self._watcher is not None:
             self._watcher.is_to_end = True
 
+    def ended(self, error: BaseException | None) -> None:
+        """Take note that the script ends, by an error or in good order."""
+
     def __enter__(self) -> PreemptContext:
         return self.start()
 

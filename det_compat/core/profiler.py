@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import abc
+import functools
+import itertools
 import logging
+import operator
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -98,30 +100,24 @@ def _average_metric_samples_depth_one(metric_samples: Sequence[dict[str, Any]]) 
     Raises:
         ValueError: there are dictionaries in those dictionaries.
     """
-    total: dict[str, Any] = {}
-    for sample in metric_samples:
-        for name, value in sample.items():
-            if isinstance(value, dict):
-                _add(total.setdefault(name, {}), value)
-            else:
-                _add(total, {name: value})
-    count = len(metric_samples)
-    return {
-        name: {inner: it / count for inner, it in value.items()}
-        if isinstance(value, dict)
-        else value / count
-        for name, value in total.items()
-    }
+    return _mean(metric_samples, len(metric_samples), levels=1)
 
 
-def _add(total: dict[str, Any], values: dict[str, Any]) -> None:
-    for name, value in values.items():
-        if isinstance(value, dict):
+def _mean(samples: Sequence[dict[str, Any]], count: int, levels: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in dict.fromkeys(itertools.chain.from_iterable(samples)):
+        values = [sample[name] for sample in samples if name in sample]
+        if not isinstance(values[0], dict):
+            # sum() rounds otherwise from Python 3.12 on.
+            found[name] = functools.reduce(operator.add, values, 0) / count
+        elif levels:
+            found[name] = _mean(values, count, levels - 1)
+        else:
             raise ValueError(f"{name}: only one level of dictionaries is averaged")
-        total[name] = total.get(name, 0) + value
+    return found
 
 
-class _Meter(abc.ABC):
+class _Meter:
     """Measures one kind of load."""
 
     group: str
@@ -129,9 +125,9 @@ class _Meter(abc.ABC):
     def __init__(self) -> None:
         self.metric_samples: list[dict[str, Any]] = []
 
-    @abc.abstractmethod
     def measure(self) -> dict[str, Any]:
         """What there is to measure now."""
+        raise NotImplementedError
 
     def sample_metrics(self) -> None:
         """Take a sample."""

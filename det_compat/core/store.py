@@ -18,6 +18,7 @@ from det_compat.core.storage.manager import StorageManager
 from det_compat.core.storage.remote import RemoteStorage, is_url, local_path
 from det_compat.core.storage.write_failures import named_write_failures
 from det_compat.errors import CorruptCheckpointError, UnfinishedCheckpointError
+from det_compat.script.run_paths import RunPaths
 
 logger = logging.getLogger("determined.core")
 
@@ -67,6 +68,7 @@ class CheckpointStore:
             Determined 0.38.1 keeps the checkpoints of local training: ``determined`` in the user's
             data directory.
         storage_options: arguments of the fsspec filesystem, such as ``endpoint_url`` for S3.
+        run: the folder of a run, which keeps the UUID of every checkpoint that is begun.
 
     Raises:
         ImportError: the extra that a URL needs is not installed.
@@ -77,6 +79,7 @@ class CheckpointStore:
         self,
         base_path: str | os.PathLike[str] | None = None,
         storage_options: Mapping[str, Any] | None = None,
+        run: RunPaths | None = None,
     ) -> None:
         self._options = dict(storage_options or {})
         given = os.fspath(base_path) if base_path is not None else str(default_base_path())
@@ -93,6 +96,7 @@ class CheckpointStore:
             self._storage = RemoteStorage(given, self._options)
         self._elsewhere: dict[str, RemoteStorage] = {}
         self._previous: str | None = None
+        self._run = run
 
     @contextlib.contextmanager
     def store_path(self, metadata: dict[str, Any]) -> Iterator[tuple[Path, str]]:
@@ -115,9 +119,11 @@ class CheckpointStore:
             with named_write_failures(location, self._previous):
                 path = self._storage.begin(storage_id)
             with named_write_failures(location, self._previous, inside=path):
+                if self._run is not None:
+                    self._run.begin_checkpoint(storage_id)
                 yield path, storage_id
             with named_write_failures(location, self._previous):
-                self._storage.commit(storage_id, metadata_text(metadata))
+                self._storage.commit(storage_id, metadata_text({**metadata, **self._about()}))
         except BaseException:
             # An interrupt may come when the checkpoint is complete already. Where that cannot be
             # found out, what was written stays, and is told apart by what is missing.
@@ -127,6 +133,10 @@ class CheckpointStore:
             raise
         self._previous = location
         logger.info(f"saved checkpoint {location}")
+
+    def _about(self) -> dict[str, Any]:
+        """What the metadata of every checkpoint have beside what the caller gives."""
+        return {}
 
     def find(self, storage_id: str | os.PathLike[str]) -> Path:
         """The directory of a checkpoint, given its UUID, its path or its URL.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import atexit
-import dataclasses
 import logging
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from det_compat.core import retention
 from det_compat.core.checkpoint import CheckpointContext
 from det_compat.core.distributed import DistributedContext
 from det_compat.core.preempt import PreemptContext, PreemptMode, SignalPreemptContext
+from det_compat.core.profiler import ProfilerContext
 from det_compat.core.reports.kept import Goal, TaskTrainContext, reported_values
 from det_compat.core.reports.search_line import SearchLine
 from det_compat.core.searcher import (
@@ -26,12 +27,7 @@ from det_compat.core.searcher import (
     Unit,
     configured_length,
 )
-from det_compat.core.storage import (
-    CloudStorageManager,
-    SharedFSStorageManager,
-    StorageManager,
-    place_of,
-)
+from det_compat.core.storage import CloudStorageManager, SharedFSStorageManager, StorageManager
 from det_compat.core.storage.remote import is_url, local_path
 from det_compat.script.ending import end_of_program, is_failure
 from det_compat.script.run_paths import RunPaths
@@ -259,31 +255,21 @@ class _TaskSearcher(DummySearcherContext):
         yield from super()._operations_of_chief(mode)
 
 
-@dataclasses.dataclass(frozen=True)
-class TaskParts:
-    """The parts of a task's context."""
-
-    checkpoint: TaskCheckpointContext
-    preempt: TaskPreemptContext
-    searcher: SearcherContext
-    train: TaskTrainContext
-
-
 def task_parts(
     task: Task,
     distributed: DistributedContext,
     storage_manager: StorageManager | None,
-    given: str | dict[str, Any] | None,
+    elsewhere: str | None,
     preempt_mode: PreemptMode,
     tensorboard_mode: Any,
-) -> TaskParts:
-    """The parts of the context of ``task``.
+) -> dict[str, Any]:
+    """The parts of the context of ``task``, by the names that ``Context`` has for them.
 
     Args:
         task: the run.
         distributed: the ranks.
         storage_manager: where the script wants its checkpoints; None for where the config does.
-        given: what the script says of that.
+        elsewhere: the path or URL that the script wants them at; None if it does not say.
         preempt_mode: who asks whether to stop.
         tensorboard_mode: whether metrics go to TensorBoard files by themselves.
 
@@ -292,9 +278,6 @@ def task_parts(
         ValueError: the config's storage cannot be used.
     """
     line = None if task.search is None or distributed.rank != 0 else SearchLine(task.search)
-    elsewhere = None
-    if storage_manager is not None and given is not None:
-        elsewhere = place_of(storage_manager, given)
     checkpoint = TaskCheckpointContext(
         distributed, storage_manager or task_storage(task), task, elsewhere, line
     )
@@ -313,4 +296,10 @@ def task_parts(
     searcher: SearcherContext = SearcherContextMissing()
     if length:
         searcher = _TaskSearcher(distributed, length, unit, operation)
-    return TaskParts(checkpoint, preempt, searcher, train)
+    return {
+        "checkpoint": checkpoint,
+        "preempt": preempt,
+        "searcher": searcher,
+        "train": train,
+        "profiler": ProfilerContext(socket.gethostname(), train.measured, distributed),
+    }

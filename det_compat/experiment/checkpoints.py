@@ -14,7 +14,6 @@ from det_compat.core.store import CheckpointStore, CompleteCheckpoint
 from det_compat.errors import InvalidCheckpointException, UnsafeCheckpointError
 from det_compat.experiment.errors import FitError
 from det_compat.experiment.run_folder import RunFolder
-from det_compat.script.run_paths import RunPaths
 from det_compat.script.task import Task
 
 logger = logging.getLogger("determined.core")
@@ -36,22 +35,18 @@ class RunCheckpoints(CheckpointStore):
     def __init__(
         self,
         base_path: str,
-        run: RunPaths,
+        run: RunFolder,
         storage_options: dict[str, Any] | None = None,
         *,
         are_all_own: bool = False,
     ) -> None:
-        super().__init__(base_path, storage_options)
-        self._run = run
+        super().__init__(base_path, storage_options, run)
+        self._folder = run
         self._are_all_own = are_all_own
 
-    @contextlib.contextmanager
-    def store_path(self, metadata: dict[str, Any]) -> Iterator[tuple[Path, str]]:
-        about = self._run.about() if isinstance(self._run, RunFolder) else {}
-        told = {**metadata, RUN: about} if about else metadata
-        with super().store_path(told) as (path, uuid):
-            self._run.begin_checkpoint(uuid)
-            yield path, uuid
+    def _about(self) -> dict[str, Any]:
+        about = self._folder.about()
+        return {RUN: about} if about else {}
 
     def delete_unfinished(self) -> None:
         """Remove what interrupted processes of this run have left of checkpoints.
@@ -59,7 +54,7 @@ class RunCheckpoints(CheckpointStore):
         What cannot be removed stays, with a warning: it is told apart from checkpoints. So does a
         directory that has lost its ``metadata.json``, and may have all else.
         """
-        begun = self._run.begun_checkpoints()
+        begun = self._folder.begun_checkpoints()
         for name in self.unfinished():
             directory = Path(self.location(name))
             if directory.is_dir() and not is_unfinished(directory):
@@ -73,13 +68,13 @@ class RunCheckpoints(CheckpointStore):
 
     def take_in(self) -> None:
         """Take checkpoints for the run's own that it has written on another machine, too."""
-        own = self._run.about().get("id") if isinstance(self._run, RunFolder) else None
-        begun = {*self._run.begun_checkpoints()}
+        own = self._folder.about().get("id")
+        begun = {*self._folder.begun_checkpoints()}
         for found in self.list() if own is not None and not self._are_all_own else ():
             about = found.metadata.get(RUN)
             is_own = isinstance(about, dict) and about.get("id") == own
             if is_own and found.uuid not in begun:
-                self._run.begin_checkpoint(found.uuid)
+                self._folder.begin_checkpoint(found.uuid)
 
     def latest_of_run(self) -> CompleteCheckpoint | None:
         """The run's own complete checkpoint after most batches; None without any."""
@@ -92,7 +87,7 @@ class RunCheckpoints(CheckpointStore):
 
     def of_run(self) -> list[CompleteCheckpoint]:
         """The run's own complete checkpoints, the one after most batches first."""
-        names = [*self._run.begun_checkpoints()]
+        names = [*self._folder.begun_checkpoints()]
         if self._are_all_own:  # The list of those that were begun may have been lost.
             names = [found.uuid for found in self.list() if found.uuid not in names] + names
         complete = [found for name in names if (found := self.complete(name)) is not None]

@@ -12,6 +12,7 @@ from det_compat.experiment.errors import FitError
 from det_compat.experiment.run_state import FILES
 from det_compat.script.run_log import LOG
 from det_compat.script.run_paths import TRACKED, TRACKING_LOG, RunPaths
+from det_compat.shared.data_files import object_in
 from det_compat.shared.durable_files import write_durably
 from det_compat.shared.masking import without_secrets
 
@@ -30,11 +31,7 @@ class RunFolder(RunPaths):
     @property
     def is_of_script(self) -> bool:
         """Whether a script that started by itself has its run here, which is none of ``fit``."""
-        try:
-            record = self._record()
-        except (OSError, ValueError, RecursionError):
-            return False
-        return isinstance(record, dict) and record.get("started_by") == "script"
+        return self._record().get("started_by") == "script"
 
     def seed(self) -> int:
         """The seed of the run that has been started here.
@@ -42,16 +39,12 @@ class RunFolder(RunPaths):
         Raises:
             FitError: it cannot be read.
         """
-        file = self.path / RECORD
-        try:
-            seed = self._record()["seed"]
-            if not isinstance(seed, int) or not 0 <= seed < 2**32:
-                raise ValueError(f"the seed {seed!r}")
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        seed = self._record().get("seed")
+        if not isinstance(seed, int) or not 0 <= seed < 2**32:
             raise FitError(
-                f"cannot read the seed of the run in {file}: {error!r}; set "
+                f"cannot read the seed of the run in {self.path / RECORD}, found {seed!r}; set "
                 "reproducibility.experiment_seed in the config, or start another run"
-            ) from error
+            )
         return seed
 
     def about(self) -> dict[str, Any]:
@@ -59,17 +52,14 @@ class RunFolder(RunPaths):
 
         Empty where there is no run yet, or one of an earlier det_compat.
         """
-        try:
-            record = self._record()
-        except (OSError, ValueError, RecursionError):
-            return {}
-        if not isinstance(record, dict) or not isinstance(record.get("id"), str):
+        record = self._record()
+        if not isinstance(record.get("id"), str):
             return {}
         told = {key: record.get(key) for key in ("id", "name", "seed", "launch")}
         return {**told, "folder": self.path.name}
 
-    def _record(self) -> Any:
-        return json.loads((self.path / RECORD).read_text("utf-8"))
+    def _record(self) -> dict[str, Any]:
+        return object_in(self.path / RECORD)
 
     def begin(
         self,
@@ -101,9 +91,9 @@ class RunFolder(RunPaths):
             # The record comes last and whole: a run is there once it is.
             own = {"seed": seed, "id": run_id or uuid.uuid4().hex, "launch": list(launch)}
             own |= {"started_by": "script"} if is_of_script else {}
-            self._write_record({**own, **described(config)})
         except OSError as error:
-            raise FitError(f"cannot write the run directory {self.path}: {error}") from error
+            raise self._unwritable(error) from error
+        self._write_record({**own, **described(config)})
 
     def note_launch(self, launch: Sequence[str]) -> None:
         """Note the names of the launch that goes on with the run.
@@ -111,16 +101,21 @@ class RunFolder(RunPaths):
         Raises:
             FitError: it cannot be noted.
         """
-        try:
-            record = self._record()
-            if isinstance(record, dict) and record.get("launch", []) != launch:
-                self._write_record({**record, "launch": launch})
-        except (OSError, ValueError, RecursionError) as error:
-            raise FitError(f"cannot write the run directory {self.path}: {error}") from error
+        record = self._record()
+        if not record:
+            raise FitError(f"the run in {self.path} is damaged: {RECORD} cannot be read")
+        if record.get("launch", []) != launch:
+            self._write_record({**record, "launch": launch})
 
     def _write_record(self, record: dict[str, Any]) -> None:
         temporary = self.path / f".{RECORD}"
-        write_durably(self.path / RECORD, json.dumps(record, default=str), temporary=temporary)
+        try:
+            write_durably(self.path / RECORD, json.dumps(record, default=str), temporary=temporary)
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> FitError:
+        return FitError(f"cannot write the run directory {self.path}: {error}")
 
     def give_up(self) -> None:
         """Leave nothing of a run that has not begun, nor folders that are empty without it."""

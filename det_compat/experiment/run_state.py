@@ -20,6 +20,7 @@ from enum import Enum
 from pathlib import Path
 from typing import IO
 
+from det_compat.shared.data_files import object_in
 from det_compat.shared.masking import without_secrets
 
 _STATE = "state.json"
@@ -82,10 +83,10 @@ class RunState:
 def read_state(folder: Path) -> RunState:
     """The state of the run or search in ``folder``; UNKNOWN where nothing tells."""
     try:
-        found = json.loads((folder / _STATE).read_text("utf-8"))
+        found = object_in(folder / _STATE)
         fields = {name: found[name] for name, kind in _KINDS.items() if type(found[name]) is kind}
         state = RunState(State(found["state"]), **fields)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError):
         return RunState(State.UNKNOWN)
     if state.state is not State.RUNNING or state.process == os.getpid() or _is_held(folder):
         return state

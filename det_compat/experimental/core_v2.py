@@ -155,7 +155,7 @@ def init_context(
         )
     where = checkpoint_storage or config.checkpoint_storage or str(default_base_path())
     paths = RunPaths(_trial_folder(config, ranks))
-    manager = _manager(where)
+    manager = storage.manager_of(where)
     checkpoints = TrialCheckpoints(ranks, manager, paths)
     raw = _experiment_config(config, where)
     return UnmanagedContext(
@@ -258,14 +258,6 @@ def _trial_folder(config: Config, ranks: DistributedContext) -> Path:
         return Path.cwd() / new
     folder = Path.cwd() / new.parent / file_name(experiment)
     return folder / (new.name if trial is None else file_name(trial))
-
-
-def _manager(where: str | dict[str, Any]) -> storage.StorageManager:
-    if isinstance(where, str):
-        return storage.from_string(where)
-    if isinstance(where, dict):
-        return storage.build(where, container_path=None)
-    raise TypeError("checkpoint_storage must be a string, dictionary, or None")
 
 
 def _experiment_config(config: Config, where: str | dict[str, Any]) -> dict[str, Any]:

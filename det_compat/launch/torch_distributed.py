@@ -6,12 +6,14 @@ this machine, or one. What stands before ``--`` goes to torchrun, such as ``--np
 
 from __future__ import annotations
 
+import argparse
 import os
+import subprocess
 import sys
 from collections.abc import Sequence
 
 from det_compat import info
-from det_compat.launch.arguments import launcher_parser, run, script_of, split_overrides
+from det_compat.util.processes import forward_signals
 
 #: The port at which the processes of several machines meet.
 C10D_PORT = int(os.environ.get("C10D_PORT", "29400"))
@@ -89,7 +91,7 @@ def main(override_args: Sequence[str], script: Sequence[str]) -> int:
     os.environ["USE_TORCH_DISTRIBUTED"] = "True"
     os.environ["DET_CHIEF_IP"] = addresses[0]
     allocation = "" if task is None else task.allocation_id
-    return run(
+    process = subprocess.Popen(
         [
             *create_pid_server_cmd(allocation, slots),
             *create_launch_cmd(
@@ -104,6 +106,10 @@ def main(override_args: Sequence[str], script: Sequence[str]) -> int:
             *script,
         ]
     )
+    with forward_signals(process):
+        status = process.wait()
+    # A process that a signal has ended counts as shells count it.
+    return 128 - status if isinstance(status, int) and status < 0 else status
 
 
 def _gpus() -> int:
@@ -118,13 +124,24 @@ def parse_args(args: Sequence[str]) -> tuple[list[str], list[str]]:
     Raises:
         SystemExit: there is no command, or one next to ``--trial``.
     """
-    override_args, own = split_overrides(args)
-    parser = launcher_parser(
-        "%(prog)s [[TORCH_OVERRIDES...] --] (--trial TRIAL)|(SCRIPT...)",
-        "Run a script on all slots by torchrun.",
+    at = list(args).index("--") if "--" in args else -1
+    parser = argparse.ArgumentParser(
+        usage="%(prog)s [[TORCH_OVERRIDES...] --] (--trial TRIAL)|(SCRIPT...)",
+        description="Run a script on all slots by torchrun.",
         epilog="TORCH_OVERRIDES are arguments of torchrun, and end with --",
     )
-    return override_args, script_of(parser, parser.parse_args(own))
+    about = "(deprecated) module:Class of a trial, in place of the script"
+    parser.add_argument("--trial", help=about)
+    about = "the command of each process"
+    parser.add_argument("script", metavar="SCRIPT...", nargs=argparse.REMAINDER, help=about)
+    parsed = parser.parse_args(args[at + 1 :])
+    if bool(parsed.script) == (parsed.trial is not None):
+        parser.print_usage(sys.stderr)
+        extra = f"extra arguments to --trial: {parsed.script}"
+        print("error:", extra if parsed.script else "empty script is not allowed", file=sys.stderr)
+        sys.exit(1)
+    of_trial = ["python3", "-m", "determined.exec.harness", parsed.trial]
+    return list(args[: max(at, 0)]), parsed.script or of_trial
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def main() -> int:
     process = subprocess.Popen(
         args.script, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
     )
-    from det_compat.launch.arguments import forward_signals
+    from det_compat.util.processes import forward_signals
 
     with forward_signals(process):
         marked = [

@@ -12,7 +12,7 @@ import torch
 
 from det_compat import core
 from det_compat.core import train
-from det_compat.core.reports.kept import KeptTrainContext
+from det_compat.core.reports.kept import RunReports
 from det_compat.errors import InvalidHP
 from det_compat.pytorch.context.settings import experiment_seed
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
@@ -102,39 +102,10 @@ def _tensorboard_path(distributed: core.DistributedContext, task: Task | None) -
     return train.shared_tensorboard_path()
 
 
-class _NamedCheckpoints(core.CheckpointStore):
-    """Checkpoints whose names the folder of a run keeps."""
-
-    def __init__(self, run: RunPaths) -> None:
-        super().__init__()
-        self._run = run
-
-    @contextlib.contextmanager
-    def store_path(self, metadata: dict[str, Any]) -> Iterator[tuple[Path, str]]:
-        with super().store_path(metadata) as (path, uuid):
-            self._run.begin_checkpoint(uuid)
-            yield path, uuid
-
-
-class _OwnReports(KeptTrainContext):
-    """What a script reports, for ``det-compat runs`` alone: no training ends for want of room."""
-
-    _is_full = False
-
-    def _append(self, line: dict[str, Any]) -> None:
-        if self._is_full:
-            return
-        try:
-            super()._append({key: line[key] for key in line if key != "batch_metrics"})
-        except OSError as error:
-            self._is_full = True
-            logger.warning(f"det-compat runs will not know all of this run: {error}")
-
-
 def _checkpoints(task: Task | None, kept: Path | None) -> core.CheckpointStore | None:
     if task is not None:
         return engine().checkpoints(task)
-    return None if kept is None else _NamedCheckpoints(RunPaths(kept))
+    return None if kept is None else core.CheckpointStore(run=RunPaths(kept))
 
 
 def _train_context(
@@ -142,7 +113,7 @@ def _train_context(
 ) -> core.TrainContext | None:
     if is_kept:
         # The trainer writes the TensorBoard files.
-        return _OwnReports(path.absolute(), path, core.TensorboardMode.MANUAL)
+        return RunReports(path.absolute(), path)
     if task is None or distributed.rank != 0:
         return None
     return engine().train_context(task, path)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from det_compat.config.storage import storage_of
 from det_compat.experiment.run_folder import RECORD
@@ -18,6 +19,7 @@ from det_compat.script.reported import reports
 from det_compat.script.run_paths import METRICS, RunPaths
 from det_compat.search.errors import SearchError
 from det_compat.search.records import SEARCH, SearchFolder, Status, TrialRecord
+from det_compat.shared.data_files import object_in
 from det_compat.shared.masking import without_secrets
 
 _VALIDATION = '"validation"'
@@ -135,12 +137,24 @@ class Summary:
         else:
             values = ((self.value_of(one), one.batches) for one in self.validations)
             found = [(value, batches) for value, batches in values if value is not None]
-        sign = 1 if self.smaller_is_better else -1
-        return min(found, key=lambda pair: sign * pair[0], default=None)
+        return min(found, key=lambda pair: self.rank(pair[0]), default=None)
 
     def value_of(self, validation: Validation) -> float | None:
         """The searcher's metric in a validation; None if it is no number."""
         return None if self.metric is None else _number(validation.metrics.get(self.metric))
+
+    def rank(self, value: float | None) -> tuple[bool, float]:
+        """What values of the searcher's metric are ordered by, best first; none comes last."""
+        return value is None, (value or 0) if self.smaller_is_better else -(value or 0)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The copy of its experiment config; empty if it cannot be read."""
+        try:
+            found = yaml.safe_load((self.path / "config.yaml").read_text("utf-8"))
+        except (OSError, ValueError, yaml.YAMLError, RecursionError):
+            return {}
+        return found if isinstance(found, dict) else {}
 
     @cached_property
     def checkpoints(self) -> list[Checkpoint]:
@@ -149,12 +163,7 @@ class Summary:
             found = [one for trial in self.trials for one in trial.checkpoints]
         else:
             found = [*self._own_checkpoints()]
-        sign = 1 if self.smaller_is_better else -1
-
-        def order(one: Checkpoint) -> tuple[bool, float, int]:
-            return one.value is None, sign * (one.value or 0), -(one.batches or 0)
-
-        return sorted(found, key=order)
+        return sorted(found, key=lambda one: (self.rank(one.value), -(one.batches or 0)))
 
     def _own_checkpoints(self) -> Iterator[Checkpoint]:
         values = {one.batches: self.value_of(one) for one in self.validations}
@@ -165,7 +174,7 @@ class Summary:
             names = dict.fromkeys(paths.begun_checkpoints())
             files += [folder / name / "metadata.json" for name in names]
         for file in filter(Path.is_file, files):
-            batches = _read(file).get("steps_completed")
+            batches = object_in(file).get("steps_completed")
             known = batches if isinstance(batches, int) else None
             yield Checkpoint(file.parent, known, None if known is None else values.get(known))
 
@@ -195,27 +204,16 @@ class Summary:
 
     def as_dict(self) -> dict[str, Any]:
         """All of it in types of JSON."""
-        best, state = self.best, self.state
+        value, batches = self.best or (None, None)
         checkpoint = self.checkpoints[0].path if self.checkpoints else None
+        names = ("kind", "name", "length", "batches", "metric", "smaller_is_better", "hparams")
         return {
             "path": str(self.path),
-            "kind": self.kind,
-            "name": self.name,
-            "state": state.state.value,
-            "started": state.started,
-            "ended": state.ended,
-            "host": state.host,
-            "process": state.process,
-            "reason": state.reason,
-            "resume": state.resume,
-            "length": self.length,
-            "batches": self.batches,
-            "metric": self.metric,
-            "smaller_is_better": self.smaller_is_better,
-            "best": None if best is None else best[0],
-            "best_batches": None if best is None else best[1],
+            **asdict(self.state),
+            **{name: getattr(self, name) for name in names},
+            "best": value,
+            "best_batches": batches,
             "best_checkpoint": None if checkpoint is None else str(checkpoint),
-            "hparams": self.hparams,
             "trials": len(self.trials),
         }
 
@@ -228,14 +226,14 @@ def summary_of(folder: Path) -> Summary | None:
     for name, kind in ((SEARCH, "search"), (RECORD, "run")):
         file = folder / name
         if file.is_file():
-            return Summary(folder.absolute(), kind, read_state(folder), _read(file))
+            return Summary(folder.absolute(), kind, read_state(folder), object_in(file))
     return None
 
 
 def _trial(record: TrialRecord, search: RunState) -> Summary:
     """A trial of a search, which has noted the trial's state."""
     folder = record.folder.absolute()
-    state, about = read_state(folder), _read(folder / RECORD)
+    state, about = read_state(folder), object_in(folder / RECORD)
     unfinished = State.STOPPED if search.state in (State.DONE, State.FAILED) else search.state
     # What something else than det_compat trains is no run of its own.
     with contextlib.suppress(OSError, SearchError):
@@ -258,14 +256,6 @@ def _path_of(place: str) -> Path | None:
     """The path of a storage; None for URLs of others than files, and for none."""
     scheme, separator, path = place.rpartition("://")
     return Path(path) if path and (scheme in ("file", "local") or not separator) else None
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _lines(file: Path) -> list[str]:

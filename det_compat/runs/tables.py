@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from rich.table import Table
 from rich.text import Text
 
@@ -115,17 +114,9 @@ def comparison_table(runs: Sequence[Summary]) -> Table:
 
 def _settings(run: Summary) -> dict[str, Any]:
     """The config by dotted names, with hyperparameters as the trial gets them."""
-    others = {name: it for name, it in _config(run.path).items() if name != "hyperparameters"}
+    others = {name: it for name, it in run.config.items() if name != "hyperparameters"}
     hparams = {f"hyperparameters.{name}": value for name, value in run.hparams.items()}
     return {**flat_hparams(others), **hparams}
-
-
-def _config(folder: Path) -> dict[str, Any]:
-    try:
-        found = yaml.safe_load((folder / "config.yaml").read_text("utf-8"))
-    except (OSError, ValueError, yaml.YAMLError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _pairs(title: str, rows: dict[str, Any]) -> Table:

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+from det_compat.core.reports.kept import RunReports
 from det_compat.core.reports.search_line import SearchLine
 from det_compat.core.train import EarlyExitReason
-from det_compat.experiment.reports import RunReports
 
 
 class SearchedTrainContext(RunReports):

@@ -1,8 +1,17 @@
-"""Data files: YAML or JSON beside the modules that read them."""
+"""Data files: those beside the modules that read them, and JSON that may be damaged."""
 
 import json
 from pathlib import Path
 from typing import Any
+
+
+def object_in(file: Path) -> dict[str, Any]:
+    """The JSON object in a file; empty where there is no file, or something else in it."""
+    try:
+        found = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def data_beside(module_file: str, name: str) -> Any:

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from det_compat import __version__
 from det_compat.experiment.run_state import State
 from det_compat.runs.summary import Summary, summary_of
@@ -81,7 +79,7 @@ class Sending:
         return sent
 
     def _begin(self, run: Summary, sent: Sent, began: float, parent: str | None) -> None:
-        config = _config(run)
+        config = run.config or run.record
         tags = {**_tags(run, config), **({"mlflow.parentRunId": parent} if parent else {})}
         sent.experiment, sent.run = self._store.begin(run.name, _name(run), began, tags)
         sent.state = _told(run) if run.state.state is State.RUNNING else ""
@@ -160,14 +158,6 @@ def _name(run: Summary) -> str:
     if run.path.parent.name == "trials":
         return f"{run.path.parent.parent.name}/{run.path.name}"
     return run.path.name if run.kind == "search" else f"{run.path.parent.name}/{run.path.name}"
-
-
-def _config(run: Summary) -> dict[str, Any]:
-    try:
-        found = yaml.safe_load((run.path / _CONFIG).read_text("utf-8"))
-    except (OSError, ValueError, yaml.YAMLError, RecursionError):
-        found = None
-    return found if isinstance(found, dict) else run.record
 
 
 def _tags(run: Summary, config: dict[str, Any]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from det_compat.script.run_paths import TRACKED
+from det_compat.shared.data_files import object_in
 from det_compat.shared.masking import without_secrets
 
 
@@ -36,14 +37,9 @@ class Sent:
     @classmethod
     def read(cls, folder: Path) -> Sent:
         """What is kept in ``folder``; of a file that cannot be read, nothing."""
-        try:
-            found = json.loads((folder / TRACKED).read_text("utf-8"))
-            kept = cls(**found)
-        except (OSError, ValueError, TypeError, RecursionError):
-            return cls()
-        fresh = asdict(cls())
-        is_right = all(type(getattr(kept, name)) is type(value) for name, value in fresh.items())
-        return kept if is_right else cls()
+        found, kinds = object_in(folder / TRACKED), {n: type(v) for n, v in asdict(cls()).items()}
+        is_right = all(kinds.get(name) is type(value) for name, value in found.items())
+        return cls(**found) if is_right else cls()
 
     @classmethod
     def to(cls, uri: str, folder: Path) -> Sent:

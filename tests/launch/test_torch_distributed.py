@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from det_compat.launch import arguments, torch_distributed, worker, wrap_rank
+from det_compat.launch import torch_distributed, worker, wrap_rank
 from tests import preloaded
 
 
@@ -113,12 +113,3 @@ def test_long_lines_come_in_parts() -> None:
     found = list(wrap_rank.lines(io.BytesIO(b"x" * (size + 10) + b"\nend")))
     assert "".join(found).replace("\n", "") == "x" * (size + 10) + "end"
     assert found[-1] == "end\n"
-
-
-def test_signals_are_passed_on() -> None:
-    import signal
-
-    process = subprocess.Popen(["sleep", "60"])
-    with arguments.forward_signals(process):
-        signal.raise_signal(signal.SIGTERM)
-        assert process.wait(20) == -signal.SIGTERM

@@ -15,6 +15,7 @@ from typing import Any
 from det_compat.core.reports.event_files import EventFiles
 from det_compat.core.reports.search_line import SearchLine, as_number
 from det_compat.core.train import EarlyExitReason, TrainContext
+from det_compat.script.reported import reports
 from det_compat.script.run_paths import METRICS
 from det_compat.shared.durable_files import append_line, write_durably
 
@@ -278,18 +279,51 @@ class TaskTrainContext(KeptTrainContext):
         return self._goal.best(found)
 
 
+class RunReports(TrainContext):
+    """Keeps averages of training and metrics of validations, a JSON object a line.
+
+    The run goes on if they cannot be written.
+
+    Args:
+        folder: the run's.
+        tensorboard_path: where TensorBoard files go.
+    """
+
+    def __init__(self, folder: Path, tensorboard_path: Path | None) -> None:
+        super().__init__(tensorboard_path)
+        self._file = folder / METRICS
+        self._has_warned = False
+
+    def _report(
+        self,
+        group: str,
+        steps_completed: int,
+        metrics: dict[str, Any],
+        batch_metrics: list[dict[str, Any]] | None,
+    ) -> None:
+        values = {str(name): plain_value(value) for name, value in metrics.items()}
+        line = {
+            "group": group,
+            "steps_completed": steps_completed,
+            "time": time.time(),
+            "metrics": values,
+        }
+        try:
+            # The directory is not made again if somebody has deleted it.
+            append_line(self._file, json.dumps(line, default=str))
+        except (OSError, ValueError) as error:
+            if not self._has_warned:
+                logger.warning(f"cannot keep metrics in {self._file}: {error}")
+            self._has_warned = True
+
+
 def reported_values(folder: Path, metric: str) -> Iterator[tuple[int, float]]:
     """The values of a validation metric that a run has reported, each with its batches."""
     try:
-        lines = (folder / METRICS).read_text("utf-8").splitlines()
+        lines = (folder / METRICS).read_bytes().splitlines()
     except (FileNotFoundError, NotADirectoryError):
         return
-    for line in lines:
-        try:
-            report = json.loads(line)
-        except ValueError:
-            # A killed process has cut it off.
-            continue
+    for report in reports(lines):
         value = report["metrics"].get(metric) if report["group"] == "validation" else None
         if isinstance(value, (int, float)):
             yield report["steps_completed"], float(value)

@@ -31,6 +31,7 @@ __all__ = [
     "StorageManager",
     "build",
     "from_string",
+    "manager_of",
     "normalize_prefix",
     "place_of",
     "validate_config",
@@ -118,6 +119,20 @@ def from_string(shortcut: str) -> StorageManager:
             '"file", another protocol of fsspec, or omit it.'
         )
     return CloudStorageManager(shortcut)
+
+
+def manager_of(given: str | dict[str, Any]) -> StorageManager:
+    """The manager of a path, a URL, or a ``checkpoint_storage`` as in an experiment config.
+
+    Raises:
+        TypeError: it is none of these.
+        ValueError: it cannot be used.
+    """
+    if isinstance(given, str):
+        return from_string(given)
+    if isinstance(given, dict):
+        return build(given, container_path=None)
+    raise TypeError("checkpoint_storage must be a string, dictionary, or None")
 
 
 def place_of(manager: StorageManager, given: str | dict[str, Any]) -> str:

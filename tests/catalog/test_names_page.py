@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from det_compat.catalog.names import COMMANDS, MODULES, REFUSED
-from det_compat.catalog.reference import names_page
 from det_compat.catalog.support import exports
+from docs.names_page import names_page
 from tests.markdown import anchors, read
 
 PAGE = names_page()
