@@ -14,6 +14,7 @@ import torch
 
 from det_compat.adapters.lightning.package import pl
 from det_compat.core.ranks.lifeline import Lifeline
+from det_compat.core.ranks.starts import NotAllThereError
 
 logger = logging.getLogger("det_compat")
 
@@ -72,6 +73,8 @@ class Company(pl.Callback):
 
     def explain(self, error: BaseException) -> None:
         """Raise SystemExit if ``error`` only says that another process is gone."""
+        if isinstance(error, NotAllThereError):
+            raise SystemExit(self._of_meeting(error)) from None
         if self._lifeline is None:
             if _is_of_collective(error) and "onnection" in str(error) and _has_met_others():
                 why = str(error).partition("\n")[0]
@@ -89,6 +92,14 @@ class Company(pl.Callback):
                 time.sleep(0.05)
             if (lost := self._lifeline.lost) is not None:
                 raise SystemExit(self._message(lost) or 1) from None
+
+    def _of_meeting(self, error: NotAllThereError) -> str | int:
+        """What is to be said here of processes that have not come."""
+        if error.is_told:
+            return 1
+        # Other ranks do not know the folder of the run yet.
+        on = f"Resume the run by: {self._resuming()}" if error.rank == 0 else "Start all again"
+        return f"det-compat: {error}. {on}"
 
     def _message(self, lost: int) -> str:
         """What is to be said here of the end of a process; empty where another one says it."""

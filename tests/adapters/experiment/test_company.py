@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from det_compat.adapters.experiment.company import Company
+from det_compat.core.ranks.starts import NotAllThereError
 
 OF_GLOO = RuntimeError("[gloo/transport/tcp/pair.cc:553] Connection closed by peer")
 
@@ -63,3 +64,13 @@ def test_one_that_is_gone_before_all_have_met(monkeypatch: pytest.MonkeyPatch) -
     alone.explain(RuntimeError("ProcessGroup is not there"))
     with pytest.raises(SystemExit, match=r"another process has ended.*Connection closed by peer"):
         alone.explain(OF_GLOO)
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_one_that_has_not_come_in_time(rank: int) -> None:
+    alone = Company(lambda: "det-compat fit --resume")
+    on = "Start all again" if rank else "Resume the run by: det-compat fit --resume"
+    with pytest.raises(SystemExit, match=f"det-compat: .* for rank 3: .*{on}$"):
+        alone.explain(NotAllThereError(rank, [3], 20))
+    with pytest.raises(SystemExit, match=r"^1$"):
+        alone.explain(NotAllThereError(rank, [3], 20, is_told=True))
