@@ -32,6 +32,7 @@ from det_compat.search.tune import sent_code
 from det_compat.search.tune.attempt import TrialTask
 from det_compat.search.tune.losses import lost_machines
 from det_compat.search.tune.scratch import Scratch
+from det_compat.shared.durable_files import naming
 
 # What a trial adds to at the end alone, as the search's own machine may do to the same file.
 _LOGS = "log*.txt"
@@ -131,7 +132,9 @@ def arrive(keeper: Any) -> Scratch | None:
     if keeper is None:
         return None
     scratch = Scratch()
-    sent_code.unpack(ray.get(keeper.code.remote()), scratch.path / "code")
+    code = ray.get(keeper.code.remote())
+    with naming(scratch.path, own_only=True):
+        sent_code.unpack(code, scratch.path / "code")
     return scratch
 
 
@@ -194,9 +197,11 @@ class Mirror:
         folder = self.task.folder.trial(index).folder
         with self._lock:
             shutil.rmtree(folder, ignore_errors=True)
-            for name, content in ray.get(self._keeper.pull.remote(index)).items():
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                (folder / name).write_bytes(content)
+            there = ray.get(self._keeper.pull.remote(index))
+            with naming(folder, own_only=True):
+                for name, content in there.items():
+                    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                    (folder / name).write_bytes(content)
             self._known = _states(_files(self.task.folder, index))
             self._index, self._start = index, begun
         if not self._pushes:
