@@ -332,7 +332,7 @@ def _fit(
         if is_interrupted:
             end_other_ranks(trainer)
             raise SystemExit(INTERRUPTED) from None
-        company.explain(error)
+        company.explain(error, is_alone=trainer.num_nodes * trainer.num_devices < 2)
         raise
     if trainer.is_global_zero:
         report.print_result()
