@@ -71,6 +71,20 @@ class InvalidModelException(InvalidExperimentException):
     """The model is invalid or of a kind that is not supported."""
 
 
+class InvalidLoaderError(InvalidExperimentException, RuntimeError):
+    """The trial returned a loader that it cannot be trained or evaluated with.
+
+    Determined 0.38.1 raises a RuntimeError for those that it refuses.
+
+    Attributes:
+        is_on_all_ranks: whether every rank raises it, in the same words.
+    """
+
+    def __init__(self, message: str, *, is_on_all_ranks: bool = False) -> None:
+        super().__init__(message)
+        self.is_on_all_ranks = is_on_all_ranks
+
+
 class InvalidCheckpointException(Exception):
     """A checkpoint cannot be used."""
 

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, IterableDataset, Sampler
 
+from det_compat.errors import InvalidLoaderError
 from det_compat.pytorch.samplers import (
     RepeatBatchSampler,
     RepeatSampler,
@@ -127,7 +128,7 @@ class BatchStream:
         try:
             return next(self._iterator)
         except StopIteration:
-            raise RuntimeError(
+            raise InvalidLoaderError(
                 "the training loader gave no batch: build_training_data_loader() returned an empty "
                 "loader, or one that can be iterated only once"
             ) from None

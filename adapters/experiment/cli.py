@@ -25,17 +25,10 @@ from det_compat.adapters.experiment.options import (
     with_changes,
 )
 from det_compat.adapters.experiment.report import ExperimentReport
-from det_compat.adapters.experiment.trainer import (
-    check_devices,
-    default_logger,
-    profiler_of,
-)
+from det_compat.adapters.experiment.trainer import check_devices, default_logger, profiler_of
 from det_compat.adapters.generations.adapted import NO_FUNCTIONS, LoaderFunctions
 from det_compat.adapters.jsonargparse_types import to_write
-from det_compat.adapters.lightning.package import (
-    MisconfigurationException,
-    pl,
-)
+from det_compat.adapters.lightning.package import MisconfigurationException, pl
 from det_compat.adapters.lightning.preemption import Interruption
 from det_compat.adapters.lightning.strategy import callbacks_of, end_other_ranks, new_trainer
 from det_compat.config.experiment import ExperimentConfig
@@ -47,7 +40,7 @@ from det_compat.experiment.request import Request
 from det_compat.experiment.run_start import RunStart, begin, run_to_validate
 from det_compat.experiment.run_state import state_noted
 from det_compat.experiment.task import task_of
-from det_compat.script.ending import INTERRUPTED
+from det_compat.script.ending import INTERRUPTED, TO_MEND
 from det_compat.script.machines import is_chief
 from det_compat.script.run_log import run_logged
 from det_compat.script.task import told
@@ -91,6 +84,8 @@ def what_to_mend(model_dir: Path) -> Iterator[None]:
             raise SystemExit(INTERRUPTED) from None
         raise
     except (errors.InvalidExperimentException, errors.InvalidCheckpointException) as error:
+        if getattr(error, "is_on_all_ranks", False) and not is_chief():
+            raise SystemExit(TO_MEND) from None  # Rank 0 says what it is.
         if _is_from(model_dir, error):
             raise
         raise FitError(str(error)) from error
@@ -337,7 +332,7 @@ def _fit(
         if is_interrupted:
             end_other_ranks(trainer)
             raise SystemExit(INTERRUPTED) from None
-        company.explain(error)
+        company.explain(error, is_alone=trainer.num_nodes * trainer.num_devices < 2)
         raise
     if trainer.is_global_zero:
         report.print_result()

@@ -14,6 +14,8 @@ import torch
 
 from det_compat.adapters.lightning.package import pl
 from det_compat.core.ranks.lifeline import Lifeline
+from det_compat.core.ranks.starts import NotAllThereError
+from det_compat.script.machines import is_chief
 
 logger = logging.getLogger("det_compat")
 
@@ -70,14 +72,22 @@ class Company(pl.Callback):
         if self._lifeline is not None:
             self._lifeline.close()
 
-    def explain(self, error: BaseException) -> None:
-        """Raise SystemExit if ``error`` only says that another process is gone."""
+    def explain(self, error: BaseException, *, is_alone: bool = False) -> None:
+        """Raise SystemExit if ``error`` only says that another process is gone.
+
+        Args:
+            error: what has ended this process.
+            is_alone: whether there is no other one.
+        """
+        if isinstance(error, NotAllThereError):
+            raise SystemExit(self._of_meeting(error)) from None
         if self._lifeline is None:
-            if _is_of_collective(error) and "onnection" in str(error) and _has_met_others():
+            if not is_alone and _is_of_meeting(error):
                 why = str(error).partition("\n")[0]
                 raise SystemExit(
-                    "det-compat: another process has ended, or is out of reach, before training "
-                    f"has begun: what it has printed says why. Here it was: {why}"
+                    "det-compat: another process has not come, has ended, or is out of reach, "
+                    "before training has begun: what it has printed says why. Here it was: "
+                    f"{why.rstrip('.')}. {self._going_on(is_chief())}"
                 ) from None
             return
         if isinstance(error, (SystemExit, KeyboardInterrupt)):
@@ -89,6 +99,16 @@ class Company(pl.Callback):
                 time.sleep(0.05)
             if (lost := self._lifeline.lost) is not None:
                 raise SystemExit(self._message(lost) or 1) from None
+
+    def _of_meeting(self, error: NotAllThereError) -> str | int:
+        """What is to be said here of processes that have not come."""
+        if error.is_told:
+            return 1
+        return f"det-compat: {error}. {self._going_on(error.rank == 0)}"
+
+    def _going_on(self, is_chief: bool) -> str:
+        # Other ranks do not know the folder of the run before they have met.
+        return f"Resume the run by: {self._resuming()}" if is_chief else "Start all again"
 
     def _message(self, lost: int) -> str:
         """What is to be said here of the end of a process; empty where another one says it."""
@@ -109,9 +129,13 @@ class Company(pl.Callback):
         os._exit(1)
 
 
-def _has_met_others() -> bool:
+def _is_of_meeting(error: BaseException) -> bool:
+    """Whether an error that comes before training is for want of another process."""
     group = torch.distributed
-    return group.is_available() and group.is_initialized() and group.get_world_size() > 1
+    if not group.is_initialized():
+        # Nobody else has a store before the trial is there.
+        return isinstance(error, group.DistError)
+    return _is_of_collective(error) and "onnection" in str(error) and group.get_world_size() > 1
 
 
 def _is_of_collective(error: BaseException) -> bool:

@@ -12,7 +12,8 @@ from det_compat.adapters.generations.adapted import user_trial
 from det_compat.adapters.run import validation
 from det_compat.adapters.run.callbacks import TrialCallbacks
 from det_compat.adapters.run.training import Training
-from det_compat.errors import InvalidExperimentException
+from det_compat.core.ranks.starts import ranks_named
+from det_compat.errors import InvalidExperimentException, InvalidLoaderError
 from det_compat.pytorch.context.steering import Steering
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.overrides import is_user_code
@@ -147,7 +148,10 @@ class TrialRun:
         length = loaders.length_of(loader) if length is None else length
         length = self.context.distributed.broadcast(length)
         if length == 0:
-            raise RuntimeError(f"the training loader is empty: {method}() has no batch to train on")
+            raise InvalidLoaderError(
+                f"the training loader is empty: {method}() has no batch to train on",
+                is_on_all_ranks=True,
+            )
         self.set_epoch_len(length)
         return loader
 
@@ -167,9 +171,10 @@ class TrialRun:
         # Every rank raises, so that none waits for one that has.
         lengths = self.context.distributed.allgather(batches)
         if empty := [rank for rank, length in enumerate(lengths) if length == 0]:
-            raise RuntimeError(
-                f"the validation loader is empty on rank {', '.join(map(str, empty))}: "
-                "build_validation_data_loader() must give every rank at least one batch"
+            raise InvalidLoaderError(
+                f"the validation loader is empty on {ranks_named(empty)}: "
+                "build_validation_data_loader() must give every rank at least one batch",
+                is_on_all_ranks=True,
             )
 
     def set_epoch_len(self, batches: int) -> None:

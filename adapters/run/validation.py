@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from det_compat.adapters.data.loaders import ValidationBatches, WholeDataset
 from det_compat.adapters.run.training import RAN_OUT, MetricsWindow
+from det_compat.errors import InvalidLoaderError
 from det_compat.pytorch.context.ddp import TrialDDP
 from det_compat.pytorch.metrics import expand_reducers, reduce_validation_metrics, to_numpy
 from det_compat.pytorch.overrides import is_user_code, takes_parameter
@@ -99,7 +100,7 @@ class Validation:
 
     def _reduced(self, batches: list[dict[str, Any]]) -> dict[str, Any]:
         if not batches:
-            raise RuntimeError("the validation loader is empty: it gave no batch")
+            raise InvalidLoaderError("the validation loader is empty: it gave no batch")
         names = batches[0].keys()
         for index, batch in enumerate(batches):
             if batch.keys() != names:

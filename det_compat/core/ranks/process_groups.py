@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import atexit
 import datetime
-import functools
 import itertools
+import math
 import os
 import pickle
 import sys
@@ -16,23 +16,38 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 
-from det_compat.core.ranks.starts import name_of_start
+from det_compat.core.ranks.starts import NotAllThereError, name_of_start
 
 T = TypeVar("T")
+
+# How long an operation may take of a group that nobody has told.
+_TORCHS_TIMEOUT = datetime.timedelta(minutes=30)
 
 #: Gives every rank what the first one has.
 Broadcast = Callable[[Any], Any]
 
 _groups_made = itertools.count()
+_torchrun_store: list[Any] = []
 
 
-@functools.cache
-def torchrun_store() -> Any:
+def torchrun_store(seconds: float = math.inf) -> Any:
     """The store that torchrun keeps for its processes; None where it has started none.
 
     What processes of earlier starts have put there is not seen. All processes have to ask. A store
     that a process of rank 0 is to make at ``MASTER_PORT`` is the script's own affair.
+
+    Args:
+        seconds: how long all may take to come, the first time that it is asked for.
+
+    Raises:
+        NotAllThereError: they have not.
     """
+    if not _torchrun_store:
+        _torchrun_store.append(_store_of_start(seconds))
+    return _torchrun_store[0]
+
+
+def _store_of_start(seconds: float) -> Any:
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         return None
     from torch.distributed.distributed_c10d import PrefixStore
@@ -40,7 +55,8 @@ def torchrun_store() -> Any:
     store = _environment_store()
     # The first process may be long in coming: it may download data first.
     store.set_timeout(datetime.timedelta(days=365))
-    start = name_of_start(store, int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    start = name_of_start(store, rank, size, seconds)
     return PrefixStore(start, store)
 
 
@@ -58,16 +74,25 @@ def join_torchrun(backend: str, timeout: datetime.timedelta | None) -> None:
 
     Args:
         backend: such as ``gloo``.
-        timeout: of the group's operations; None for torch's own.
+        timeout: of the group's operations, and of the meeting of all; None for torch's own.
+
+    Raises:
+        NotAllThereError: a process has not come in this time.
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
-    if size < 2 or dist.is_initialized() or (store := torchrun_store()) is None:
+    if size < 2 or dist.is_initialized():
+        return
+    if (store := torchrun_store(_seconds(timeout))) is None:
         return
     rank = int(os.environ["RANK"])
     _begin_group(store, backend=backend, rank=rank, world_size=size, timeout=timeout)
     if backend != "gloo":
         # NCCL warns of a process that ends with a group.
         atexit.register(_end_group)
+
+
+def _seconds(timeout: datetime.timedelta | None) -> float:
+    return (timeout or _TORCHS_TIMEOUT).total_seconds()
 
 
 def _end_group() -> None:
@@ -82,7 +107,7 @@ def make_process_group(rank: int, size: int, host: str, broadcast: Broadcast) ->
     has a store at ``host``, and tells its port by ``broadcast``.
     """
     if "MASTER_ADDR" in os.environ and "MASTER_PORT" in os.environ:
-        store = torchrun_store() or _environment_store()
+        store = torchrun_store(_seconds(None)) or _environment_store()
     else:
         store = _own_store(rank, size, host, broadcast)
     backend = "nccl" if torch.cuda.is_available() else "gloo"
@@ -96,18 +121,27 @@ def _begin_group(store: Any, **arguments: Any) -> None:
     # its own and wait for ranks at addresses of the past.
     own = PrefixStore(f"det_compat/{next(_groups_made)}", store)
     dist.init_process_group(store=own, **arguments)
-    wait_for_all(own, arguments["world_size"])
+    seconds = _seconds(arguments.get("timeout"))
+    wait_for_all(own, arguments["rank"], arguments["world_size"], seconds)
 
 
-def wait_for_all(store: Any, size: int) -> None:
+def wait_for_all(store: Any, rank: int, size: int, seconds: float) -> None:
     """Return when all ranks are here: one that leaves the group at once would break it for others.
 
     gloo calls a group made on one rank while another still connects. That one would fail, and torch
     would number its later groups otherwise: the two would wait for each other forever.
+
+    Raises:
+        NotAllThereError: a rank has not come in this time.
     """
-    if store.add("ranks that have the group", 1) == size:
-        store.set("all have the group", "")
-    store.wait(["all have the group"])
+    keys = [f"has the group/{other}" for other in range(size)]
+    store.set(keys[rank], "")
+    try:
+        store.wait(keys, datetime.timedelta(seconds=seconds))
+    except dist.DistStoreError as error:
+        missing = [other for other, key in enumerate(keys) if not store.check([key])]
+        is_told = rank > 0 and 0 not in missing
+        raise NotAllThereError(rank, missing, seconds, is_told=is_told) from error
 
 
 def _own_store(rank: int, size: int, host: str, broadcast: Broadcast) -> Any:

@@ -55,15 +55,14 @@ class TrialActor(Trainable):
         if self._running is None or self._is_new:
             self._end()
             self._is_new = False
-            self._index = self.config["trial"]["index"]
-            self._mirror.pull(self._index)
+            self._mirror.pull(self.config["trial"]["index"])
             self._running = self._forks.start(_RUN, pickle.dumps((self._payload, self.config)))
         else:
             self._running.answer(True)
         try:
             said = self._running.receive()
         finally:
-            self._mirror.push(self._index)
+            self._mirror.push()
         if said is None:
             return {RESULT_DUPLICATE: True}
         return tune_result(Report(**said), self._task.plan.searcher.metric)

@@ -31,8 +31,10 @@ _PERIOD = 10.0  # seconds between two looks at what is there
 _MOST_STARTS = 5
 # What an exception of a trial's process says, of which there is but the text here.
 _DISK_FAILURE = re.compile(
-    "|".join(rf".*\[Errno {it}\] {os.strerror(it)}.*" for it in sorted(NO_ROOM))
+    "|".join(rf".*\[Errno {it}\] (?:cannot write: )?{os.strerror(it)}.*" for it in sorted(NO_ROOM))
 )
+# Where Ray says in the text of an error that it comes from.
+_MACHINE = re.compile(r"\bip=([^\s,)]+)")
 # The trial has gone on after what Python prints before this.
 _HANDLED = "During handling of the above exception, another exception occurred:"
 
@@ -121,7 +123,8 @@ class Losses(Callback):
         """Whether the latest error of a trial would not have been but for a machine or for Ray."""
         index, error = _index(trial), _error_of(trial)
         found = _DISK_FAILURE.findall(str(error or "").rpartition(_HANDLED)[2])
-        self._disk_failures[index] = found[-1].strip() if found else ""
+        machine = _MACHINE.findall(str(error)) if found and self._keeper is not None else []
+        self._disk_failures[index] = " on ".join([it.strip() for it in found[-1:]] + machine[-1:])
         self.told[index] = "" if ProcessDied.__name__ in str(error) else str(error or "").strip()
         lost_before = self._lost_before.pop(index, None)
         machines = [] if self._keeper is None else ray.get(self._keeper.leave.remote(index))

@@ -32,6 +32,7 @@ from det_compat.search.tune import sent_code
 from det_compat.search.tune.attempt import TrialTask
 from det_compat.search.tune.losses import lost_machines
 from det_compat.search.tune.scratch import Scratch
+from det_compat.shared.durable_files import naming
 
 # What a trial adds to at the end alone, as the search's own machine may do to the same file.
 _LOGS = "log*.txt"
@@ -91,7 +92,7 @@ class Keeper:
 
     def pull(self, index: int) -> dict[str, bytes]:
         """The files of trial ``index``, by path."""
-        return {name: file.read_bytes() for name, file in _files(self._folder, index).items()}
+        return _contents(_files(self._folder, index))
 
     def push(self, index: int, start: int, changes: Changes) -> None:
         """Do to the files of trial ``index`` what was done to them on another machine.
@@ -131,7 +132,9 @@ def arrive(keeper: Any) -> Scratch | None:
     if keeper is None:
         return None
     scratch = Scratch()
-    sent_code.unpack(ray.get(keeper.code.remote()), scratch.path / "code")
+    code = ray.get(keeper.code.remote())
+    with naming(scratch.path, own_only=True):
+        sent_code.unpack(code, scratch.path / "code")
     return scratch
 
 
@@ -194,25 +197,32 @@ class Mirror:
         folder = self.task.folder.trial(index).folder
         with self._lock:
             shutil.rmtree(folder, ignore_errors=True)
-            for name, content in ray.get(self._keeper.pull.remote(index)).items():
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                (folder / name).write_bytes(content)
-            self._known = _states(self.task.folder, index)
+            there = ray.get(self._keeper.pull.remote(index))
+            with naming(folder, own_only=True):
+                for name, content in there.items():
+                    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                    (folder / name).write_bytes(content)
+            self._known = _states(_files(self.task.folder, index))
             self._index, self._start = index, begun
         if not self._pushes:
             self._pushes = True
             threading.Thread(target=self._push_now_and_then, daemon=True).start()
 
-    def push(self, index: int) -> None:
-        """Hand back what has changed of trial ``index``; returns when it is there."""
+    def push(self) -> None:
+        """Hand back what has changed of the trial that was pulled; returns when it is there."""
         if not self._is_away:
             return
         with self._lock:
-            states, files = _states(self.task.folder, index), _files(self.task.folder, index)
+            index = self._index  # While this waited for the lock, another one may have begun.
+            files = _files(self.task.folder, index)
+            states = _states(files)
             changed = {name for name, state in states.items() if self._known.get(name) != state}
             logs = {name for name in changed if fnmatch(name, _LOGS)}
+            written = _contents({name: files[name] for name in changed - logs})
+            for gone in changed - logs - written.keys():
+                del states[gone]
             changes = Changes(
-                {name: files[name].read_bytes() for name in changed - logs},
+                written,
                 {name: _part(files[name], self._known.get(name), states[name]) for name in logs},
                 # What was known here and is another one now was deleted in between.
                 sorted(
@@ -233,11 +243,11 @@ class Mirror:
     def _push_now_and_then(self) -> None:
         """Let little be lost with this machine, such as word of the checkpoints that it has begun.
 
-        What fails, as where a file is gone in between, the next one does.
+        What fails the next one does.
         """
         while not self._is_closed.wait(_PERIOD):
             with contextlib.suppress(Exception):
-                self.push(self._index)
+                self.push()
 
 
 def begin(keeper: Any, index: int) -> int:
@@ -257,18 +267,31 @@ def _nonce_in(folder: SearchFolder) -> str:
 
 
 def _files(folder: SearchFolder, index: int) -> dict[str, Path]:
+    """The files of trial ``index``, by path; any of them may be gone when it is looked at."""
     root = folder.trial(index).folder
-    checkpoints = RunFolder(root).checkpoints
-    return {
-        str(file.relative_to(root)): file
-        for file in sorted(root.rglob("*"))
-        if file.is_file() and checkpoints not in file.parents
-    }
+    found = []
+    for above, folders, names in os.walk(root):
+        if above == str(root):
+            folders[:] = [name for name in folders if root / name != RunFolder(root).checkpoints]
+        found += [Path(above, name) for name in names]
+    return {str(file.relative_to(root)): file for file in sorted(found) if file.is_file()}
 
 
-def _states(folder: SearchFolder, index: int) -> dict[str, tuple[int, int]]:
-    found = {name: file.stat() for name, file in _files(folder, index).items()}
-    return {name: (state.st_size, state.st_mtime_ns) for name, state in found.items()}
+def _states(files: dict[str, Path]) -> dict[str, tuple[int, int]]:
+    found = {}
+    for name, file in files.items():
+        with contextlib.suppress(FileNotFoundError):
+            state = file.stat()
+            found[name] = state.st_size, state.st_mtime_ns
+    return found
+
+
+def _contents(files: dict[str, Path]) -> dict[str, bytes]:
+    found = {}
+    for name, file in files.items():
+        with contextlib.suppress(FileNotFoundError):
+            found[name] = file.read_bytes()
+    return found
 
 
 def _part(file: Path, before: tuple[int, int] | None, now: tuple[int, int]) -> bytes:

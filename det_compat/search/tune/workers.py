@@ -114,12 +114,12 @@ def _train(config: dict[str, Any]) -> None:
     log_to(attempt.record.folder / ("log.txt" if rank == 0 else f"log_{rank}.txt"))
 
     def report_to_search(report: Report) -> None:
-        mirror.push(index)
+        mirror.push()
         if not ray.get(channel.put.remote(report)):
             raise SearchError("the search has stopped the trial")
 
     try:
         attempt.train(report_to_search)
     finally:
-        mirror.push(index)
+        mirror.push()
         mirror.close()

@@ -16,7 +16,7 @@ from jsonargparse import Namespace
 from det_compat.adapters.experiment import cli
 from det_compat.adapters.experiment.options import make_paths_absolute
 from det_compat.cli import main
-from det_compat.errors import InvalidExperimentException
+from det_compat.errors import InvalidExperimentException, InvalidLoaderError
 from det_compat.experiment.request import USUAL
 from det_compat.experiment.run_state import State
 from det_compat.runs.summary import summary_of
@@ -291,6 +291,21 @@ def test_code_below_site_packages_is_ones_own_where_the_config_is(tmp_path: Path
     for folder, kind in (("site-packages/mine", InvalidExperimentException), (".", cli.FitError)):
         with pytest.raises(kind, match="own"), cli.what_to_mend(tmp_path / folder):
             found["fail"](InvalidExperimentException("own"))
+
+
+@pytest.mark.parametrize(
+    ("rank", "kind", "said"), [("0", cli.FitError, "no batch"), ("1", SystemExit, "2")]
+)
+def test_what_all_ranks_find_is_said_by_the_first(
+    rank: str,
+    kind: type[BaseException],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RANK", rank)
+    with pytest.raises(kind, match=f"^{said}$"), cli.what_to_mend(tmp_path):
+        raise InvalidLoaderError("no batch", is_on_all_ranks=True)
 
 
 @pytest.mark.parametrize("path", ["last", "/abs/one.ckpt", None])

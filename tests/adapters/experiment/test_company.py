@@ -4,8 +4,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from det_compat.adapters.experiment.company import Company
+from det_compat.core.ranks.starts import NotAllThereError
 
 OF_GLOO = RuntimeError("[gloo/transport/tcp/pair.cc:553] Connection closed by peer")
 
@@ -58,8 +60,25 @@ def test_a_run_that_is_told_to_end_is_not_missed(monkeypatch: pytest.MonkeyPatch
 def test_one_that_is_gone_before_all_have_met(monkeypatch: pytest.MonkeyPatch) -> None:
     alone = Company(lambda: "det-compat fit --resume")
     alone.explain(OF_GLOO)
+    late = torch.distributed.DistStoreError("Timed out. 1/2 clients joined.\nframe #0")
+    alone.explain(late, is_alone=True)
+    with pytest.raises(SystemExit, match=r"has not come.*1/2 clients joined\. Resume the run by: "):
+        alone.explain(late)
+    monkeypatch.setenv("RANK", "1")
     monkeypatch.setattr("torch.distributed.is_initialized", lambda: True)
     monkeypatch.setattr("torch.distributed.get_world_size", lambda: 2)
     alone.explain(RuntimeError("ProcessGroup is not there"))
-    with pytest.raises(SystemExit, match=r"another process has ended.*Connection closed by peer"):
+    with pytest.raises(
+        SystemExit, match=r"another process.*Connection closed by peer\. Start all again"
+    ):
         alone.explain(OF_GLOO)
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_one_that_has_not_come_in_time(rank: int) -> None:
+    alone = Company(lambda: "det-compat fit --resume")
+    on = "Start all again" if rank else "Resume the run by: det-compat fit --resume"
+    with pytest.raises(SystemExit, match=f"det-compat: .* for rank 3: .*{on}$"):
+        alone.explain(NotAllThereError(rank, [3], 20))
+    with pytest.raises(SystemExit, match=r"^1$"):
+        alone.explain(NotAllThereError(rank, [3], 20, is_told=True))

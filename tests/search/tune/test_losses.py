@@ -159,6 +159,18 @@ def test_a_process_that_is_lost_before_the_trial_begins(
     assert Losses(cluster).has_failed(cluster.trial(ActorDiedError(init)))
 
 
+def test_a_full_disk_is_told_with_its_place(cluster: Cluster) -> None:
+    said = (
+        "ray::TrialActor.step() (pid=7, ip=10.0.0.2)\nOSError: [Errno 28] No space left on device\n"
+        "The above exception was the direct cause of the following exception:\n"
+        "OSError: [Errno 28] cannot write: No space left on device: '/tmp/one'\n"
+    )
+    losses = begun(cluster)
+    assert not losses.has_failed(cluster.trial(RayTaskError("step", said, OSError()), "one"))
+    why = "OSError: [Errno 28] cannot write: No space left on device: '/tmp/one' on 10.0.0.2"
+    assert losses.given_up == {0: f"it had no room to write: {why}"}
+
+
 def test_it_says_that_it_waits(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     places = [1, 0, 0, 2, 0]
     losses = Losses(cluster, places=lambda: places.pop(0))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -108,7 +110,7 @@ def test_what_a_trial_writes_comes_back(
     record.append(Report(2, 1, 0.25, {}, "s3://bucket/one"))
     (record.folder / "checkpoints").mkdir()
     (record.folder / "checkpoints" / "weights").write_text("heavy")
-    there.push(0)
+    there.push()
     assert [report.batches for report in own.reports()] == [2]
     assert not (own.folder / "checkpoints").exists()
     # Another machine goes on where this one was lost.
@@ -118,7 +120,7 @@ def test_what_a_trial_writes_comes_back(
         "s3://bucket/one"
     ]
     other.task.folder.trial(0).finish(Status.COMPLETED)
-    other.push(0)
+    other.push()
     assert own.status is Status.COMPLETED
     scratch = other.task.folder.path
     assert tempfile.mkdtemp().startswith(str(scratch))
@@ -144,11 +146,58 @@ def test_two_processes_write_to_one_trial(
         log.write("there\n")
     for number, there in enumerate((second, first)):
         there.task.folder.trial(0).note_error(f"error {number}")
-        there.push(0)
+        there.push()
     assert (own.folder / "log.txt").read_text() == "before\nhere\nthere\n"
     assert own.last_error() == "error 1"
-    first.push(0)
+    first.push()
     assert (own.folder / "log.txt").read_text() == "before\nhere\nthere\n"
+
+
+def test_a_trial_that_begins_while_another_one_is_handed_back(
+    ours: SearchFolder, elsewhere: Callable[..., Mirror]
+) -> None:
+    keeper = keeper_of(ours)
+    there = elsewhere(keeper)
+    there.pull(0)
+    ours.trial(1).begin(1, 0, {"lr": 0.25})
+
+    def pull(index: int) -> dict[str, bytes]:
+        # This takes as long as the keeper's machine stands still.
+        pusher.start()
+        time.sleep(0.2)
+        return Keeper.pull(keeper, index)
+
+    pusher = threading.Thread(target=there.push)
+    keeper.pull = pull  # type: ignore[method-assign]
+    there.task.folder.trial(0).finish(Status.COMPLETED)
+    (there.task.folder.trial(0).folder / "log.txt").write_text("of the one before, and longer\n")
+    there.pull(1)
+    pusher.join()
+    (there.task.folder.trial(1).folder / "log.txt").write_text("its own\n")
+    there.push()
+    assert (ours.trial(1).folder / "log.txt").read_text() == "its own\n"
+
+
+def test_a_file_that_goes_while_it_is_handed_back(
+    ours: SearchFolder, elsewhere: Callable[..., Mirror], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper, read = keeper_of(ours), Path.read_bytes
+    there = elsewhere(keeper)
+    there.pull(0)
+
+    def vanish(file: Path) -> bytes:
+        if file.name == "temporary":
+            file.unlink()
+        return read(file)
+
+    monkeypatch.setattr(Path, "read_bytes", vanish)
+    own = there.task.folder.trial(0)
+    for record in (own, ours.trial(0)):
+        (record.folder / "temporary").touch()
+    own.append(Report(2, 1, 0.25, {}))
+    there.push()
+    assert [report.batches for report in ours.trial(0).reports()] == [2]
+    assert "temporary" not in keeper.pull(0)
 
 
 def test_machines_of_a_trial(ours: SearchFolder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,9 +223,9 @@ def test_a_machine_that_was_taken_for_lost(
     again.pull(0)
     for number, mirror in enumerate((again, there)):
         mirror.task.folder.trial(0).append(Report(number, 0, 0.5, {}))
-    again.push(0)
+    again.push()
     with pytest.raises(SearchError, match="trial 0 has started again on another machine"):
-        there.push(0)
+        there.push()
     assert [report.batches for report in ours.trial(0).reports()] == [0]
 
 
@@ -185,7 +234,7 @@ def test_how_it_ended_is_noted_once(ours: SearchFolder, elsewhere: Callable[...,
     there.pull(0)
     ours.trial(0).finish(Status.STOPPED)
     there.task.folder.trial(0).finish(Status.ERROR, "it was stopped")
-    there.push(0)
+    there.push()
     assert ours.trial(0).status is Status.STOPPED
 
 
@@ -193,7 +242,7 @@ def test_on_the_same_disk_nothing_travels(ours: SearchFolder, tmp_path: Path) ->
     here = Mirror(task(ours, None), Handle(keeper_of(ours)), new_scratch(), 0)
     here.pull(0)
     assert here.task.folder is ours
-    here.push(0)
+    here.push()
     here.close()
     assert ours.exists
 
