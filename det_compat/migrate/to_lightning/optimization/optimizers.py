@@ -8,7 +8,7 @@ from libcst import matchers as m
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.class_facts import WrappedScheduler
-from det_compat.migrate.to_lightning.metrics.reducers import FUNCTION_METRIC
+from det_compat.migrate.to_lightning.metrics.reducers import FUNCTION_METRIC, METRIC_OF
 from det_compat.migrate.to_lightning.metrics.training import left_to_log
 from det_compat.migrate.to_lightning.optimization.kept import wrappings
 from det_compat.migrate.to_lightning.optimization.schedulers import (
@@ -34,8 +34,6 @@ _WRAPPERS = {
 
 
 #: What a module does with what is wrapped, and does not where no trial keeps it.
-#: Of what another file keeps in a variable.
-_EITHER = "{0} is a reducer, or a function, which has to be {1}({0})"
 _NEEDED = {
     "wrap_optimizer": "configure_optimizers must return this optimizer",
     "wrap_lr_scheduler": "this LR scheduler must be stepped",
@@ -275,6 +273,13 @@ class _Unwrapping(FileTransformer[LightningFile]):
         super().__init__(file)
         self._lists: set[str] = set()
         self._methods = {name for plan in file.plans.values() for name in plan.own.methods}
+        self._set: dict[str, list[cst.BaseExpression]] = {}
+
+    def visit_Module(self, node: cst.Module) -> None:
+        for target, value in (
+            p for line in syntax.find(node, cst.Assign) for p in syntax.pairs(line)
+        ):
+            self._set.setdefault(syntax.code(target), []).append(value)
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
         found = wrappings(node, self.symbols)
@@ -325,11 +330,9 @@ class _Unwrapping(FileTransformer[LightningFile]):
         if member in _NEEDED and not any(n.name.value in self.file.plans for n in self.classes):
             self.mark(_NEEDED[member])
         if name == "reducer" and self._is_function(wrapped):
-            text = syntax.code(wrapped)
-            if self._is_imported(wrapped) and self.file.elsewhere.holds(text):
-                self.mark(_EITHER.format(text, FUNCTION_METRIC))
-                return wrapped
-            return syntax.expression(f"{FUNCTION_METRIC}({text})")
+            return syntax.expression(f"{FUNCTION_METRIC}({syntax.code(wrapped)})")
+        if name == "reducer" and not self._is_reducer(wrapped):
+            return syntax.expression(f"{METRIC_OF}({syntax.code(wrapped)})")
         is_below = isinstance(updated.whitespace_before_args, cst.ParenthesizedWhitespace)
         return _dedented(wrapped) if is_below else wrapped
 
@@ -337,10 +340,24 @@ class _Unwrapping(FileTransformer[LightningFile]):
         name = syntax.code(node.func if isinstance(node, cst.Call) else node)
         if isinstance(node, cst.Call):
             return name.rpartition(".")[2] == "partial"
-        is_known = name in self.file.functions or self._is_imported(node)
+        if self._is_imported(node):
+            return not self.file.elsewhere.holds(name)
+        is_known = name in self.file.functions
         # A method of the trial reduces as a function does.
         is_method = isinstance(node, cst.Attribute) and node.attr.value in self._methods
         return is_known or is_method or isinstance(node, cst.Lambda)
+
+    def _is_reducer(self, node: cst.BaseExpression) -> bool:
+        """Whether what is wrapped is sure to be an object of a reducer's class."""
+        made = [node] if isinstance(node, cst.Call) else self._set.get(syntax.code(node), [])
+        names = [syntax.code(v.func) if isinstance(v, cst.Call) else "" for v in made]
+        classes = {
+            name: self.file.elsewhere.texts.get(name.rpartition(".")[2], "") for name in names
+        }
+        return bool(names) and all(
+            name in self.file.reducers or (text.startswith("class ") and "per_slot_reduce" in text)
+            for name, text in classes.items()
+        )
 
     def _is_imported(self, node: cst.BaseExpression) -> bool:
         """Whether another module may have it under a name in lower case, which no class has."""
