@@ -11,8 +11,8 @@ from det_compat.migrate.to_lightning.class_facts import asks_sizes
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.init_method import SIZE_CHECK, mixin_init, with_arguments
 from det_compat.migrate.to_lightning.late import late_values, without_devices
+from det_compat.migrate.to_lightning.metrics.reducer_kinds import odd_makers
 from det_compat.migrate.to_lightning.metrics.reducers import (
-    may_reduce_to_many,
     reducer_hooks,
     updates_at_start,
 )
@@ -45,6 +45,7 @@ from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.line_length import spaced
 from det_compat.migrate.tree.marks import comment, marked
 from det_compat.migrate.tree.metric_shapes import Shapes, changed_in_place
+from det_compat.migrate.tree.parameters import changed_copies
 from det_compat.migrate.tree.trial_attributes import (
     VALIDATING,
     reachable,
@@ -136,7 +137,9 @@ class _Rewriting:
             size = "self.hparams.world_size"
             text = size if plan.is_whole else 'self.hparams.get("world_size", 1)'
             hooks.append(syntax.method(SIZE_CHECK.format(text)))
-        hooks += training_hooks(plan, self._odd_reducers(), beside=[*body, *made, *hooks])
+        hooks += training_hooks(
+            plan, odd_makers(plan.own, self.own, self.file.elsewhere), beside=[*body, *made, *hooks]
+        )
         body = [*body[:at], *made, *body[at:], *hooks]
         node = syntax.with_body(self.node, spaced(body))
         return self._checked(node)
@@ -253,7 +256,7 @@ class _Rewriting:
             made.append(late_hook(self._late_metrics))
         hooks = loaders.transfer_hooks(plan.own.stays, plan.arrays)
         updating = any(map(updates_at_start, self.others))
-        odd = self._odd_reducers()
+        odd = odd_makers(plan.own, self.own, self.file.elsewhere)
         more = any(parent.all_reducers for parent in plan.parents)
         reducers = reducer_hooks(plan.own.reducers, odd, callbacks_update=updating, are_others=more)
         if not plan.is_mixin and plan.keeps_modes and plan.knows_models:
@@ -264,12 +267,6 @@ class _Rewriting:
                 mode = syntax.with_body(mode, [*syntax.body_of(mode), *syntax.body_of(start)[1:]])
             made += [mode, back]
         return [*made, *reducers, *hooks]
-
-    def _odd_reducers(self) -> set[str]:
-        """What reducers are made by of which not every result is a number."""
-        reducers = (*self.plan.own.reducers, *self.plan.own.training_reducers)
-        makers = {reducer.made_by for reducer in reducers}
-        return {m for m in makers if may_reduce_to_many(m, self.own, self.file.elsewhere)}
 
     def _refuses_sanity_check(self) -> bool:
         """Whether Lightning would validate this class, and none of its bases, before it trains."""
@@ -362,6 +359,7 @@ class _Rewriting:
         plan = self.plan
         around = self.file.elsewhere
         said = loaders.left_of_loaders(self.own, plan.all_models, self.file.symbols, around)
+        said += changed_copies(self.node, self.file.symbols, around.texts)
         if not plan.is_mixin and plan.keeps_modes and not plan.knows_models:
             said.append("validations put all models into evaluation mode, wrapped or not")
         for message in (*said, *left_of_wraps(self.node, node, plan, self.file.symbols)):

@@ -1,17 +1,13 @@
 """MetricReducers become torchmetrics."""
 
-import builtins
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 import libcst as cst
-from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.class_facts import WrappedReducer
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.marks import marked
-from det_compat.migrate.tree.metric_shapes import is_many, odd_kinds
 
 #: What reducers that are functions become.
 FUNCTION_METRIC = "FunctionMetric"
@@ -195,35 +191,6 @@ def _logged(name: str | None, reducer: str, is_odd: bool, prefix: str) -> str:
         metrics = value if name is None else f"{{{name}: {value}}}"
         return f"self.log_dict(numbers_of({metrics}))"
     return f"self.log_dict({value})" if name is None else f"self.log({name}, {value})"
-
-
-def may_reduce_to_many(made_by: str, own: Mapping[str, cst.FunctionDef], around: Elsewhere) -> bool:
-    """Whether a reducer may make of its values what is no single number.
-
-    It may if that is seen, or if nobody knows what it is.
-
-    Args:
-        made_by: it, or what it is made by.
-        own: the methods of the trial.
-        around: the code that it may be of.
-    """
-    root, name = made_by.partition(".")[0], made_by.rpartition(".")[2].removesuffix("()")
-    text = around.texts.get(name, "")
-    if made_by.startswith("lambda"):
-        return is_many(ensure_type(syntax.expression(made_by), cst.Lambda).body, {})
-    if not text and (name not in own or root != "self"):
-        is_librarys = root in around.imported and root not in around.texts
-        return not is_librarys and name not in (*dir(builtins), "partial")
-    tree = cst.parse_module(text) if text else own[name]
-    found = [*syntax.find(tree, cst.FunctionDef)]
-    if text.startswith("class "):
-        return any(odd_kinds(f) for f in found if f.name.value in _RESULTS)
-    inner = [*syntax.find(found[0].body, cst.FunctionDef)] if made_by.endswith("()") else found
-    return not inner or any(map(odd_kinds, inner))
-
-
-#: What reducers, and objects that are called, answer with.
-_RESULTS = ("cross_slot_reduce", "__call__")
 
 
 def updates_at_start(node: cst.ClassDef) -> bool:
