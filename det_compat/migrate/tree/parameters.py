@@ -262,7 +262,8 @@ def changed_copies(node: cst.ClassDef, symbols: Symbols, texts: Mapping[str, str
 def _changes_given(text: str) -> bool:
     """Whether a function changes a dict that it is given."""
     header = re.search(r"\bdef \w+\(([^)]*)\)", text)
-    names = re.findall(r"(\w+)\s*(?:[:=,]|$)", header[1] if header else "")
+    found = re.findall(r"(\w+)\s*(?:[:=,]|$)", header[1] if header else "")
+    names = [name for name in found if name != "self"]
     held = "|".join(map(re.escape, names))
     return bool(names) and re.search(_CHANGING.format(rf"(?<![\w.])(?:{held})"), text) is not None
 

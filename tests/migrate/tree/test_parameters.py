@@ -142,12 +142,15 @@ def test_what_is_only_tried_need_not_be_there(tmp_path):
         ("hp = dict(context.get_hparams())\n        hp['lr'] *= 2", False),
         ("hp = context.get_hparams()\n        self.lr = hp['lr'] == 2", False),
         ("shown(context.get_hparams())", False),
+        ("self.args = Given(context.get_hparams())", False),
         ("made = {}\n        made['lr'] = 2", False),
     ],
 )
 def test_hyperparameters_that_are_changed_in_a_copy(tmp_path, lines, is_marked):
     functions = (
         "def twice(hparams, *, by=2):\n    hparams['lr'] = hparams['lr'] * by\n\n\n"
+        "class Given(dict):\n    def __init__(self, given):\n"
+        "        for name in given:\n            self[name] = given[name]\n\n\n"
         "def shown(hparams):\n    made = {}\n    made['lr'] = hparams['lr']\n\n\n"
     )
     source = ASKS_FOR_LR.replace(
