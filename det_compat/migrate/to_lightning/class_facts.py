@@ -67,7 +67,8 @@ class WrappedReducer:
     """A reducer that is wrapped: its attribute and the expression of its name, if it has one.
 
     An attribute with a star is a list of reducers, with names that ``loop`` goes through. One that
-    ``may_lack`` is only made under a condition. ``made_by`` is the name of its class.
+    ``may_lack`` is only made under a condition. ``made_by`` is what is wrapped: of a call, what is
+    called, with brackets.
     """
 
     attribute: str
@@ -233,11 +234,16 @@ def _reducer(found: Wrapping, *, validates: bool = True) -> WrappedReducer | Non
     known = syntax.code(name) if name is not None and syntax.code(name) != "None" else None
     if not found.is_kept(found.member):
         return None
-    reducer = syntax.argument(found.call, 0, "reducer")
     return WrappedReducer(
         found.starred,
         known,
         found.loop,
         may_lack=found.is_conditional and not found.is_list,
-        made_by=syntax.code(reducer.func) if isinstance(reducer, cst.Call) else "",
+        made_by=_maker(syntax.argument(found.call, 0, "reducer")),
     )
+
+
+def _maker(reducer: cst.BaseExpression | None) -> str:
+    if isinstance(reducer, cst.Call):
+        return f"{syntax.code(reducer.func)}()"
+    return "" if reducer is None else syntax.code(reducer)

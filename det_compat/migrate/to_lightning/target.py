@@ -154,7 +154,7 @@ class Lightning(Target):
 
     def _resolved(self, path: Path) -> list[Resolved]:
         facts = self.analysis.facts(path)
-        if facts is None or old_trials(facts, self._hierarchy):
+        if facts is None or not self._old.isdisjoint(facts.classes.values()):
             # Older trials that are still there have been marked: the code around them is theirs.
             return []
         tree, symbols = resolve(self.sources[path], facts, self._renamed, self._taken)
@@ -221,6 +221,19 @@ class Lightning(Target):
             for word in re.findall(rb"[\w\x80-\xff]+", b" ".join(lines)):
                 found.setdefault(word, set()).add(path)
         return found
+
+    @cached_property
+    def _old(self) -> set[Scope]:
+        """The older trials that are still there, with their bases and heirs in other files."""
+        codes = self.analysis.inference.codes
+        files = [f for code in codes if (f := self.analysis.facts(code.module.source.path))]
+        return {
+            relative
+            for facts in files
+            for scope in facts.classes.values()
+            if scope.name in old_trials(facts, self._hierarchy)
+            for relative in self._hierarchy.relatives(scope)
+        }
 
     @cached_property
     def _early(self) -> dict[str, frozenset[str]]:

@@ -11,9 +11,9 @@ from det_compat.migrate.to_lightning.class_facts import asks_sizes
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.init_method import SIZE_CHECK, mixin_init, with_arguments
 from det_compat.migrate.to_lightning.late import late_values, without_devices
+from det_compat.migrate.to_lightning.metrics.reducer_kinds import odd_makers
 from det_compat.migrate.to_lightning.metrics.reducers import (
     reducer_hooks,
-    reduces_to_many,
     updates_at_start,
 )
 from det_compat.migrate.to_lightning.metrics.reductions import (
@@ -45,6 +45,7 @@ from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.line_length import spaced
 from det_compat.migrate.tree.marks import comment, marked
 from det_compat.migrate.tree.metric_shapes import Shapes, changed_in_place
+from det_compat.migrate.tree.parameters import changed_copies
 from det_compat.migrate.tree.trial_attributes import (
     VALIDATING,
     reachable,
@@ -136,7 +137,9 @@ class _Rewriting:
             size = "self.hparams.world_size"
             text = size if plan.is_whole else 'self.hparams.get("world_size", 1)'
             hooks.append(syntax.method(SIZE_CHECK.format(text)))
-        hooks += training_hooks(plan, self.others, beside=[*body, *made, *hooks])
+        hooks += training_hooks(
+            plan, odd_makers(plan.own, self.own, self.file.elsewhere), beside=[*body, *made, *hooks]
+        )
         body = [*body[:at], *made, *body[at:], *hooks]
         node = syntax.with_body(self.node, spaced(body))
         return self._checked(node)
@@ -253,7 +256,7 @@ class _Rewriting:
             made.append(late_hook(self._late_metrics))
         hooks = loaders.transfer_hooks(plan.own.stays, plan.arrays)
         updating = any(map(updates_at_start, self.others))
-        odd = {node.name.value for node in self.others if reduces_to_many(node)}
+        odd = odd_makers(plan.own, self.own, self.file.elsewhere)
         more = any(parent.all_reducers for parent in plan.parents)
         reducers = reducer_hooks(plan.own.reducers, odd, callbacks_update=updating, are_others=more)
         if not plan.is_mixin and plan.keeps_modes and plan.knows_models:
@@ -354,8 +357,9 @@ class _Rewriting:
 
     def _checked(self, node: cst.ClassDef) -> cst.BaseStatement:
         plan = self.plan
-        said = loaders.read_ahead(self.own, plan.all_models, self.file.elsewhere)
-        said += loaders.sharded_again(self.own, self.file.symbols, self.file.elsewhere)
+        around = self.file.elsewhere
+        said = loaders.left_of_loaders(self.own, plan.all_models, self.file.symbols, around)
+        said += changed_copies(self.node, self.file.symbols, around.texts)
         if not plan.is_mixin and plan.keeps_modes and not plan.knows_models:
             said.append("validations put all models into evaluation mode, wrapped or not")
         for message in (*said, *left_of_wraps(self.node, node, plan, self.file.symbols)):

@@ -11,7 +11,7 @@ import bisect
 import itertools
 import re
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -92,16 +92,30 @@ def without_unused(tree: cst.Module, before: bytes, exported: Collection[str]) -
     old, new = ast.parse(before), ast.parse(tree.bytes)
     idle_before = _bound(old) - _used(old)
     idle = _bound(new) - _used(new) - idle_before - {*exported}
-    return dropping(tree, _Idle(idle)) if idle else tree
+    if not idle:
+        return tree
+    # Without an import for type checkers, TYPE_CHECKING itself may be left without a use.
+    return without_unused(dropping(tree, _Idle(idle)), before, exported)
 
 
 def _bound(tree: ast.Module) -> set[str]:
     return {
         (alias.asname or alias.name).partition(".")[0]
-        for line in tree.body
+        for line in _top_lines(tree.body)
         if isinstance(line, (ast.Import, ast.ImportFrom)) and not _is_future(line)
         for alias in line.names
     }
+
+
+def _top_lines(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements at the top level of a file, those for type checkers alone among them."""
+    for line in body:
+        is_typing = isinstance(line, ast.If) and _is_for_typing(ast.unparse(line.test))
+        yield from line.body if is_typing and isinstance(line, ast.If) else [line]
+
+
+def _is_for_typing(test: str) -> bool:
+    return test.rpartition(".")[2] == "TYPE_CHECKING"
 
 
 def _is_future(line: ast.Import | ast.ImportFrom) -> bool:
@@ -118,7 +132,28 @@ def _used(tree: ast.Module) -> set[str]:
     return words | {node.id for node in nodes if isinstance(node, ast.Name)}
 
 
-class _Idle(ScopedTransformer):
+class _Removing(ScopedTransformer):
+    """Removes imports, and whatever was there for type checkers alone if that was all of it.
+
+    Attributes:
+        typing: how many blocks around are for type checkers.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.typing = 0
+
+    def visit_If(self, node: cst.If) -> None:
+        self.typing += _is_for_typing(code(node.test))
+
+    def leave_If(self, original: cst.If, updated: cst.If) -> cst.If | cst.RemovalSentinel:
+        is_typing = _is_for_typing(code(original.test))
+        self.typing -= is_typing
+        is_empty = is_typing and updated.orelse is None and not updated.body.body
+        return cst.RemoveFromParent() if is_empty else updated
+
+
+class _Idle(_Removing):
     """Removes the names that imports at the top level bind for nothing."""
 
     def __init__(self, idle: set[str]) -> None:
@@ -129,7 +164,8 @@ class _Idle(ScopedTransformer):
         self, original: cst.SimpleStatementLine, updated: cst.SimpleStatementLine
     ) -> cst.SimpleStatementLine | cst.RemovalSentinel:
         small = simple(updated)
-        if self.depth or not isinstance(small, (cst.Import, cst.ImportFrom)):
+        is_below = self.depth > self.typing
+        if is_below or not isinstance(small, (cst.Import, cst.ImportFrom)):
             return updated
         if isinstance(small.names, cst.ImportStar):
             return updated
@@ -137,7 +173,7 @@ class _Idle(ScopedTransformer):
         return updated if len(kept) == len(small.names) else keeping(updated, kept)
 
 
-class _Unused(ScopedTransformer):
+class _Unused(_Removing):
     """Removes the imports of Determined's that are not kept."""
 
     def __init__(self, edits: ImportEdits) -> None:

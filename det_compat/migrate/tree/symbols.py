@@ -34,12 +34,14 @@ class Symbol:
         is_object: whether it is an object of that class.
         original: the expression in the file.
         module: for a context, the expression that is the LightningModule in its place.
+        part: what the placeholder is asked for, if ``original`` holds that part of a context.
     """
 
     path: str
     is_object: bool
     original: cst.BaseExpression
     module: cst.BaseExpression
+    part: str = ""
 
 
 @dataclass
@@ -110,6 +112,11 @@ class Symbols:
             return self.is_context(node)
         name = target.attr.value if isinstance(target, cst.Attribute) else ""
         return found[1] not in _DATA or found[1] == name
+
+    def held(self, node: cst.Attribute) -> cst.BaseExpression | None:
+        """What stood in the file if ``node`` is a part of a context that was held there."""
+        symbol = self.get(node.value)
+        return symbol.original if symbol and symbol.part == node.attr.value else None
 
     def called(self, node: cst.CSTNode | None) -> tuple[cst.Name, str] | None:
         """As ``member``, for the call of one."""
@@ -195,7 +202,8 @@ class _Resolver(LocatingTransformer):
         if isinstance(original_node, cst.Attribute) and original_node.attr.value == part:
             # It is not known what is asked, but for what it is asked.
             original = original_node.value
-        placeholder = self._symbols.add(Symbol(path, is_object, original, module))
+        held = part if original is original_node else ""
+        placeholder = self._symbols.add(Symbol(path, is_object, original, module, held))
         return cst.Attribute(placeholder, cst.Name(part)) if part else placeholder
 
     leave_Name = leave_Attribute

@@ -33,6 +33,24 @@ from det_compat.migrate.tree.imports import ImportEdits, tidied, without_unused
             "from a import given\ny = 1\n",
             id="another file imports it from here",
         ),
+        pytest.param(
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from a import B\nx: B = 1\n",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from a import B\nx = 1\n",
+            "x = 1\n",
+            id="an import for type checkers, and with the last one what asks for them",
+        ),
+        pytest.param(
+            "import typing\nif typing.TYPE_CHECKING:\n    from a import B, C\nx: 'B' = C\n",
+            "import typing\nif typing.TYPE_CHECKING:\n    from a import B, C\nx = C\n",
+            "import typing\nif typing.TYPE_CHECKING:\n    from a import C\nx = C\n",
+            id="one of several",
+        ),
+        pytest.param(
+            "import os\nif os.name:\n    from a import B\nx = B\n",
+            "import os\nif os.name:\n    from a import B\nx = 1\n",
+            "import os\nif os.name:\n    from a import B\nx = 1\n",
+            id="what is imported on another condition",
+        ),
     ],
 )
 def test_imports_that_are_left_over(before: str, rewritten: str, after: str) -> None:

@@ -63,3 +63,30 @@ def test_what_a_call_returns_that_is_asked_at_once(tmp_path):
     """
     made = rewritten(tmp_path, source)
     assert "# MIGRATE: determined.experimental.Determined has no counterpart" in made
+
+
+def test_older_trials_of_several_files_stay_whole(tmp_path):
+    (tmp_path / "base.py").write_text(
+        "import torch\nimport determined as det\nfrom determined.pytorch import PyTorchTrial\n\n\n"
+        "class Base(PyTorchTrial):\n"
+        "    def __init__(self, context: det.TrialContext):\n"
+        "        self.context = context\n        self.hp = context.get_hparam\n\n"
+        "    def optimizer(self, model):\n"
+        "        return torch.optim.SGD(model.parameters(), lr=self.hp('lr'))\n\n"
+        "    def train_batch(self, batch, model, epoch_idx, batch_idx):\n"
+        "        return {'loss': model(batch).sum()}\n"
+    )
+    heir = (
+        "import torch\nfrom base import Base\nfrom determined.pytorch import DataLoader\n\n\n"
+        "class Trial(Base):\n"
+        "    def build_model(self):\n        return torch.nn.Linear(self.hp('n'), 1)\n\n"
+        "    def build_training_data_loader(self):\n        return DataLoader([])\n\n"
+        "    def build_validation_data_loader(self):\n        return DataLoader([])\n\n"
+        "    def evaluate_batch(self, batch, model):\n        return {'a': model(batch).sum()}\n"
+    )
+    made = rewritten(tmp_path, heir)
+    assert "optimizer, train_batch of this trial is not in this class" in made
+    assert "        return torch.nn.Linear(self.hp('n'), 1)\n" in made
+    assert rewritten(tmp_path, made) == made
+    base = (tmp_path / "base.py").read_text()
+    assert "class Base(PyTorchTrial):" in rewritten(tmp_path, base, name="base.py")

@@ -129,3 +129,32 @@ def test_what_is_only_tried_need_not_be_there(tmp_path):
     assert "decay" not in init.partition("):")[0]
     assert "self.decay = self.hparams['decay']" in init
     assert "except (KeyError, ValueError):" in init
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_marked"),
+    [
+        ("hp = context.get_hparams()\n        hp['lr'] *= 2", True),
+        ("hp = context.get_hparams()\n        hp.update(lr=1)", True),
+        ("self.hp = context.get_hparams()\n        self.hp.pop('lr')", True),
+        ("twice(context.get_hparams())", True),
+        ("hp = context.get_hparams()\n        twice(hp)", True),
+        ("hp = dict(context.get_hparams())\n        hp['lr'] *= 2", False),
+        ("hp = context.get_hparams()\n        self.lr = hp['lr'] == 2", False),
+        ("shown(context.get_hparams())", False),
+        ("self.args = Given(context.get_hparams())", False),
+        ("made = {}\n        made['lr'] = 2", False),
+    ],
+)
+def test_hyperparameters_that_are_changed_in_a_copy(tmp_path, lines, is_marked):
+    functions = (
+        "def twice(hparams, *, by=2):\n    hparams['lr'] = hparams['lr'] * by\n\n\n"
+        "class Given(dict):\n    def __init__(self, given):\n"
+        "        for name in given:\n            self[name] = given[name]\n\n\n"
+        "def shown(hparams):\n    made = {}\n    made['lr'] = hparams['lr']\n\n\n"
+    )
+    source = ASKS_FOR_LR.replace(
+        "self.context = context\n", f"self.context = context\n        {lines}\n"
+    )
+    made = rewritten(tmp_path, functions + source)
+    assert ("Determined's hyperparameters were one dict" in made) == is_marked

@@ -160,17 +160,30 @@ def after_training_loader(method: cst.FunctionDef) -> cst.FunctionDef:
     return syntax.with_body(method, syntax.below_docstring(syntax.body_of(method), made))
 
 
-def read_ahead(
+def left_of_loaders(
+    own: Mapping[str, cst.FunctionDef],
+    models: Iterable[WrappedModel],
+    symbols: Symbols,
+    around: Elsewhere,
+) -> list[str]:
+    """What to say of the data of a trial, where Lightning's loops would go through others.
+
+    Args:
+        own: the methods of a trial.
+        models: what it trains.
+        symbols: what these methods name.
+        around: the code that they call.
+    """
+    is_sharded = _sharded_again(own, symbols, around)
+    return [*_read_ahead(own, models, around), *is_sharded, *_shuffled_anew(around)]
+
+
+def _read_ahead(
     own: Mapping[str, cst.FunctionDef], models: Iterable[WrappedModel], around: Elsewhere
 ) -> list[str]:
     """What to say of training data without a length that may depend on what training changes.
 
     Lightning asks such data for a batch before the one in front of it is trained.
-
-    Args:
-        own: the methods of a trial.
-        models: what it trains.
-        around: the code that these call.
     """
     names = {*own, *(model.attribute for model in models)}
     names |= {n for m in reachable(own, "train_batch") for n in attributes_changed(own[m])}
@@ -205,17 +218,12 @@ def _depends(given: cst.BaseExpression, me: str, names: Collection[str]) -> bool
     )
 
 
-def sharded_again(
+def _sharded_again(
     own: Mapping[str, cst.FunctionDef], symbols: Symbols, around: Elsewhere
 ) -> list[str]:
     """What to say of data that a trial shards by itself, in a loader that Lightning shards, too.
 
     Determined sharded its own loaders, and none of torch's.
-
-    Args:
-        own: the methods of the trial.
-        symbols: what they name.
-        around: the code that they call.
     """
     methods = [own[name] for start in NAMES for name in reachable(own, start)]
     asked = {name for method in methods for name in _asked_of_context(method, symbols)}
@@ -233,6 +241,33 @@ def sharded_again(
     is_torchs = any(symbols.path(call.func) is None for call in loaders)
     is_sharded = {"rank", "size"} <= {name.removeprefix("get_") for name in asked}
     return [_SHARDED_AGAIN] if is_torchs and is_sharded and not is_left else []
+
+
+def _shuffled_anew(around: Elsewhere) -> list[str]:
+    """What to say of samplers to which Lightning says which epoch it is: Determined did not."""
+    is_torchs = not any("determined" in p for p in around.imported.get("DistributedSampler", ()))
+    texts = around.texts.items()
+    names = [name for name, text in texts if _hears_of_epochs(text)]
+    if is_torchs and any("shuffle=False" not in t for n in texts for t in _SHARDING.findall(n[1])):
+        names.append("DistributedSampler")
+    return [_SHUFFLED_ANEW.format(name) for name in names]
+
+
+def _hears_of_epochs(text: str) -> bool:
+    """Whether a class is one of samplers that ask for the epoch."""
+    if not text.startswith("class ") or "def set_epoch(" not in text:
+        return False
+    is_iterated = "def __iter__(" in text and "Dataset" not in text
+    return is_iterated or "Sampler" in text.partition(":")[0]
+
+
+_SHARDING = re.compile(
+    r"(?<!samplers\.)\bDistributedSampler\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+)
+_SHUFFLED_ANEW = (
+    "Lightning calls set_epoch() of {} for every epoch, so that each has an order of its own, and "
+    "Determined never did: override it to do nothing if all epochs are to have the first one's"
+)
 
 
 def _asked_of_context(method: cst.FunctionDef, symbols: Symbols) -> Iterable[str]:

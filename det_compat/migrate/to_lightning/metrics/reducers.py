@@ -8,10 +8,11 @@ from det_compat.migrate.to_lightning.class_facts import WrappedReducer
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import marked
-from det_compat.migrate.tree.metric_shapes import odd_kinds
 
 #: What reducers that are functions become.
 FUNCTION_METRIC = "FunctionMetric"
+#: What reducers go through of which only the running code knows whether they are functions.
+METRIC_OF = "metric_of"
 _IMPORTS = ("import torch", "import torchmetrics")
 _REDUCING = ("per_slot_reduce", "cross_slot_reduce")
 _INIT = "def __init__(self):\n    super().__init__()\n    self.reset()\n"
@@ -50,6 +51,14 @@ class FunctionMetric(torchmetrics.Metric):
 """
 
 
+_METRIC_OF = """\
+def metric_of(reducer):
+    \"""A metric as it is, a function as a metric.\"""
+    is_metric = isinstance(reducer, torchmetrics.Metric)
+    return reducer if is_metric else FunctionMetric(reducer)
+"""
+
+
 _START = "on_validation_start(self):\n"
 _EARLIER = """\
 on_validation_model_eval(self):
@@ -61,12 +70,15 @@ on_validation_model_eval(self):
 def rewrite_reducers(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Give the file's reducers what a ``torchmetrics.Metric`` has."""
     tree = syntax.each(tree, cst.ClassDef, lambda node: _rewritten(node, file))
-    is_there = any(node.name.value == FUNCTION_METRIC for node in syntax.find(tree, cst.ClassDef))
     called = {syntax.code(call.func) for call in syntax.find(tree, cst.Call)}
-    if FUNCTION_METRIC not in called or is_there:
-        return tree
-    file.imports.new.update(_IMPORTS)
-    return syntax.with_definition(tree, _FUNCTION_METRIC)
+    there = {n.name.value for n in syntax.find(tree, cst.ClassDef)} & {FUNCTION_METRIC}
+    there |= {n.name.value for n in syntax.find(tree, cst.FunctionDef)} & {METRIC_OF}
+    needed = {FUNCTION_METRIC: {FUNCTION_METRIC, METRIC_OF}, METRIC_OF: {METRIC_OF}}
+    for name, text in ((METRIC_OF, _METRIC_OF), (FUNCTION_METRIC, _FUNCTION_METRIC)):
+        if name not in there and not called.isdisjoint(needed[name]):
+            file.imports.new.update(_IMPORTS)
+            tree = syntax.with_definition(tree, text)
+    return tree
 
 
 def _rewritten(node: cst.ClassDef, file: LightningFile) -> cst.ClassDef:
@@ -121,7 +133,7 @@ def reducer_hooks(
 ) -> list[cst.FunctionDef]:
     """The hooks that reset reducers before a validation, and log them after it.
 
-    Of the classes that are ``odd``, not every result is a number. If ``are_others``, a base has
+    What is made by one of the ``odd`` may be no single number. If ``are_others``, a base has
     such hooks of its own. Where callbacks may update
     reducers when a validation starts, they are reset before: Lightning tells callbacks of a start
     first, Determined told them after it had reset reducers.
@@ -179,12 +191,6 @@ def _logged(name: str | None, reducer: str, is_odd: bool, prefix: str) -> str:
         metrics = value if name is None else f"{{{name}: {value}}}"
         return f"self.log_dict(numbers_of({metrics}))"
     return f"self.log_dict({value})" if name is None else f"self.log({name}, {value})"
-
-
-def reduces_to_many(node: cst.ClassDef) -> bool:
-    """Whether the result of a reducer, or a metric of it, is known to be no single number."""
-    reduce = syntax.methods(node).get("cross_slot_reduce")
-    return reduce is not None and bool(odd_kinds(reduce))
 
 
 def updates_at_start(node: cst.ClassDef) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import libcst as cst
 from libcst.helpers import ensure_type
 
-from det_compat.migrate.to_lightning.metrics.reducers import guarded, log, reduces_to_many, reset
+from det_compat.migrate.to_lightning.metrics.reducers import guarded, log, reset
 from det_compat.migrate.to_lightning.optimization.kept import Wrapping
 from det_compat.migrate.to_lightning.plan import TrialPlan
 from det_compat.migrate.tree import syntax
@@ -139,19 +139,18 @@ def _only(line: cst.BaseStatement, call: cst.Call, without: str) -> cst.BaseStat
 
 
 def training_hooks(
-    plan: TrialPlan, others: Iterable[cst.ClassDef], beside: Iterable[cst.CSTNode]
+    plan: TrialPlan, odd: Collection[str], beside: Iterable[cst.CSTNode]
 ) -> list[cst.BaseStatement]:
     """The hook that logs what reducers of training metrics alone make of an epoch, if it is free.
 
     Args:
         plan: of the trial.
-        others: the other classes of its file.
+        odd: what its reducers are made by of which not every result is a number.
         beside: what else becomes of the trial.
     """
     named = {part.name.value for part in beside if isinstance(part, cst.FunctionDef)}
     if plan.is_mixin or len(plan.ancestors) > 1 or _HOOK in named:
         return []
-    odd = {node.name.value for node in others if reduces_to_many(node)}
     both = {reducer.attribute for reducer in plan.own.reducers}
     lines = []
     for reducer in plan.own.training_reducers:

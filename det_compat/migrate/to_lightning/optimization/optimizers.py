@@ -8,8 +8,9 @@ from libcst import matchers as m
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.class_facts import WrappedScheduler
-from det_compat.migrate.to_lightning.metrics.reducers import FUNCTION_METRIC
+from det_compat.migrate.to_lightning.metrics.reducer_kinds import metric_class, values_of
 from det_compat.migrate.to_lightning.metrics.training import left_to_log
+from det_compat.migrate.to_lightning.optimization.containers import UNSEEN, kept_plain, seen
 from det_compat.migrate.to_lightning.optimization.kept import wrappings
 from det_compat.migrate.to_lightning.optimization.schedulers import (
     listed,
@@ -34,8 +35,6 @@ _WRAPPERS = {
 
 
 #: What a module does with what is wrapped, and does not where no trial keeps it.
-#: Of what another file keeps in a variable.
-_EITHER = "{0} is a reducer, or a function, which has to be {1}({0})"
 _NEEDED = {
     "wrap_optimizer": "configure_optimizers must return this optimizer",
     "wrap_lr_scheduler": "this LR scheduler must be stepped",
@@ -274,7 +273,12 @@ class _Unwrapping(FileTransformer[LightningFile]):
     def __init__(self, file: LightningFile) -> None:
         super().__init__(file)
         self._lists: set[str] = set()
-        self._methods = {name for plan in file.plans.values() for name in plan.own.methods}
+        self._made: dict[str, list[cst.BaseExpression]] = {}
+        self._plain: set[str] = set()
+
+    def visit_Module(self, node: cst.Module) -> None:
+        self._plain = kept_plain(node, self.symbols)
+        self._made = values_of(node)
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
         found = wrappings(node, self.symbols)
@@ -287,7 +291,7 @@ class _Unwrapping(FileTransformer[LightningFile]):
         value = updated.value
         attribute = syntax.code(updated.targets[0].target).partition(".")[2]
         made = next((name for kinds, name in _CONTAINERS if isinstance(value, kinds)), "")
-        if attribute not in self._lists or not made:
+        if attribute not in self._lists or not made or attribute in self._plain:
             return updated
         self.file.imports.new.add("import torch")
         is_empty = isinstance(value, (cst.List, cst.Dict)) and not value.elements
@@ -300,11 +304,22 @@ class _Unwrapping(FileTransformer[LightningFile]):
         was_call = syntax.call_of(original) is not None
         if syntax.is_idle(updated) or (is_bare and was_call):
             return cst.RemoveFromParent()
+        if isinstance(small, cst.Assign) and self._holds_models(small):
+            target = syntax.code(small.targets[0].target)
+            if not isinstance(small.value, (cst.List, cst.Dict)) or small.value.elements:
+                self.file.imports.new.add("import torch")
+                return seen(updated, target, small.value)
+            self.mark(UNSEEN.format(target))
         if not self.symbols.calls(original, *_WRAPPERS):
             return updated
         # Nothing is wrapped here any more.
         lines = [line for line in updated.leading_lines if not _speaks_of_wrapping(line)]
         return updated.with_changes(leading_lines=lines)
+
+    def _holds_models(self, small: cst.Assign) -> bool:
+        attribute = syntax.code(small.targets[0].target).partition(".")[2]
+        is_made = any(isinstance(small.value, kinds) for kinds, _ in _CONTAINERS)
+        return is_made and attribute in self._lists & self._plain
 
     def leave_If(self, original: cst.If, updated: cst.If) -> cst.If | cst.RemovalSentinel:
         """A condition on which something was only wrapped asks for nothing any more."""
@@ -324,29 +339,10 @@ class _Unwrapping(FileTransformer[LightningFile]):
             return updated
         if member in _NEEDED and not any(n.name.value in self.file.plans for n in self.classes):
             self.mark(_NEEDED[member])
-        if name == "reducer" and self._is_function(wrapped):
-            text = syntax.code(wrapped)
-            if self._is_imported(wrapped) and self.file.elsewhere.holds(text):
-                self.mark(_EITHER.format(text, FUNCTION_METRIC))
-                return wrapped
-            return syntax.expression(f"{FUNCTION_METRIC}({text})")
+        if name == "reducer" and (metric := metric_class(wrapped, self.file, self._made)):
+            return syntax.expression(f"{metric}({syntax.code(wrapped)})")
         is_below = isinstance(updated.whitespace_before_args, cst.ParenthesizedWhitespace)
         return _dedented(wrapped) if is_below else wrapped
-
-    def _is_function(self, node: cst.BaseExpression) -> bool:
-        name = syntax.code(node.func if isinstance(node, cst.Call) else node)
-        if isinstance(node, cst.Call):
-            return name.rpartition(".")[2] == "partial"
-        is_known = name in self.file.functions or self._is_imported(node)
-        # A method of the trial reduces as a function does.
-        is_method = isinstance(node, cst.Attribute) and node.attr.value in self._methods
-        return is_known or is_method or isinstance(node, cst.Lambda)
-
-    def _is_imported(self, node: cst.BaseExpression) -> bool:
-        """Whether another module may have it under a name in lower case, which no class has."""
-        owner, _, name = syntax.code(node).rpartition(".")
-        is_name = isinstance(node, (cst.Name, cst.Attribute)) and "(" not in owner
-        return is_name and name.islower() and (owner or name).partition(".")[0] in self.file.names
 
     def _without_apex(self, call: cst.Call) -> cst.BaseExpression:
         models = syntax.argument(call, 0, "models")

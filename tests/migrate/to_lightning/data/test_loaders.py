@@ -182,3 +182,24 @@ def test_data_that_training_changes_are_not_read_ahead_in_silence(tmp_path, give
     assert (
         "# MIGRATE: Stream has no __len__" in rewritten(tmp_path, "import data\n" + source)
     ) == (is_marked)
+
+
+@pytest.mark.parametrize(
+    ("base", "rest", "made", "is_marked"),
+    [
+        ("Sampler", "    def set_epoch(self, epoch): ...\n", "Rows(3)", True),
+        ("", "    def __iter__(self): ...\n    def set_epoch(self, epoch): ...\n", "Rows(3)", True),
+        ("IterableDataset", "    def set_epoch(self, epoch): ...\n", "Rows(3)", False),
+        ("Sampler", "    def __iter__(self): ...\n", "Rows(3)", False),
+        ("Sampler", "", "DistributedSampler([], num_replicas=len([]), rank=0)", True),
+        ("Sampler", "", "DistributedSampler([], num_replicas=1, rank=0, shuffle=False)", False),
+    ],
+)
+def test_samplers_that_hear_of_epochs_are_marked(tmp_path, base, rest, made, is_marked):
+    imports = "from torch.utils.data import *\nfrom torch.utils.data import DistributedSampler\n"
+    rows = f"class Rows({base}):\n    def __len__(self): return 3\n{rest}\n\n"
+    source = trial(
+        ("class Trial", f"{rows}def sampler():\n    return {made}\n\n\nclass Trial"),
+        ("DataLoader([], batch_size=4", "DataLoader([], sampler=sampler(), batch_size=4"),
+    )
+    assert ("Lightning calls set_epoch() of" in rewritten(tmp_path, imports + source)) == is_marked

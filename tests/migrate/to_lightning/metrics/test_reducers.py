@@ -153,20 +153,59 @@ def test_a_function_reduces_training_and_validations_apart(reducer, tmp_path):
     assert "MIGRATE" not in made
 
 
-@pytest.mark.parametrize("place", ["the same file", "another file", "a module"])
-def test_what_a_variable_holds_is_told_neither_function_nor_reducer(place, tmp_path):
-    held = f"{MEAN}mean = Mean()\n\n\n"
-    if place == "the same file":
-        source = held + trial(("lr=0.1))\n", WRAPPED.replace("Mean()", "mean")))
-    else:
-        (tmp_path / "means.py").write_text(held)
-        imported, name = ("import means", "means.mean")
-        if place == "another file":
-            imported, name = "from means import mean as average", "average"
-        source = f"{imported}\n" + trial(("lr=0.1))\n", WRAPPED.replace("Mean()", name)))
+@pytest.mark.parametrize(
+    ("reducer", "made_of"),
+    [
+        pytest.param("mean", "mean", id="a variable of this file"),
+        pytest.param("means.mean", "metric_of(means.mean)", id="a variable of a module"),
+        pytest.param("average", "metric_of(average)", id="a variable of another file"),
+        pytest.param("means.Mean()", "means.Mean()", id="an object of another file"),
+        pytest.param("over(2)", "metric_of(over(2))", id="a function that a function makes"),
+        pytest.param("Twice()", "metric_of(Twice())", id="an object that is called"),
+        pytest.param("Mean.named('a')", "metric_of(Mean.named('a'))", id="a class method"),
+    ],
+)
+def test_what_may_be_a_function_is_told_from_reducers_at_run_time(reducer, made_of, tmp_path):
+    named = "    @classmethod\n    def named(cls, name):\n        return cls()\n"
+    held = f"{MEAN.rstrip()}\n\n{named}\n\nmean = Mean()\n\n\n"
+    (tmp_path / "means.py").write_text(held)
+    imports = "import means\nfrom means import mean as average\n"
+    others = """\
+def over(n):
+    def reduce(values):
+        return sum(values) / n
+
+    return reduce
+
+
+class Twice:
+    def __call__(self, values):
+        return 2 * sum(values)
+
+
+"""
+    source = imports + held + others + trial(("lr=0.1))\n", WRAPPED.replace("Mean()", reducer)))
     made = rewritten(tmp_path, source)
-    assert "mean is a reducer, or a function" in made or "average is a reducer, or a f" in made
-    assert "FunctionMetric(torchmetrics" not in made
+    assert f"self.mean = {made_of}\n" in made
+    assert "MIGRATE" not in made
+    assert made.count("def metric_of(") == made_of.startswith("metric_of")
+    assert "FunctionMetric(torchmetrics.Metric)" in made or made_of == reducer
+    (tmp_path / "means.py").unlink()
+    if made_of in ("metric_of(over(2))", "metric_of(Twice())", "metric_of(Mean.named('a'))"):
+        (tmp_path / "means.py").write_text("mean = Mean = None\n")
+        (tmp_path / "made.py").write_text(made)
+        namespace = vars(load_file(tmp_path / "made.py"))
+        try:
+            metric = eval(made_of, namespace)
+        finally:
+            sys.path.remove(str(tmp_path))
+            del sys.modules["made"], sys.modules["means"]
+        for value in (1.0, 5.0):
+            metric.update(value)
+        assert metric.compute() == {"over": 3.0, "Twic": 12.0, "Mean": 3.0}[reducer[:4]]
+        metric.reset()
+        metric.update(2.0)
+        assert metric.compute() == {"over": 1.0, "Twic": 4.0, "Mean": 2.0}[reducer[:4]]
 
 
 @pytest.mark.parametrize(

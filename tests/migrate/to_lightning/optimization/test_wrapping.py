@@ -91,3 +91,52 @@ def test_models_that_only_the_context_keeps(wrapped, asked, made, tmp_path):
     after = rewritten(tmp_path, text.replace("self.model", f"self.context.{asked}"))
     assert ("# MIGRATE: the context's models" in after) == (not made)
     assert made.format("", module) in after
+
+
+@pytest.mark.parametrize(
+    ("made", "use", "after"),
+    [
+        ("{1: wrap(1)}", "", "{1: wrap(1)}"),
+        ("{k: wrap(k) for k in context.get_hparam('names')}", "", None),
+        ("{'train': wrap(1)}", "", "{'train': wrap(1)}"),
+        ("{'a.b': wrap(1)}", "", "{'a.b': wrap(1)}"),
+        ("{'a': wrap(1)}", "self.nets.get('a')", "{'a': wrap(1)}"),
+        ("{'a': wrap(1)}", "self.nets['a']", "torch.nn.ModuleDict({'a': wrap(1)})"),
+        (
+            "{k: wrap(k) for k in ('a', 'b')}",
+            "",
+            "torch.nn.ModuleDict({k: wrap(k) for k in ('a', 'b')})",
+        ),
+        ("[wrap(1), wrap(2)]", "self.nets.index(1)", "[wrap(1), wrap(2)]"),
+        ("[wrap(1), wrap(2)]", "self.nets[0]", "torch.nn.ModuleList([wrap(1), wrap(2)])"),
+    ],
+)
+def test_models_that_no_list_or_dict_of_modules_would_hold(tmp_path, made, use, after):
+    wrap = "context.wrap_model(torch.nn.Linear({}, 1))"
+    for n in "12k":
+        made = made.replace(f"wrap({n})", wrap.format(n))
+        after = after and after.replace(f"wrap({n})", f"torch.nn.Linear({n}, 1)")
+    source = trial(
+        ("self.model = context.wrap_model(torch.nn.Linear(2, 1))", f"self.nets = {made}"),
+        ("self.model.parameters()", "[p for n in self.nets for p in n.parameters()]"),
+        ("loss = self.model(batch).sum()", f"{use}\n        loss = batch.sum()"),
+        ("self.model(batch).sum()}", "batch.sum()}"),
+    )
+    text = " ".join(rewritten(tmp_path, source).split())
+    is_plain = after is None or not after.startswith("torch")
+    assert f"self.nets = {after or '{'}" in text
+    values = "self.nets" if made.startswith("[") else "self.nets.values()"
+    assert (f"self.nets_seen = torch.nn.ModuleList({values})" in text) == is_plain
+    assert "MIGRATE" not in text
+
+
+def test_models_that_are_put_one_by_one_where_no_module_would_hold_them(tmp_path):
+    source = trial(
+        ("        self.model = context", "        self.nets = {}\n        self.nets[2] = context"),
+        ("self.model.parameters()", "self.nets[2].parameters()"),
+        ("loss = self.model(batch).sum()", "loss = self.nets[2](batch).sum()"),
+        ("self.model(batch).sum()}", "self.nets[2](batch).sum()}"),
+    )
+    made = rewritten(tmp_path, source)
+    assert "# MIGRATE: Lightning sees no model in self.nets, since" in made
+    assert "self.nets = {}\n" in made
