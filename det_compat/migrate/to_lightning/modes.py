@@ -125,7 +125,9 @@ def validation_hooks(models: Iterable[WrappedModel]) -> tuple[cst.FunctionDef, c
     No others: what a validation has done to the mode of one that was not, was there in training.
     """
     lines = "".join(map(_line, models))
-    evaluating = f"def on_validation_model_eval(self):\n{lines.replace('.train()', '.eval()')}"
+    comment = "    # all others stay in the mode that they are in\n"
+    evaluating = lines.replace(".train()", ".eval()")
+    evaluating = f"def on_validation_model_eval(self):\n{comment}{evaluating}"
     return syntax.method(evaluating), syntax.method(
         f"def on_validation_model_train(self):\n{lines}"
     )

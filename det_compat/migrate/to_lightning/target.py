@@ -27,7 +27,6 @@ from det_compat.migrate.to_lightning.metrics.training import apart
 from det_compat.migrate.to_lightning.modes import makes_evaluating
 from det_compat.migrate.to_lightning.optimization.automatic import is_automatic
 from det_compat.migrate.to_lightning.optimization.hoisting import Resolved, hoist_wraps
-from det_compat.migrate.to_lightning.optimization.partials import without_partials
 from det_compat.migrate.to_lightning.optimization.schedulers import keep_modes
 from det_compat.migrate.to_lightning.optimization.stepping import always_made
 from det_compat.migrate.to_lightning.optimization.wrapping import (
@@ -163,8 +162,7 @@ class Lightning(Target):
             tree = with_new_methods(tree, names, self._renamed)
         if len(symbols):
             alone = {scope.name for scope in facts.classes.values() if self._is_alone(scope, facts)}
-            for step in (without_partials, apart):
-                tree = step(tree, symbols, alone, self._elsewhere)
+            tree = apart(tree, symbols, alone, self._elsewhere)
             tree = spread_choices(without_questions(tree, symbols), symbols)
         return [Resolved(path, tree, symbols)]
 

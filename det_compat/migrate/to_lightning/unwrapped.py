@@ -18,7 +18,12 @@ import libcst as cst
 from det_compat.migrate.to_lightning.class_facts import WrappedModel
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere
-from det_compat.migrate.tree.trial_attributes import VALIDATING, attributes_read, reachable
+from det_compat.migrate.tree.trial_attributes import (
+    VALIDATING,
+    attributes_read,
+    attributes_set,
+    reachable,
+)
 
 _MODAL = re.compile(
     r"BatchNorm|InstanceNorm|[dD]ropout|RReLU|nn\.Transformer|MultiheadAttention|[sS]pectral_?[nN]orm"
@@ -67,10 +72,12 @@ def keeps_modes(
     names = (used | handed) - known - every.keys()
     in_use = {name for method in validating for name in _called_attributes(method)}
     values: dict[str, list[str]] = {name: [] for name in sorted(names)}
+    whole: dict[str, list[str]] = {name: [] for name in names}
     for method in methods:
-        for name, value in attributes_set(method):
+        for name, value, is_whole in attributes_set(method):
             if name in values:
                 values[name].append(value)
+                whole[name] += [value] if is_whole else []
     others = [method for method in methods if method not in validating]
     before = "\n".join(map(syntax.code, others))
     training = [method for method in others if method.name.value != "__init__"]
@@ -86,6 +93,9 @@ def keeps_modes(
         moved = re.compile(_MOVED.format(name), re.DOTALL)
         kept = [v for v in own_values if not moved.fullmatch(v)] or own_values
         kept = [value for value in kept if makers.may_be_module(value)]
+        if whole[name] and not any(value in kept for value in whole[name]):
+            # What is put into something that is no model is no part of a model.
+            kept = []
         texts = [t for t in (*kept, *given) if ".eval()" not in t and "wrap_model" not in t]
         texts = [text for text in texts if text not in aliases and not _NO_MODEL.match(text)]
         if any(map(makers.have_modes, texts)):
@@ -112,7 +122,7 @@ class _Makers:
         self._around = around
 
     def may_be_module(self, text: str) -> bool:
-        """Whether a value may have a mode: no shape has, and no object that is not torch's.
+        """Whether a value may have a mode: no text, shape or data has, and no plain object.
 
         Its text has that of variables below it.
         """
@@ -120,12 +130,55 @@ class _Makers:
             first = _tree(text).body[0]
         except (SyntaxError, IndexError):
             return True
-        value = first.value if isinstance(first, ast.Expr) else None
-        parts = value.value if isinstance(value, ast.Subscript) else value
-        if isinstance(parts, ast.Attribute) and parts.attr == "shape":
+        if not isinstance(first, ast.Expr):
+            return True
+        return not _NO_MODEL.match(text) and self._gives_module(first.value, {}, ())
+
+    def _gives_module(
+        self, node: ast.expr, local: Mapping[str, Sequence[ast.expr]], seen: tuple[str, ...]
+    ) -> bool:
+        """Whether an expression may give a model, or several in a row.
+
+        Args:
+            node: the expression.
+            local: all that the variables around it may be.
+            seen: the functions that are gone through already.
+        """
+        func = node.func if isinstance(node, ast.Call) else None
+        first = func.value if isinstance(func, ast.Attribute) else node
+        if isinstance(first, (ast.Constant, ast.JoinedStr)) or isinstance(node, ast.Dict):
             return False
-        name = ast.unparse(value.func) if isinstance(value, ast.Call) else ""
-        return not _DOTTED.fullmatch(name) or self._may_be(name)
+        if isinstance(node, ast.IfExp):
+            node = ast.Tuple([node.body, node.orelse])
+        if isinstance(node, (ast.Tuple, ast.BoolOp)):
+            parts = node.elts if isinstance(node, ast.Tuple) else node.values
+            return any(self._gives_module(each, local, seen) for each in parts)
+        if isinstance(node, ast.Name):
+            # A variable that is set to itself, or to what is made of it, is followed once.
+            others = {name: values for name, values in local.items() if name != node.id}
+            values = local.get(node.id)
+            return values is None or any(self._gives_module(v, others, seen) for v in values)
+        owner = node.value if isinstance(node, ast.Subscript) else node
+        if isinstance(owner, ast.Attribute) and owner.attr == "shape":
+            return False
+        name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+        if not _DOTTED.fullmatch(name):
+            return True
+        root, _, rest = name.partition(".")
+        paths = self._around.imported.get(root, frozenset())
+        if name in _PLAIN or (paths and all(_DATA.match(f"{path}.{rest}") for path in paths)):
+            return False
+        last = name.rpartition(".")[2]
+        if name == f"self.{last}":
+            text = self._own.get(last, "")
+        else:
+            is_named = name == last or (paths and rest == last)
+            text = self._around.texts.get(last, "") if is_named else ""
+        made = _returned(text)
+        if made is None or last in seen:
+            return last not in seen and self._may_be(name)
+        inner = _variables(text)
+        return any(self._gives_module(value, inner, (*seen, last)) for value in made)
 
     def have_modes(self, text: str) -> bool:
         """Whether code makes layers with modes, or calls a library that may; calls are followed."""
@@ -194,6 +247,54 @@ class _Makers:
         return any(_may_have_modes(f"{path}.{rest}".rstrip(".")) for path in paths)
 
 
+#: What these make is no model: texts and numbers, and the data of some libraries.
+_PLAIN = {"str", "int", "float", "bool", "len", "range", "dict", "open"}
+_DATA = re.compile(
+    r"(os|pathlib|json|glob|math|time|datetime|tempfile|numpy|pandas|scipy|sklearn|skimage|PIL|cv2"
+    r"|cvxopt|pycocotools)\."
+)
+
+
+@cache
+def _returned(text: str) -> tuple[ast.expr, ...] | None:
+    """What functions return, or what their annotations name; None if the code is none of these."""
+    functions = _tree(text).body
+    found: list[ast.expr] = []
+    for function in functions:
+        if not isinstance(function, ast.FunctionDef) or function.decorator_list:
+            return None
+        said = ast.unparse(function.returns) if function.returns is not None else ""
+        if said in _PLAIN:
+            continue
+        nodes = [*ast.walk(function)]
+        if any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in nodes):
+            return None
+        returns = (node.value for node in nodes if isinstance(node, ast.Return))
+        found += [value for value in returns if value is not None]
+    return tuple(found) if functions else None
+
+
+@cache
+def _variables(text: str) -> Mapping[str, Sequence[ast.expr]]:
+    """All that the variables of functions are set to, of those for which that is seen."""
+    found: dict[str, list[ast.expr]] = {}
+    nodes = [*ast.walk(_tree(text))]
+    seen = set[int]()
+    for node in nodes:
+        for target in node.targets if isinstance(node, ast.Assign) else ():
+            for each in target.elts if isinstance(target, ast.Tuple) else (target,):
+                if isinstance(each, ast.Name) and isinstance(node, ast.Assign):
+                    seen.add(id(each))
+                    found.setdefault(each.id, []).append(node.value)
+    stored = {
+        node.id
+        for node in nodes
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in seen
+    }
+    stored |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    return {name: values for name, values in found.items() if name not in stored}
+
+
 #: Names that are no models, and what they are called on is none.
 _KNOWN = {*dir(builtins), "lambda", "context", "hparams"} - {"getattr", "eval", "next"}
 _START = re.compile(r"(?P<root>[A-Za-z_]\w*)\b\.?(?P<rest>[\w.]*\(?)")
@@ -242,47 +343,6 @@ def _may_have_modes(path: str) -> bool:
     return bool(_TORCHS_MODELS.match(path)) or (
         path.partition(".")[0] not in sys.stdlib_module_names and not _WITHOUT_MODES.match(path)
     )
-
-
-def attributes_set(method: cst.FunctionDef) -> Iterator[tuple[str, str]]:
-    """The attributes that a method sets or adds to, each with the code of its value.
-
-    Variables of the method are followed.
-    """
-    own = f"{syntax.self_name(method)}."
-    pairs = [pair for line in syntax.find(method, cst.Assign) for pair in syntax.pairs(line)]
-    for line in syntax.find(method, cst.AnnAssign):
-        pairs += [(line.target, line.value)] if line.value is not None else []
-    for call in syntax.find(method, cst.Call):
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _ADDING:
-            pairs += [(call.func.value, each.value) for each in call.args]
-    local: dict[str, list[cst.BaseExpression]] = {}
-    for target, value in pairs:
-        for name in syntax.names_in(target) if not isinstance(target, cst.Attribute) else ():
-            local.setdefault(name, []).append(value)
-    for target, value in pairs:
-        text = syntax.code(target)
-        if not text.startswith(own):
-            continue
-        name = text.removeprefix(own).partition(".")[0].partition("[")[0]
-        is_local = isinstance(value, cst.Name) and value.value in local
-        for each in local[syntax.code(value)] if is_local else [value]:
-            yield name, _with_variables(each, local)
-
-
-def _with_variables(
-    value: cst.BaseExpression, local: Mapping[str, Sequence[cst.BaseExpression]]
-) -> str:
-    """The code of a value, with that of the variables in it."""
-    found, known = [value], set[str]()
-    for each in found:
-        names = (syntax.names_in(each) & local.keys()) - known
-        known |= names
-        found += [one for name in sorted(names) for one in local[name]]
-    return "\n".join(map(syntax.code, found))
-
-
-_ADDING = ("append", "insert", "extend", "update", "add_module", "register_module", "setdefault")
 
 
 def _handed(method: cst.FunctionDef, around: Elsewhere) -> Iterator[str]:

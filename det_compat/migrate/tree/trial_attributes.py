@@ -1,6 +1,6 @@
 """What the methods of a trial change, and read."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
 from libcst import matchers as m
@@ -121,6 +121,49 @@ def attributes_read(method: cst.FunctionDef) -> Iterator[str]:
     for node in syntax.find(method.body, cst.Attribute):
         if isinstance(node.value, cst.Name) and node.value.value == own:
             yield node.attr.value
+
+
+def attributes_set(method: cst.FunctionDef) -> Iterator[tuple[str, str, bool]]:
+    """The attributes that a method sets or adds to, with the code of the value, and if it is all.
+
+    Variables of the method are followed.
+    """
+    own = f"{syntax.self_name(method)}."
+    pairs = [pair for line in syntax.find(method, cst.Assign) for pair in syntax.pairs(line)]
+    for line in syntax.find(method, cst.AnnAssign):
+        pairs += [(line.target, line.value)] if line.value is not None else []
+    set_to = len(pairs)
+    for call in syntax.find(method, cst.Call):
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _ADDING:
+            pairs += [(call.func.value, each.value) for each in call.args]
+    local: dict[str, list[cst.BaseExpression]] = {}
+    for target, value in pairs:
+        for name in syntax.names_in(target) if not isinstance(target, cst.Attribute) else ():
+            local.setdefault(name, []).append(value)
+    for index, (target, value) in enumerate(pairs):
+        text = syntax.code(target)
+        if not text.startswith(own):
+            continue
+        name = text.removeprefix(own).partition(".")[0].partition("[")[0]
+        is_whole = index < set_to and text == f"{own}{name}"
+        is_local = isinstance(value, cst.Name) and value.value in local
+        for each in local[syntax.code(value)] if is_local else [value]:
+            yield name, _with_variables(each, local), is_whole
+
+
+def _with_variables(
+    value: cst.BaseExpression, local: Mapping[str, Sequence[cst.BaseExpression]]
+) -> str:
+    """The code of a value, with that of the variables in it."""
+    found, known = [value], set[str]()
+    for each in found:
+        names = (syntax.names_in(each) & local.keys()) - known
+        known |= names
+        found += [one for name in sorted(names) for one in local[name]]
+    return "\n".join(map(syntax.code, found))
+
+
+_ADDING = ("append", "insert", "extend", "update", "add_module", "register_module", "setdefault")
 
 
 #: What changes nothing that a validation sees.

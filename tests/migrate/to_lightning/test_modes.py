@@ -122,7 +122,7 @@ def test_a_model_that_is_not_wrapped_stays_in_its_mode_where_callbacks_update_re
     )
     assert made.count("def on_validation_model_eval") == 1
     hook = method(made, "on_validation_model_eval").splitlines()
-    assert [hook[1].strip(), hook[-1].strip()] == ["self.model.eval()", "self.count.reset()"]
+    assert [hook[2].strip(), hook[-1].strip()] == ["self.model.eval()", "self.count.reset()"]
     assert "super().on_validation" not in made
 
 
@@ -139,6 +139,7 @@ def test_a_mode_that_a_validation_sets_is_there_in_training(tmp_path, trains):
     if trains:
         changes.append(("loss = ", "batch = self.teacher(batch)\n        loss = "))
     made = rewritten(tmp_path, trial(*changes))
-    for mode in ("eval", "train"):
-        hook = f"    def on_validation_model_{mode}(self):\n        self.model.{mode}()\n"
+    said = "        # all others stay in the mode that they are in\n"
+    for mode, why in (("eval", said), ("train", "")):
+        hook = f"    def on_validation_model_{mode}(self):\n{why}        self.model.{mode}()\n"
         assert (hook in made) == trains

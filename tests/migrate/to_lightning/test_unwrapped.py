@@ -33,6 +33,35 @@ def examples():
 
 def make_loss():
     return Perceptual()
+
+
+def text(names):
+    found = names or lib.names()
+    return "|".join(found) if found else f"{found}"
+
+
+def said() -> str:
+    return Perceptual().read()
+
+
+def words():
+    known = Vocabulary(net=Perceptual())
+    return known, "", 1
+
+
+def pair():
+    net = Perceptual()
+    return net, text([])
+
+
+def grown():
+    nets = []
+    nets.append(Perceptual())
+    return nets
+
+
+def loaded(name):
+    return {"a": Perceptual()}.get(name)
 """
 
 
@@ -51,6 +80,15 @@ def make_loss():
         ("losses.Vocabulary().net()", True, False),
         # Lightning puts a model that another object keeps into no mode.
         ("losses.Vocabulary(net=losses.make_loss())", False, False),
+        ("{}\n        self.body['a'] = losses.make_loss()", False, False),
+        ("torch.nn.ModuleDict()\n        self.body['a'] = losses.make_loss()", True, False),
+        # What a function returns counts, and not what else it makes.
+        ("losses.text(losses.make_loss())", False, False),
+        ("losses.said()", False, False),
+        ("losses.words()", False, False),
+        ("losses.pair()", True, False),
+        ("losses.grown()", True, False),
+        ("losses.loaded('a')", True, False),
     ],
 )
 def test_a_model_of_another_file_that_is_not_wrapped_stays_in_its_mode(

@@ -8,8 +8,9 @@ an object of a library is told to do changes it, unless that is known not to.
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -112,12 +113,48 @@ def needs_training_loader(own: Mapping[str, cst.FunctionDef], project: Project) 
     """
     found = ((name, parsed(syntax.code(method).strip()).body) for name, method in own.items())
     methods = {name: one for name, (one, *_) in found if isinstance(one, _FUNCTIONS)}
+    _leave_out_shared(methods)
     late = _traces(project, methods, [_TRAINING_LOADER]).changed
     # The loader of validations is made once: what it has read then is never read again.
     if late & _traces(project, methods, [_VALIDATION_LOADER]).read:
         return True
     return bool(
         (late - attributes_made(own, "__init__")) & _traces(project, methods, VALIDATING).read
+    )
+
+
+def _leave_out_shared(methods: Mapping[str, _Function]) -> None:
+    """Take away what both loaders begin with, and only the one that is made first does.
+
+    Which of the two that is makes no difference to ``if not self.done: ...; self.done = True``.
+    """
+    if not {_TRAINING_LOADER, _VALIDATION_LOADER} <= methods.keys():
+        return
+    training, validation = (methods[name] for name in (_TRAINING_LOADER, _VALIDATION_LOADER))
+    at, start = (ast.get_docstring(each) is not None for each in (training, validation))
+    for line in validation.body[start:]:
+        shared = [*map(_text, training.body[at : at + 1])]
+        if not _is_done_once(line, validation.args.args) or [_text(line)] != shared:
+            return
+        del training.body[at]
+
+
+def _text(line: ast.stmt) -> str:
+    """The code of a statement, in which each placeholder that is asked as a context is the same."""
+    return re.sub(r"\b__det_\d+__(?=\.get_)", "context", ast.unparse(line))
+
+
+def _is_done_once(line: ast.stmt, given: Sequence[ast.arg]) -> bool:
+    """Whether a statement is done once by itself, and sets no variable of the method."""
+    if not isinstance(line, ast.If) or line.orelse or len(given) != 1:
+        return False
+    flag = re.fullmatch(rf"not ({given[0].arg}\.\w+)", ast.unparse(line.test))
+    is_set = flag is not None and ast.unparse(line.body[-1]) == f"{flag[1]} = True"
+    binding = (ast.Return, ast.Import, ast.ImportFrom)
+    return is_set and not any(
+        isinstance(node, binding)
+        or (isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load))
+        for node in ast.walk(line)
     )
 
 

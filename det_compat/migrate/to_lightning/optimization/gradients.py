@@ -5,10 +5,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import libcst as cst
 
-from det_compat.migrate.to_lightning.unwrapped import attributes_set
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import marked
 from det_compat.migrate.tree.symbols import Symbols
+from det_compat.migrate.tree.trial_attributes import attributes_set
 
 _GRADIENTS = ("torch.enable_grad()", "torch.set_grad_enabled(True)")
 _INFERENCE = "Lightning validates in inference mode: this needs pl.Trainer(inference_mode=False)"
@@ -92,7 +92,7 @@ def _models_of(optimizer: str, methods: Iterable[cst.FunctionDef]) -> frozenset[
     models: set[str] = set()
     for method in methods:
         of_model = re.compile(rf"\b{syntax.self_name(method)}\.(\w+)\.parameters\(\)")
-        for name, text in attributes_set(method):
+        for name, text, _ in attributes_set(method):
             if name == optimizer:
                 if len(found := of_model.findall(text)) != len(_PARAMETERS.findall(text)):
                     return frozenset()

@@ -60,6 +60,37 @@ def test_what_a_validation_needs_of_the_training_loader(
     assert needs({"train_loader": before, part: line}, HELPERS) is found
 
 
+ONCE = """\
+if not self.done:
+            self.folder = get(__det_{}__.get_hparam("url"))
+            self.done = True
+"""
+
+
+@pytest.mark.parametrize(
+    ("of_training", "of_validation", "found"),
+    [
+        (ONCE.format(1), ONCE.format(2), False),
+        (f'"""It loads."""\n        {ONCE.format(1)}', ONCE.format(2), False),
+        (ONCE.format(1), f"print(self.folder)\n        {ONCE.format(2)}", True),
+        (f"{ONCE.format(1)}        self.done = False", ONCE.format(2), True),
+        (ONCE.format(1), ONCE.format(2).replace("url", "other"), True),
+        (ONCE.format(1).replace("= True", "= 1"), ONCE.format(2).replace("= True", "= 1"), True),
+        (
+            ONCE.format(1).replace("get_hparam", "a"),
+            ONCE.format(2).replace("get_hparam", "a"),
+            True,
+        ),
+        (f"get = 1\n        {ONCE.format(1)}", ONCE.format(2), True),
+    ],
+)
+def test_what_either_loader_does_once_needs_no_order(
+    of_training: str, of_validation: str, found: bool
+) -> None:
+    last = "        return self.folder"
+    assert needs({"train_loader": of_training, "val_loader": f"{of_validation}{last}"}) is found
+
+
 HELPERS = b"""
 import random, torch
 
