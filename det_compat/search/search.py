@@ -97,15 +97,11 @@ class Search:
             if not self.is_resumed:
                 self.folder.begin(self.about, without_secrets(self.task.config))
             with tracked(self.folder.path, tracking):
-                try:
-                    with state_noted(self.folder.path, resuming) as noted:
-                        found = self._run(address)
-                        if any(one.status is Status.UNFINISHED for one in self.folder.trials()):
-                            noted.status = INTERRUPTED  # Tune has ended it in good order.
-                    return found
-                finally:
-                    if self.folder.trials():
-                        self.write_results()
+                with state_noted(self.folder.path, resuming) as noted:
+                    found = self._run(address)
+                    if any(one.status is Status.UNFINISHED for one in self.folder.trials()):
+                        noted.status = INTERRUPTED  # Tune has ended it in good order.
+                return found
 
     def _run(self, address: str | None) -> ResultGrid:
         with contextlib.ExitStack() as stack:
@@ -117,7 +113,12 @@ class Search:
             # Ray is imported meanwhile.
             from det_compat.search.tune.engine import run_search
 
-            return run_search(self.task, address=address, template=imported)
+            return run_search(
+                self.task,
+                address=address,
+                write_results=self.write_results,
+                template=imported,
+            )
 
     def _shares_imports(self, address: str | None) -> bool:
         """Whether all trials begin with the same imports in the same environment.
@@ -152,10 +153,11 @@ class Search:
         return None
 
     def write_results(self) -> None:
-        """Write results.json, results.csv and results.png into the folder."""
+        """Write results.json, results.csv and results.png into the folder, if there are trials."""
         from det_compat.search.picture import draw
 
-        results = self.results()
+        if not (results := self.results()):
+            return
         write_results(self.folder.path, results)
         draw(self.folder.path / "results.png", self.plan, results)
 

@@ -10,7 +10,8 @@ import signal
 import socket
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,20 +59,27 @@ _NO_CODE = ["/runs/", "/search_*/", "__pycache__/", ".git/", ".venv/"]
 _NEXT_TO_NOTHING = {"memory": 2.0**20}
 
 
-def run_search(task: TrialTask, *, address: str | None, template: str = "") -> ResultGrid:
+def run_search(
+    task: TrialTask,
+    *,
+    address: str | None,
+    write_results: Callable[[], None],
+    template: str = "",
+) -> ResultGrid:
     """Run the search of ``task``, or go on with what its folder has records of.
 
     Args:
         task: what to do, and in which folder.
         address: the address of a Ray cluster; None for this machine, or for the Ray that this
             process is connected to already.
+        write_results: is called when the trials have ended, whatever has ended them.
         template: the address of a process that has imported what trials do, if Ray is started here.
 
     Raises:
         SearchError: no machine can run a trial.
         SearchEndedError: Ray has given up.
     """
-    with _environment(_ENVIRONMENT), _quiet(), _connected(address):
+    with _environment(_ENVIRONMENT), _quiet(), _connected(address, write_results):
         _check_places(task.plan)
         keeper = _keeper(task) if address is not None or _machines() > 1 else None
         # It is unpickled where the code is.
@@ -205,10 +213,13 @@ os.register_at_fork(after_in_child=_leave_group)
 
 
 @contextlib.contextmanager
-def _connected(address: str | None) -> Iterator[None]:
-    """Ray, started for the block unless the process has it already."""
+def _connected(address: str | None, at_end: Callable[[], None]) -> Iterator[None]:
+    """Ray, started for the block unless it is there already; ``at_end`` follows the block."""
     if ray.is_initialized():
-        yield
+        try:
+            yield
+        finally:
+            at_end()
         return
     on_sigterm = signal.getsignal(signal.SIGTERM)
     _is_starting.set()
@@ -235,7 +246,11 @@ def _connected(address: str | None) -> Iterator[None]:
         # Ray 2.60 takes what Tune has registered off a cluster at the end of the process alone, and
         # only if that is still connected.
         getattr(registry, "_unregister_all", bool)()
-        ray.shutdown()
+        # The end of Ray's processes takes a second, in which there is nothing to do here.
+        with ThreadPoolExecutor(max_workers=1) as beside:
+            done = beside.submit(at_end)
+            ray.shutdown()
+        done.result()
 
 
 def _keeper(task: TrialTask) -> Any:
