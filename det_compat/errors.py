@@ -72,9 +72,7 @@ class InvalidModelException(InvalidExperimentException):
 
 
 class InvalidLoaderError(InvalidExperimentException, RuntimeError):
-    """The trial returned a loader that it cannot be trained or evaluated with.
-
-    Determined 0.38.1 raises a RuntimeError for those that it refuses.
+    """The trial returned a loader that has no batch.
 
     Attributes:
         is_on_all_ranks: whether every rank raises it, in the same words.

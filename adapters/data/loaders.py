@@ -11,7 +11,6 @@ from torch.utils.data import IterableDataset
 from det_compat import core
 from det_compat.adapters.data.batch_stream import asks_for_indices, parts_of
 from det_compat.adapters.data.loader_workers import with_lasting_workers
-from det_compat.errors import InvalidLoaderError
 from det_compat.pytorch.context.steering import Steering
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.data import dataset_reproducibility_message
@@ -35,8 +34,7 @@ def torch_loader(
     """The torch loader of what a trial's ``method`` returned, sharded for this rank.
 
     Raises:
-        InvalidLoaderError: it is no Determined DataLoader, and the trial has not said that it
-            means it.
+        RuntimeError: it is no Determined DataLoader, and the trial has not said that it means it.
     """
     if hasattr(data, "get_data_loader"):
         ranks = context.distributed if every_rank else core.DummyDistributedContext()
@@ -44,7 +42,7 @@ def torch_loader(
             repeat=repeat, skip=skip, num_replicas=ranks.size, rank=ranks.rank
         )
     elif not Steering(context).takes_any_loader:
-        raise InvalidLoaderError(dataset_reproducibility_message(method, data))
+        raise RuntimeError(dataset_reproducibility_message(method, data))
     return with_lasting_workers(data)
 
 
