@@ -281,3 +281,31 @@ def test_a_reducer_that_is_not_kept_is_left_to_the_reader(tmp_path):
     kept = "lr=0.1))\n        use(context.wrap_reducer(Mean(), name='mean'))\n"
     made = rewritten(tmp_path, MEAN + trial(("lr=0.1))\n", kept)))
     assert "# MIGRATE: what a reducer computes that no attribute keeps must be logged" in made
+
+
+@pytest.mark.parametrize(
+    ("made", "loop", "name"),
+    [
+        ("f'n_{i}': WRAP(i), name=f'n_{i}')", "name, reducer in self.many.items()", "name"),
+        ("i: WRAP(i), name=f'n_{i}')", "i, reducer in self.many.items()", "f'n_{i}'"),
+        (
+            "f'{i}': WRAP(i), name=str(i))",
+            "(i), reducer in zip(range(3), self.many.values())",
+            "str(i)",
+        ),
+        # Two of them may have one key, and the dict has only one of these then.
+        ("i % 2: WRAP(i), name=str(i))", "", ""),
+    ],
+)
+def test_reducers_in_a_dict_that_is_made_in_a_loop(made, loop, name, tmp_path):
+    made = made.replace("WRAP(i)", "context.wrap_reducer(top(i), for_training=False")
+    line = f"lr=0.1))\n        self.many = {{{made} for i in range(3)}}\n"
+    top = "def top(i):\n    return lambda values: max(values, default=i)\n\n\n"
+    changed = trial(("lr=0.1))\n", line), ("class Trial(", f"{top}class Trial("))
+    result = rewritten(tmp_path, changed)
+    assert ("what a reducer computes" in result) is (not loop)
+    if loop:
+        hook = method(result, "on_validation_epoch_end")
+        logged = f"self.log_dict(numbers_of({{{name}: reducer.compute()}}))"
+        assert hook.endswith(f"for {loop}:\n        {logged}"), hook
+        assert "for reducer in self.many.values():" in method(result, "on_validation_start")
