@@ -103,7 +103,12 @@ class Heir(Trial):
 
 @pytest.mark.parametrize(
     ("options", "is_marked"),
-    [("", True), (", for_validation=False", False), (", for_training=False", False)],
+    [
+        ("", True),
+        (", for_validation=False", False),
+        (", for_training=False", False),
+        (", for_validation=context is None", True),
+    ],
 )
 def test_what_is_reduced_of_training_is_logged_or_marked(options, is_marked, tmp_path):
     wrapped = f"lr=0.1))\n        self.n = context.wrap_reducer(known, name='n'{options})\n"
@@ -111,6 +116,7 @@ def test_what_is_reduced_of_training_is_logged_or_marked(options, is_marked, tmp
     line = "        loss = self.model(batch).sum()\n"
     made = rewritten(tmp_path, trial(("lr=0.1))\n", wrapped), (line, updated)))
     assert ("# MIGRATE: what n reduces of training must be logged" in made) == is_marked
+    assert ("# MIGRATE: whether n reduces training" in made) == ("context" in options)
 
 
 TRAINED = ("        self.context.backward(loss)\n", "        self.mean.update(loss.item())\n")
