@@ -199,13 +199,19 @@ def mixin_init(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> c
     """
     own = plan.own.name
     trials = (p for p in file.trials.values() if not p.is_mixin and plan in p.ancestors)
+    rest = (init.params.star_arg, init.params.star_kwarg)
+    # What comes by stars is the context, too, which nobody could follow there.
+    handed = {p.name.value for p in rest if isinstance(p, cst.Param)}
+    handed |= {name for p in init.params.params if "context" in (name := p.name.value)}
     goes_on = {_is_followed(own, [p.own for p in _mixins(trial)]) for trial in trials}
 
     def left(line: cst.BaseStatement) -> list[cst.BaseStatement]:
         call = syntax.lone_call(line)
         func = "" if call is None else syntax.code(call.func)
         given = [] if call is None else call.args
-        hands_on = any(file.symbols.is_context(arg.value) for arg in given)
+        hands_on = any(
+            file.symbols.is_context(arg.value) or syntax.code(arg.value) in handed for arg in given
+        )
         if not (func.startswith("super(") and func.endswith(".__init__") and hands_on):
             return [line]
         if len(goes_on) > 1:

@@ -162,3 +162,7 @@ def test_mixins_call_the_init_of_the_next_one(bases, more, said, tmp_path):
     if not said:
         assert CALLS_NEXT in head(made, "First") and CALLS_NEXT not in head(made, "Second")
         assert "        super().__init__(self, *args)\n" in head(made, "Trial")
+        # Whatever is handed on by stars has the context in it, too.
+        starred = trial(*changes).replace("super().__init__(context, *", "super().__init__(*")
+        made = rewritten(tmp_path, starred)
+        assert "super()" in head(made, "First") and "super()" not in head(made, "Second")
