@@ -4,7 +4,7 @@ import ast
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from det_compat.analysis.scopes import CONTEXT, Class, Name, Scope, Values
+from det_compat.analysis.scopes import CONTEXT, Class, Name, Scope, Value, Values
 from det_compat.catalog.support import home, is_determined
 
 _TRIALS = {
@@ -23,6 +23,11 @@ MOST_RELATIVES = 300
 _METHODS = {"train_batch", "build_training_data_loader", "build_validation_data_loader"}
 
 
+def _named(value: Value) -> str:
+    scope = getattr(value, "scope", None)
+    return getattr(value, "path", "") if scope is None else scope.name
+
+
 class Hierarchy:
     """Bases and subclasses, as far as the tree tells; valid until more is known.
 
@@ -33,7 +38,7 @@ class Hierarchy:
     def __init__(self, classes: list[Scope], evaluate: Callable[[ast.expr, Scope], Values]) -> None:
         self.evaluate = evaluate
         self.cut: set[Scope] = set()
-        self._bases: dict[Scope, Values] = {}
+        self._bases: dict[Scope, list[Value]] = {}
         self._ancestors: dict[Scope, list[Scope]] = {}
         self._relatives: dict[Scope, list[Scope]] = {}
         self._children: dict[Scope, list[Scope]] = {}
@@ -43,12 +48,14 @@ class Hierarchy:
                 if isinstance(base, Class):
                     self._children.setdefault(base.scope, []).append(scope)
 
-    def bases(self, scope: Scope) -> Values:
-        """What the bases of a class are known to be."""
+    def bases(self, scope: Scope) -> list[Value]:
+        """What the bases of a class are known to be, in their order."""
         if scope not in self._bases:
             nodes = base_nodes(scope)
-            found = [self.evaluate(node, scope.parent or scope) for node in nodes]
-            self._bases[scope] = frozenset().union(*found)
+            found = (self.evaluate(node, scope.parent or scope) for node in nodes)
+            # What one of them may be is a set, whose order is another in each process.
+            every = (value for values in found for value in sorted(values, key=_named))
+            self._bases[scope] = [*dict.fromkeys(every)]
         return self._bases[scope]
 
     def children(self, scope: Scope) -> list[Scope]:

@@ -17,6 +17,7 @@ class Optimizations:
     aggregation_frequency: int = 1
     gradient_compression: bool = False
     mixed_precision: str = "O0"
+    average_aggregated_gradients: bool = True
 
 
 @dataclass(frozen=True)

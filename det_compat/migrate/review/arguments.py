@@ -72,24 +72,45 @@ def misfits(after: Code, text: Text, trials: Collection[str]) -> Iterator[Findin
             )
 
 
-def needed_flags(text: Text, trials: tuple[str, ...]) -> Iterator[Finding]:
+def needed_flags(before: Code, text: Text, trials: tuple[str, ...]) -> Iterator[Finding]:
     """What the configs of a trial say of training that no module can say for its Trainer."""
+    # What an optimizer was wrapped with counts before the config.
+    says = any(b"average_aggregated_gradients" in old.source for old in before.files.values())
     for name in trials:
         node = text.classes.get(name)
         for config in configs_of(text.path, name) if node is not None else ():
             file = Path(config.file or "").name
-            for flag in _flags(config.optimizations, _is_manual(node)):
+            for flag in _flags(config.optimizations, _is_manual(node), says=says):
                 yield Finding(node.lineno if node is not None else 1, f"{file} asks for {flag}")
 
 
-def _flags(optimizations: Optimizations, is_manual: bool) -> Iterator[str]:
+def _flags(optimizations: Optimizations, is_manual: bool, *, says: bool) -> Iterator[str]:
     frequency = optimizations.aggregation_frequency
+    averages = optimizations.average_aggregated_gradients and not says
     if frequency != 1 and is_manual:
-        yield f"gradients of {frequency} batches a step, and training_step steps after each"
+        how = "mean" if averages else "sum"
+        yield (
+            f"steps with the {how} of the gradients of {frequency} batches, and training_step "
+            "steps after each"
+        )
     elif frequency != 1:
-        yield f"pl.Trainer(accumulate_grad_batches={frequency})"
+        differences = _accumulation(frequency, averages=averages)
+        yield f"pl.Trainer(accumulate_grad_batches={frequency}), {differences}"
     if optimizations.mixed_precision not in (None, "O0"):
         yield 'pl.Trainer(precision="16-mixed")'
+
+
+def _accumulation(frequency: int, *, averages: bool) -> str:
+    """What is different where Lightning accumulates gradients in Determined's place."""
+    found = ["also steps at the end of each epoch"]
+    if not averages:
+        found.append(
+            f"averages where Determined added up, so that the loss is to be {frequency}-fold"
+        )
+    if frequency & (frequency - 1):
+        # A power of two divides without rounding, before or after gradients are added up.
+        found.append("divides losses and not gradients, which rounds otherwise")
+    return f"which {' and '.join(found)}"
 
 
 def _is_manual(node: ast.ClassDef | None) -> bool:

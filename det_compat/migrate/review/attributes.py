@@ -13,7 +13,8 @@ from det_compat.migrate.review.project import (
     methods,
     written,
 )
-from det_compat.migrate.to_lightning.attributes import RESERVED
+from det_compat.migrate.to_lightning.taken.reserved import RESERVED
+from det_compat.migrate.tree.symbols import new_name, own_name
 
 #: The bases of which every attribute is known.
 _KNOWN = {
@@ -113,8 +114,10 @@ def gone(before: Code, after: Code, text: Text) -> Iterator[Finding]:
     modules = {alias.asname or alias.name.partition(".")[0] for alias in _aliases(text)}
     # What rewriting has made, such as the step of an optimizer, means something else.
     missing &= before.asked_names
-    renamed = {name for name in before.set_names if f"trial_{name}" in after.set_names}
-    own = {name for name in before.set_names if f"own_{name}" in after.set_names - before.set_names}
+    renamed = {name for name in before.set_names if new_name(name) in after.set_names}
+    own = {
+        name for name in before.set_names if own_name(name) in after.set_names - before.set_names
+    }
     away = missing | renamed
     for node in text.nodes if away | own else ():
         if isinstance(node, ast.Call) and (name := asked_by_name(node)) in away:
@@ -124,9 +127,9 @@ def gone(before: Code, after: Code, text: Text) -> Iterator[Finding]:
         owner = _last(node.value)
         is_known = owner in _NO_CALLBACKS or {owner, _first(node)} & modules
         if node.attr in own and not is_known:
-            yield Finding(node.lineno, f"{node.attr} of a callback is own_{node.attr} now")
+            yield Finding(node.lineno, f"{node.attr} of a callback is {own_name(node.attr)} now")
         if node.attr in renamed and "trial" in owner.lower() and node.attr not in missing:
-            yield Finding(node.lineno, f"{node.attr} of a trial is trial_{node.attr} now")
+            yield Finding(node.lineno, f"{node.attr} of a trial is {new_name(node.attr)} now")
         elif node.attr in missing and not {owner, _first(node)} & {"super", "self", *modules}:
             yield Finding(node.lineno, f"nothing sets or defines {node.attr} any more")
 

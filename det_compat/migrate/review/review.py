@@ -65,7 +65,7 @@ def _findings(
             yield from hooks.idle(after, text)
             yield from hooks.hidden(after, text)
             yield from arguments.refused(after, text, result.trials)
-            yield from arguments.needed_flags(text, result.trials)
+            yield from arguments.needed_flags(before, text, result.trials)
 
 
 def _text(path: Path, source: bytes) -> Text | None:

@@ -1,47 +1,19 @@
-"""The attributes of trials: those that a LightningModule has for something else, and aliases."""
+"""The attributes of trials that are aliases of what a LightningModule has."""
 
-import ast
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 import libcst as cst
 from libcst import matchers as m
 from libcst.helpers import ensure_type
 
-from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.optimization.step_modes import STEP_MODE
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
+from det_compat.migrate.to_lightning.taken.reserved import ATTRIBUTE_DICTS
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.marks import PRECISION, PRECISION_LINK, marked
-from det_compat.migrate.tree.symbols import Symbols, new_name
+from det_compat.migrate.tree.symbols import Symbols
 
-#: What ``pytorch_lightning.LightningModule`` has, but for the hooks that a migrated trial defines.
-RESERVED = words(
-    """
-    T_destination add_module all_gather allow_zero_length_dataloader_with_multiple_devices apply
-    automatic_optimization backward bfloat16 buffers call_super_init children clip_gradients
-    compile cpu cuda current_epoch device device_mesh double dtype dump_patches eval
-    example_input_array extra_repr fabric float forward freeze from_datasets get_buffer
-    get_extra_state get_parameter get_submodule global_rank global_step half hparams
-    hparams_initial ipu load_from_checkpoint load_state_dict local_rank log log_dict logger loggers
-    lr_scheduler_step lr_schedulers manual_backward modules mtia named_buffers named_children
-    named_modules named_parameters on_gpu optimizer_step optimizer_zero_grad optimizers parameters
-    predict_dataloader predict_step prepare_data print register_backward_hook register_buffer
-    register_forward_hook register_forward_pre_hook register_full_backward_hook
-    register_full_backward_pre_hook register_load_state_dict_post_hook
-    register_load_state_dict_pre_hook register_module register_parameter
-    register_state_dict_post_hook register_state_dict_pre_hook requires_grad_ save_hyperparameters
-    set_extra_state set_submodule setup share_memory state_dict strict_loading teardown test_step
-    to to_empty to_onnx to_torchscript to_tensorrt toggle_optimizer toggled_optimizer train trainer
-    remove_ignored_hparams training training_step type unfreeze untoggle_optimizer validation_step
-    xpu zero_grad
-    transfer_batch_to_device configure_callbacks configure_optimizers train_dataloader
-    val_dataloader test_dataloader configure_model configure_sharded_model
-    configure_gradient_clipping
-    """
-)
-# A trial that has one of these means what the module has.
-_SHARED = words("forward hparams_initial training")
 _IS_DROPPED = (
     "experimental.disable_auto_to_device",
     "experimental.disable_dataset_reproducibility_checks",
@@ -49,163 +21,11 @@ _IS_DROPPED = (
 )
 
 
-#: Dicts whose keys are attributes, as those of a module's hyperparameters are.
-_ATTRIBUTE_DICTS = words("AttrDict AttributeDict EasyDict edict")
-_CHANGING = words("__dict__ update pop popitem setdefault clear")
-#: What adds something to the hyperparameters of a module.
-_SECTIONS = words("get_data_config get_experiment_config get_trial_seed")
-
-
-def taken_names(
-    nodes: Iterable[ast.ClassDef], *, nested: Callable[[], frozenset[str] | None]
-) -> frozenset[str]:
-    """The attributes and methods of trial classes that a LightningModule has for something else.
-
-    Args:
-        nodes: the trial classes.
-        nested: tells which of their hyperparameters have others in them in some config; None where
-            they have no config.
-    """
-    nodes = [*nodes]
-    found = {name for node in nodes for name in _own_names(node)}
-    wraps = any(_wraps_hparams(node) for each in nodes for node in ast.walk(each))
-    if wraps and not _are_plainly_used(nodes, nested):
-        found.add("hparams")
-    return frozenset(found & (RESERVED - _SHARED))
-
-
-def _own_names(node: ast.ClassDef) -> Iterator[str]:
-    yield from (line.name for line in node.body if isinstance(line, ast.FunctionDef))
-    for assign in ast.walk(node):
-        if not isinstance(assign, (ast.Assign, ast.AnnAssign)):
-            continue
-        # A LightningModule has the hyperparameters and the device under these names, too.
-        same = ""
-        value = assign.value.func if isinstance(assign.value, ast.Call) else assign.value
-        if _wraps_hparams(assign) or (
-            isinstance(value, ast.Attribute) and value.attr == "get_hparams"
-        ):
-            same = "hparams"
-        elif isinstance(value, ast.Attribute) and "context" in ast.unparse(value.value):
-            same = value.attr if value.attr == "device" else ""
-        targets = assign.targets if isinstance(assign, ast.Assign) else [assign.target]
-        for part in (part for target in targets for part in ast.walk(target)):
-            if isinstance(part, ast.Attribute) and _owner(part) == "self":
-                yield from () if part.attr == same else [part.attr]
-
-
-def _wraps_hparams(line: ast.AST) -> bool:
-    """Whether this is ``self.hparams = AttrDict(context.get_hparams())``."""
-    if not isinstance(line, ast.Assign) or [*map(ast.unparse, line.targets)] != ["self.hparams"]:
-        return False
-    call = line.value
-    given = call.args[0] if isinstance(call, ast.Call) and len(call.args) == 1 else None
-    if not isinstance(call, ast.Call) or call.keywords or not isinstance(given, ast.Call):
-        return False
-    name = ast.unparse(call.func).rpartition(".")[2]
-    return name in _ATTRIBUTE_DICTS and ast.unparse(given.func).endswith(".get_hparams")
-
-
-def _are_plainly_used(
-    nodes: Sequence[ast.ClassDef], nested: Callable[[], frozenset[str] | None]
-) -> bool:
-    """Whether trials do nothing with ``self.hparams`` which those of a module are different for."""
-    every = [node for each in nodes for node in ast.walk(each)]
-    around = {child: node for node in every for child in ast.iter_child_nodes(node)}
-    is_handed_on = False
-    asked_for: set[str | None] = set()
-    for node in every:
-        if not isinstance(node, ast.Attribute) or (node.attr, _owner(node)) != ("hparams", "self"):
-            continue
-        use = around[node]
-        if isinstance(use, (ast.Attribute, ast.Subscript)):
-            asked = around[use]
-            call = around.get(asked)
-            is_called = isinstance(call, ast.Call) and call.func is asked
-            if isinstance(asked, ast.Attribute) and not is_called:
-                return False
-            if getattr(use, "attr", "") in _CHANGING or not isinstance(use.ctx, ast.Load):
-                return False
-            asked_for.add(_name_asked(use))
-        elif isinstance(use, ast.Call) and getattr(use.func, "id", "") == "vars":
-            return False
-        elif not isinstance(use, ast.Compare) and not _wraps_hparams(use):
-            is_handed_on = True
-    asks = any(isinstance(node, ast.Attribute) and node.attr in _SECTIONS for node in every)
-    if not (is_handed_on or asked_for):
-        return True
-    inner = nested()
-    if inner is None:
-        # What is handed on with two stars is a dict, and those in it were attributes, too.
-        return not (is_handed_on and asks) and not _unpacks_attributes(every)
-    is_known = None not in asked_for or not inner
-    return is_known and inner.isdisjoint(asked_for) and not (is_handed_on and (asks or inner))
-
-
-def _name_asked(use: ast.Attribute | ast.Subscript) -> str | None:
-    """The hyperparameter that is looked up; None if it is only known at run time."""
-    if isinstance(use, ast.Attribute):
-        return use.attr
-    return str(use.slice.value) if isinstance(use.slice, ast.Constant) else None
-
-
-def _unpacks_attributes(nodes: Iterable[ast.AST]) -> bool:
-    """Whether some attribute of a trial other than its hyperparameters is given with two stars."""
-    given = [word for node in nodes if isinstance(node, ast.Call) for word in node.keywords]
-    values = [word.value for word in given if word.arg is None]
-    names = [value for value in values if isinstance(value, ast.Attribute)]
-    return any(ast.unparse(value) != "self.hparams" for value in names)
-
-
-def _owner(node: ast.Attribute) -> str:
-    return getattr(node.value, "id", "")
-
-
-def with_new_methods(
-    tree: cst.Module, classes: Collection[str], renamed: Collection[str]
-) -> cst.Module:
-    """The file with the new names of methods that trial classes define, given all new names.
-
-    Where methods are called, they have these already.
-    """
-
-    def rewritten(node: cst.ClassDef) -> cst.ClassDef:
-        body = [_with_new_name(line, renamed) for line in syntax.body_of(node)]
-        return syntax.with_body(node, body) if node.name.value in classes else node
-
-    return syntax.each(tree, cst.ClassDef, rewritten)
-
-
-def _with_new_name(line: cst.BaseStatement, renamed: Collection[str]) -> cst.BaseStatement:
-    if not isinstance(line, cst.FunctionDef) or line.name.value not in renamed:
-        return line
-    return line.with_changes(name=cst.Name(new_name(line.name.value)))
-
-
-def rename_reserved(tree: cst.Module, file: LightningFile) -> cst.Module:
-    """Rename attributes of trials that a LightningModule has for something else.
-
-    Where other code reads them of what is known to be a trial, they have their new names already.
-    """
-    return syntax.transformed(tree, _Renaming(file)) if file.renamed else tree
-
-
 _SELF = m.Name("self")
 #: A variable, or an attribute of the trial itself.
 _OWN = m.OneOf(m.Name(), m.Attribute(value=m.Name()))
 _KEEPING = m.Assign([m.AssignTarget(m.Attribute()), m.ZeroOrMore()])
 _OWN_HPARAMS = m.Attribute(value=_SELF, attr=m.Name("hparams"))
-
-
-class _Renaming(LightningTransformer):
-    def _renamed(self, name: cst.Name) -> cst.Name:
-        is_taken = self.plan is not None and name.value in self.file.renamed
-        return cst.Name(new_name(name.value)) if is_taken else name
-
-    def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> cst.Attribute:
-        if not m.matches(original.value, _SELF):
-            return updated
-        return updated.with_changes(attr=self._renamed(updated.attr))
 
 
 def drop_aliases(tree: cst.Module, file: LightningFile) -> cst.Module:
@@ -285,7 +105,7 @@ class _Aliases(LightningTransformer):
         if isinstance(value, cst.Call):
             inner = value.args[0].value if len(value.args) == 1 else value
             name = syntax.code(value.func).rpartition(".")[2]
-            asking = inner if name in _ATTRIBUTE_DICTS else value
+            asking = inner if name in ATTRIBUTE_DICTS else value
             is_hparams = self.symbols.method(asking) == "get_hparams"
             return is_hparams and syntax.code(target) == "self.hparams"
         is_followed = self.symbols.is_followed

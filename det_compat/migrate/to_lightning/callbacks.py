@@ -90,9 +90,13 @@ def rename_hooks(tree: cst.Module, file: LightningFile) -> cst.Module:
             else line
             for line in syntax.body_of(node)
         ]
-        return syntax.with_body(node, _starting_up(body) if starts_up else body)
+        made = syntax.with_body(node, _starting_up(body) if starts_up else body)
+        return marked(made, _IS_MODULE) if node.name.value in file.plans else made
 
     return syntax.each(tree, cst.ClassDef, renamed)
+
+
+_IS_MODULE = "a module cannot be a callback, whose hooks have its names and other arguments"
 
 
 def _new_names(node: cst.ClassDef) -> set[str]:

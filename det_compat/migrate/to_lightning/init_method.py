@@ -1,9 +1,10 @@
 """``__init__`` of a LightningModule: hyperparameters are its arguments."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import libcst as cst
 
+from det_compat.migrate.to_lightning.class_facts import ClassFacts
 from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.line_length import INDENT, LINE
@@ -52,6 +53,7 @@ def with_arguments(
     )
     if is_open:
         file.imports.new.add("from typing import Any")
+        init = _without_rest(init)
     init = init.with_changes(params=params)
     init = syntax.with_body(init, _body(init, plan, file.symbols))
     return _spread(init) if _is_long(init) else init
@@ -65,6 +67,20 @@ def setup(self, stage):
     if self.trainer.world_size != {0}:
         raise ValueError(f"train it with world_size={{self.trainer.world_size}}")
 """
+
+
+def _without_rest(init: cst.FunctionDef) -> cst.FunctionDef:
+    """The method that hands no ``**kwargs`` on: Determined gave none, and hyperparameters go on."""
+    rest = init.params.star_kwarg
+
+    def handing_on(call: cst.Call) -> cst.Call:
+        if rest is None or not syntax.code(call.func).endswith(".__init__"):
+            return call
+        is_rest = [arg.star == "**" and rest.name.deep_equals(arg.value) for arg in call.args]
+        kept = [arg for arg, left in zip(call.args, is_rest, strict=True) if not left]
+        return call.with_changes(args=syntax.without_commas(kept)) if any(is_rest) else call
+
+    return syntax.each(init, cst.Call, handing_on)
 
 
 def _is_long(init: cst.FunctionDef) -> bool:
@@ -170,23 +186,56 @@ def _passing_hparams(
         return None
     if len(given) == len(call.args):
         return line
+    if not plan.is_root and any("__init__" in each.own.methods for each in _mixins(plan)):
+        line = marked(line, "a mixin's __init__, which takes no hyperparameters, comes first here")
     hparams = cst.Arg(cst.Name("hparams"), star="**")
     return line.with_deep_changes(call, args=syntax.without_commas([*given, hparams]))
 
 
-def mixin_init(init: cst.FunctionDef, symbols: Symbols) -> cst.FunctionDef:
+def mixin_init(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> cst.FunctionDef:
     """The ``__init__`` of a class that only becomes part of a module together with others.
 
-    Its module has been initialized by then, so it hands no context on to it.
+    Its module has been initialized by then, so it hands the context on to other such classes alone.
     """
+    own = plan.own.name
+    trials = (p for p in file.trials.values() if not p.is_mixin and plan in p.ancestors)
+    rest = (init.params.star_arg, init.params.star_kwarg)
+    # What comes by stars is the context, too, which nobody could follow there.
+    handed = {p.name.value for p in rest if isinstance(p, cst.Param)}
+    handed |= {name for p in init.params.params if "context" in (name := p.name.value)}
+    goes_on = {_is_followed(own, [p.own for p in _mixins(trial)]) for trial in trials}
 
-    def kept(line: cst.BaseStatement) -> bool:
+    def left(line: cst.BaseStatement) -> list[cst.BaseStatement]:
         call = syntax.lone_call(line)
         func = "" if call is None else syntax.code(call.func)
-        hands_on = call is not None and any(symbols.is_context(arg.value) for arg in call.args)
-        return not (func.startswith("super(") and func.endswith(".__init__") and hands_on)
+        given = [] if call is None else call.args
+        hands_on = any(
+            file.symbols.is_context(arg.value) or syntax.code(arg.value) in handed for arg in given
+        )
+        if not (func.startswith("super(") and func.endswith(".__init__") and hands_on):
+            return [line]
+        if len(goes_on) > 1:
+            return [marked(line, "another __init__ is behind this one in some trials, not in all")]
+        return [line] if True in goes_on else []
 
-    return syntax.with_body(init, [line for line in syntax.body_of(init) if kept(line)])
+    return syntax.with_body(init, [made for line in syntax.body_of(init) for made in left(line)])
+
+
+def _mixins(plan: TrialPlan) -> list[TrialPlan]:
+    """The mixins of a trial in the order in which ``super()`` comes by them."""
+    found: list[TrialPlan] = []
+    for parent in plan.parents:
+        if not parent.is_mixin:
+            break  # What is behind a trial, it does not call.
+        found += [parent, *_mixins(parent)]
+    return [each for index, each in enumerate(found) if each not in found[index + 1 :]]
+
+
+def _is_followed(name: str, mixins: Sequence[ClassFacts]) -> bool:
+    """Whether another ``__init__`` comes behind that of a class."""
+    names = [own.name for own in mixins]
+    behind = mixins[names.index(name) + 1 :] if name in names else ()
+    return any("__init__" in own.methods for own in behind)
 
 
 def _is_of_other_base(call: cst.Call, plan: TrialPlan) -> bool:

@@ -23,6 +23,7 @@ from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.metrics import reducers, told
 from det_compat.migrate.to_lightning.optimization import optimizers, schedulers, stepping
 from det_compat.migrate.to_lightning.plan import LightningFile
+from det_compat.migrate.to_lightning.taken import renaming
 from det_compat.migrate.to_lightning.written_out import clipping, horovod, lengths, samplers
 from det_compat.migrate.tree import docstrings, leftovers
 from det_compat.migrate.tree.marks import without_old_code
@@ -104,7 +105,7 @@ class Pass:
 
 PASSES = (
     # Before any pass writes `self.logger` or `self.trainer` into a trial and means Lightning's.
-    Pass(attributes.rename_reserved, needs=Holds.OWN_ATTRIBUTES, takes=Holds.NONE),
+    Pass(renaming.rename_reserved, needs=Holds.OWN_ATTRIBUTES, takes=Holds.NONE),
     # No other pass reads or writes what it takes: it may stand anywhere above the last one, which
     # would put the calls back.
     Pass(names.make_modules, needs=Holds.ADAPTERS, takes=Holds.ADAPTERS),

@@ -36,6 +36,10 @@ _FIT = (
     "profiling_enabled",
 )
 _STEPS = "max_steps counts the steps of each optimizer, of which there are several"
+_ACCUMULATES = (
+    "accumulate_grad_batches also steps at the end of each epoch, averages by dividing losses, and "
+    "max_steps is of steps, not of batches"
+)
 _INIT_KNOWN = {"hparams", "exp_conf", "aggregation_frequency", "enable_tensorboard_logging"}
 
 
@@ -160,8 +164,11 @@ class _Scripts(LightningTransformer):
         return above(made, getattr(line, "leading_lines", ()))
 
     def _marked(self, line: cst.BaseStatement) -> cst.BaseStatement:
-        """The statement that makes a Trainer, with a comment where its length means another one."""
-        needs = self._counts_otherwise and "max_" in syntax.code(line)
+        """The statement that makes a Trainer, with a comment where what it says means another."""
+        text = syntax.code(line)
+        if "accumulate_grad_batches=" in text:
+            line = marked(line, _ACCUMULATES)
+        needs = self._counts_otherwise and "max_" in text
         return marked(line, _STEPS) if needs else line
 
     @property

@@ -18,7 +18,6 @@ from det_compat.catalog.support import home
 from det_compat.migrate.configs import configs_of
 from det_compat.migrate.target import Problem, Problems, Target
 from det_compat.migrate.to_context.target import old_trials
-from det_compat.migrate.to_lightning.attributes import taken_names, with_new_methods
 from det_compat.migrate.to_lightning.callbacks import taken_in_callbacks
 from det_compat.migrate.to_lightning.class_facts import ClassFacts, facts_of
 from det_compat.migrate.to_lightning.data import loaders
@@ -41,6 +40,8 @@ from det_compat.migrate.to_lightning.plan import (
     TrialPlan,
     early_methods,
 )
+from det_compat.migrate.to_lightning.taken.renaming import with_new_names
+from det_compat.migrate.to_lightning.taken.reserved import taken_names
 from det_compat.migrate.to_lightning.unwrapped import keeps_modes
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.branches import without_questions
@@ -76,8 +77,9 @@ class Lightning(Target):
         self._read: dict[Path, _Source] = {}
         self._plans: dict[Scope, TrialPlan] = {}
         nodes = {node: path for path, node in self._trial_nodes()}
-        self._renamed = taken_names(nodes, nested=lambda: _nested(nodes))
-        self._taken = taken_in_callbacks(self._callback_nodes())
+        callbacks = [*self._callback_nodes()]
+        self._renamed = taken_names(nodes, hooked=callbacks, nested=lambda: _nested(nodes))
+        self._taken = taken_in_callbacks(callbacks)
         resolved: list[Resolved] = []
         for path in sources:
             if refused := self._refused(path):
@@ -159,7 +161,7 @@ class Lightning(Target):
         tree, symbols = resolve(self.sources[path], facts, self._renamed, self._taken)
         if self._renamed:
             names = {scope.name for scope in facts.classes.values() if facts.is_trial(scope)}
-            tree = with_new_methods(tree, names, self._renamed)
+            tree = with_new_names(tree, names, self._renamed)
         if len(symbols):
             alone = {scope.name for scope in facts.classes.values() if self._is_alone(scope, facts)}
             tree = apart(tree, symbols, alone, self._elsewhere)

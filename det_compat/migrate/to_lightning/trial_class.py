@@ -125,7 +125,7 @@ class _Rewriting:
         body = [made for line in syntax.body_of(self.node) for made in self._made_of(line)]
         made: list[cst.BaseStatement] = []
         if init is not None and plan.is_mixin:
-            made.append(mixin_init(init, self.file.symbols))
+            made.append(mixin_init(init, plan, self.file))
         elif init is not None or (plan.is_root and self._needs_init()):
             made += [with_arguments(init, plan, self.file, asks_size=asks_size), *late]
         if plan.own.optimizers or plan.own.schedulers or (plan.is_root and plan.all_optimizers):

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from det_compat.analysis.classes import Hierarchy
 from det_compat.analysis.inference import Inference
-from det_compat.analysis.scopes import NOTHING, Code, Instance, Scope, Values
+from det_compat.analysis.scopes import NOTHING, Class, Code, Instance, Scope, Values
 from det_compat.analysis.source import Source
 from det_compat.catalog.support import home
 
@@ -51,8 +51,8 @@ class Facts:
 
     @property
     def has_trials(self) -> bool:
-        """Whether something in the file stands for a trial."""
-        return any(map(self._are_trials, self._values.values()))
+        """Whether something in the file stands for a trial, or the class of one."""
+        return any(map(self._are_of_trials, self._values.values()))
 
     def is_trial(self, scope: Scope) -> bool:
         """Whether a class is a trial class, or a base or mixin of one."""
@@ -62,6 +62,10 @@ class Facts:
     def stands_for_trial(self, span: Span) -> bool:
         """Whether the expression at ``span`` is a trial."""
         return self._are_trials(self.values(span))
+
+    def is_of_trial(self, span: Span) -> bool:
+        """Whether the expression at ``span`` is a trial, or a class of trials."""
+        return self._are_of_trials(self.values(span))
 
     def stands_for_callback(self, span: Span) -> bool:
         """Whether the expression at ``span`` is a callback."""
@@ -74,6 +78,11 @@ class Facts:
     def _are_trials(self, found: Values) -> bool:
         return bool(found) and all(
             isinstance(value, Instance) and self.is_trial(value.scope) for value in found
+        )
+
+    def _are_of_trials(self, found: Values) -> bool:
+        return bool(found) and all(
+            isinstance(value, (Instance, Class)) and self.is_trial(value.scope) for value in found
         )
 
     def _span(self, node: ast.expr) -> Span:

@@ -142,7 +142,7 @@ class Symbols:
 
 def new_name(name: str) -> str:
     """The name that an attribute of a trial gets whose own means something else."""
-    return f"trial_{name}"
+    return f"_trial{name}" if name.startswith("_") else f"trial_{name}"
 
 
 def own_name(name: str) -> str:
@@ -208,6 +208,17 @@ class _Resolver(LocatingTransformer):
 
     leave_Name = leave_Attribute
 
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
+        """Let ``getattr(trial, "logger")`` and its like ask for the new name."""
+        text = original_node.args[1].value if len(original_node.args) > 1 else None
+        if not isinstance(text, cst.SimpleString) or code(original_node.func) not in _BY_NAME:
+            return updated_node
+        is_of_trial = self._facts.is_of_trial(self.span(original_node.args[0].value))
+        if text.evaluated_value not in self._renamed or not is_of_trial:
+            return updated_node
+        new = text.with_changes(value=f'"{new_name(str(text.evaluated_value))}"')
+        return updated_node.with_deep_changes(updated_node.args[1], value=new)
+
     def leave_SimpleStatementLine(
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> cst.SimpleStatementLine | cst.FlattenSentinel[cst.BaseStatement]:
@@ -233,7 +244,7 @@ class _Resolver(LocatingTransformer):
     def _with_new_name(self, original: cst.Attribute, updated: cst.Attribute) -> cst.Attribute:
         name = original.attr.value
         owner = self.span(original.value)
-        if name in self._renamed and self._facts.stands_for_trial(owner):
+        if name in self._renamed and self._facts.is_of_trial(owner):
             name = new_name(name)
         elif name in self._taken and self._facts.stands_for_callback(owner):
             name = own_name(name)
@@ -249,6 +260,9 @@ class _Resolver(LocatingTransformer):
     def _is_trial(self, node: cst.ClassDef) -> bool:
         scope = self._facts.classes.get(self.span(node.name)[0])
         return scope is not None and self._facts.is_trial(scope)
+
+
+_BY_NAME = ("getattr", "hasattr", "setattr", "delattr")
 
 
 def _is_class_name(values: Values) -> bool:

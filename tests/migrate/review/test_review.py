@@ -285,22 +285,31 @@ def test_a_file_that_only_an_import_leads_to_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "found"),
     [
-        ("pass", "const.yaml asks for pl.Trainer(accumulate_grad_batches=4)"),
+        (
+            "pass",
+            "pl.Trainer(accumulate_grad_batches=6), which also steps at the end of each epoch and "
+            "averages where Determined added up, so that the loss is to be 6-fold and divides "
+            "losses and not gradients, which rounds otherwise",
+        ),
         (
             "def __init__(self): self.automatic_optimization = False",
-            "const.yaml asks for gradients of 4 batches a step, and training_step steps after each",
+            "steps with the sum of the gradients of 6 batches, and training_step steps after each",
         ),
     ],
 )
 def test_what_only_a_trainer_can_be_told_is_said(body: str, found: str, tmp_path: Path) -> None:
     (tmp_path / "const.yaml").write_text(
         "entrypoint: a:T\nsearcher: {name: single, metric: x, max_length: {batches: 1}}\n"
-        "optimizations: {aggregation_frequency: 4}\n"
+        "optimizations: {aggregation_frequency: 6, average_aggregated_gradients: false}\n"
     )
     after = f"{HEAD}class T(pl.LightningModule):\n    {body}\n"
     result = FileResult(tmp_path / "a.py", b"", after.encode(), trials=("T",))
     (made,), _ = reviewed([result], is_lightning=True)
-    assert made.after.decode().splitlines()[1].startswith(f"# MIGRATE: {found}; see ")
+    assert (
+        made.after.decode()
+        .splitlines()[1]
+        .startswith(f"# MIGRATE: const.yaml asks for {found}; see ")
+    )
 
 
 _HANDS_ON = ["from determined.pytorch import *\n", "from determined.pytorch import PyTorchTrial\n"]

@@ -306,6 +306,13 @@ def test_methods_of_callbacks_that_lightning_has_too_are_renamed_wherever_they_a
     assert made.count("MIGRATE") == 1
 
 
+def test_a_trial_that_is_a_callback_is_marked(tmp_path):
+    change = ("class Trial(PyTorchTrial)", "class Trial(PyTorchTrial, PyTorchCallback)")
+    header = f"from determined.pytorch import PyTorchCallback\n{HEADER}"
+    made = rewritten(tmp_path, trial(change, header=header))
+    assert "# MIGRATE: a module cannot be a callback" in made and made.count("MIGRATE") == 1
+
+
 def _migrated(folder, source):
     (folder / "model_def.py").write_text(source)
     return migrate([str(folder)], "lightning").files

@@ -114,3 +114,55 @@ def test_a_base_behind_is_not_initialized(tmp_path: Path) -> None:
     made = rewritten(tmp_path, trial(*changes))
     assert "        super().__init__()\n        self.save_hyperparameters()\n" in made
     assert "MIGRATE" not in made
+
+
+CHAIN = """\
+class First:
+    def __init__(self, context, *args, **kwargs):
+        super().__init__(context, *args, **kwargs)
+        self.rate = context.get_hparam("rate")
+
+
+class Second:
+    def __init__(self, context, *args, **kwargs):
+        super().__init__(context, *args, **kwargs)
+        self.size = context.get_hparam("size")
+
+
+"""
+CALLS_NEXT = "        super().__init__(self, *args, **kwargs)\n"
+FIRST_SAYS, BASE_SAYS = "another __init__ is behind this one in some", "a mixin's __init__, which"
+
+
+@pytest.mark.parametrize(
+    ("bases", "more", "said"),
+    [
+        ("First, Second, PyTorchTrial", "", ""),
+        (
+            "First, PyTorchTrial",
+            "class Other(First, Second, PyTorchTrial):\n    pass\n",
+            FIRST_SAYS,
+        ),
+        (
+            "First, Base",
+            "class Base(PyTorchTrial):\n    def __init__(self, context):\n        pass\n",
+            BASE_SAYS,
+        ),
+    ],
+)
+def test_mixins_call_the_init_of_the_next_one(bases, more, said, tmp_path):
+    changes = (
+        ("class Trial(PyTorchTrial)", f"{CHAIN}{more}\n\nclass Trial({bases})"),
+        ("    def __init__(self, context):\n        self.c", "    START\n        self.c"),
+        ("START", "def __init__(self, context, *args, **kwargs):\n        SUPER"),
+        ("SUPER", "super().__init__(context, *args, **kwargs)"),
+    )
+    made = rewritten(tmp_path, trial(*changes))
+    assert made.count("# MIGRATE") == (1 if said else 0) and said in made
+    if not said:
+        assert CALLS_NEXT in head(made, "First") and CALLS_NEXT not in head(made, "Second")
+        assert "        super().__init__(self, *args)\n" in head(made, "Trial")
+        # Whatever is handed on by stars has the context in it, too.
+        starred = trial(*changes).replace("super().__init__(context, *", "super().__init__(*")
+        made = rewritten(tmp_path, starred)
+        assert "super()" in head(made, "First") and "super()" not in head(made, "Second")

@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 import libcst as cst
 
 from det_compat.migrate.to_lightning.class_facts import WrappedReducer
+from det_compat.migrate.to_lightning.optimization.kept import BY_KEY
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import marked
@@ -176,7 +177,11 @@ def log(reducer: WrappedReducer, is_odd: bool, prefix: str = "") -> str:
     loop = f"reducer in self.{attribute}"
     if name is not None:
         target, _, values = reducer.loop.partition(" in ")
-        if "enumerate(" not in values and values.startswith("range(len("):
+        if values == BY_KEY:
+            # A key that is no variable is the name itself.
+            target, name = (target, name) if target.isidentifier() else ("name", "name")
+            loop = f"{target}, reducer in self.{attribute.removesuffix('.values()')}.items()"
+        elif "enumerate(" not in values and values.startswith("range(len("):
             loop = f"{target}, reducer in enumerate(self.{attribute})"
         else:
             loop = f"({target}), reducer in zip({values}, self.{attribute})"

@@ -190,3 +190,17 @@ def left_to_log(
         if not is_kept_out and (is_used or is_told) and not is_logged:
             found.append(attribute)
     return found
+
+
+def undecided(wrapped: Iterable[Wrapping]) -> list[str]:
+    """The attributes of reducers of which the code does not say what metrics they are for."""
+    found = []
+    for each in wrapped:
+        if each.member in _WRAPPING:
+            given = (
+                syntax.argument(each.call, position, name)
+                for position, name in ((2, "for_training"), (3, "for_validation"))
+            )
+            said = {syntax.code(value) for value in given if value is not None}
+            found += [each.attribute] if said - {"True", "False"} else []
+    return found

@@ -15,6 +15,8 @@ from det_compat.migrate.tree.file import Line
 from det_compat.migrate.tree.metric_shapes import assigned
 from det_compat.migrate.tree.symbols import Symbols
 
+#: What names are made from that a dict has as its keys.
+BY_KEY = "its keys"
 _CASTS = ("cast", "typing.cast")
 
 
@@ -28,6 +30,7 @@ class Wrapping:
         attribute: without ``self.``.
         is_list: whether the attribute is a list of such.
         loop: what the list is made from, as in ``i in range(3)``; ``""`` if it is no comprehension.
+            It ends in BY_KEY for the dict whose keys are all that its names are made from.
         is_conditional: whether the statement may not run, and nothing else sets the attribute.
         is_branch: whether its method may come by without setting the attribute.
         keeps_mode: whether the next statement keeps the step mode of a scheduler.
@@ -135,9 +138,10 @@ def _kept(line: Line) -> Iterator[tuple[cst.BaseExpression | None, str, bool, st
         yield value.elt, attribute, True, loop if is_plain else ""
     elif attribute and isinstance(value, (cst.List, cst.Tuple)):
         yield from ((element.value, attribute, True, "") for element in value.elements)
-    elif attribute and isinstance(value, (cst.Dict, cst.DictComp)):
-        made = value.elements if isinstance(value, cst.Dict) else [value]
-        for each in made:
+    elif attribute and isinstance(value, cst.DictComp):
+        yield value.value, f"{attribute}.values()", True, _names_of(value)
+    elif attribute and isinstance(value, cst.Dict):
+        for each in value.elements:
             key = syntax.code(each.key) if isinstance(each, cst.DictElement) else ""
             name = _attribute(f"self.{attribute}[{key}]")
             yield each.value, name, name.endswith(".values()"), ""
@@ -150,6 +154,30 @@ def _kept(line: Line) -> Iterator[tuple[cst.BaseExpression | None, str, bool, st
         owner = syntax.code(ensure_type(call.func, cst.Attribute).value)
         if "." in owner:
             yield call.args[0].value, owner.partition(".")[2], True, ""
+
+
+def _names_of(made: cst.DictComp) -> str:
+    """How the reducers in a dict are found with their names, as in a Wrapping."""
+    call = _without_cast(made.value)
+    name = syntax.argument(call, 1, "name") if call is not None else None
+    if name is None:
+        return ""
+    if syntax.code(name) == syntax.code(made.key):
+        return f"{syntax.code(made.key)} in {BY_KEY}"
+    inner, key, variables = made.for_in, syntax.code(made.key), set[str]()
+    loop: cst.CompFor | None = inner
+    while loop is not None:
+        variables |= syntax.names_in(loop.target)
+        loop = loop.inner_for_in
+    if isinstance(made.key, cst.Name) and syntax.names_in(name) & variables <= {key}:
+        return f"{key} in {BY_KEY}"
+    # Where two have one key, the dict has one of them and what it is made from has both.
+    is_plain = not inner.ifs and inner.inner_for_in is None
+    parts = [*syntax.find(made.key, cst.FormattedStringExpression)]
+    is_number = [syntax.code(part.expression) for part in parts] == [syntax.code(inner.target)]
+    values = syntax.code(inner.iter)
+    is_distinct = is_plain and is_number and values.startswith("range(")
+    return f"{syntax.code(inner.target)} in {values}" if is_distinct else ""
 
 
 def _attribute(target: str) -> str:

@@ -9,7 +9,7 @@ from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.class_facts import WrappedScheduler
 from det_compat.migrate.to_lightning.metrics.reducer_kinds import metric_class, values_of
-from det_compat.migrate.to_lightning.metrics.training import left_to_log
+from det_compat.migrate.to_lightning.metrics.training import left_to_log, undecided
 from det_compat.migrate.to_lightning.optimization.containers import UNSEEN, kept_plain, seen
 from det_compat.migrate.to_lightning.optimization.kept import wrappings
 from det_compat.migrate.to_lightning.optimization.schedulers import (
@@ -243,6 +243,8 @@ def left_of_wraps(
         yield "an LR scheduler that no attribute keeps must be stepped"
     if "wrap_reducer" in plan.own.unkept:
         yield "what a reducer computes that no attribute keeps must be logged"
+    for name in undecided(kept):
+        yield f"whether {name} reduces training, validations or both is known at run time"
     for name in left_to_log(made, kept, own):
         yield f"what {name} reduces of training must be logged"
     if not all(scheduler.is_torchs for scheduler in plan.own.schedulers):

@@ -103,7 +103,12 @@ class Heir(Trial):
 
 @pytest.mark.parametrize(
     ("options", "is_marked"),
-    [("", True), (", for_validation=False", False), (", for_training=False", False)],
+    [
+        ("", True),
+        (", for_validation=False", False),
+        (", for_training=False", False),
+        (", for_validation=context is None", True),
+    ],
 )
 def test_what_is_reduced_of_training_is_logged_or_marked(options, is_marked, tmp_path):
     wrapped = f"lr=0.1))\n        self.n = context.wrap_reducer(known, name='n'{options})\n"
@@ -111,6 +116,7 @@ def test_what_is_reduced_of_training_is_logged_or_marked(options, is_marked, tmp
     line = "        loss = self.model(batch).sum()\n"
     made = rewritten(tmp_path, trial(("lr=0.1))\n", wrapped), (line, updated)))
     assert ("# MIGRATE: what n reduces of training must be logged" in made) == is_marked
+    assert ("# MIGRATE: whether n reduces training" in made) == ("context" in options)
 
 
 TRAINED = ("        self.context.backward(loss)\n", "        self.mean.update(loss.item())\n")
@@ -281,3 +287,31 @@ def test_a_reducer_that_is_not_kept_is_left_to_the_reader(tmp_path):
     kept = "lr=0.1))\n        use(context.wrap_reducer(Mean(), name='mean'))\n"
     made = rewritten(tmp_path, MEAN + trial(("lr=0.1))\n", kept)))
     assert "# MIGRATE: what a reducer computes that no attribute keeps must be logged" in made
+
+
+@pytest.mark.parametrize(
+    ("made", "loop", "name"),
+    [
+        ("f'n_{i}': WRAP(i), name=f'n_{i}')", "name, reducer in self.many.items()", "name"),
+        ("i: WRAP(i), name=f'n_{i}')", "i, reducer in self.many.items()", "f'n_{i}'"),
+        (
+            "f'{i}': WRAP(i), name=str(i))",
+            "(i), reducer in zip(range(3), self.many.values())",
+            "str(i)",
+        ),
+        # Two of them may have one key, and the dict has only one of these then.
+        ("i % 2: WRAP(i), name=str(i))", "", ""),
+    ],
+)
+def test_reducers_in_a_dict_that_is_made_in_a_loop(made, loop, name, tmp_path):
+    made = made.replace("WRAP(i)", "context.wrap_reducer(top(i), for_training=False")
+    line = f"lr=0.1))\n        self.many = {{{made} for i in range(3)}}\n"
+    top = "def top(i):\n    return lambda values: max(values, default=i)\n\n\n"
+    changed = trial(("lr=0.1))\n", line), ("class Trial(", f"{top}class Trial("))
+    result = rewritten(tmp_path, changed)
+    assert ("what a reducer computes" in result) is (not loop)
+    if loop:
+        hook = method(result, "on_validation_epoch_end")
+        logged = f"self.log_dict(numbers_of({{{name}: reducer.compute()}}))"
+        assert hook.endswith(f"for {loop}:\n        {logged}"), hook
+        assert "for reducer in self.many.values():" in method(result, "on_validation_start")

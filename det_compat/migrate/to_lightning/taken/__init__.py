@@ -1,0 +1,1 @@
+"""Names of trials that a LightningModule has for something else."""
