@@ -161,7 +161,10 @@ def _counted(optimizers: list[str]) -> cst.BaseStatement:
         first = (
             f"found = self.optimizers()\n    {made} = found if isinstance(found, list) else [found]"
         )
-    lines = [first, *(f"self.{name[1:]} = dict(zip(self.{name[1:]}, found))" for name in dicts)]
+    lines = [
+        first,
+        *(f"self.{name[1:]} = dict(zip(self.{name[1:]}, found, strict=True))" for name in dicts),
+    ]
     body = "".join(f"    {line}\n" for line in lines)
     return syntax.method(f"def on_train_start(self):\n{body}")
 
@@ -239,7 +242,7 @@ def left_of_wraps(
     if not named or wraps > sum(found.member == "wrap_optimizer" for found in kept):
         yield "configure_optimizers must return every optimizer of the trial"
         return
-    if "wrap_lr_scheduler" in plan.own.unkept:
+    if "wrap_lr_scheduler" in plan.own.unkept or plan.hides_schedulers:
         yield "an LR scheduler that no attribute keeps must be stepped"
     if "wrap_reducer" in plan.own.unkept:
         yield "what a reducer computes that no attribute keeps must be logged"

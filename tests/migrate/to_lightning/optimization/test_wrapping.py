@@ -54,7 +54,10 @@ def test_a_dict_of_models_is_a_module_dict(tmp_path):
     ("before", "after"),
     [
         ("self.opts = [{0} for _ in 'ab']", "self.opts = found if isinstance(found, list)"),
-        ("self.opts = {{n: {0} for n in 'ab'}}", "self.opts = dict(zip(self.opts, found))"),
+        (
+            "self.opts = {{n: {0} for n in 'ab'}}",
+            "dict(zip(self.opts, found, strict=True))",
+        ),
         ("self.a = {0}\n        self.b = {{n: {0} for n in 'ab'}}", "self.a, *found = self.opt"),
     ],
 )
@@ -140,3 +143,49 @@ def test_models_that_are_put_one_by_one_where_no_module_would_hold_them(tmp_path
     made = rewritten(tmp_path, source)
     assert "# MIGRATE: Lightning sees no model in self.nets, since" in made
     assert "self.nets = {}\n" in made
+
+
+SCHEDULER = "context.wrap_lr_scheduler(torch.optim.lr_scheduler.StepLR({0}, 2), {1})"
+EPOCH = "LRScheduler.StepMode.STEP_EVERY_EPOCH"
+
+
+def test_schedulers_that_a_loop_makes_are_all_kept(tmp_path):
+    loop = f"{OPT}\n        for opt in [self.opt]:\n            {SCHEDULER.format('opt', EPOCH)}"
+    made = rewritten(tmp_path, trial((OPT, loop)))
+    assert "self.schedulers = []" in method(made, "__init__")
+    assert "[*self.schedulers]" in method(made, "configure_optimizers")
+    assert "MIGRATE" not in made
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        f"for opt in (self.opt, self.opt):\n            self.s = {SCHEDULER.format('opt', EPOCH)}",
+        "self.decay(self.opt)\n        self.decay(self.opt)\n\n    def decay(self, opt):\n"
+        f"        self.s = self.{SCHEDULER.format('opt', EPOCH)}",
+    ],
+)
+def test_one_attribute_does_not_keep_several_schedulers(lines, tmp_path):
+    made = rewritten(tmp_path, trial((OPT, f"{OPT}\n        {lines}")))
+    assert "an LR scheduler that no attribute keeps must be stepped" in made
+
+
+def test_methods_keep_what_they_wrap(tmp_path):
+    lines = f"{OPT}\n        self.decay()\n\n    def decay(self):\n        self."
+    made = rewritten(tmp_path, trial((OPT, lines + SCHEDULER.format("self.opt", EPOCH))))
+    assert "self.lr_scheduler = " in method(made, "decay")
+    assert "self.lr_scheduler.step()" in method(made, "on_train_epoch_end")
+
+
+@pytest.mark.parametrize("kept", ["", "self.s = "])
+def test_bases_and_heirs_keep_their_own(kept, tmp_path):
+    decay = f"        {kept}{SCHEDULER.format('self.opt', EPOCH)}\n"
+    heir = (
+        "\n\nclass MyHeir(Trial):\n    def __init__(self, context):\n"
+        f"        super().__init__(context)\n{decay}"
+    )
+    made = rewritten(tmp_path, trial((OPT, f"{OPT}\n{decay.rstrip()}")) + heir)
+    if kept:
+        assert "an LR scheduler that no attribute keeps must be stepped" in made
+    else:
+        assert "[self.lr_scheduler, self.my_heir_lr_scheduler]" in made
