@@ -145,6 +145,20 @@ def configure_optimizers(
     return [made, *counted, *stepping_hooks(plan, schedulers)]
 
 
+def used_attributes(nodes: Sequence[cst.CSTNode], plan: TrialPlan, file: LightningFile) -> set[str]:
+    """The attributes that code beside ``configure_optimizers`` uses."""
+    attributes = [found for node in nodes for found in syntax.find(node, cst.Attribute)]
+    # torch.optim has an lr_scheduler, too, which is no attribute of the trial.
+    used = {n.attr.value for n in attributes if not syntax.code(n.value).endswith("optim")}
+    used |= file.elsewhere.asked
+    if any(m is not None and m[1] == "optimizers" for m in map(file.symbols.member, attributes)):
+        used |= {*plan.all_optimizers}
+    if not plan.is_automatic:
+        stepped = (s for s in plan.own.schedulers if s.interval or s.choices)
+        used |= {scheduler.attribute for scheduler in stepped}
+    return used
+
+
 def _own(attribute: str) -> str:
     """An attribute, or the elements of one, of the module."""
     return f"*self.{attribute[1:]}" if attribute.startswith("*") else f"self.{attribute}"

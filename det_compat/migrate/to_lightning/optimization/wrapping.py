@@ -1,6 +1,7 @@
 """What is wrapped, put where it can be seen: in the attributes of the trial that wraps it."""
 
 import re
+from collections.abc import Collection
 
 import libcst as cst
 
@@ -12,9 +13,12 @@ from det_compat.migrate.tree.transformers import ScopedTransformer
 
 #: What must be returned from configure_optimizers, and the attribute that keeps it.
 KEPT = {"wrap_optimizer": "optimizer", "wrap_lr_scheduler": "lr_scheduler"}
-#: The list of those that a loop makes. Optimizers are left, since the trial steps them by a name of
-#: its own, which would be none of Lightning's.
-LISTS = {"wrap_lr_scheduler": "schedulers"}
+#: The list of those that a loop makes.
+LISTS = {
+    "wrap_model": "networks",
+    "wrap_optimizer": "all_optimizers",
+    "wrap_lr_scheduler": "schedulers",
+}
 
 
 def spread_choices(tree: cst.Module, symbols: Symbols) -> cst.Module:
@@ -54,7 +58,7 @@ def keep_wrapped(tree: cst.Module, symbols: Symbols) -> cst.Module:
     was asked for its models.
     """
     members = map(symbols.member, syntax.find(tree, cst.Attribute))
-    asks = any(member is not None and member[1] == "models" for member in members)
+    asked = {member[1] for member in members if member is not None}
 
     def keeping(node: cst.ClassDef) -> cst.ClassDef:
         if not symbols.calls(node, "wrap_model", *KEPT):
@@ -69,8 +73,7 @@ def keep_wrapped(tree: cst.Module, symbols: Symbols) -> cst.Module:
         made: dict[cst.BaseStatement, cst.BaseStatement] = {}
         for name, method in own.items():
             if name == "__init__" or name not in often:
-                asked = asks and name == "__init__"
-                keeping = _Keeping(method, symbols, taken, prefix, asks_models=asked)
+                keeping = _Keeping(method, symbols, taken, prefix, asked)
                 made[method] = keeping.kept(method)
         return syntax.with_body(node, [made.get(line, line) for line in syntax.body_of(node)])
 
@@ -91,13 +94,14 @@ class _Keeping(cst.CSTTransformer):
         symbols: Symbols,
         taken: set[str | None],
         prefix: str,
-        *,
-        asks_models: bool,
+        asked: Collection[str],
     ) -> None:
         super().__init__()
         self._own = syntax.self_name(method)
-        # One that is wrapped in a loop or at times is not the one model that an attribute keeps.
+        # One that is wrapped at times is not the one model that an attribute keeps.
+        asks_models = "models" in asked and method.name.value == "__init__"
         self._models = syntax.body_of(method) if asks_models else ()
+        self._asked = asked
         self._symbols = symbols
         lines = [*syntax.find(method, cst.SimpleStatementLine)]
         self._taken = taken
@@ -119,11 +123,14 @@ class _Keeping(cst.CSTTransformer):
         call, variable = syntax.call_of(updated), syntax.target_of(updated) or ""
         member = self._symbols.method(call)
         is_lost = not variable or (variable.isidentifier() and variable not in self._kept)
-        is_model = member == "wrap_model" and any(original is line for line in self._models)
+        is_model = member == "wrap_model" and any(self._is_in(original, o) for o in self._models)
         if call is None or not (member in KEPT or is_model) or not is_lost:
             return updated
         is_list = original in self._looped
-        if isinstance(syntax.simple(updated), cst.Return) or (is_list and member not in LISTS):
+        # Where the context is not asked for them, a trial steps optimizers by a name of its own,
+        # which would be none of Lightning's.
+        is_hidden = member == "wrap_optimizer" and "optimizers" not in self._asked
+        if isinstance(syntax.simple(updated), cst.Return) or (is_list and is_hidden):
             return updated
         own_name = LISTS[member] if is_list else variable or KEPT.get(member, "model")
         name = self._name(own_name if own_name == variable else f"{self._prefix}{own_name}")
@@ -142,6 +149,10 @@ class _Keeping(cst.CSTTransformer):
         if not variable or is_same:
             return updated.with_changes(body=[more])
         return cst.FlattenSentinel([updated, cst.SimpleStatementLine([more])])
+
+    def _is_in(self, line: Line, outer: cst.BaseStatement) -> bool:
+        """Whether a statement is this one, or directly in this loop."""
+        return line is outer or (isinstance(outer, cst.For) and line in syntax.body_of(outer))
 
     def _name(self, name: str) -> str:
         name = f"{self._own}.{name}"

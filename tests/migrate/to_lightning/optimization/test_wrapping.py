@@ -84,7 +84,8 @@ def test_a_branch_that_only_wrapped_goes(tmp_path):
         ("{0}", "models[0]", "self.model = {1}\n"),
         ("net = {0}", "models[0]", "net = {1}\n        self.net = net\n"),
         ("{0}\n        {0}", "models[1]", "self.model = {1}\n        self.model_ = {1}\n"),
-        ("for i in 'ab':\n            {0}", "models[1]", ""),
+        ("for i in 'ab':\n            {0}", "models[1]", "self.networks.append({1})\n"),
+        ("if context:\n            {0}", "models[0]", ""),
     ],
 )
 def test_models_that_only_the_context_keeps(wrapped, asked, made, tmp_path):
@@ -189,3 +190,29 @@ def test_bases_and_heirs_keep_their_own(kept, tmp_path):
         assert "an LR scheduler that no attribute keeps must be stepped" in made
     else:
         assert "[self.lr_scheduler, self.my_heir_lr_scheduler]" in made
+
+
+def test_lists_of_what_a_loop_wraps_are_those_of_the_context(tmp_path):
+    model = "self.model = context.wrap_model(torch.nn.Linear(2, 1))"
+    models = (
+        "for n in (1, 2):\n            context.wrap_model(torch.nn.Linear(2, n))\n"
+        "        self.model, self.other = context.models"
+    )
+    opts = (
+        "for net in context.models:\n            "
+        "context.wrap_optimizer(torch.optim.SGD(net.parameters(), lr=0.1))"
+    )
+    steps = ("(self.opt)", "(self.context.optimizers[-1])")
+    made = rewritten(tmp_path, trial((model, models), (OPT, opts), steps))
+    assert "MIGRATE" not in made
+    assert "self.networks = torch.nn.ModuleList()" in made
+    assert "[*self.all_optimizers][-1].step()" in made
+    lost = rewritten(tmp_path, trial((OPT, opts.replace("context.models", "[self.model]"))))
+    assert "configure_optimizers must return every optimizer" in lost
+
+
+def test_optimizers_of_the_context_stay_attributes(tmp_path):
+    steps = "for opt in self.context.optimizers:\n            self.context.step_optimizer(opt)"
+    made = rewritten(tmp_path, trial(("self.context.step_optimizer(self.opt)", steps)))
+    assert "self.opt = torch.optim.SGD" in made
+    assert "MIGRATE" not in made
