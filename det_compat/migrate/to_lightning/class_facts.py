@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from det_compat.migrate.to_lightning.optimization.kept import Wrapping, wrappings
+from det_compat.migrate.to_lightning.optimization.kept import Wrapping, called_often, wrappings
 from det_compat.migrate.to_lightning.optimization.step_modes import (
     INTERVALS,
     choices,
@@ -122,7 +122,14 @@ def facts_of(
 ) -> ClassFacts:
     """What stands in a trial class, given the classes of its file."""
     own = syntax.methods(node)
-    wrapped = [found for method in own.values() for found in wrappings(method, symbols)]
+    often = called_often(own)
+    wrapped = [
+        found
+        for name, method in own.items()
+        for found in wrappings(method, symbols)
+        # Of several that it makes when it is called again, an attribute keeps the last.
+        if name not in often or found.is_list or found.member == "wrap_model"
+    ]
     variables = variables_of(own)
     init = own.get("__init__", cst.Pass())
     reducers = tuple(made for w in wrapped if (made := _reducer(w)) is not None)

@@ -152,7 +152,10 @@ def _body(init: cst.FunctionDef, plan: TrialPlan, symbols: Symbols) -> list[cst.
         saved = "" if any("super" in syntax.names_in(line) for line in lines) else _all(init.params)
         text = f"pl.LightningModule.__init__({own})\n{own}.save_hyperparameters({saved})\n"
     elif plan.is_root:
-        text = f"super().__init__()\n{own}.save_hyperparameters()\n"
+        # Given as one dict, they are what the module has.
+        names = [p.name.value for p in (*init.params.params, *init.params.kwonly_params)]
+        saved = "hparams" if plan.arguments.is_open and "hparams" in names else ""
+        text = f"super().__init__()\n{own}.save_hyperparameters({saved})\n"
     else:
         text = f"pl.LightningModule.__init__({own})\n{own}.save_hyperparameters(hparams)\n"
     if not plan.is_automatic:

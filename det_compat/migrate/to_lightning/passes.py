@@ -16,13 +16,13 @@ from det_compat.migrate.to_lightning import (
     callbacks,
     members,
     names,
-    scripts,
     trial_class,
 )
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.metrics import reducers, told
 from det_compat.migrate.to_lightning.optimization import optimizers, schedulers, stepping
 from det_compat.migrate.to_lightning.plan import LightningFile
+from det_compat.migrate.to_lightning.scripts import training
 from det_compat.migrate.to_lightning.taken import renaming
 from det_compat.migrate.to_lightning.written_out import clipping, horovod, lengths, samplers
 from det_compat.migrate.tree import docstrings, leftovers
@@ -110,9 +110,9 @@ PASSES = (
     # would put the calls back.
     Pass(names.make_modules, needs=Holds.ADAPTERS, takes=Holds.ADAPTERS),
     # It needs the placeholders of the Trainer, by which it knows that a script is one of it.
-    Pass(scripts.run_off_clusters, needs=Holds.CLUSTER | Holds.SCRIPTS, takes=Holds.CLUSTER),
+    Pass(training.run_off_clusters, needs=Holds.CLUSTER | Holds.SCRIPTS, takes=Holds.CLUSTER),
     # It tells the context that a script hands to a trial, which later passes make the module of.
-    Pass(scripts.train_with_lightning, needs=Holds.SCRIPTS | Holds.ALIASES, takes=Holds.SCRIPTS),
+    Pass(training.train_with_lightning, needs=Holds.SCRIPTS | Holds.ALIASES, takes=Holds.SCRIPTS),
     # It has to see the whole trial: what __init__ wraps moves to configure_optimizers, one backward
     # before one step is Lightning's, the context is no parameter any more, and what of it is only
     # known later becomes a property. So all that takes one of these apart comes later.

@@ -153,6 +153,12 @@ class TrialPlan:
         return [*dict.fromkeys(r for own in self._initialized for r in own.reducers)]
 
     @property
+    def hides_schedulers(self) -> bool:
+        """Whether one attribute keeps schedulers of two classes, all of which are stepped."""
+        kept = [{s.attribute for s in o.schedulers if not s.may_lack} for o in self._initialized]
+        return sum(map(len, kept)) > len(set[str]().union(*kept))
+
+    @property
     def all_schedulers(self) -> list[WrappedScheduler]:
         """Every scheduler, those of bases first."""
         return [*dict.fromkeys(s for own in self._initialized for s in own.schedulers)]

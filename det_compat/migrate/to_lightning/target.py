@@ -26,6 +26,7 @@ from det_compat.migrate.to_lightning.metrics.training import apart
 from det_compat.migrate.to_lightning.modes import makes_evaluating
 from det_compat.migrate.to_lightning.optimization.automatic import is_automatic
 from det_compat.migrate.to_lightning.optimization.hoisting import Resolved, hoist_wraps
+from det_compat.migrate.to_lightning.optimization.rebound import keep_rebound
 from det_compat.migrate.to_lightning.optimization.schedulers import keep_modes
 from det_compat.migrate.to_lightning.optimization.stepping import always_made
 from det_compat.migrate.to_lightning.optimization.wrapping import (
@@ -166,6 +167,7 @@ class Lightning(Target):
             alone = {scope.name for scope in facts.classes.values() if self._is_alone(scope, facts)}
             tree = apart(tree, symbols, alone, self._elsewhere)
             tree = spread_choices(without_questions(tree, symbols), symbols)
+            tree = keep_rebound(tree, symbols)
         return [Resolved(path, tree, symbols)]
 
     def _read_file(self, path: Path, tree: cst.Module, symbols: Symbols) -> None:

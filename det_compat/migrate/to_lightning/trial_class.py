@@ -28,6 +28,7 @@ from det_compat.migrate.to_lightning.optimization.optimizers import (
     configure_optimizers,
     left_of_wraps,
     moved_lines,
+    used_attributes,
 )
 from det_compat.migrate.to_lightning.optimization.stepping import with_optimizers, zeroes_gradients
 from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan
@@ -129,7 +130,8 @@ class _Rewriting:
         elif init is not None or (plan.is_root and self._needs_init()):
             made += [with_arguments(init, plan, self.file, asks_size=asks_size), *late]
         if plan.own.optimizers or plan.own.schedulers or (plan.is_root and plan.all_optimizers):
-            used = self._used_attributes(body, init)
+            nodes = [*body, *self.others, *([init] if init is not None else [])]
+            used = used_attributes(nodes, plan, self.file)
             made.extend(configure_optimizers(plan, moved, used))
         at = self._index_of_init(body)
         hooks = self._hooks()
@@ -216,19 +218,6 @@ class _Rewriting:
 
     def _decides_late(self) -> bool:
         return reduction(self.own.get("evaluation_reducer"), self.file.symbols) is None
-
-    def _used_attributes(
-        self, body: list[cst.BaseStatement], init: cst.FunctionDef | None
-    ) -> set[str]:
-        nodes = [*body, *self.others, *([init] if init is not None else [])]
-        attributes = [n for node in nodes for n in syntax.find(node, cst.Attribute)]
-        # torch.optim has an lr_scheduler, too, which is no attribute of the trial.
-        used = {n.attr.value for n in attributes if not syntax.code(n.value).endswith("optim")}
-        used |= self.file.elsewhere.asked
-        if not self.plan.is_automatic:
-            stepped = (s for s in self.plan.own.schedulers if s.interval or s.choices)
-            used |= {scheduler.attribute for scheduler in stepped}
-        return used
 
     def _hooks(self) -> list[cst.BaseStatement]:
         plan = self.plan

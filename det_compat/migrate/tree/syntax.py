@@ -137,7 +137,7 @@ def argument(call: cst.Call, position: int, name: str) -> cst.BaseExpression | N
 
 
 def body_of(
-    node: cst.FunctionDef | cst.ClassDef | cst.If | cst.Else | cst.With,
+    node: cst.FunctionDef | cst.ClassDef | cst.If | cst.Else | cst.With | cst.For,
 ) -> Sequence[cst.BaseStatement]:
     """The statements of a block; those of one line get lines of their own."""
     if isinstance(node.body, cst.IndentedBlock):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -62,8 +62,12 @@ def wrappings(method: cst.FunctionDef, symbols: Symbols) -> Iterator[Wrapping]:
     own = syntax.self_name(method)
     modes = {syntax.target_of(line) for line in syntax.find(method, cst.SimpleStatementLine)}
     variables = assigned(method)
+    again = {*looped(method)}
     for line in syntax.find(method, cst.SimpleStatementLine):
         for value, attribute, is_list, loop in _kept(line):
+            if line in again and not is_list and "[" not in attribute:
+                # Of several that a loop makes, this one attribute keeps the last.
+                continue
             if isinstance(value, cst.Name):
                 value = variables.get(value.value)
             call = _without_cast(value)
@@ -81,6 +85,24 @@ def wrappings(method: cst.FunctionDef, symbols: Symbols) -> Iterator[Wrapping]:
                     is_branch=is_branch,
                     keeps_mode=f"{own}.{kept_mode(attribute)}" in modes,
                 )
+
+
+def looped(method: cst.FunctionDef) -> Iterator[Line]:
+    """The statements of a method that may run more than once."""
+    for kind in (cst.For, cst.While):
+        for loop in syntax.find(method, kind):
+            yield from syntax.find(loop, cst.SimpleStatementLine)
+
+
+def called_often(own: Mapping[str, cst.FunctionDef]) -> set[str]:
+    """The methods of a class that its ``__init__`` and what this calls may call more than once."""
+    calls: list[str] = []
+    for method in own.values():
+        for node, times in [(method, 1), *((line, 2) for line in looped(method))]:
+            for call in syntax.find(node, cst.Call):
+                owner, _, name = syntax.code(call.func).rpartition(".")
+                calls += [name] * times if owner == syntax.self_name(method) else []
+    return {name for name in own if calls.count(name) > 1}
 
 
 def _always_sets(

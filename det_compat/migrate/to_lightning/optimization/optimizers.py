@@ -145,6 +145,20 @@ def configure_optimizers(
     return [made, *counted, *stepping_hooks(plan, schedulers)]
 
 
+def used_attributes(nodes: Sequence[cst.CSTNode], plan: TrialPlan, file: LightningFile) -> set[str]:
+    """The attributes that code beside ``configure_optimizers`` uses."""
+    attributes = [found for node in nodes for found in syntax.find(node, cst.Attribute)]
+    # torch.optim has an lr_scheduler, too, which is no attribute of the trial.
+    used = {n.attr.value for n in attributes if not syntax.code(n.value).endswith("optim")}
+    used |= file.elsewhere.asked
+    if any(m is not None and m[1] == "optimizers" for m in map(file.symbols.member, attributes)):
+        used |= {*plan.all_optimizers}
+    if not plan.is_automatic:
+        stepped = (s for s in plan.own.schedulers if s.interval or s.choices)
+        used |= {scheduler.attribute for scheduler in stepped}
+    return used
+
+
 def _own(attribute: str) -> str:
     """An attribute, or the elements of one, of the module."""
     return f"*self.{attribute[1:]}" if attribute.startswith("*") else f"self.{attribute}"
@@ -161,7 +175,10 @@ def _counted(optimizers: list[str]) -> cst.BaseStatement:
         first = (
             f"found = self.optimizers()\n    {made} = found if isinstance(found, list) else [found]"
         )
-    lines = [first, *(f"self.{name[1:]} = dict(zip(self.{name[1:]}, found))" for name in dicts)]
+    lines = [
+        first,
+        *(f"self.{name[1:]} = dict(zip(self.{name[1:]}, found, strict=True))" for name in dicts),
+    ]
     body = "".join(f"    {line}\n" for line in lines)
     return syntax.method(f"def on_train_start(self):\n{body}")
 
@@ -239,7 +256,7 @@ def left_of_wraps(
     if not named or wraps > sum(found.member == "wrap_optimizer" for found in kept):
         yield "configure_optimizers must return every optimizer of the trial"
         return
-    if "wrap_lr_scheduler" in plan.own.unkept:
+    if "wrap_lr_scheduler" in plan.own.unkept or plan.hides_schedulers:
         yield "an LR scheduler that no attribute keeps must be stepped"
     if "wrap_reducer" in plan.own.unkept:
         yield "what a reducer computes that no attribute keeps must be logged"

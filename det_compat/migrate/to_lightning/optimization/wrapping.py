@@ -1,8 +1,11 @@
 """What is wrapped, put where it can be seen: in the attributes of the trial that wraps it."""
 
+import re
+from collections.abc import Collection
+
 import libcst as cst
 
-from det_compat.migrate.to_lightning.optimization.kept import wrappings
+from det_compat.migrate.to_lightning.optimization.kept import called_often, looped, wrappings
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.symbols import Symbols
@@ -10,6 +13,12 @@ from det_compat.migrate.tree.transformers import ScopedTransformer
 
 #: What must be returned from configure_optimizers, and the attribute that keeps it.
 KEPT = {"wrap_optimizer": "optimizer", "wrap_lr_scheduler": "lr_scheduler"}
+#: The list of those that a loop makes.
+LISTS = {
+    "wrap_model": "networks",
+    "wrap_optimizer": "all_optimizers",
+    "wrap_lr_scheduler": "schedulers",
+}
 
 
 def spread_choices(tree: cst.Module, symbols: Symbols) -> cst.Module:
@@ -43,51 +52,114 @@ def _kept_names(line: Line, own: str) -> list[str]:
 
 
 def keep_wrapped(tree: cst.Module, symbols: Symbols) -> cst.Module:
-    """Keep what ``__init__`` wraps in an attribute.
+    """Keep what ``__init__``, and the methods that it calls, wrap in an attribute.
 
     A trial need not keep what it wraps; a module that must return it does, and one whose context
     was asked for its models.
     """
     members = map(symbols.member, syntax.find(tree, cst.Attribute))
-    asks = any(member is not None and member[1] == "models" for member in members)
+    asked = {member[1] for member in members if member is not None}
 
-    def keeping(init: cst.FunctionDef) -> cst.FunctionDef:
-        if init.name.value != "__init__":
-            return init
-        return syntax.transformed(init, _Keeping(init, symbols, asks_models=asks))
+    def keeping(node: cst.ClassDef) -> cst.ClassDef:
+        if not symbols.calls(node, "wrap_model", *KEPT):
+            return node
+        own = syntax.methods(node)
+        taken = {syntax.target_of(line) for line in syntax.find(node, cst.SimpleStatementLine)}
+        often = called_often(own)
+        bases = [base.value for base in node.bases]
+        is_heir = any(isinstance(b, cst.Name) and symbols.get(b) is None for b in bases)
+        # What a base keeps by a name of the same making is another one.
+        prefix = f"{_words(node.name.value)}_" if is_heir else ""
+        made: dict[cst.BaseStatement, cst.BaseStatement] = {}
+        for name, method in own.items():
+            if name == "__init__" or name not in often:
+                keeping = _Keeping(method, symbols, taken, prefix, asked)
+                made[method] = keeping.kept(method)
+        return syntax.with_body(node, [made.get(line, line) for line in syntax.body_of(node)])
 
-    return syntax.each(tree, cst.FunctionDef, keeping)
+    return syntax.each(tree, cst.ClassDef, keeping)
+
+
+def _words(name: str) -> str:
+    """The name of a class as that of a variable."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_")
 
 
 class _Keeping(cst.CSTTransformer):
     """Gives what a method wraps and does not keep an attribute."""
 
-    def __init__(self, method: cst.FunctionDef, symbols: Symbols, *, asks_models: bool) -> None:
+    def __init__(
+        self,
+        method: cst.FunctionDef,
+        symbols: Symbols,
+        taken: set[str | None],
+        prefix: str,
+        asked: Collection[str],
+    ) -> None:
         super().__init__()
         self._own = syntax.self_name(method)
-        # One that is wrapped in a loop or at times is not the one model that an attribute keeps.
+        # One that is wrapped at times is not the one model that an attribute keeps.
+        asks_models = "models" in asked and method.name.value == "__init__"
         self._models = syntax.body_of(method) if asks_models else ()
+        self._asked = asked
         self._symbols = symbols
         lines = [*syntax.find(method, cst.SimpleStatementLine)]
-        self._taken = {syntax.target_of(line) for line in lines}
+        self._taken = taken
+        self._prefix = prefix
         self._kept = {name for line in lines for name in _kept_names(line, self._own)}
+        self._looped = {*looped(method)}
+        self._lists: list[str] = []
+
+    def kept(self, method: cst.FunctionDef) -> cst.FunctionDef:
+        """The method with all that it wraps in attributes: lists of what it wraps in loops."""
+        made = syntax.transformed(method, self)
+        body = [*made.body.body] if isinstance(made.body, cst.IndentedBlock) else []
+        for name in self._lists:
+            first = next(i for i, line in enumerate(body) if syntax.mentions(line, name))
+            body.insert(first, syntax.statement(f"{name} = []"))
+        return syntax.with_body(made, body) if self._lists else made
 
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
         call, variable = syntax.call_of(updated), syntax.target_of(updated) or ""
         member = self._symbols.method(call)
         is_lost = not variable or (variable.isidentifier() and variable not in self._kept)
-        is_model = member == "wrap_model" and any(original is line for line in self._models)
+        is_model = member == "wrap_model" and any(self._is_in(original, o) for o in self._models)
         if call is None or not (member in KEPT or is_model) or not is_lost:
             return updated
-        name = f"{self._own}.{variable or KEPT.get(member, 'model')}"
+        is_list = original in self._looped
+        # Where the context is not asked for them, a trial steps optimizers by a name of its own,
+        # which would be none of Lightning's.
+        is_hidden = member == "wrap_optimizer" and "optimizers" not in self._asked
+        if isinstance(syntax.simple(updated), cst.Return) or (is_list and is_hidden):
+            return updated
+        own_name = LISTS[member] if is_list else variable or KEPT.get(member, "model")
+        name = self._name(own_name if own_name == variable else f"{self._prefix}{own_name}")
+        target = syntax.expression(name)
+        is_same = syntax.code(call.args[0].value) == variable
+        if is_list:
+            self._lists.append(name)
+            kept = call if not variable or is_same else cst.Name(variable)
+            more: cst.BaseSmallStatement = cst.Expr(
+                cst.Call(cst.Attribute(target, cst.Name("append")), [cst.Arg(kept)])
+            )
+        elif not variable or is_same:
+            more = syntax.assignment(target, call)
+        else:
+            more = syntax.assignment(target, cst.Name(variable))
+        if not variable or is_same:
+            return updated.with_changes(body=[more])
+        return cst.FlattenSentinel([updated, cst.SimpleStatementLine([more])])
+
+    def _is_in(self, line: Line, outer: cst.BaseStatement) -> bool:
+        """Whether a statement is this one, or directly in this loop."""
+        return line is outer or (isinstance(outer, cst.For) and line in syntax.body_of(outer))
+
+    def _name(self, name: str) -> str:
+        name = f"{self._own}.{name}"
         while name in self._taken:
             name += "_"
         self._taken.add(name)
-        target = syntax.expression(name)
-        if not variable:
-            return updated.with_changes(body=[syntax.assignment(target, call)])
-        more = syntax.assignment(target, cst.Name(variable))
-        return cst.FlattenSentinel([updated, cst.SimpleStatementLine([more])])
+        return name
 
 
 #: What a context has of what was wrapped.

@@ -54,7 +54,10 @@ def test_a_dict_of_models_is_a_module_dict(tmp_path):
     ("before", "after"),
     [
         ("self.opts = [{0} for _ in 'ab']", "self.opts = found if isinstance(found, list)"),
-        ("self.opts = {{n: {0} for n in 'ab'}}", "self.opts = dict(zip(self.opts, found))"),
+        (
+            "self.opts = {{n: {0} for n in 'ab'}}",
+            "dict(zip(self.opts, found, strict=True))",
+        ),
         ("self.a = {0}\n        self.b = {{n: {0} for n in 'ab'}}", "self.a, *found = self.opt"),
     ],
 )
@@ -81,7 +84,8 @@ def test_a_branch_that_only_wrapped_goes(tmp_path):
         ("{0}", "models[0]", "self.model = {1}\n"),
         ("net = {0}", "models[0]", "net = {1}\n        self.net = net\n"),
         ("{0}\n        {0}", "models[1]", "self.model = {1}\n        self.model_ = {1}\n"),
-        ("for i in 'ab':\n            {0}", "models[1]", ""),
+        ("for i in 'ab':\n            {0}", "models[1]", "self.networks.append({1})\n"),
+        ("if context:\n            {0}", "models[0]", ""),
     ],
 )
 def test_models_that_only_the_context_keeps(wrapped, asked, made, tmp_path):
@@ -140,3 +144,75 @@ def test_models_that_are_put_one_by_one_where_no_module_would_hold_them(tmp_path
     made = rewritten(tmp_path, source)
     assert "# MIGRATE: Lightning sees no model in self.nets, since" in made
     assert "self.nets = {}\n" in made
+
+
+SCHEDULER = "context.wrap_lr_scheduler(torch.optim.lr_scheduler.StepLR({0}, 2), {1})"
+EPOCH = "LRScheduler.StepMode.STEP_EVERY_EPOCH"
+
+
+def test_schedulers_that_a_loop_makes_are_all_kept(tmp_path):
+    loop = f"{OPT}\n        for opt in [self.opt]:\n            {SCHEDULER.format('opt', EPOCH)}"
+    made = rewritten(tmp_path, trial((OPT, loop)))
+    assert "self.schedulers = []" in method(made, "__init__")
+    assert "[*self.schedulers]" in method(made, "configure_optimizers")
+    assert "MIGRATE" not in made
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        f"for opt in (self.opt, self.opt):\n            self.s = {SCHEDULER.format('opt', EPOCH)}",
+        "self.decay(self.opt)\n        self.decay(self.opt)\n\n    def decay(self, opt):\n"
+        f"        self.s = self.{SCHEDULER.format('opt', EPOCH)}",
+    ],
+)
+def test_one_attribute_does_not_keep_several_schedulers(lines, tmp_path):
+    made = rewritten(tmp_path, trial((OPT, f"{OPT}\n        {lines}")))
+    assert "an LR scheduler that no attribute keeps must be stepped" in made
+
+
+def test_methods_keep_what_they_wrap(tmp_path):
+    lines = f"{OPT}\n        self.decay()\n\n    def decay(self):\n        self."
+    made = rewritten(tmp_path, trial((OPT, lines + SCHEDULER.format("self.opt", EPOCH))))
+    assert "self.lr_scheduler = " in method(made, "decay")
+    assert "self.lr_scheduler.step()" in method(made, "on_train_epoch_end")
+
+
+@pytest.mark.parametrize("kept", ["", "self.s = "])
+def test_bases_and_heirs_keep_their_own(kept, tmp_path):
+    decay = f"        {kept}{SCHEDULER.format('self.opt', EPOCH)}\n"
+    heir = (
+        "\n\nclass MyHeir(Trial):\n    def __init__(self, context):\n"
+        f"        super().__init__(context)\n{decay}"
+    )
+    made = rewritten(tmp_path, trial((OPT, f"{OPT}\n{decay.rstrip()}")) + heir)
+    if kept:
+        assert "an LR scheduler that no attribute keeps must be stepped" in made
+    else:
+        assert "[self.lr_scheduler, self.my_heir_lr_scheduler]" in made
+
+
+def test_lists_of_what_a_loop_wraps_are_those_of_the_context(tmp_path):
+    model = "self.model = context.wrap_model(torch.nn.Linear(2, 1))"
+    models = (
+        "for n in (1, 2):\n            context.wrap_model(torch.nn.Linear(2, n))\n"
+        "        self.model, self.other = context.models"
+    )
+    opts = (
+        "for net in context.models:\n            "
+        "context.wrap_optimizer(torch.optim.SGD(net.parameters(), lr=0.1))"
+    )
+    steps = ("(self.opt)", "(self.context.optimizers[-1])")
+    made = rewritten(tmp_path, trial((model, models), (OPT, opts), steps))
+    assert "MIGRATE" not in made
+    assert "self.networks = torch.nn.ModuleList()" in made
+    assert "[*self.all_optimizers][-1].step()" in made
+    lost = rewritten(tmp_path, trial((OPT, opts.replace("context.models", "[self.model]"))))
+    assert "configure_optimizers must return every optimizer" in lost
+
+
+def test_optimizers_of_the_context_stay_attributes(tmp_path):
+    steps = "for opt in self.context.optimizers:\n            self.context.step_optimizer(opt)"
+    made = rewritten(tmp_path, trial(("self.context.step_optimizer(self.opt)", steps)))
+    assert "self.opt = torch.optim.SGD" in made
+    assert "MIGRATE" not in made

@@ -12,7 +12,13 @@ from dataclasses import dataclass
 import libcst as cst
 from libcst.helpers import ensure_type
 
-from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
+from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer, TrialPlan
+from det_compat.migrate.to_lightning.scripts.one_place import (
+    INIT,
+    TRAINER,
+    has_name,
+    in_one_place,
+)
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.branches import without_cluster
 from det_compat.migrate.tree.file import Line, Lines
@@ -20,7 +26,6 @@ from det_compat.migrate.tree.marks import above, comments_of, marked
 from det_compat.migrate.tree.symbols import Symbols
 
 _CLUSTER = "det_compat.info.get_cluster_info"
-_INIT, _TRAINER = "det_compat.pytorch.init", "det_compat.pytorch.Trainer"
 _LENGTHS = {"det_compat.pytorch.Batch": "max_steps", "det_compat.pytorch.Epoch": "max_epochs"}
 _CHECKPOINT = "from pytorch_lightning.callbacks import ModelCheckpoint"
 #: The parameters of Determined's ``fit()``, in order.
@@ -40,12 +45,13 @@ _ACCUMULATES = (
     "accumulate_grad_batches also steps at the end of each epoch, averages by dividing losses, and "
     "max_steps is of steps, not of batches"
 )
+_OPEN = "{0} needs the hyperparameters that its context had, too: give it the rest of them"
 _INIT_KNOWN = {"hparams", "exp_conf", "aggregation_frequency", "enable_tensorboard_logging"}
 
 
 def run_off_clusters(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Leave out of a script of the Trainer what asks for a cluster, which no Lightning is on."""
-    asks = file.symbols.has(_CLUSTER) and (file.symbols.has(_INIT, _TRAINER) or file.plans)
+    asks = file.symbols.has(_CLUSTER) and (file.symbols.has(INIT, TRAINER) or file.plans)
     # A script of the Core API stays one, and is told of its task in this way.
     if not asks or file.symbols.has_below("det_compat.core"):
         return tree
@@ -54,9 +60,9 @@ def run_off_clusters(tree: cst.Module, file: LightningFile) -> cst.Module:
 
 def train_with_lightning(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Rewrite the scripts of a file that train a trial which is rewritten."""
-    if not file.symbols.has(_INIT, _TRAINER, *_LENGTHS):
+    if not file.symbols.has(INIT, TRAINER, *_LENGTHS):
         return tree
-    return syntax.transformed(tree, _Scripts(file))
+    return syntax.transformed(in_one_place(tree, file), _Scripts(file))
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,7 @@ class _Scripts(LightningTransformer):
 
     def visit_With(self, node: cst.With) -> None:
         call = node.items[0].item if len(node.items) == 1 else None
-        is_init = isinstance(call, cst.Call) and self.symbols.path(call.func) == _INIT
+        is_init = isinstance(call, cst.Call) and self.symbols.path(call.func) == INIT
         self._inits.append(_init(call) if is_init and isinstance(call, cst.Call) else None)
 
     def leave_With(self, original: cst.With, updated: cst.With) -> Lines:
@@ -86,17 +92,13 @@ class _Scripts(LightningTransformer):
             return updated
         names = [name for line in body for name in syntax.find(line, cst.Name)]
         given = updated.items[0].asname
-        if given is not None and any(self._has(name, syntax.code(given.name)) for name in names):
+        text = "" if given is None else syntax.code(given.name)
+        if any(has_name(name, text, self.symbols) for name in names):
             # The context is still asked, or handed on.
             return updated
         # What is left of the context are the trials that are made with it, which need none now.
         first, *rest = body
         return cst.FlattenSentinel([above(first, updated.leading_lines), *rest])
-
-    def _has(self, name: cst.Name, text: str) -> bool:
-        """Whether a name is this one, or stands for an expression with it."""
-        symbol = self.symbols.get(name)
-        return name.value == text if symbol is None else text in syntax.names_in(symbol.original)
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> syntax.Expression:
         self._calls.pop()
@@ -106,13 +108,14 @@ class _Scripts(LightningTransformer):
         if length and len(updated.args) == 1 and not is_written_out:
             return syntax.expression(f'{{"{length}": {syntax.code(updated.args[0].value)}}}')
         init = next((found for found in reversed(self._inits) if found is not None), None)
-        name = syntax.code(updated.func).rpartition(".")[2]
+        name = self._trial(updated.func)
         given = [arg for arg in updated.args if not self.symbols.is_context(arg.value)]
         if init is None or name not in self.file.trials or len(given) == len(updated.args):
             return updated
         sections = self.file.trials[name].arguments.sections
         # A trial that is given more than the context is given its hyperparameters, too.
         more = [f"**{init.hparams}"] if init.hparams and not given else []
+        more += self._lacking(self.file.trials[name], init, given)
         if init.exp_conf and "experiment_config" in sections:
             more.append(f"experiment_config={init.exp_conf}")
         if init.exp_conf and "data_config" in sections:
@@ -121,6 +124,30 @@ class _Scripts(LightningTransformer):
         return updated.with_changes(
             args=ensure_type(syntax.expression(f"f({listed})"), cst.Call).args
         )
+
+    def _lacking(self, plan: TrialPlan, init: _Init, given: Sequence[cst.Arg]) -> list[str]:
+        """The hyperparameters that a trial, which is given some of them, got by its context."""
+        by_name = {arg.keyword.value for arg in given if arg.keyword is not None}
+        by_place = [arg for arg in given if arg.keyword is None and not arg.star]
+        taken = by_name | {*plan.own.methods.get("__init__", [])[2 : 2 + len(by_place)]}
+        if plan.arguments.is_open and init.hparams and given:
+            if "hparams" in (plan.parameters("__init__") or ()):
+                return []
+            if syntax.code(given[-1].value) == init.hparams:
+                return [f"**{init.hparams}"]
+            self.mark(_OPEN.format(plan.own.name))
+        is_plain = init.hparams.replace(".", "").isidentifier() and bool(given)
+        types, defaults = plan.arguments.types, plan.arguments.defaults
+        needed = [n for n in types if n not in taken and n not in defaults]
+        return [f'{n}={init.hparams}["{n}"]' for n in needed if is_plain]
+
+    def _trial(self, func: cst.BaseExpression) -> str:
+        """The trial class that a call makes; of several that it chooses from, one."""
+        if isinstance(func, cst.Subscript) and isinstance(func.value, cst.Dict):
+            names = [self._trial(e.value) for e in func.value.elements]
+            own = [self.file.trials[name].own for name in names if name in self.file.trials]
+            return names[0] if names and len(own) == len(names) else ""
+        return syntax.code(func).rpartition(".")[2]
 
     def visit_Call(self, node: cst.Call) -> None:
         self._calls.append(node)
@@ -141,6 +168,10 @@ class _Scripts(LightningTransformer):
             fits = [line for line in lines if _calls(line, f"{name}.fit")]
             call = syntax.lone_call(fits[0]) if len(fits) == 1 else None
             texts = self._texts(created, call) if name and created and call else None
+            # A profiler that is off, as it is without, needs no word.
+            lines = [line for line in lines if not _is_off(line, f"{name}.configure_profiler")]
+            if any(_calls(line, f"{name}.configure_profiler") for line in lines):
+                texts = None
             if texts is not None:
                 new = self._marked(syntax.statement(f"{name} = {texts[0]}"))
                 lines[lines.index(fits[0])] = above(
@@ -155,7 +186,7 @@ class _Scripts(LightningTransformer):
         created = call.func.value if call and isinstance(call.func, cst.Attribute) else None
         if call is None or not isinstance(created, cst.Call) or not _is_fit(call):
             return line
-        if self.symbols.path(created.func) != _TRAINER:
+        if self.symbols.path(created.func) != TRAINER:
             return line
         texts = self._texts(created, call)
         if texts is None:
@@ -248,17 +279,24 @@ def _calls(line: cst.BaseStatement, func: str) -> bool:
     return call is not None and syntax.code(call.func) == func
 
 
+def _is_off(line: cst.BaseStatement, func: str) -> bool:
+    """Whether a statement calls this to turn something off."""
+    call = syntax.lone_call(line)
+    enabled = syntax.argument(call, 0, "enabled") if call is not None else None
+    return _calls(line, func) and _is(enabled, "False")
+
+
 def _is_fit(node: cst.Call) -> bool:
     return isinstance(node.func, cst.Attribute) and node.func.attr.value == "fit"
 
 
 def _has_trainer(line: cst.BaseStatement, symbols: Symbols) -> bool:
-    return any(symbols.path(call.func) == _TRAINER for call in syntax.find(line, cst.Call))
+    return any(symbols.path(call.func) == TRAINER for call in syntax.find(line, cst.Call))
 
 
 def _is_trainer(line: cst.BaseStatement, symbols: Symbols) -> bool:
     call = syntax.call_of(line) if isinstance(line, Line) else None
-    return call is not None and symbols.path(call.func) == _TRAINER
+    return call is not None and symbols.path(call.func) == TRAINER
 
 
 def _init(call: cst.Call) -> _Init | None:

@@ -1,0 +1,1 @@
+"""Scripts that train a trial by Determined's Trainer."""

@@ -1,0 +1,181 @@
+"""Scripts that make a trial, its context and its Trainer in several places, as those of one."""
+
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from det_compat.migrate.to_lightning.plan import LightningFile
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.symbols import Symbols
+
+INIT, TRAINER = "det_compat.pytorch.init", "det_compat.pytorch.Trainer"
+_SIMPLE = (cst.Name, cst.Attribute, cst.SimpleString, cst.Integer, cst.Float)
+
+
+def in_one_place(tree: cst.Module, file: LightningFile) -> cst.Module:
+    """The script with its trial made below ``pytorch.init()``, and no context in its helpers."""
+    symbols = file.symbols
+    tree = syntax.each(
+        tree,
+        cst.IndentedBlock,
+        lambda block: block.with_changes(body=_entered_at_once(block.body, symbols)),
+    )
+    tree = tree.with_changes(body=_entered_at_once(tree.body, symbols))
+    # A helper that other files import stays what it is for them.
+    functions = [line.name.value for line in tree.body if isinstance(line, cst.FunctionDef)]
+    for name in functions if not file.is_imported else ():
+        tree = _without_factory(tree, name, symbols)
+        tree = _without_context(tree, name, symbols)
+    return tree
+
+
+def _text(node: cst.CSTNode, symbols: Symbols) -> str:
+    """A name as it stood in the file."""
+    symbol = symbols.get(node)
+    return syntax.code(node if symbol is None else symbol.original)
+
+
+def _uses(node: cst.CSTNode, name: str, symbols: Symbols) -> list[cst.Name]:
+    """The names below ``node`` that are this one, or stand for an expression with it."""
+    others = [arg.keyword for arg in syntax.find(node, cst.Arg)]
+    others += [attribute.attr for attribute in syntax.find(node, cst.Attribute)]
+    names = {*syntax.find(node, cst.Name)}.difference(other for other in others if other)
+    return [each for each in names if has_name(each, name, symbols)]
+
+
+def has_name(node: cst.Name, name: str, symbols: Symbols) -> bool:
+    """Whether a name is this one, or stands for an expression with it."""
+    symbol = symbols.get(node)
+    return node.value == name if symbol is None else name in syntax.names_in(symbol.original)
+
+
+def _entered_at_once(
+    body: Sequence[cst.BaseStatement], symbols: Symbols
+) -> list[cst.BaseStatement]:
+    """``context = init()`` and ``with context as c`` as ``with init() as c``."""
+    lines = [*body]
+    for made in body:
+        small, call = syntax.simple(made), syntax.call_of(made)
+        targets = [t.target for t in small.targets] if isinstance(small, cst.Assign) else []
+        name = _text(targets[0], symbols) if len(targets) == 1 else ""
+        if call is None or symbols.path(call.func) != INIT or not name.isidentifier():
+            continue
+        uses = [line for line in lines[lines.index(made) + 1 :] if _uses(line, name, symbols)]
+        entered = uses[0] if len(uses) == 1 else None
+        if not isinstance(entered, cst.With) or len(entered.items) != 1:
+            continue
+        (item,) = entered.items
+        is_other = item.asname is not None and _text(item.asname.name, symbols) != name
+        if _text(item.item, symbols) == name and not (
+            is_other and _uses(entered.body, name, symbols)
+        ):
+            given = item.asname or cst.AsName(cst.Name(name))
+            changed = entered.with_changes(items=[cst.WithItem(call, given)])
+            lines[lines.index(entered)] = changed
+            lines.remove(made)
+    return lines
+
+
+def _function(tree: cst.Module, name: str) -> cst.FunctionDef | None:
+    """The function of this name, if it is called by it alone, with arguments that are all seen."""
+    found = [f for f in syntax.find(tree, cst.FunctionDef) if f.name.value == name]
+    uses = [n for n in syntax.find(tree, cst.Name) if n.value == name]
+    calls = [*_calls(tree, name)]
+    is_plain = len(found) == 1 and len(uses) == 1 + len(calls) and not found[0].decorators
+    if not is_plain or any(arg.star for call in calls for arg in call.args):
+        return None
+    params = found[0].params
+    plain = cst.Parameters(params=params.params)
+    return found[0] if calls and params.deep_equals(plain) else None
+
+
+def _calls(tree: cst.CSTNode, name: str) -> Iterator[cst.Call]:
+    calls = syntax.find(tree, cst.Call)
+    return (call for call in calls if isinstance(call.func, cst.Name) and call.func.value == name)
+
+
+def _without_factory(tree: cst.Module, name: str, symbols: Symbols) -> cst.Module:
+    """The script with a trial made where a function was called that only makes it."""
+    function, calls = _function(tree, name), [*_calls(tree, name)]
+    body = syntax.body_of(function) if function is not None else ()
+    made = getattr(syntax.simple(body[-1]), "value", None) if body else None
+    is_lone = len(body) == 1 + syntax.has_docstring(body) and isinstance(
+        syntax.simple(body[-1]), cst.Return
+    )
+    has_context = len(calls) == 1 and any(symbols.is_context(arg.value) for arg in calls[0].args)
+    if function is None or not is_lone or not isinstance(made, cst.Call) or not has_context:
+        return tree
+    given: dict[str, cst.BaseExpression] = {}
+    for index, param in enumerate(function.params.params):
+        value = syntax.argument(calls[0], index, param.name.value) or param.default
+        uses = _uses(made, param.name.value, symbols)
+        if value is None or (len(uses) != 1 and not isinstance(value, _SIMPLE)):
+            return tree
+        for use in uses:
+            if _text(use, symbols) != param.name.value:
+                return tree
+            given[use.value] = value
+    functions = syntax.find(tree, cst.FunctionDef)
+    local = {each for other in functions for each in syntax.local_names(other) | _first(other)}
+    if (syntax.names_in(made.func) - {*given}) & local:
+        return tree
+    # In two steps, since an argument may be called as another parameter.
+    for index, old in enumerate(given):
+        made = syntax.replaced(made, old, f"__given_{index}__")
+    for index, value in enumerate(given.values()):
+        made = syntax.replaced(made, f"__given_{index}__", syntax.code(value))
+    return _without(syntax.with_node(tree, calls[0], made), name)
+
+
+def _first(function: cst.FunctionDef) -> set[str]:
+    return {param.name.value for param in function.params.params[:1]}
+
+
+def _without(tree: cst.Module, name: str) -> cst.Module:
+    """The file without a function of it."""
+    lines = [
+        line
+        for line in tree.body
+        if not (isinstance(line, cst.FunctionDef) and line.name.value == name)
+    ]
+    return tree.with_changes(body=lines)
+
+
+def _without_context(tree: cst.Module, name: str, symbols: Symbols) -> cst.Module:
+    """The script with a function that takes no context, which it only gave to a Trainer."""
+    function, calls = _function(tree, name), [*_calls(tree, name)]
+    inits = [c for c in syntax.find(tree, cst.Call) if symbols.path(c.func) == INIT]
+    # The Trainer must be told of it, and would not know it in a function.
+    if function is None or any("aggregation_frequency" in syntax.code(each) for each in inits):
+        return tree
+    trainers = [c for c in syntax.find(function, cst.Call) if symbols.path(c.func) == TRAINER]
+    given = [syntax.argument(c, 1, "context") for c in trainers]
+    for index, param in enumerate(function.params.params):
+        uses = _uses(function.body, param.name.value, symbols)
+        args = [syntax.argument(call, index, param.name.value) for call in calls]
+        is_given = all(any(use is each for each in given) for use in uses)
+        if uses and is_given and all(map(symbols.is_context, args)):
+            left = _Dropping(param, [arg for arg in args if arg is not None])
+            return _without_context(syntax.transformed(tree, left), name, symbols)
+    return tree
+
+
+class _Dropping(cst.CSTTransformer):
+    """Leaves out a parameter, and the values that it is given."""
+
+    def __init__(self, param: cst.Param, values: Sequence[cst.BaseExpression]) -> None:
+        super().__init__()
+        self._param = param
+        self._values = values
+
+    def leave_Parameters(self, original: cst.Parameters, updated: cst.Parameters) -> cst.Parameters:
+        kept = [param for param in updated.params if param is not self._param]
+        if len(kept) == len(updated.params):
+            return updated
+        return updated.with_changes(params=syntax.without_commas(kept))
+
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.Call:
+        kept = [a for a in updated.args if not any(a.value is value for value in self._values)]
+        if len(kept) == len(updated.args):
+            return updated
+        return updated.with_changes(args=syntax.without_commas(kept))

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from tests.migrate.rewriting import rewritten, trial
+
+HEAD = "from determined import pytorch\n"
+
+
+def _script(folder, before, *changes, marks=0):
+    source = trial(("self.context.get_per_slot_batch_size()", "4"), *changes)
+    made = rewritten(folder, f"{HEAD}{source}\n\n{textwrap.dedent(before)}")
+    assert made.count("MIGRATE") == marks
+    return made[made.index("def main") :]
+
+
+def test_a_context_is_entered_later(tmp_path):
+    made = _script(
+        tmp_path,
+        """
+        def main(hp):
+            context = pytorch.init(hparams=hp)
+            print("begins")
+            with context as ctx:
+                t = pytorch.Trainer(Trial(ctx), context=ctx)
+                t.fit(max_length=pytorch.Epoch(2))
+        """,
+    )
+    assert "Trial(**hp)" in made
+    assert "with" not in made
+
+
+def test_a_context_that_is_used_elsewhere_stays(tmp_path):
+    made = _script(
+        tmp_path,
+        """
+        def main(hp):
+            context = pytorch.init(hparams=hp)
+            print(context)
+            with context as ctx:
+                pytorch.Trainer(Trial(ctx), ctx).fit(max_length=pytorch.Epoch(2))
+        """,
+        marks=2,
+    )
+    assert "with context as ctx" in made
+
+
+@pytest.mark.parametrize(
+    ("factory", "call", "made_by"),
+    [
+        ("return Trial(context)", "make(ctx, 2)", "trial = Trial(**hp)"),
+        ("return {0: Trial, 1: Trial}[kind](context)", "make(kind=n, context=ctx)", "}[n](**hp)"),
+    ],
+)
+def test_a_factory_is_written_where_it_is_called(factory, call, made_by, tmp_path):
+    made = _script(
+        tmp_path,
+        f"""
+        def main(hp, n):
+            with pytorch.init(hparams=hp) as ctx:
+                trial = {call}
+                trainer = pytorch.Trainer(trial, ctx)
+                trainer.configure_profiler(enabled=False, sync_timings=False)
+                trainer.fit(max_length=pytorch.Epoch(2))
+
+        def make(context, kind):
+            {factory}
+        """,
+    )
+    assert made_by in made
+    assert "make" not in made
+    assert "profiler" not in made
+
+
+@pytest.mark.parametrize(("init", "marks"), [("", 0), ("aggregation_frequency=2", 1)])
+def test_a_helper_has_the_trainer(init, marks, tmp_path):
+    made = _script(
+        tmp_path,
+        f"""
+        def main():
+            with pytorch.init({init}) as ctx:
+                train(Trial(ctx), ctx, epochs=2)
+
+        def train(trial, context, epochs):
+            trainer = pytorch.Trainer(trial, context)
+            trainer.fit(max_length=pytorch.Epoch(epochs))
+        """,
+        marks=marks,
+    )
+    if not marks:
+        assert "train(Trial(), epochs=2)" in made
+        assert "def train(trial, epochs)" in made
+
+
+def test_a_trial_gets_the_hyperparameters_that_its_context_had(tmp_path):
+    source = trial(("(self, context)", "(self, context, hparams)"))
+    script = """
+    def main(hp):
+        with pytorch.init(hparams=hp) as ctx:
+            pytorch.Trainer(Trial(ctx, hp), ctx).fit(max_length=pytorch.Epoch(2))
+    """
+    made = rewritten(tmp_path, f"{HEAD}{source}\n\n{textwrap.dedent(script)}")
+    assert 'Trial(hp, global_batch_size=hp["global_batch_size"])' in made
+
+
+@pytest.mark.parametrize(("given", "is_known"), [("hparams", True), ("width", False)])
+def test_an_open_trial_has_all_hyperparameters(given, is_known, tmp_path):
+    source = trial(("(self, context)", f"(self, context, {given})"))
+    script = f"""
+    class Heir(Trial):
+        pass
+
+    def main(hp):
+        with pytorch.init(hparams=hp) as ctx:
+            pytorch.Trainer(Heir(ctx, {"hp" if is_known else "3"}), ctx).fit(pytorch.Epoch(2))
+    """.replace("fit(pytorch", "fit(max_length=pytorch")
+    made = rewritten(tmp_path, f"{HEAD}{source}\n\n{textwrap.dedent(script)}")
+    assert ("self.save_hyperparameters(hparams)" in made) is is_known
+    assert ("Heir needs the hyperparameters" in made) is not is_known
