@@ -59,6 +59,25 @@ class Wrapping:
 
 def wrappings(method: cst.FunctionDef, symbols: Symbols) -> Iterator[Wrapping]:
     """What a method wraps and keeps on its object."""
+    found = [*_wrappings(method, symbols)]
+    for number, (line, wrapping) in enumerate(found):
+        later = [at for at, other in found[number + 1 :] if other.attribute == wrapping.attribute]
+        # Of several that follow each other, the attribute keeps the last.
+        if all(_are_exclusive(method, line, other) for other in later):
+            yield wrapping
+
+
+def _are_exclusive(method: cst.FunctionDef, line: Line, other: Line) -> bool:
+    """Whether two statements are one, or in two branches of which one runs."""
+    for each in syntax.find(method, cst.If):
+        both = [*syntax.find(each, cst.SimpleStatementLine)]
+        then = [*syntax.find(each.body, cst.SimpleStatementLine)]
+        if line in both and other in both and (line in then) != (other in then):
+            return True
+    return line is other
+
+
+def _wrappings(method: cst.FunctionDef, symbols: Symbols) -> Iterator[tuple[Line, Wrapping]]:
     own = syntax.self_name(method)
     modes = {syntax.target_of(line) for line in syntax.find(method, cst.SimpleStatementLine)}
     variables = assigned(method)
@@ -75,7 +94,7 @@ def wrappings(method: cst.FunctionDef, symbols: Symbols) -> Iterator[Wrapping]:
             if call is not None and member.rpartition(".")[2].startswith("wrap_"):
                 target = f"{own}.{attribute}"
                 is_branch = not _always_sets(syntax.body_of(method), target, line)
-                yield Wrapping(
+                found = Wrapping(
                     member,
                     call,
                     attribute,
@@ -85,6 +104,7 @@ def wrappings(method: cst.FunctionDef, symbols: Symbols) -> Iterator[Wrapping]:
                     is_branch=is_branch,
                     keeps_mode=f"{own}.{kept_mode(attribute)}" in modes,
                 )
+                yield line, found
 
 
 def looped(method: cst.FunctionDef) -> Iterator[Line]:

@@ -164,11 +164,22 @@ def test_schedulers_that_a_loop_makes_are_all_kept(tmp_path):
         f"for opt in (self.opt, self.opt):\n            self.s = {SCHEDULER.format('opt', EPOCH)}",
         "self.decay(self.opt)\n        self.decay(self.opt)\n\n    def decay(self, opt):\n"
         f"        self.s = self.{SCHEDULER.format('opt', EPOCH)}",
+        f"self.s = {SCHEDULER.format('self.opt', EPOCH)}\n        if self.opt:\n"
+        f"            self.s = {SCHEDULER.format('self.opt', EPOCH)}",
     ],
 )
 def test_one_attribute_does_not_keep_several_schedulers(lines, tmp_path):
     made = rewritten(tmp_path, trial((OPT, f"{OPT}\n        {lines}")))
     assert "an LR scheduler that no attribute keeps must be stepped" in made
+
+
+def test_one_attribute_keeps_the_scheduler_of_the_branch_that_runs(tmp_path):
+    made_one = f"            self.s = {SCHEDULER.format('self.opt', EPOCH)}\n"
+    lines = (
+        f"if batch_size > 1:\n{made_one}        elif self.opt:\n{made_one}        else:\n{made_one}"
+    )
+    made = rewritten(tmp_path, trial((OPT, f"{OPT}\n        batch_size = 2\n        {lines}")))
+    assert "MIGRATE" not in made
 
 
 def test_methods_keep_what_they_wrap(tmp_path):
