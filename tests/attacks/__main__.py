@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 
 from tests.attacks import ATTACKS
+from tests.attacks.storage import HAS_S3
 
 
 def main() -> int:
@@ -22,6 +23,11 @@ def main() -> int:
     parser.add_argument("--only", choices=ATTACKS)
     args = parser.parse_args()
     print(f"seed {args.seed}, {args.minutes:g} minutes", flush=True)
+    if not HAS_S3:
+        print(
+            "no S3: storage for all machines is a folder (pip install moto[server] s3fs)",
+            flush=True,
+        )
     names = [args.only] if args.only else list(ATTACKS)
     made: collections.Counter[str] = collections.Counter()
     failed = 0

@@ -24,11 +24,14 @@ _CREDENTIALS = {
     "AWS_DEFAULT_REGION": "us-east-1",
 }
 
+#: Whether there is an S3 server.
+HAS_S3 = all(map(importlib.util.find_spec, ("moto", "s3fs")))
+
 
 @contextlib.contextmanager
 def reached_by_all(folder: Path) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
     """A ``checkpoint_storage``, and the variables that it takes."""
-    if not all(map(importlib.util.find_spec, ("moto", "s3fs"))):
+    if not HAS_S3:
         yield {"type": "shared_fs", "host_path": str(folder / "storage")}, {}
         return
     port = free_port()
