@@ -77,6 +77,9 @@ def _started(needed: Imports, environ: Mapping[str, str]) -> Iterator[str]:
             process = subprocess.Popen(
                 [sys.executable, "-c", _PROGRAM, json.dumps(sys.path)],
                 stdin=listener.fileno(),
+                # What imports print is in no trial's log either.
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
                 env=environ,
                 start_new_session=True,
             )
@@ -106,20 +109,33 @@ def serve() -> None:
     both: list[Any] = [owner, listener]
     while owner not in select.select(both, [], [])[0]:
         client, output = _connected(listener)
-        if client.poll(_PATIENCE):
-            asked = json.loads(client.recv_bytes())
-            unlike = _unlike(environ, asked["environ"])
+        # Who is gone again needs nothing.
+        with contextlib.suppress(EOFError, OSError):
+            asked = json.loads(client.recv_bytes()) if client.poll(_PATIENCE) else {}
+            unlike = _unlike(environ, asked.get("environ", {}))
             if why := problem or _why_not_to_share(unlike):
                 client.send_bytes(why.encode())
             elif os.fork() == 0:
                 owner.close()
                 listener.close()
-                _become(asked, unlike, output)
-                server.serve_forks(client)
-                os._exit(0)
+                _serve_fork(client, asked, unlike, output)
         client.close()
         for descriptor in output:
             os.close(descriptor)
+
+
+def _serve_fork(
+    client: Connection[Any, Any],
+    asked: Mapping[str, Any],
+    unlike: Mapping[str, str | None],
+    output: Sequence[int],
+) -> None:
+    """Serve a client in this fork, and end it."""
+    try:
+        _become(asked, unlike, output)
+        server.serve_forks(client)
+    finally:
+        os._exit(0)
 
 
 def _connected(listener: socket.socket) -> tuple[Connection[Any, Any], list[int]]:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -222,6 +223,19 @@ def test_the_end_of_a_template(of_one_template: Callable[[], Forks]) -> None:
     assert told(of_one_template(), "about")["leads"]
     forks.close()
     assert is_gone(server)
+
+
+def test_a_template_outlives_a_client_that_is_gone_at_once(place: None) -> None:
+    with template(Imports(), environ()) as address:
+        for sent in (b"", b" "):
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(address)
+                client.send(sent)
+        both = [Forks(Imports(), address) for _ in range(2)]
+        said = [told(one, "about") for one in both]
+        assert len({parent(one["server"]) for one in said}) == 1
+        for one in both:
+            one.close()
 
 
 def test_a_template_that_cannot_import(place: None) -> None:
