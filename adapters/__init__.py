@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from det_compat.shared.importing import large_imports
 from det_compat.shared.lazy_names import lazy_names
-from det_compat.shared.random_state import preserved_random_state
 
 if __name__ == "adapters":
     raise ImportError(
@@ -38,9 +38,8 @@ def to_lightning(
     Raises:
         TypeError: ``trial_cls`` is no trial class.
     """
-    # Which Lightning it is may be decided by what the program imports after this function. Its
-    # import draws random numbers.
-    with preserved_random_state():
+    # Which Lightning it is may be decided by what the program imports after this function.
+    with large_imports("det_compat.adapters.module"):
         from det_compat.adapters.module import module_class
 
     return module_class(trial_cls, make_data_loaders, download_data)

@@ -25,7 +25,7 @@ from det_compat.pytorch.train_unit import Batch, TrainUnit
 from det_compat.script.task import Task
 from det_compat.search.searchers.validations import RungsToo
 from det_compat.search.train_context import SearchedTrainContext
-from det_compat.shared.random_state import preserved_random_state
+from det_compat.shared.importing import large_imports
 
 if TYPE_CHECKING:
     from det_compat.adapters.lightning.determined_pace import OnValidationSaved
@@ -35,7 +35,7 @@ checkpoints = task_checkpoints
 
 def fit(trial: Any, context: PyTorchTrialContext, arguments: FitArguments) -> None:
     """Train ``trial`` with Lightning, which is imported now."""
-    with preserved_random_state():
+    with large_imports("det_compat.adapters.trainer"):
         from det_compat.adapters import trainer
     trainer.fit(trial, context, arguments, on_validated=_tell_search(context))
 

@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from det_compat.catalog.names import MODULES, SINGLE_NAMES, refusal_text
+from det_compat.shared.importing import large_imports
 
 _REPLACED = "__det_compat_replaced__"
 
@@ -107,8 +108,10 @@ class DeterminedModule(ModuleType):
 
 def imported_target(module: str) -> ModuleType | None:
     """The module of det_compat that has the names of a module of Determined's; None if none has."""
-    target = MODULES.get(module)
-    return importlib.import_module(target) if target else None
+    if target := MODULES.get(module):
+        with large_imports(target):
+            return importlib.import_module(target)
+    return None
 
 
 def names_of(module: str) -> list[str]:

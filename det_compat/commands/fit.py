@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from det_compat.experiment.request import ABOUT, Request, parse_request, short_help
 from det_compat.script.ending import INTERRUPTED, TO_MEND
+from det_compat.shared.importing import large_imports
 from det_compat.shared.verbosity import verbosity
 
 if TYPE_CHECKING:
@@ -95,7 +96,8 @@ def _run_cli(request: Request, config: ExperimentConfig | None) -> int:
         set_environment(config)
     sys.path.insert(0, str(request.model_dir.resolve()))
     alias_determined()
-    from det_compat.adapters.experiment.cli import run_cli
+    with large_imports("det_compat.adapters.experiment.cli", before_users=True):
+        from det_compat.adapters.experiment.cli import run_cli
 
     run_cli(request, config)
     return 0

@@ -42,6 +42,7 @@ from det_compat.errors import InvalidHP
 from det_compat.script import own_runs
 from det_compat.script.run_paths import RunPaths
 from det_compat.script.task import current_task
+from det_compat.shared.importing import collect_as_usual
 
 logger = logging.getLogger("determined.core")
 
@@ -176,6 +177,7 @@ def init(
         TypeError: ``checkpoint_storage`` is none of these, or ``distributed`` has no ranks.
         ValueError: it cannot be used, or a task of several slots has no ranks.
     """
+    collect_as_usual()
     if distributed is not None and not hasattr(distributed, "rank"):
         raise TypeError(
             f"core.init(distributed={distributed!r}): it takes a core.DistributedContext, such as "

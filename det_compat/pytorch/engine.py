@@ -11,7 +11,7 @@ from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.schedule import Schedule
 from det_compat.pytorch.train_unit import TrainUnit
 from det_compat.script.task import Task
-from det_compat.shared.random_state import preserved_random_state
+from det_compat.shared.importing import collect_as_usual, large_imports
 
 _ENGINE = "det_compat.adapters.engine"
 
@@ -79,5 +79,6 @@ class Engine(Protocol):
 
 def engine() -> Engine:
     """The engine, which is loaded when it is first used: its imports take seconds."""
-    with preserved_random_state():
+    collect_as_usual()
+    with large_imports(_ENGINE):
         return cast("Engine", importlib.import_module(_ENGINE))

@@ -23,6 +23,7 @@ from det_compat.script.machines import launched, tell_as_torchrun
 from det_compat.script.run_log import run_logged
 from det_compat.script.run_paths import RunPaths
 from det_compat.script.task import current_task
+from det_compat.shared.importing import collect_as_usual, collect_old_objects_seldom
 from det_compat.shared.own_process import outlive_readers
 
 if TYPE_CHECKING:
@@ -111,7 +112,11 @@ def run(name: str, argv: Sequence[str], *, is_module: bool = False) -> int:
     sys.argv = [program.argv0, *argv]
     _set_first_path(program.first_path)
     os.environ[PROGRAM_VARIABLE] = json.dumps([program.name, is_module])
-    return _execute(program)
+    collect_old_objects_seldom()
+    try:
+        return _execute(program)
+    finally:
+        collect_as_usual()
 
 
 class _Program(NamedTuple):

@@ -33,6 +33,7 @@ from det_compat.search.tune.attempt import (
     imports_of,
 )
 from det_compat.shared.extras import how_to_install, too_old
+from det_compat.shared.importing import large_imports
 from det_compat.shared.masking import without_secrets
 from det_compat.shared.spelling import foreign_letters
 from det_compat.shared.variables import python_path
@@ -111,7 +112,8 @@ class Search:
                 environ = {"OMP_NUM_THREADS": "1", **os.environ, **python_path()}
                 imported = stack.enter_context(template(imports_of(self.task), environ))
             # Ray is imported meanwhile.
-            from det_compat.search.tune.engine import run_search
+            with large_imports("det_compat.search.tune.engine", before_users=True):
+                from det_compat.search.tune.engine import run_search
 
             return run_search(
                 self.task,

@@ -1,15 +1,69 @@
-"""Importing the user's code by its name, as ``package.module:Name``, or by its file."""
+"""Importing what is large, and the user's code by its name, as ``package.module:Name``, or file."""
 
+import contextlib
+import gc
 import importlib
 import importlib.util
 import pkgutil
 import sys
+from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from det_compat.shared.own_process import process_is_ours
+from det_compat.shared.random_state import preserved_random_state
 from det_compat.shared.spelling import did_you_mean
+
+# How many times the collector looks at younger objects between two looks at all of them.
+_SELDOM = 1000
+_thresholds = gc.get_threshold()
+
+
+@contextlib.contextmanager
+def large_imports(module: str, *, before_users: bool = False) -> Iterator[None]:
+    """Import ``module`` in the block, with no random number drawn, and without collecting garbage.
+
+    torch and Lightning make half a million objects that stay. The garbage collector looked at them
+    over and over again while there came more, and took them apart at the end, which was a third of
+    the seconds of a short run. The block runs no code of users.
+
+    Args:
+        module: its name; once it is there, nothing is done.
+        before_users: nor has any run before in this process, if it was started for det_compat: the
+            collector never looks at what there is then.
+    """
+    if module in sys.modules:
+        yield
+        return
+    collects, frozen = gc.isenabled(), gc.get_freeze_count()
+    gc.disable()
+    try:
+        with preserved_random_state():
+            yield
+    finally:
+        if not frozen:
+            # Everything becomes old without having been looked at once, and is seldom looked at.
+            gc.freeze()
+            if not (before_users and process_is_ours()):
+                gc.unfreeze()
+        if collects:
+            gc.enable()
+
+
+def collect_old_objects_seldom() -> None:
+    """Have the collector look at old objects seldom, while a script imports.
+
+    This ends with ``collect_as_usual``, at the latest when a training begins.
+    """
+    gc.set_threshold(*_thresholds[:2], _SELDOM)
+
+
+def collect_as_usual() -> None:
+    """End what ``collect_old_objects_seldom`` has begun, unless the script has changed it."""
+    if gc.get_threshold() == (*_thresholds[:2], _SELDOM):
+        gc.set_threshold(*_thresholds)
 
 
 class NoSuchName(ImportError):

@@ -27,10 +27,10 @@ def lazy_names(
     def load(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        from det_compat.shared.random_state import preserved_random_state
+        from det_compat.shared.importing import large_imports
 
         module, _, attribute = homes[name].partition(":")
-        with preserved_random_state():
+        with large_imports(module):
             value = getattr(importlib.import_module(module), attribute or name)
         setattr(sys.modules[package], name, value)
         return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import compileall
+import gc
 import subprocess
 import sys
 import zipfile
@@ -94,6 +95,18 @@ def test_what_follows_is_the_scripts_own(
     for file in ("train.py", "pkg/train.py"):
         (project / file).write_text("import sys; print(sys.argv[1:])")
     assert det_compat_run(*form, *options, cwd=project).stdout == f"{options}\n"
+
+
+def test_the_collector_is_as_usual_once_a_script_trains(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import gc\nprint(gc.get_threshold())\n"
+        "from determined import core\nprint(gc.get_threshold())\n"
+        "with core.init(): print(gc.get_threshold())\n"
+    )
+    usual = gc.get_threshold()
+    seldom = (*usual[:2], 1000)
+    done = det_compat_run("train.py", cwd=tmp_path)
+    assert done.stdout == f"{seldom}\n{seldom}\n{usual}\n", done.stderr
 
 
 def test_determined_is_there_installed_or_not(tmp_path: Path) -> None:

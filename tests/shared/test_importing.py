@@ -1,16 +1,20 @@
 from __future__ import annotations
 
+import gc
+import random
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from det_compat.shared import importing
 from det_compat.shared.importing import (
     NoSuchName,
     class_in_file,
     imported,
     imported_class,
+    large_imports,
     load_file,
 )
 
@@ -78,3 +82,49 @@ def test_a_class_in_a_file(folder: Path) -> None:
     ]:
         with pytest.raises(ValueError, match=message):
             class_in_file(text)
+
+
+@pytest.fixture
+def nothing_frozen() -> Iterator[None]:
+    """No object that the garbage collector never looks at, as in a process that has just begun."""
+    was = gc.get_freeze_count()
+    gc.unfreeze()
+    yield
+    gc.unfreeze()
+    if was:
+        gc.freeze()
+
+
+@pytest.mark.usefixtures("nothing_frozen")
+@pytest.mark.parametrize("collects", [True, False])
+def test_large_imports_leave_a_guests_process_as_it_was(collects: bool) -> None:
+    state = random.getstate()
+    was = gc.isenabled()
+    (gc.enable if collects else gc.disable)()
+    try:
+        with large_imports("importing_large", before_users=True):
+            assert not gc.isenabled()
+            random.random()
+        assert gc.isenabled() is collects
+    finally:
+        (gc.enable if was else gc.disable)()
+    assert random.getstate() == state
+    assert gc.get_freeze_count() == 0
+
+
+@pytest.mark.usefixtures("nothing_frozen")
+def test_what_a_process_of_det_compat_imports_first_is_never_collected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(importing, "process_is_ours", lambda: True)
+    with large_imports("importing_large"):
+        pass
+    assert gc.get_freeze_count() == 0
+    with large_imports("importing_large", before_users=True):
+        kept: list[object] = [[]]
+    assert gc.get_freeze_count() > 0
+    # What a host has frozen stays so.
+    with large_imports("importing_large"):
+        pass
+    assert gc.get_freeze_count() > 0
+    del kept

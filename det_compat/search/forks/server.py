@@ -43,8 +43,11 @@ def serve() -> None:
     if not start["forks"]:
         end_with_parent()
         _run(*_request(control, json.loads(control.recv_bytes())), None)
+    gc.disable()
     for name in start["preload"]:
         importlib.import_module(name)
+    gc.freeze()
+    gc.enable()
     serve_forks(control)
 
 

@@ -102,8 +102,10 @@ def serve() -> None:
     server.end_with_parent()
     server.begin(start["path"])
     environ = dict(os.environ)
+    gc.disable()
     problem = _imported(start)
     gc.freeze()
+    gc.enable()
     # Nobody waits for its forks, whose ends their own clients see.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     both: list[Any] = [owner, listener]
