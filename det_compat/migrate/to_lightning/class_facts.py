@@ -50,6 +50,11 @@ class WrappedScheduler:
         """Lightning's interval; ``""`` where the trial steps it."""
         return INTERVALS.get(self.mode, "")
 
+    def is_due(self, count: str) -> str:
+        """The condition that it steps after what has this number, from 0 on."""
+        every = self.frequency if self.frequency.isalnum() else f"({self.frequency})"
+        return f"({count} + 1) % {every} == 0"
+
 
 @dataclass(frozen=True)
 class WrappedModel:

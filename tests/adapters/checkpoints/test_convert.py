@@ -248,4 +248,9 @@ def test_equal_models_keep_their_order_and_steps_count(tmp_path: Path) -> None:
     assert (made["global_step"], stepped, batches) == (4, 4, 9)
     bad = {name: value.repeat(2, 1) for name, value in weights.items() if "weight" in name}
     with pytest.raises(InvalidCheckpointException, match="model 0"):
-        for_module({"state_dict": bad, "hyper_parameters": {}, "global_step": 0}, file, "Twins", [])
+        for_module(
+            {"state_dict": bad, "hyper_parameters": {}, "epoch": 0, "global_step": 0},
+            file,
+            "Twins",
+            [],
+        )

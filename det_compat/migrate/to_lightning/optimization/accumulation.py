@@ -73,7 +73,9 @@ def accumulation(
     plain = [c for c in lines if symbols.method(c) == "step_optimizer" and c and _is_plain(c)]
     if not steps or len(plain) < len(steps) or any(s.mode == "" for s in own.schedulers):
         return None
-    of_configs = {each.average_aggregated_gradients for each in asked} or {True}
+    of_configs = {each.average_aggregated_gradients for each in asked}
+    # A script hears nothing of that from its config.
+    of_configs |= {True} if in_script else set()
     wraps = symbols.calls(node, "wrap_optimizer")
     given = (syntax.argument(call, 3, "average_aggregated_gradients") for call in wraps)
     texts = {"None" if each is None else syntax.code(each) for each in given}
@@ -129,7 +131,7 @@ def _stepping(scheduler: WrappedScheduler, lines: list[str]) -> Iterator[str]:
         return
     counts, number = _COUNTED[scheduler.mode]
     if scheduler.frequency != "1":
-        lines = [f"if ({number} + 1) % ({scheduler.frequency}) == 0:", *_indented(lines)]
+        lines = [f"if {scheduler.is_due(number)}:", *_indented(lines)]
     elif scheduler.mode == "STEP_EVERY_BATCH":
         counts = [f"for _ in range(self.hparams.{BATCHES}):"]
     lines = [*counts, *(_indented(lines) if counts else lines)]

@@ -93,7 +93,7 @@ def _step(scheduler: WrappedScheduler, count: str) -> str:
     lines = _calls(scheduler)
     if scheduler.frequency != "1":
         lines = [
-            f"if ({count} + 1) % ({scheduler.frequency}) == 0:",
+            f"if {scheduler.is_due(count)}:",
             *(f"    {line}" for line in lines),
         ]
     return "".join(f"    {line}\n" for line in lines)
