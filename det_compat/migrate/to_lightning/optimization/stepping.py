@@ -13,24 +13,41 @@ from det_compat.migrate.tree.marks import above
 
 
 def clipping(
-    clip: cst.BaseExpression | None, optimizer: str, functions: Collection[str]
+    clip: cst.BaseExpression | None,
+    optimizer: str,
+    functions: Collection[str],
+    taken: Collection[str] = (),
 ) -> list[str]:
-    """The lines that clip gradients as ``clip_grads`` did, given the names of functions."""
+    """The lines that clip gradients as ``clip_grads`` did.
+
+    Args:
+        clip: what was given.
+        optimizer: the expression of the optimizer.
+        functions: the names of functions.
+        taken: those of variables around, which are not to be overwritten.
+    """
     if clip is None or syntax.code(clip) == "None":
         return []
-    lines = [f'params = [p for group in {optimizer}.param_groups for p in group["params"]]']
+    params = _free("params", taken)
+    lines = [f'{params} = [p for group in {optimizer}.param_groups for p in group["params"]]']
     if isinstance(clip, cst.Lambda) and len(clip.params.params) == 1:
-        lines.append(
-            syntax.code(syntax.replaced(clip.body, clip.params.params[0].name.value, "params"))
-        )
+        given = clip.params.params[0].name.value
+        lines.append(syntax.code(syntax.replaced(clip.body, given, params)))
     elif isinstance(clip, cst.Attribute) or syntax.code(clip) in functions:
-        lines.append(f"{syntax.code(clip)}(params)")
+        lines.append(f"{syntax.code(clip)}({params})")
     else:
-        name = syntax.code(clip) if isinstance(clip, cst.Name) else "clip_grads"
+        name = syntax.code(clip) if isinstance(clip, cst.Name) else _free("clip_grads", taken)
         if name != syntax.code(clip):
             lines.append(f"{name} = {syntax.code(clip)}")
-        lines += [f"if {name} is not None:", f"    {name}(params)"]
+        lines += [f"if {name} is not None:", f"    {name}({params})"]
     return lines
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    """This name, or a longer one, that no variable around has."""
+    while name in taken:
+        name = f"stepped_{name}"
+    return name
 
 
 def function_names(tree: cst.Module) -> set[str]:
@@ -62,7 +79,12 @@ def _names(target: cst.BaseExpression) -> set[str]:
     return {target.attr.value} if isinstance(target, cst.Attribute) else syntax.names_in(target)
 
 
-def _step(optimizer: str, scaler: cst.BaseExpression | None, made: Collection[str]) -> list[str]:
+def _step(
+    optimizer: str,
+    scaler: cst.BaseExpression | None,
+    made: Collection[str],
+    taken: Collection[str],
+) -> list[str]:
     """The lines that step: by the scaler if there is one, which Determined asked at run time."""
     if scaler is None or syntax.code(scaler) == "None":
         return [f"{optimizer}.step()"]
@@ -73,13 +95,14 @@ def _step(optimizer: str, scaler: cst.BaseExpression | None, made: Collection[st
     elif isinstance(scaler, cst.Call):
         return [f"{name}.step({optimizer})"]
     else:
-        lines, name = [f"scaler = {syntax.whole(name)}"], "scaler"
+        variable = _free("scaler", taken)
+        lines, name = [f"{variable} = {syntax.whole(name)}"], variable
     plain, scaled = f"    {optimizer}.step()", f"    {name}.step({optimizer})"
     return [*lines, f"if {name} is None:", plain, "else:", scaled]
 
 
 def _written_out(
-    call: cst.Call, functions: Collection[str], made: Collection[str]
+    call: cst.Call, functions: Collection[str], made: Collection[str], taken: Collection[str]
 ) -> list[str] | None:
     """What ``step_optimizer`` does, line by line; None if it is called in an unknown way."""
     optimizer, scaler = syntax.argument(call, 0, "optimizer"), syntax.argument(call, 3, "scaler")
@@ -87,8 +110,8 @@ def _written_out(
     if optimizer is None or any(given.star for given in call.args):
         return None
     name = syntax.code(optimizer)
-    lines = clipping(syntax.argument(call, 1, "clip_grads"), name, functions)
-    lines += _step(name, scaler, made)
+    lines = clipping(syntax.argument(call, 1, "clip_grads"), name, functions, taken)
+    lines += _step(name, scaler, made, taken)
     if zeroes_gradients(call):
         lines.append(f"{name}.zero_grad()")
     elif zero is not None and syntax.code(zero) != "False":
@@ -130,7 +153,8 @@ class _Stepping(FileTransformer[LightningFile]):
         return cst.FlattenSentinel(lines)
 
     def _lines(self, call: cst.Call) -> list[cst.BaseStatement] | None:
-        lines = _written_out(call, self.file.functions, self.file.made)
+        taken = {name for method in self.functions for name in syntax.local_names(method)}
+        lines = _written_out(call, self.file.functions, self.file.made, taken)
         optimizer = syntax.argument(call, 0, "optimizer")
         if lines is None or optimizer is None or self._accumulation is None:
             return syntax.statements("\n".join(lines) + "\n") if lines is not None else None
