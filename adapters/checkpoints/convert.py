@@ -88,13 +88,19 @@ def for_module(
         raise TypeError(f"{file}:{name} is no LightningModule: migrate the trial first")
     arguments = _arguments(module_cls, checkpoint["hyper_parameters"], hparams or {})
     module = module_cls(**arguments)
+    steps = checkpoint["global_step"] // arguments.get("accumulate_grad_batches", 1)
+    if not module.automatic_optimization:
+        # Lightning counts the steps of each.
+        steps *= max(len(checkpoint.get("optimizer_states", ())), 1)
+    loop = _at_start_of_epoch(checkpoint["epoch"], checkpoint["global_step"], steps)
     return {
         **checkpoint,
+        "global_step": steps,
         "state_dict": _renamed(module, checkpoint["state_dict"]),
         "lr_schedulers": schedulers,
         "hyper_parameters": arguments,
         "hparams_name": "kwargs",
-        "loops": {"fit_loop": _at_start_of_epoch(checkpoint["epoch"], checkpoint["global_step"])},
+        "loops": {"fit_loop": loop},
         "callbacks": {},
     }
 
@@ -163,7 +169,13 @@ def _not_found(index: int, model: Mapping[str, torch.Tensor], module: nn.Module)
     )
 
 
-def _at_start_of_epoch(epochs: int, batches: int) -> dict[str, Any]:
+def _at_start_of_epoch(epochs: int, batches: int, steps: int) -> dict[str, Any]:
     from det_compat.adapters.lightning.loop_progress import loop_state
 
-    return loop_state(batches=batches, epochs=epochs, begun=epochs, steps_of_lightning=batches)
+    return loop_state(
+        batches=batches,
+        epochs=epochs,
+        begun=epochs,
+        steps_of_lightning=steps,
+        steps_of_module=steps,
+    )

@@ -24,11 +24,13 @@ def loop_state(
     begun: int = 0,
     is_last_batch: bool = False,
     steps_of_lightning: int = 0,
+    steps_of_module: int | None = None,
 ) -> dict[str, Any]:
     """What ``trainer.fit_loop.state_dict()`` is, ``in_epoch`` batches into an epoch.
 
     Of the epochs ``begun``, ``epochs`` are over. ``steps_of_lightning`` counts what Lightning has
-    stepped by itself, as it does for a module with automatic optimization.
+    stepped by itself, as it does for a module with automatic optimization; ``steps_of_module``
+    what another has, which is one in each batch if it is not given.
     """
     epoch = {"ready": begun, "started": begun, "processed": epochs, "completed": epochs}
     optimizer = {
@@ -48,7 +50,9 @@ def loop_state(
         f"{loop}automatic_optimization.state_dict": {},
         f"{loop}automatic_optimization.optim_progress": {"optimizer": optimizer},
         f"{loop}manual_optimization.state_dict": {},
-        f"{loop}manual_optimization.optim_step_progress": _counts(_STEP, batches),
+        f"{loop}manual_optimization.optim_step_progress": _counts(
+            _STEP, batches if steps_of_module is None else steps_of_module
+        ),
         f"{loop}val_loop.state_dict": {},
         f"{loop}val_loop.batch_progress": {**_counts(_BATCH), "is_last_batch": False},
     }

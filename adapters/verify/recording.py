@@ -95,7 +95,12 @@ def described(error: BaseException) -> str:
 def module_arguments(module_cls: Any, arguments: dict[str, Any]) -> dict[str, Any]:
     """The arguments that the module takes: hyperparameters, data and the experiment config."""
     config = arguments.get("exp_conf") or {}
-    given = {"data_config": config.get("data") or {}, "experiment_config": config}
+    optimizations = config.get("optimizations") or {}
+    given = {
+        "data_config": config.get("data") or {},
+        "experiment_config": config,
+        "accumulate_grad_batches": optimizations.get("aggregation_frequency", 1),
+    }
     given.update(arguments.get("hparams") or {})
     parameters = inspect.signature(module_cls.__init__).parameters
     beside = parameters.get(HPARAMS)
@@ -118,7 +123,7 @@ def _mentions(module_cls: type, name: str) -> bool:
 
 
 HPARAMS = "hparams"
-_EXTRA = ("data_config", "experiment_config")
+_EXTRA = ("data_config", "experiment_config", "accumulate_grad_batches")
 
 
 class StopAfter(pl.Callback):

@@ -1,5 +1,6 @@
 """The LightningCLI config that an experiment config becomes."""
 
+import ast
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,10 @@ import yaml
 from det_compat.config import ExperimentConfig, read_config
 from det_compat.config.lengths import Unit
 from det_compat.config.shims import seeded
+from det_compat.migrate.configs import BATCHES, aggregating
 from det_compat.migrate.results import FileResult, Migration
+from det_compat.migrate.review.arguments import accumulates
+from det_compat.migrate.tree.marks import comment
 
 _SEED = 0
 
@@ -24,17 +28,63 @@ def lightning_config(path: Path, migration: Migration) -> FileResult:
     """
     config = read_config(path)
     target = path.with_name(f"{path.stem}.lightning.yaml")
+    node = _module(config, migration)
     contents = _contents(config, migration)
+    batches = contents["trainer"].get("max_steps", 0)
+    steps, left = divmod(batches, _accumulated(config) if accumulates(node) else 1)
+    if accumulates(node):
+        contents["model"][BATCHES] = _accumulated(config)
+    if steps < batches:
+        contents["trainer"]["max_steps"] = steps
     text = yaml.safe_dump(contents, sort_keys=False)
     searched = sorted(config.hyperparameters.space.keys() - config.hyperparameters.constants())
     header = f"# made from {path.name}\n"
     if searched:
         header += f"# searched, so to be set: {', '.join(searched)}\n"
+    if left:
+        said = f"Determined trained {left} more, without another step: these are left out"
+        header += f"{comment(said)}\n"
+    if batches and _has_several(node):
+        header += f"{comment('max_steps counts the steps of each optimizer: give their sum')}\n"
     if config.seed is None and "experiment_config" in contents["model"]:
         header += (
             f"# a cluster drew an experiment_seed, which {path.name} has not: 0 in its place\n"
         )
     return FileResult(target, b"", (header + text).encode())
+
+
+def _module(config: ExperimentConfig, migration: Migration) -> ast.ClassDef | None:
+    """The module that a config trains, as it was rewritten."""
+    started = "" if config.entrypoint is None else config.entrypoint.trial or ""
+    wanted = started.rpartition(":")[2].rpartition(".")[2]
+    named = [(f, name) for f in migration.files for name in f.trials if wanted in ("", name)]
+    if len(named) != 1:
+        return None
+    ((file, name),) = named
+    nodes = (node for node in ast.walk(ast.parse(file.after)) if isinstance(node, ast.ClassDef))
+    return next((node for node in nodes if node.name == name), None)
+
+
+def _accumulated(config: ExperimentConfig) -> int:
+    return next((found.aggregation_frequency for found in aggregating([config])), 1)
+
+
+def _has_several(node: ast.ClassDef | None) -> bool:
+    """Whether a module gives Lightning more than one optimizer."""
+    for method in node.body if node is not None else ():
+        if getattr(method, "name", "") == "configure_optimizers":
+            returns = [each.value for each in ast.walk(method) if isinstance(each, ast.Return)]
+            return any(map(_is_several, returns))
+    return False
+
+
+def _is_several(value: ast.expr | None) -> bool:
+    if isinstance(value, ast.Tuple):
+        # The optimizers, and their schedulers.
+        return _is_several(value.elts[0])
+    if isinstance(value, ast.List):
+        return len(value.elts) > 1 or any(isinstance(e, ast.Starred) for e in value.elts)
+    return isinstance(value, ast.ListComp)
 
 
 def _contents(config: ExperimentConfig, migration: Migration) -> dict[str, Any]:
@@ -52,9 +102,6 @@ def _trainer(config: ExperimentConfig) -> dict[str, Any]:
     # Determined does not validate before it trains, so Lightning must not either.
     devices = max(config.slots_per_trial, 1)
     trainer = {"devices": devices, "num_sanity_val_steps": 0, **_length(config)}
-    frequency = config.optimizations.aggregation_frequency
-    if frequency != 1:
-        trainer["accumulate_grad_batches"] = frequency
     if config.optimizations.mixed_precision not in (None, "O0"):
         trainer["precision"] = "16-mixed"
     validation = config.periods.validation

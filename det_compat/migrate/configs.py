@@ -1,7 +1,7 @@
 """What a trial gets from experiment configs: the one that is given, or those beside it."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -10,7 +10,10 @@ from typing import Any
 from det_compat.config import ConfigError, ExperimentConfig, read_config
 from det_compat.config.entrypoint import Entrypoint
 from det_compat.config.hyperparameters import Categorical, Const, Double, Int, Log
+from det_compat.config.settings import Optimizations
 
+#: The parameter of a module that says how many batches go into one step of its optimizers.
+BATCHES = "accumulate_grad_batches"
 _SUFFIXES = (".yaml", ".yml")
 _MOST_CONFIGS = 500
 
@@ -88,6 +91,15 @@ def _starts(entrypoint: Entrypoint, config: Path, path: Path, name: str) -> bool
         return config.parent != path.absolute().parent.parent
     # A file may import the class that it starts; one that has such a class means its own.
     return started.samefile(path) or f"class {name}" not in started.read_text(errors="replace")
+
+
+def aggregating(configs: Iterable[ExperimentConfig]) -> list[Optimizations]:
+    """What those of some configs say that have the gradients of several batches aggregated.
+
+    A script does not hear of it: it says so itself, in ``pytorch.init()``.
+    """
+    started = (c for c in configs if c.entrypoint is None or c.entrypoint.trial is not None)
+    return [c.optimizations for c in started if c.optimizations.aggregation_frequency != 1]
 
 
 def trial_arguments(

@@ -112,6 +112,32 @@ def test_the_config_of_lightning_cli(repository, capsys):
     )
 
 
+@pytest.mark.parametrize(
+    ("frequency", "batches", "second", "lines"),
+    [
+        (4, 100, "", ["  max_steps: 25", "  accumulate_grad_batches: 4"]),
+        (3, 10, "", ["# MIGRATE: Determined trained 1 more,", "  max_steps: 3"]),
+        (1, 10, "self.other", ["# MIGRATE: max_steps counts", "  max_steps: 10"]),
+    ],
+)
+def test_lightning_counts_steps_and_not_batches(repository, frequency, batches, second, lines):
+    model, config = repository / "model_def.py", repository / "const.yaml"
+    if second:
+        own = next(line for line in model.read_text().splitlines() if "wrap_optimizer(" in line)
+        other = own.replace("self.opt", second)
+        model.write_text(model.read_text().replace(own, f"{own}\n{other}"))
+    config.write_text(
+        "name: x\nentrypoint: model_def:Trial\nhyperparameters: {global_batch_size: 8}\n"
+        f"searcher: {{name: single, metric: error, max_length: {{batches: {batches}}}}}\n"
+        f"optimizations: {{aggregation_frequency: {frequency}}}\n"
+    )
+    command = ["migrate", str(model), "--to", "lightning", "--write", "--force"]
+    assert main([*command, "--config", str(config)]) == (1 if "MIGRATE" in lines[0] else 0)
+    text = (repository / "const.lightning.yaml").read_text()
+    assert all(f"\n{line}" in text for line in lines)
+    assert ("accumulate_grad_batches" in text) == (frequency > 1)
+
+
 def test_a_seed_that_a_cluster_would_have_drawn(repository):
     model, config = repository / "model_def.py", repository / "const.yaml"
     own = "self.context = context"

@@ -291,3 +291,44 @@ class Four(PyTorchTrial):
         self.mean.update(loss)
         self.biggest.update(loss.item())
         return {"val": loss}
+
+
+class Five(PyTorchTrial):
+    """Steps of several batches, which do not divide an epoch, with every kind of scheduler."""
+
+    def __init__(self, context):
+        self.context = context
+        self.model = context.wrap_model(torch.nn.Linear(3, 2))
+        self.opt = context.wrap_optimizer(torch.optim.Adam(self.model.parameters(), lr=0.1))
+        decay = torch.optim.lr_scheduler.ExponentialLR
+        self.a = context.wrap_lr_scheduler(
+            decay(self.opt, 0.9), step_mode=LRScheduler.StepMode.STEP_EVERY_BATCH
+        )
+        self.b = context.wrap_lr_scheduler(
+            decay(self.opt, 0.8), LRScheduler.StepMode.STEP_EVERY_BATCH, frequency=2
+        )
+        self.c = context.wrap_lr_scheduler(
+            decay(self.opt, 0.7), LRScheduler.StepMode.STEP_EVERY_EPOCH
+        )
+        self.d = context.wrap_lr_scheduler(
+            decay(self.opt, 0.6), LRScheduler.StepMode.STEP_EVERY_OPTIMIZER_STEP, frequency=3
+        )
+
+    def build_training_data_loader(self):
+        return DataLoader(rows(), batch_size=self.context.get_per_slot_batch_size())
+
+    def build_validation_data_loader(self):
+        return DataLoader(rows(8), batch_size=4)
+
+    def train_batch(self, batch, epoch_idx, batch_idx):
+        x, y = batch
+        loss = torch.nn.functional.cross_entropy(self.model(x), y)
+        self.context.backward(loss)
+        self.context.step_optimizer(
+            self.opt, clip_grads=lambda params: torch.nn.utils.clip_grad_norm_(params, 0.1)
+        )
+        return {"loss": loss}
+
+    def evaluate_batch(self, batch):
+        x, y = batch
+        return {"val": torch.nn.functional.cross_entropy(self.model(x), y)}

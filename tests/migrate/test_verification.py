@@ -29,6 +29,7 @@ entrypoint: model_def:{}
 searcher: {{name: single, metric: val, max_length: {{batches: 8}}}}
 hyperparameters: {{{}}}
 """
+AGGREGATED = "optimizations: {aggregation_frequency: 3}\n"
 #: Each config by its name: the trial, and the hyperparameters.
 CONFIGS = {
     "const": ("One", "global_batch_size: 4, lr: 1, classes: 2"),
@@ -37,6 +38,7 @@ CONFIGS = {
     "three": ("Three", "global_batch_size: 4"),
     "three-scaled": ("Three", "global_batch_size: 4, scale: 0.5"),
     "four": ("Four", "global_batch_size: 4"),
+    "five": ("Five", "global_batch_size: 4"),
     "adaptive": ("Two", "global_batch_size: 8, lr: {type: double, minval: 0.1, maxval: 1}"),
 }
 
@@ -45,11 +47,13 @@ def test_a_plain_trainer_trains_with_every_config(tmp_path, capsys, monkeypatch)
     monkeypatch.setattr(sys, "executable", executable())
     shutil.copy(SILENT, tmp_path / "model_def.py")
     for name, (trial, hparams) in CONFIGS.items():
-        (tmp_path / f"{name}.yaml").write_text(CONFIG.format(trial, hparams))
-    command = ["migrate", str(tmp_path), "--to", "lightning", "--verify", "--batches", "5"]
+        (tmp_path / f"{name}.yaml").write_text(
+            CONFIG.format(trial, hparams) + (AGGREGATED if trial == "Five" else "")
+        )
+    command = ["migrate", str(tmp_path), "--to", "lightning", "--verify", "--batches", "6"]
     assert main(command) == 0
     printed = [line for line in capsys.readouterr().out.splitlines() if "model_def.py:" in line]
     assert {line.partition("model_def.py:")[2] for line in printed} == {
-        f"{trial} ({name}.yaml): verified: 5 batches, every tensor bit for bit"
+        f"{trial} ({name}.yaml): verified: 6 batches, every tensor bit for bit"
         for name, (trial, _) in CONFIGS.items()
     }

@@ -5,8 +5,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from det_compat.config import ExperimentConfig
-from det_compat.config.settings import Optimizations
-from det_compat.migrate.configs import configs_of
+from det_compat.migrate.configs import BATCHES, aggregating, configs_of
 from det_compat.migrate.review.project import Code, Finding, Text, methods, written
 
 _SECTIONS = {"data_config", "experiment_config"}
@@ -73,46 +72,29 @@ def misfits(after: Code, text: Text, trials: Collection[str]) -> Iterator[Findin
 
 
 def needed_flags(before: Code, text: Text, trials: tuple[str, ...]) -> Iterator[Finding]:
-    """What the configs of a trial say of training that no module can say for its Trainer."""
+    """What the configs of a trial say of training that its module does not do."""
     # What an optimizer was wrapped with counts before the config.
     says = any(b"average_aggregated_gradients" in old.source for old in before.files.values())
     for name in trials:
         node = text.classes.get(name)
         for config in configs_of(text.path, name) if node is not None else ():
             file = Path(config.file or "").name
-            for flag in _flags(config.optimizations, _is_manual(node), says=says):
+            for flag in _flags(config, accumulates(node), says=says):
                 yield Finding(node.lineno if node is not None else 1, f"{file} asks for {flag}")
 
 
-def _flags(optimizations: Optimizations, is_manual: bool, *, says: bool) -> Iterator[str]:
-    frequency = optimizations.aggregation_frequency
-    averages = optimizations.average_aggregated_gradients and not says
-    if frequency != 1 and is_manual:
-        how = "mean" if averages else "sum"
+def _flags(config: ExperimentConfig, is_done: bool, *, says: bool) -> Iterator[str]:
+    for asked in [] if is_done else aggregating([config]):
+        how = "mean" if asked.average_aggregated_gradients and not says else "sum"
         yield (
-            f"steps with the {how} of the gradients of {frequency} batches, and training_step "
-            "steps after each"
+            f"steps with the {how} of the gradients of {asked.aggregation_frequency} batches, and "
+            "this steps after each"
         )
-    elif frequency != 1:
-        differences = _accumulation(frequency, averages=averages)
-        yield f"pl.Trainer(accumulate_grad_batches={frequency}), {differences}"
-    if optimizations.mixed_precision not in (None, "O0"):
+    if config.optimizations.mixed_precision not in (None, "O0"):
         yield 'pl.Trainer(precision="16-mixed")'
 
 
-def _accumulation(frequency: int, *, averages: bool) -> str:
-    """What is different where Lightning accumulates gradients in Determined's place."""
-    found = ["also steps at the end of each epoch"]
-    if not averages:
-        found.append(
-            f"averages where Determined added up, so that the loss is to be {frequency}-fold"
-        )
-    if frequency & (frequency - 1):
-        # A power of two divides without rounding, before or after gradients are added up.
-        found.append("divides losses and not gradients, which rounds otherwise")
-    return f"which {' and '.join(found)}"
-
-
-def _is_manual(node: ast.ClassDef | None) -> bool:
-    nodes = ast.walk(node) if node is not None else ()
-    return any(getattr(each, "attr", "") == "automatic_optimization" for each in nodes)
+def accumulates(node: ast.ClassDef | None) -> bool:
+    """Whether a module itself steps once in several batches."""
+    init = methods(node).get("__init__") if node is not None else None
+    return init is not None and BATCHES in _parameters(init)[1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import libcst as cst
@@ -49,6 +49,11 @@ class WrappedScheduler:
     def interval(self) -> str:
         """Lightning's interval; ``""`` where the trial steps it."""
         return INTERVALS.get(self.mode, "")
+
+    def is_due(self, count: str) -> str:
+        """The condition that it steps after what has this number, from 0 on."""
+        every = self.frequency if self.frequency.isalnum() else f"({self.frequency})"
+        return f"({count} + 1) % {every} == 0"
 
 
 @dataclass(frozen=True)
@@ -254,3 +259,14 @@ def _maker(reducer: cst.BaseExpression | None) -> str:
     if isinstance(reducer, cst.Call):
         return f"{syntax.code(reducer.func)}()"
     return "" if reducer is None else syntax.code(reducer)
+
+
+def are_decorated(node: cst.ClassDef, names: Collection[str]) -> bool:
+    """Whether what a decorator has made of these methods may need the arguments that they had."""
+    own = syntax.methods(node)
+    found = (d for name in names if name in own for d in own[name].decorators)
+    return any(not syntax.code(each.decorator).startswith(_HARMLESS) for each in found)
+
+
+#: Decorators that hand on whatever arguments there are.
+_HARMLESS = ("torch.", "abc.", "abstractmethod", "override", "typing.")

@@ -4,9 +4,11 @@ from typing import TypeVar
 
 import libcst as cst
 
+from det_compat.migrate.configs import BATCHES
 from det_compat.migrate.to_lightning.class_facts import SIZES
 from det_compat.migrate.to_lightning.data.loaders import NAMES
 from det_compat.migrate.to_lightning.late import LATE
+from det_compat.migrate.to_lightning.optimization.accumulation import IS_DUE
 from det_compat.migrate.to_lightning.plan import (
     TOTAL_BATCH,
     LightningFile,
@@ -67,6 +69,11 @@ _EARLY = {
     "_current_batch_idx": "None",
     "_epoch_len": "None",
     "_aggregation_frequency": "1",
+}
+#: What a module knows that counts its batches itself.
+_COUNTING = {
+    "_should_communicate_and_update": f"{{0}}.{IS_DUE}()",
+    "_aggregation_frequency": f"{{0}}.hparams.{BATCHES}",
 }
 #: How a module whose parameters are not named asks for the number of processes.
 _WORLD_SIZE = "{0}.hparams.world_size", '{0}.hparams.get("world_size", 1)'
@@ -237,6 +244,8 @@ class _Members(LightningTransformer):
 
     def _text(self, member: str, table: dict[str, str]) -> str | None:
         is_early = self._is_early
+        if self.plan is not None and self.plan.accumulation is not None and member in _COUNTING:
+            return _COUNTING[member]
         if is_early and member in _EARLY_IS_DIFFERENT:
             self.mark(f"{member} is that of one device here, before there is a Trainer")
         text = _EARLY.get(member) if is_early else None

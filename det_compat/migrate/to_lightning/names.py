@@ -3,6 +3,7 @@
 import libcst as cst
 
 from det_compat import LOG_FORMAT
+from det_compat.migrate.configs import BATCHES
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
@@ -144,4 +145,8 @@ class _Scripts(LightningTransformer):
             given.append(f"experiment_config={syntax.code(config)}")
         if config is not None and "data_config" in plan.arguments.sections:
             given.append(f'data_config={syntax.code(config)}["data"]')
+        if plan.accumulation is not None:
+            section = '.get("optimizations", {}).get("aggregation_frequency", 1)'
+            batches = f"{syntax.code(config)}{section}" if config is not None else "1"
+            given.append(f"{BATCHES}={batches}")
         return syntax.expression(f"{trial}({', '.join(given)})")

@@ -17,6 +17,7 @@ from det_compat.migrate.to_lightning.class_facts import (
     WrappedReducer,
     WrappedScheduler,
 )
+from det_compat.migrate.to_lightning.optimization.accumulation import Accumulation
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.file import File, FileTransformer
@@ -52,6 +53,7 @@ class TrialPlan:
         arrays: whether its batches have NumPy's arrays.
         needs_loader: whether a validation needs what making the training loader has left.
         keeps_modes: whether a validation uses a model that stays in the mode that it is in.
+        accumulation: how it steps once in several batches; None if it does not.
     """
 
     own: ClassFacts
@@ -65,6 +67,7 @@ class TrialPlan:
     arrays: bool
     needs_loader: bool
     keeps_modes: bool
+    accumulation: Accumulation | None
 
     @property
     def ancestors(self) -> list[TrialPlan]:

@@ -15,20 +15,24 @@ from det_compat.analysis.classes import base_nodes, is_refused_trial
 from det_compat.analysis.scopes import Class, Scope
 from det_compat.catalog import support
 from det_compat.catalog.support import home
-from det_compat.migrate.configs import configs_of
+from det_compat.migrate.configs import BATCHES, configs_of
 from det_compat.migrate.target import Problem, Problems, Target
 from det_compat.migrate.to_context.target import old_trials
 from det_compat.migrate.to_lightning.callbacks import taken_in_callbacks
-from det_compat.migrate.to_lightning.class_facts import ClassFacts, facts_of
+from det_compat.migrate.to_lightning.class_facts import ClassFacts, are_decorated, facts_of
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.data.loader_order import Project, needs_training_loader
 from det_compat.migrate.to_lightning.metrics.training import apart
 from det_compat.migrate.to_lightning.modes import makes_evaluating
+from det_compat.migrate.to_lightning.optimization.accumulation import (
+    accumulation,
+    are_aggregating,
+)
 from det_compat.migrate.to_lightning.optimization.automatic import is_automatic
 from det_compat.migrate.to_lightning.optimization.hoisting import Resolved, hoist_wraps
 from det_compat.migrate.to_lightning.optimization.rebound import keep_rebound
 from det_compat.migrate.to_lightning.optimization.schedulers import keep_modes
-from det_compat.migrate.to_lightning.optimization.stepping import always_made
+from det_compat.migrate.to_lightning.optimization.stepping import always_made, function_names
 from det_compat.migrate.to_lightning.optimization.wrapping import (
     keep_wrapped,
     name_wrapped,
@@ -49,7 +53,7 @@ from det_compat.migrate.tree.branches import without_questions
 from det_compat.migrate.tree.elsewhere import Elsewhere, elsewhere
 from det_compat.migrate.tree.facts import CALLBACK, Analysis, Facts, is_callback
 from det_compat.migrate.tree.imports import tidied
-from det_compat.migrate.tree.parameters import arguments, config_use
+from det_compat.migrate.tree.parameters import arguments, config_use, with_default
 from det_compat.migrate.tree.symbols import Symbols, new_name, own_name, resolve
 
 _REDUCER = "det_compat.pytorch.MetricReducer"
@@ -198,7 +202,7 @@ class Lightning(Target):
             reducers={
                 n: _REDUCER in own for n, (every, own) in classes.items() if _REDUCER in every
             },
-            functions={*dir(builtins), *_functions(source.tree)},
+            functions={*dir(builtins), *function_names(source.tree)},
             made=always_made(source.tree),
             names=_bound(self.sources[path], path),
             renamed=self._renamed,
@@ -249,6 +253,10 @@ class Lightning(Target):
     @cached_property
     def _has_own_loaders(self) -> bool:
         return any(b"def get_data_loader(" in text for text in self.sources.values())
+
+    @cached_property
+    def _are_aggregating(self) -> bool:
+        return are_aggregating((each.tree, each.symbols) for each in self._read.values())
 
     @cached_property
     def _asks_lengths(self) -> bool:
@@ -302,27 +310,44 @@ class Lightning(Target):
         parents = [b.scope for b in bases if isinstance(b, Class) and b.scope in self._paths]
         is_root = any(getattr(base, "path", None) for base in bases)
         is_alone = not parents and not self._hierarchy.children(scope)
-        is_whole = is_alone and is_root and not (self._calls_methods(own) or _are_decorated(node))
+        is_whole = (
+            is_alone
+            and is_root
+            and not (self._calls_methods(own) or are_decorated(node, _BATCH_METHODS))
+        )
         family = [s for s in reversed(self._hierarchy.ancestors(scope)) if s in self._paths]
         relatives = [self._read[self._paths[s]].trials[s] for s in family]
         family_methods = [syntax.methods(each) for each, _ in relatives]
         methods = {name: method for own in family_methods for name, method in own.items()}
-        every = source.symbols.calls(source.tree, "step_optimizer")
-        steps_elsewhere = len(every) > len(source.symbols.calls(node, "step_optimizer"))
+        nodes = (source.tree, *(each for each, _ in source.trials.values()))
+        every, *stepping = (len(source.symbols.calls(n, "step_optimizer")) for n in nodes)
+        steps_elsewhere = every > sum(stepping)
+        configs = configs_of(path, node.name.value) if is_whole else []
+        taken = arguments(
+            config_use(node, source.symbols),
+            config_use(source.tree, source.symbols),
+            configs,
+            is_whole,
+        )
+        accumulates = None
+        if is_whole and not steps_elsewhere and BATCHES not in taken.types:
+            accumulates = accumulation(
+                node, own, source.symbols, configs, in_script=self._are_aggregating
+            )
+        if accumulates is not None:
+            taken = with_default(taken, BATCHES, accumulates.batches)
         plan = self._plans[scope] = TrialPlan(
             own=own,
             parents=[self._plan(parent) for parent in parents if parent is not scope],
             is_root=is_root,
             is_whole=is_whole,
             is_automatic=(
-                is_whole and not steps_elsewhere and is_automatic(node, source.symbols, own)
+                is_whole
+                and not steps_elsewhere
+                and accumulates is None
+                and is_automatic(node, source.symbols, own)
             ),
-            arguments=arguments(
-                config_use(node, source.symbols),
-                config_use(source.tree, source.symbols),
-                configs_of(path, node.name.value) if is_whole else [],
-                is_whole,
-            ),
+            arguments=taken,
             is_mixin=not self._hierarchy.is_trial(scope),
             other_bases=self._other_bases(scope),
             arrays=is_root
@@ -332,6 +357,7 @@ class Lightning(Target):
             keeps_modes=keeps_modes(
                 family_methods, [m for _, facts in relatives for m in facts.models], self._elsewhere
             ),
+            accumulation=accumulates,
         )
         return plan
 
@@ -355,26 +381,6 @@ def _nested(nodes: Mapping[ast.ClassDef, Path]) -> frozenset[str] | None:
     found = (pair for config in configs for pair in config.hyperparameters.space.items())
     names = (n for n, value in found if isinstance(getattr(value, "value", value), Mapping))
     return frozenset(names) if configs else None
-
-
-def _are_decorated(node: cst.ClassDef) -> bool:
-    """Whether what a decorator has made of a batch method may need the arguments that it had."""
-    own = syntax.methods(node)
-    found = (d for name in _BATCH_METHODS if name in own for d in own[name].decorators)
-    return any(not syntax.code(each.decorator).startswith(_HARMLESS) for each in found)
-
-
-#: Decorators that hand on whatever arguments there are.
-_HARMLESS = ("torch.", "abc.", "abstractmethod", "override", "typing.")
-
-
-def _functions(tree: cst.Module) -> set[str]:
-    """The names that are functions wherever they stand, and never variables, which may be None."""
-    kinds: tuple[type[cst.AssignTarget] | type[cst.For], ...] = (cst.AssignTarget, cst.For)
-    targets = [node.target for kind in kinds for node in syntax.find(tree, kind)]
-    params = [node.name for node in syntax.find(tree, cst.Param)]
-    variables = {name for node in (*targets, *params) for name in syntax.names_in(node)}
-    return {node.name.value for node in syntax.find(tree, cst.FunctionDef)} - variables
 
 
 def _bound(source: bytes, path: Path) -> set[str]:

@@ -23,14 +23,14 @@ from det_compat.migrate.to_lightning.metrics.reductions import (
     reported_late,
 )
 from det_compat.migrate.to_lightning.metrics.training import training_hooks
-from det_compat.migrate.to_lightning.optimization.gradients import are_zeroed_first, with_gradients
+from det_compat.migrate.to_lightning.optimization import gradients
 from det_compat.migrate.to_lightning.optimization.optimizers import (
     configure_optimizers,
     left_of_wraps,
     moved_lines,
     used_attributes,
 )
-from det_compat.migrate.to_lightning.optimization.stepping import with_optimizers, zeroes_gradients
+from det_compat.migrate.to_lightning.optimization.stepping import with_optimizers
 from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan
 from det_compat.migrate.to_lightning.steps import (
     BATCH_SIZE,
@@ -175,7 +175,7 @@ class _Rewriting:
             return [line]
         name, plan, symbols = line.name.value, self.plan, self.file.symbols
         if name in self._validating:
-            line = with_gradients(line)
+            line = gradients.with_gradients(line)
         if name == "__init__":
             return []
         if name == "build_callbacks":
@@ -282,6 +282,8 @@ class _Rewriting:
 
     def _keeps_gradients(self) -> bool:
         """Whether gradients may be there when a validation starts, which Lightning clears."""
+        if self.plan.accumulation is not None:
+            return True
         grows = "add_param_group" in self.file.elsewhere.asked
         if self.plan.is_root and (grows or len(self.plan.all_optimizers) > 1):
             # The backward pass of one may go through the models of another, or through what it is
@@ -292,13 +294,13 @@ class _Rewriting:
             every += len(symbols.calls(found, "step_optimizer"))
             calls = map(syntax.call_of, syntax.body_of(found) if name != "__init__" else ())
             stepping = (c for c in calls if c and symbols.method(c) == "step_optimizer")
-            plain += sum(map(zeroes_gradients, stepping))
+            plain += sum(map(gradients.zeroes_gradients, stepping))
         return every > plain
 
     def _zeroes_first(self) -> bool:
         """Whether the batches zero all gradients that are there before they step."""
         texts = self.file.elsewhere.texts
-        return self.plan.is_whole and are_zeroed_first(
+        return self.plan.is_whole and gradients.are_zeroed_first(
             self.own, self.plan.all_optimizers, self.file.symbols, texts
         )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -108,6 +108,15 @@ def arguments(
         {name: constants[name] for name in named if isinstance(constants.get(name), _PLAIN)},
         len(named) < len(known),
         sections,
+    )
+
+
+def with_default(found: Arguments, name: str, value: int) -> Arguments:
+    """The arguments with one more, which is this number by default."""
+    return replace(
+        found,
+        types={**found.types, name: "int"},
+        defaults={**found.defaults, name: value},
     )
 
 

@@ -211,13 +211,14 @@ def test_what_is_no_module(folder: Path, tmp_path: Path, capsys: Any, name: str)
     assert capsys.readouterr().err.startswith("det-compat: ")
 
 
-def test_equal_models_keep_their_order(tmp_path: Path) -> None:
+def test_equal_models_keep_their_order_and_steps_count(tmp_path: Path) -> None:
     file = tmp_path / "twins.py"
     file.write_text(
         "import torch, pytorch_lightning as pl\n"
         "class Twins(pl.LightningModule):\n"
-        "    def __init__(self):\n"
+        "    def __init__(self, *, accumulate_grad_batches: int = 3):\n"
         "        super().__init__()\n"
+        "        self.automatic_optimization = False\n"
         "        self.a, self.b = torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)\n"
         "        self.again = torch.nn.ModuleList([self.b])\n"
     )
@@ -227,13 +228,29 @@ def test_equal_models_keep_their_order(tmp_path: Path) -> None:
         for name, shape in (("weight", (1, 1)), ("bias", (1,)))
     }
     made = for_module(
-        {"state_dict": weights, "hyper_parameters": {}, "epoch": 0, "global_step": 0},
+        {
+            "state_dict": weights,
+            "optimizer_states": [{}, {}],
+            "hyper_parameters": {"exp_conf": {"optimizations": {"aggregation_frequency": 4}}},
+            "epoch": 1,
+            "global_step": 9,
+        },
         file,
         "Twins",
         [],
     )
     found = {name: value.item() for name, value in made["state_dict"].items()}
     assert [found[f"{name}.weight"] for name in ("a", "b", "again.0")] == [0.0, 1.0, 1.0]
+    loop = made["loops"]["fit_loop"]
+    stepped = loop["epoch_loop.manual_optimization.optim_step_progress"]["total"]["completed"]
+    batches = loop["epoch_loop.batch_progress"]["total"]["completed"]
+    # two steps of four batches each, of two optimizers
+    assert (made["global_step"], stepped, batches) == (4, 4, 9)
     bad = {name: value.repeat(2, 1) for name, value in weights.items() if "weight" in name}
     with pytest.raises(InvalidCheckpointException, match="model 0"):
-        for_module({"state_dict": bad, "hyper_parameters": {}, "epoch": 0}, file, "Twins", [])
+        for_module(
+            {"state_dict": bad, "hyper_parameters": {}, "epoch": 0, "global_step": 0},
+            file,
+            "Twins",
+            [],
+        )

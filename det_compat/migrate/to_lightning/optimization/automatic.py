@@ -8,7 +8,7 @@ import libcst as cst
 from libcst import matchers as m
 
 from det_compat.migrate.to_lightning.class_facts import ClassFacts
-from det_compat.migrate.to_lightning.optimization.stepping import zeroes_gradients
+from det_compat.migrate.to_lightning.optimization.gradients import zeroes_gradients
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
 

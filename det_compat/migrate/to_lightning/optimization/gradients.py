@@ -23,6 +23,12 @@ def with_gradients(method: cst.FunctionDef) -> cst.FunctionDef:
     return syntax.transformed(method, _Gradients(batch))
 
 
+def zeroes_gradients(step: cst.Call) -> bool:
+    """Whether a call of ``step_optimizer`` is sure to zero the gradients."""
+    zero = syntax.argument(step, 2, "auto_zero_grads")
+    return zero is None or syntax.code(zero) == "True"
+
+
 class _Gradients(cst.CSTTransformer):
     def __init__(self, batch: list[str]) -> None:
         self._batch = batch

@@ -10,6 +10,7 @@ from libcst.helpers import ensure_type
 from det_compat.migrate.to_lightning.class_facts import WrappedScheduler
 from det_compat.migrate.to_lightning.metrics.reducer_kinds import metric_class, values_of
 from det_compat.migrate.to_lightning.metrics.training import left_to_log, undecided
+from det_compat.migrate.to_lightning.optimization.accumulation import methods
 from det_compat.migrate.to_lightning.optimization.containers import UNSEEN, kept_plain, seen
 from det_compat.migrate.to_lightning.optimization.kept import wrappings
 from det_compat.migrate.to_lightning.optimization.schedulers import (
@@ -142,7 +143,8 @@ def configure_optimizers(
         if is_kept and can_count and not plan.is_automatic
         else []
     )
-    return [made, *counted, *stepping_hooks(plan, schedulers)]
+    due = methods(plan.accumulation) if plan.accumulation is not None else []
+    return [made, *counted, *stepping_hooks(plan, schedulers), *due]
 
 
 def used_attributes(nodes: Sequence[cst.CSTNode], plan: TrialPlan, file: LightningFile) -> set[str]:

@@ -11,6 +11,7 @@ from det_compat.migrate.to_lightning.class_facts import (
     step_mode_of,
     variables_of,
 )
+from det_compat.migrate.to_lightning.optimization.accumulation import stepping_when_due
 from det_compat.migrate.to_lightning.optimization.kept import wrappings
 from det_compat.migrate.to_lightning.optimization.step_modes import (
     STEP_MODE,
@@ -58,6 +59,8 @@ def stepping_hooks(plan: TrialPlan, schedulers: list[WrappedScheduler]) -> list[
     """The hooks that step schedulers, where Lightning does not."""
     if plan.is_automatic:
         return []
+    if plan.accumulation is not None:
+        return stepping_when_due((s, _calls(s)) for s in schedulers)
     made: list[cst.BaseStatement] = []
     for interval, header, count in (
         ("step", "on_train_batch_end(self, outputs, batch, batch_idx)", TOTAL_BATCH.format("self")),
@@ -87,15 +90,19 @@ def _step_if(condition: str, scheduler: WrappedScheduler, count: str) -> str:
 
 
 def _step(scheduler: WrappedScheduler, count: str) -> str:
-    lines = [f"self.{scheduler.attribute}.step()"]
-    if scheduler.attribute.startswith("*"):
-        lines = [f"for scheduler in self.{scheduler.attribute[1:]}:", "    scheduler.step()"]
+    lines = _calls(scheduler)
     if scheduler.frequency != "1":
         lines = [
-            f"if ({count} + 1) % ({scheduler.frequency}) == 0:",
+            f"if {scheduler.is_due(count)}:",
             *(f"    {line}" for line in lines),
         ]
     return "".join(f"    {line}\n" for line in lines)
+
+
+def _calls(scheduler: WrappedScheduler) -> list[str]:
+    if scheduler.attribute.startswith("*"):
+        return [f"for scheduler in self.{scheduler.attribute[1:]}:", "    scheduler.step()"]
+    return [f"self.{scheduler.attribute}.step()"]
 
 
 def keep_modes(tree: cst.Module, symbols: Symbols) -> cst.Module:

@@ -4,36 +4,59 @@ from collections.abc import Collection
 
 import libcst as cst
 
+from det_compat.migrate.to_lightning.optimization.accumulation import Accumulation, when_due
+from det_compat.migrate.to_lightning.optimization.gradients import zeroes_gradients
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import FileTransformer, Line, Lines
-
-
-def zeroes_gradients(step: cst.Call) -> bool:
-    """Whether a call of ``step_optimizer`` is sure to zero the gradients."""
-    zero = syntax.argument(step, 2, "auto_zero_grads")
-    return zero is None or syntax.code(zero) == "True"
+from det_compat.migrate.tree.marks import above
 
 
 def clipping(
-    clip: cst.BaseExpression | None, optimizer: str, functions: Collection[str]
+    clip: cst.BaseExpression | None,
+    optimizer: str,
+    functions: Collection[str],
+    taken: Collection[str] = (),
 ) -> list[str]:
-    """The lines that clip gradients as ``clip_grads`` did, given the names of functions."""
+    """The lines that clip gradients as ``clip_grads`` did.
+
+    Args:
+        clip: what was given.
+        optimizer: the expression of the optimizer.
+        functions: the names of functions.
+        taken: those of variables around, which are not to be overwritten.
+    """
     if clip is None or syntax.code(clip) == "None":
         return []
-    lines = [f'params = [p for group in {optimizer}.param_groups for p in group["params"]]']
+    params = _free("params", taken)
+    lines = [f'{params} = [p for group in {optimizer}.param_groups for p in group["params"]]']
     if isinstance(clip, cst.Lambda) and len(clip.params.params) == 1:
-        lines.append(
-            syntax.code(syntax.replaced(clip.body, clip.params.params[0].name.value, "params"))
-        )
+        given = clip.params.params[0].name.value
+        lines.append(syntax.code(syntax.replaced(clip.body, given, params)))
     elif isinstance(clip, cst.Attribute) or syntax.code(clip) in functions:
-        lines.append(f"{syntax.code(clip)}(params)")
+        lines.append(f"{syntax.code(clip)}({params})")
     else:
-        name = syntax.code(clip) if isinstance(clip, cst.Name) else "clip_grads"
+        name = syntax.code(clip) if isinstance(clip, cst.Name) else _free("clip_grads", taken)
         if name != syntax.code(clip):
             lines.append(f"{name} = {syntax.code(clip)}")
-        lines += [f"if {name} is not None:", f"    {name}(params)"]
+        lines += [f"if {name} is not None:", f"    {name}({params})"]
     return lines
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    """This name, or a longer one, that no variable around has."""
+    while name in taken:
+        name = f"stepped_{name}"
+    return name
+
+
+def function_names(tree: cst.Module) -> set[str]:
+    """The names that are functions wherever they stand, and never variables, which may be None."""
+    kinds: tuple[type[cst.AssignTarget] | type[cst.For], ...] = (cst.AssignTarget, cst.For)
+    targets = [node.target for kind in kinds for node in syntax.find(tree, kind)]
+    params = [node.name for node in syntax.find(tree, cst.Param)]
+    variables = {name for node in (*targets, *params) for name in syntax.names_in(node)}
+    return {node.name.value for node in syntax.find(tree, cst.FunctionDef)} - variables
 
 
 def always_made(tree: cst.Module) -> set[str]:
@@ -56,7 +79,12 @@ def _names(target: cst.BaseExpression) -> set[str]:
     return {target.attr.value} if isinstance(target, cst.Attribute) else syntax.names_in(target)
 
 
-def _step(optimizer: str, scaler: cst.BaseExpression | None, made: Collection[str]) -> list[str]:
+def _step(
+    optimizer: str,
+    scaler: cst.BaseExpression | None,
+    made: Collection[str],
+    taken: Collection[str],
+) -> list[str]:
     """The lines that step: by the scaler if there is one, which Determined asked at run time."""
     if scaler is None or syntax.code(scaler) == "None":
         return [f"{optimizer}.step()"]
@@ -67,27 +95,28 @@ def _step(optimizer: str, scaler: cst.BaseExpression | None, made: Collection[st
     elif isinstance(scaler, cst.Call):
         return [f"{name}.step({optimizer})"]
     else:
-        lines, name = [f"scaler = {syntax.whole(name)}"], "scaler"
+        variable = _free("scaler", taken)
+        lines, name = [f"{variable} = {syntax.whole(name)}"], variable
     plain, scaled = f"    {optimizer}.step()", f"    {name}.step({optimizer})"
     return [*lines, f"if {name} is None:", plain, "else:", scaled]
 
 
 def _written_out(
-    call: cst.Call, functions: Collection[str], made: Collection[str]
-) -> list[cst.BaseStatement] | None:
-    """What ``step_optimizer`` does, step by step; None if it is called in an unknown way."""
+    call: cst.Call, functions: Collection[str], made: Collection[str], taken: Collection[str]
+) -> list[str] | None:
+    """What ``step_optimizer`` does, line by line; None if it is called in an unknown way."""
     optimizer, scaler = syntax.argument(call, 0, "optimizer"), syntax.argument(call, 3, "scaler")
     zero = syntax.argument(call, 2, "auto_zero_grads")
     if optimizer is None or any(given.star for given in call.args):
         return None
     name = syntax.code(optimizer)
-    lines = clipping(syntax.argument(call, 1, "clip_grads"), name, functions)
-    lines += _step(name, scaler, made)
+    lines = clipping(syntax.argument(call, 1, "clip_grads"), name, functions, taken)
+    lines += _step(name, scaler, made, taken)
     if zeroes_gradients(call):
         lines.append(f"{name}.zero_grad()")
     elif zero is not None and syntax.code(zero) != "False":
         lines += [f"if {syntax.code(zero)}:", f"    {name}.zero_grad()"]
-    return syntax.statements("\n".join(lines) + "\n")
+    return lines
 
 
 def write_out_steps(tree: cst.Module, file: LightningFile) -> cst.Module:
@@ -96,20 +125,41 @@ def write_out_steps(tree: cst.Module, file: LightningFile) -> cst.Module:
 
 
 class _Stepping(FileTransformer[LightningFile]):
-    """Writes out every ``step_optimizer`` that is a statement."""
+    """Writes out every ``step_optimizer`` that is a statement.
+
+    ``own`` is what a method calls a module that steps once in several batches.
+    """
+
+    def __init__(
+        self, file: LightningFile, own: str = "", accumulation: Accumulation | None = None
+    ) -> None:
+        super().__init__(file)
+        self._own = own
+        self._accumulation = accumulation
 
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
         call = syntax.lone_call(updated)
         if call is None or self.symbols.method(call) != "step_optimizer":
             return updated
-        lines = _written_out(call, self.file.functions, self.file.made)
+        lines = self._lines(call)
         if lines is None:
             return updated
-        first, last = lines[0], lines[-1]
-        lines[0] = first.with_changes(leading_lines=updated.leading_lines)
-        if last is not first and isinstance(last, cst.SimpleStatementLine):
-            lines[-1] = last.with_changes(trailing_whitespace=updated.trailing_whitespace)
+        last, beside = lines[-1], updated.trailing_whitespace
+        if isinstance(last, cst.SimpleStatementLine):
+            lines[-1] = last.with_changes(trailing_whitespace=beside)
+        elif beside.comment is not None:
+            lines[0] = above(lines[0], [cst.EmptyLine(comment=beside.comment)])
+        lines[0] = above(lines[0], updated.leading_lines)
         return cst.FlattenSentinel(lines)
+
+    def _lines(self, call: cst.Call) -> list[cst.BaseStatement] | None:
+        taken = {name for method in self.functions for name in syntax.local_names(method)}
+        lines = _written_out(call, self.file.functions, self.file.made, taken)
+        optimizer = syntax.argument(call, 0, "optimizer")
+        if lines is None or optimizer is None or self._accumulation is None:
+            return syntax.statements("\n".join(lines) + "\n") if lines is not None else None
+        due = when_due(lines, self._own, syntax.code(optimizer), self._accumulation)
+        return syntax.statements("\n".join(due) + "\n")
 
 
 def with_optimizers(
@@ -123,7 +173,7 @@ def with_optimizers(
     own, optimizers = syntax.self_name(method), plan.own.optimizers
     steps = file.symbols.calls(method, "step_optimizer")
     stepped = [name for name in optimizers if steps and syntax.mentions(method, f"{own}.{name}")]
-    changed = syntax.transformed(method, _Stepping(file))
+    changed = syntax.transformed(method, _Stepping(file, own, plan.accumulation))
     if not are_moved or not stepped or syntax.names_in(method.body) & {*optimizers}:
         return changed
     for attribute in stepped:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import libcst as cst
 from libcst.helpers import ensure_type
 
+from det_compat.migrate.configs import BATCHES
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer, TrialPlan
 from det_compat.migrate.to_lightning.scripts.one_place import (
     INIT,
@@ -41,10 +42,8 @@ _FIT = (
     "profiling_enabled",
 )
 _STEPS = "max_steps counts the steps of each optimizer, of which there are several"
-_ACCUMULATES = (
-    "accumulate_grad_batches also steps at the end of each epoch, averages by dividing losses, and "
-    "max_steps is of steps, not of batches"
-)
+_ACCUMULATES = "the gradients of {0} batches went into one step, and the trial steps after each"
+_COUNTS = "Lightning counts steps of {0} batches each here, where batches were counted"
 _OPEN = "{0} needs the hyperparameters that its context had, too: give it the rest of them"
 _INIT_KNOWN = {"hparams", "exp_conf", "aggregation_frequency", "enable_tensorboard_logging"}
 
@@ -79,6 +78,7 @@ class _Scripts(LightningTransformer):
         super().__init__(file)
         self._inits: list[_Init | None] = []
         self._calls: list[cst.Call] = []
+        self._aggregated: str | None = None
 
     def visit_With(self, node: cst.With) -> None:
         call = node.items[0].item if len(node.items) == 1 else None
@@ -120,6 +120,9 @@ class _Scripts(LightningTransformer):
             more.append(f"experiment_config={init.exp_conf}")
         if init.exp_conf and "data_config" in sections:
             more.append(f'data_config={init.exp_conf}["data"]')
+        found = self.file.trials[name].accumulation
+        if found is not None and str(found.batches) != (init.aggregation or "1"):
+            more.append(f"{BATCHES}={init.aggregation or 1}")
         listed = ", ".join([*(syntax.code(arg) for arg in syntax.without_commas(given)), *more])
         return updated.with_changes(
             args=ensure_type(syntax.expression(f"f({listed})"), cst.Call).args
@@ -196,10 +199,9 @@ class _Scripts(LightningTransformer):
 
     def _marked(self, line: cst.BaseStatement) -> cst.BaseStatement:
         """The statement that makes a Trainer, with a comment where what it says means another."""
-        text = syntax.code(line)
-        if "accumulate_grad_batches=" in text:
-            line = marked(line, _ACCUMULATES)
-        needs = self._counts_otherwise and "max_" in text
+        if self._aggregated is not None:
+            line = marked(line, self._aggregated)
+        needs = self._counts_otherwise and "max_" in syntax.code(line)
         return marked(line, _STEPS) if needs else line
 
     @property
@@ -212,11 +214,12 @@ class _Scripts(LightningTransformer):
         trial, given = syntax.argument(created, 0, "trial"), _given(call)
         init = next((found for found in reversed(self._inits) if found is not None), None)
         aggregation = init.aggregation if init is not None else ""
-        flags = self._flags(given, aggregation) if given is not None else None
+        plans = [plan for plan in self.file.trials.values() if not plan.is_mixin]
+        can = all(plan.accumulation is not None for plan in plans)
+        self._aggregated = _ACCUMULATES.format(aggregation) if aggregation and not can else None
+        flags = self._flags(given, aggregation if can else "") if given is not None else None
         if trial is None or given is None or flags is None:
             return None
-        if aggregation:
-            flags.append(f"accumulate_grad_batches={aggregation}")
         self.file.imports.new.add("import pytorch_lightning as pl")
         latest = given.get("latest_checkpoint")
         path = "" if latest is None or _is(latest, "None") else f", ckpt_path={syntax.code(latest)}"
@@ -248,7 +251,10 @@ class _Scripts(LightningTransformer):
             template = {"max_steps": of_batches, "max_epochs": of_epochs}.get(unit, "")
             if not template or isinstance(number, (cst.List, cst.Tuple, cst.Set)):
                 return None
-            flags.append(template.format(syntax.code(number)))
+            text = syntax.code(number)
+            if template.startswith("callbacks") and unit == "max_steps":
+                text = self._steps(text, aggregation)
+            flags.append(template.format(text))
             if period == "checkpoint_period":
                 self.file.imports.new.add(_CHECKPOINT)
         if _is(given.get("checkpoint_policy"), '"none"', "'none'"):
@@ -260,10 +266,24 @@ class _Scripts(LightningTransformer):
 
     def _length(self, length: cst.BaseExpression, aggregation: str) -> str:
         unit, number = self._unit(length)
-        if unit == "max_steps" and aggregation:
-            return f"max_steps={syntax.code(number)} // {aggregation}"
+        if unit == "max_steps":
+            return f"max_steps={self._steps(syntax.code(number), aggregation)}"
+        if not unit and aggregation:
+            self._aggregated = _COUNTS.format(aggregation)
         # A length of a variable is a dict by now, of the one flag that says it.
         return f"{unit}={syntax.code(number)}" if unit else f"**{syntax.code(length)}"
+
+    def _steps(self, batches: str, aggregation: str) -> str:
+        """The number of steps in so many batches."""
+        if not aggregation:
+            return batches
+        if not (batches.isdigit() and aggregation.isdigit() and aggregation != "0"):
+            self._aggregated = _COUNTS.format(aggregation)
+            return f"{batches} // {aggregation}"
+        steps, left = divmod(int(batches), int(aggregation))
+        if left:
+            self._aggregated = _COUNTS.format(aggregation)
+        return str(steps)
 
     def _unit(self, value: cst.BaseExpression) -> tuple[str, cst.BaseExpression]:
         """The flag for a length in the unit of ``Batch(2)`` or ``Epoch(2)``, and the number."""

@@ -66,3 +66,10 @@ def test_a_scaler_that_may_be_none_is_asked_for(tmp_path, made, given, lines):
     )
     step = method(rewritten(tmp_path, source), "training_step")
     assert f"    self.manual_backward(loss)\n{lines}    opt.zero_grad()\n" in f"{step}\n"
+
+
+def test_no_variable_of_the_trial_is_overwritten(tmp_path):
+    step = STEP.replace("self.opt)", "self.opt, clip_grads=lambda p: clip(p, params))")
+    made = rewritten(tmp_path, trial((STEP, f"        params = 0.5\n{step}")))
+    assert "    stepped_params = [p for group in opt.param_groups" in method(made, "training_step")
+    assert "    clip(stepped_params, params)\n" in method(made, "training_step")

@@ -72,6 +72,29 @@ def script(folder: Path, before: str) -> str:
         ),
         pytest.param(
             """
+            def main(hparams):
+                with pytorch.init(hparams=hparams, aggregation_frequency=4) as context:
+                    trainer = pytorch.Trainer(Trial(context), context)
+                    trainer.fit(
+                        max_length=pytorch.Batch(100),
+                        checkpoint_period=pytorch.Batch(20),
+                        validation_period=pytorch.Batch(10),
+                    )
+            """,
+            """
+            def main(hparams):
+                trainer = pl.Trainer(
+                    max_steps=25,
+                    val_check_interval=10,
+                    check_val_every_n_epoch=None,
+                    callbacks=[ModelCheckpoint(every_n_train_steps=5, save_top_k=-1)],
+                )
+                trainer.fit(Trial(**hparams, accumulate_grad_batches=4))
+            """,
+            id="steps of several batches",
+        ),
+        pytest.param(
+            """
             def main(length, n):
                 with pytorch.init(aggregation_frequency=n) as context:
                     trainer = pytorch.Trainer(Trial(context), context)
@@ -82,9 +105,9 @@ def script(folder: Path, before: str) -> str:
             """,
             """
             def main(length, n):
-                # MIGRATE: accumulate_grad_batches
-                trainer = pl.Trainer(**length, check_val_every_n_epoch=3, accumulate_grad_batches=n)
-                trainer.fit(Trial())
+                # MIGRATE: Lightning
+                trainer = pl.Trainer(**length, check_val_every_n_epoch=3)
+                trainer.fit(Trial(accumulate_grad_batches=n))
 
 
             main({"max_steps": 9}, 2)

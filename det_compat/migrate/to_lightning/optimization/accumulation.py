@@ -1,0 +1,168 @@
+"""Gradients of several batches in one step: a module counts its batches, as Determined did.
+
+Lightning's own ``accumulate_grad_batches`` is another thing: it also steps at the end of each
+epoch, and divides losses, where Determined divided the sum of the gradients.
+"""
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from det_compat.config import ExperimentConfig
+from det_compat.migrate.configs import BATCHES, aggregating
+from det_compat.migrate.to_lightning.class_facts import ClassFacts, WrappedScheduler
+from det_compat.migrate.to_lightning.optimization.gradients import zeroes_gradients
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.symbols import Symbols
+
+_INIT = "det_compat.pytorch.init"
+#: Its method that says whether a step is due.
+IS_DUE = "is_step_due"
+_AVERAGE = "average_gradients"
+_DUE = f"""\
+def {IS_DUE}(self):
+    # what an epoch leaves over waits for the batches of the next one
+    batches = self.trainer.fit_loop.total_batch_idx + 1
+    return batches % self.hparams.{BATCHES} == 0
+"""
+_AVERAGING = f"""\
+def {_AVERAGE}(self, optimizer):
+    for group in optimizer.param_groups:
+        for param in group["params"]:
+            if param.grad is not None:
+                param.grad /= self.hparams.{BATCHES}
+"""
+
+
+@dataclass(frozen=True)
+class Accumulation:
+    """How a module accumulates gradients: over how many batches, and whether it averages them."""
+
+    batches: int
+    averages: bool
+
+
+def accumulation(
+    node: cst.ClassDef,
+    own: ClassFacts,
+    symbols: Symbols,
+    configs: Sequence[ExperimentConfig],
+    *,
+    in_script: bool,
+) -> Accumulation | None:
+    """How a trial is to accumulate; None if nobody asks for it, or if it cannot be written so.
+
+    Args:
+        node: its class.
+        own: what stands in it.
+        symbols: of its file.
+        configs: those of the class.
+        in_script: whether a script asks for it.
+    """
+    asked = aggregating(configs)
+    names = {BATCHES, IS_DUE, _AVERAGE}
+    if not (asked or in_script) or names & {*own.methods, *own.stores}:
+        return None
+    # Given as one dict, hyperparameters are all that the module has.
+    if {"hparams", BATCHES} & {*own.methods.get("__init__", ())}:
+        return None
+    steps = symbols.calls(node, "step_optimizer")
+    lines = map(syntax.lone_call, syntax.find(node, cst.SimpleStatementLine))
+    plain = [c for c in lines if symbols.method(c) == "step_optimizer" and c and _is_plain(c)]
+    if not steps or len(plain) < len(steps) or any(s.mode == "" for s in own.schedulers):
+        return None
+    of_configs = {each.average_aggregated_gradients for each in asked}
+    # A script hears nothing of that from its config.
+    of_configs |= {True} if in_script else set()
+    wraps = symbols.calls(node, "wrap_optimizer")
+    given = (syntax.argument(call, 3, "average_aggregated_gradients") for call in wraps)
+    texts = {"None" if each is None else syntax.code(each) for each in given}
+    averages = {str(each) for each in of_configs} if "None" in texts else set[str]()
+    averages |= texts - {"None"}
+    if averages not in ({"True"}, {"False"}):
+        return None
+    return Accumulation(asked[0].aggregation_frequency if asked else 1, averages == {"True"})
+
+
+def _is_plain(step: cst.Call) -> bool:
+    scaler = syntax.argument(step, 3, "scaler")
+    is_open = scaler is not None or any(arg.star for arg in step.args)
+    return zeroes_gradients(step) and not is_open
+
+
+def are_aggregating(trees: Iterable[tuple[cst.Module, Symbols]]) -> bool:
+    """Whether some script has Determined's Trainer aggregate gradients."""
+    return any(
+        syntax.argument(call, 2, "aggregation_frequency") is not None
+        for tree, symbols in trees
+        if symbols.has(_INIT)
+        for call in syntax.find(tree, cst.Call)
+        if symbols.path(call.func) == _INIT
+    )
+
+
+def methods(found: Accumulation) -> list[cst.BaseStatement]:
+    """What a module gets that says when a step is due, and takes the mean of gradients."""
+    return [syntax.method(text) for text in (_DUE, *([_AVERAGING] if found.averages else []))]
+
+
+def when_due(lines: Sequence[str], own: str, optimizer: str, found: Accumulation) -> list[str]:
+    """The lines of a step of this optimizer, to be done in the batches in which one is due."""
+    averaging = [f"{own}.{_AVERAGE}({optimizer})"] if found.averages else []
+    return [f"if {own}.{IS_DUE}():", *(f"    {line}" for line in (*averaging, *lines))]
+
+
+def stepping_when_due(
+    schedulers: Iterable[tuple[WrappedScheduler, list[str]]],
+) -> list[cst.BaseStatement]:
+    """The hook that steps LR schedulers, given the lines that step each once."""
+    made = "".join(text for each, lines in schedulers for text in _stepping(each, lines))
+    if not made:
+        return []
+    header = "def on_train_batch_end(self, outputs, batch, batch_idx):\n"
+    return [syntax.method(f"{header}    if self.{IS_DUE}():\n{textwrap.indent(made, ' ' * 8)}")]
+
+
+def _stepping(scheduler: WrappedScheduler, lines: list[str]) -> Iterator[str]:
+    """The lines that step a scheduler as often as Determined did after a step of optimizers."""
+    if scheduler.mode not in _COUNTED:
+        return
+    counts, number = _COUNTED[scheduler.mode]
+    if scheduler.frequency != "1":
+        lines = [f"if {scheduler.is_due(number)}:", *_indented(lines)]
+    elif scheduler.mode == "STEP_EVERY_BATCH":
+        counts = [f"for _ in range(self.hparams.{BATCHES}):"]
+    lines = [*counts, *(_indented(lines) if counts else lines)]
+    if scheduler.may_lack:
+        lines = [f"if {syntax.is_there(scheduler.attribute)}:", *_indented(lines)]
+    yield "".join(f"{line}\n" for line in lines)
+
+
+def _indented(lines: Iterable[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
+
+
+_TOTAL = "self.trainer.fit_loop.total_batch_idx"
+#: What one step of the optimizers counts as, by step mode: the lines that go through the batches or
+#: epochs, and the number of each.
+_COUNTED: dict[str, tuple[list[str], str]] = {
+    "STEP_EVERY_OPTIMIZER_STEP": ([], _TOTAL),
+    "STEP_EVERY_BATCH": (
+        [
+            f"last = {_TOTAL}",
+            f"for index in range(last + 1 - self.hparams.{BATCHES}, last + 1):",
+        ],
+        "index",
+    ),
+    "STEP_EVERY_EPOCH": (
+        [
+            "# the last step of an epoch",
+            f"last, length = {_TOTAL}, self.trainer.num_training_batches",
+            f"following = last + self.hparams.{BATCHES}",
+            "for epoch in range(last // length, following // length):",
+        ],
+        "epoch",
+    ),
+}

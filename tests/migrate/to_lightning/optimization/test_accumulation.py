@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.migrate.rewriting import method, rewritten, trial
+
+CONFIG = """\
+entrypoint: model_def:Trial
+hyperparameters: {{global_batch_size: 8}}
+searcher: {{name: single, metric: error, max_length: {{batches: 8}}}}
+optimizations: {{aggregation_frequency: {0}, average_aggregated_gradients: {1}}}
+"""
+STEP = "self.context.step_optimizer(self.opt)"
+SCHEDULED = """\
+lr=0.1))
+        self.schedule = context.wrap_lr_scheduler(
+            torch.optim.lr_scheduler.StepLR(self.opt, 1), LRScheduler.StepMode.{0}
+        )
+"""
+
+
+def aggregated(folder, *changes, frequency=3, averages="true"):
+    (folder / "const.yaml").write_text(CONFIG.format(frequency, averages))
+    return rewritten(folder, trial(*changes))
+
+
+def test_a_module_steps_once_in_several_batches(tmp_path):
+    clipped = STEP.replace("opt)", "opt, clip_grads=clip)  # why")
+    made = aggregated(tmp_path, (STEP, clipped))
+    assert "MIGRATE" not in made
+    assert "global_batch_size: int = 8, accumulate_grad_batches: int = 3" in made
+    assert method(made, "training_step").splitlines()[3:-1] == [
+        "    self.manual_backward(loss)",
+        "    # why",
+        "    if self.is_step_due():",
+        "        self.average_gradients(opt)",
+        '        params = [p for group in opt.param_groups for p in group["params"]]',
+        "        if clip is not None:",
+        "            clip(params)",
+        "        opt.step()",
+        "        opt.zero_grad()",
+    ]
+    assert method(made, "is_step_due").splitlines()[-2:] == [
+        "    batches = self.trainer.fit_loop.total_batch_idx + 1",
+        "    return batches % self.hparams.accumulate_grad_batches == 0",
+    ]
+    assert "def on_validation_model_zero_grad" in made
+
+
+@pytest.mark.parametrize(
+    ("averages", "given", "is_averaged"),
+    [
+        ("false", "", False),
+        ("false", ", average_aggregated_gradients=True", True),
+        ("true", ", average_aggregated_gradients=False", False),
+    ],
+)
+def test_gradients_are_averaged_where_they_were(averages, given, is_averaged, tmp_path):
+    change = ("lr=0.1))\n", f"lr=0.1){given})\n")
+    made = aggregated(tmp_path, change, averages=averages)
+    assert "self.is_step_due()" in made
+    assert ("average_gradients" in made) == is_averaged
+
+
+@pytest.mark.parametrize(
+    ("mode", "lines"),
+    [
+        ("STEP_EVERY_OPTIMIZER_STEP", ["self.schedule.step()"]),
+        (
+            "STEP_EVERY_BATCH",
+            [
+                "for _ in range(self.hparams.accumulate_grad_batches):",
+                "    self.schedule.step()",
+            ],
+        ),
+        (
+            "STEP_EVERY_EPOCH",
+            [
+                "# the last step of an epoch",
+                "last, length = self.trainer.fit_loop.total_batch_idx, "
+                "self.trainer.num_training_batches",
+                "following = last + self.hparams.accumulate_grad_batches",
+                "for epoch in range(last // length, following // length):",
+                "    self.schedule.step()",
+            ],
+        ),
+        ("MANUAL_STEP", []),
+    ],
+)
+def test_schedulers_step_with_optimizers(mode, lines, tmp_path):
+    made = aggregated(tmp_path, ("lr=0.1))\n", SCHEDULED.format(mode)))
+    if not lines:
+        assert "on_train_batch_end" not in made
+        return
+    assert method(made, "on_train_batch_end").splitlines()[1:] == [
+        "    if self.is_step_due():",
+        *(f"        {line}" for line in lines),
+    ]
+    assert "on_train_epoch_end" not in made
+
+
+def test_what_asks_a_context_asks_the_module(tmp_path):
+    asking = "if self.context._should_communicate_and_update():\n            print('due')"
+    made = aggregated(
+        tmp_path,
+        (STEP, f"{STEP}\n        {asking}"),
+        ("return {", "print(self.context._aggregation_frequency)\n        return {"),
+    )
+    assert "        if self.is_step_due():\n            print('due')" in made
+    assert "print(self.hparams.accumulate_grad_batches)" in made
+
+
+OWN = "    def is_step_due(self):\n        pass\n\n"
+BASE = "class Base(PyTorchTrial):\n    pass\n\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (STEP, f"{STEP[:-1]}, scaler=self.scaler)"),
+        (STEP, f"{STEP[:-1]}, auto_zero_grads=False)"),
+        (STEP, f"step = {STEP}"),
+        ("    def train_batch", f"{OWN}    def train_batch"),
+        ("(self, context)", "(self, context, hparams)"),
+        ("class Trial(", f"{BASE}class Trial(Base, "),
+    ],
+)
+def test_what_cannot_be_written_so_is_marked(old, new, tmp_path):
+    made = aggregated(tmp_path, (old, new))
+    assert "# MIGRATE: const.yaml asks for steps with the mean of the gradients of 3 batch" in made
+    assert "accumulate_grad_batches" not in made
+
+
+def test_configs_that_disagree_are_marked(tmp_path):
+    (tmp_path / "sum.yaml").write_text(CONFIG.format(2, "false"))
+    assert aggregated(tmp_path).count("# MIGRATE") == 2
+
+
+@pytest.mark.parametrize("entrypoint", ["python3 train.py", "python3 model_def.py"])
+def test_a_script_is_told_by_no_config(entrypoint, tmp_path):
+    text = CONFIG.format(3, "true").replace("model_def:Trial", entrypoint)
+    (tmp_path / "const.yaml").write_text(text)
+    assert "accumulate_grad_batches" not in rewritten(tmp_path, trial())
+
+
+def test_a_module_that_is_made_by_hand_steps_as_it_did(tmp_path):
+    script = """
+import det_compat
+
+made = det_compat.to_lightning(Trial)({})
+other = det_compat.to_lightning(Trial)({}, config)
+"""
+    (tmp_path / "const.yaml").write_text(CONFIG.format(3, "true"))
+    made = rewritten(tmp_path, trial() + script)
+    assert "made = Trial(**{}, accumulate_grad_batches=1)" in made
+    assert 'get("aggregation_frequency", 1)' in made
