@@ -1,5 +1,6 @@
 """The LightningCLI config that an experiment config becomes."""
 
+import ast
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from det_compat.config import ExperimentConfig, read_config
 from det_compat.config.lengths import Unit
 from det_compat.config.shims import seeded
 from det_compat.migrate.results import FileResult, Migration
+from det_compat.migrate.tree.marks import comment
 
 _SEED = 0
 
@@ -34,7 +36,31 @@ def lightning_config(path: Path, migration: Migration) -> FileResult:
         header += (
             f"# a cluster drew an experiment_seed, which {path.name} has not: 0 in its place\n"
         )
+    if "max_steps" in contents["trainer"] and any(map(_has_several_optimizers, migration.files)):
+        header += f"{comment(_STEPS)}\n"
     return FileResult(target, b"", (header + text).encode())
+
+
+def _has_several_optimizers(file: FileResult) -> bool:
+    """Whether a module of a file steps several optimizers, each step of which Lightning counts."""
+    if b"automatic_optimization = False" not in file.after:
+        return False
+    nodes = [*ast.walk(ast.parse(file.after))]
+    methods = (n for n in nodes if getattr(n, "name", "") == "configure_optimizers")
+    found = [r.value for m in methods for r in ast.walk(m) if isinstance(r, ast.Return)]
+    return any(map(_is_several, found))
+
+
+def _is_several(made: ast.expr | None) -> bool:
+    if isinstance(made, (ast.List, ast.Tuple)):
+        first = made.elts[0] if made.elts else None
+        is_pair = isinstance(first, (ast.List, ast.Tuple))
+        return _is_several(first) if is_pair else len(made.elts) > 1
+    # One that is made in a loop, or kept in a dict, may be any number of them.
+    return not isinstance(made, (ast.Name, ast.Attribute, ast.Dict, type(None)))
+
+
+_STEPS = "max_steps counts the steps of each optimizer, of which there are several"
 
 
 def _contents(config: ExperimentConfig, migration: Migration) -> dict[str, Any]:
