@@ -185,6 +185,8 @@ class LightningFile(File):
             ``__init__`` calls them, or that of a class which derives from it.
         elsewhere: what the code around trials does.
         is_imported: whether another file imports this one.
+        length: how long its configs have it train, as the argument of a Trainer; ``""`` if there is
+            no one answer.
     """
 
     plans: dict[str, TrialPlan] = field(default_factory=dict)
@@ -201,6 +203,7 @@ class LightningFile(File):
     has_own_loaders: bool = False
     asks_lengths: bool = False
     is_imported: bool = False
+    length: str = ""
     elsewhere: Elsewhere = field(default_factory=Elsewhere)
 
 

@@ -15,7 +15,7 @@ from det_compat.analysis.classes import base_nodes, is_refused_trial
 from det_compat.analysis.scopes import Class, Scope
 from det_compat.catalog import support
 from det_compat.catalog.support import home
-from det_compat.migrate.configs import configs_of
+from det_compat.migrate.configs import configs_of, length_of
 from det_compat.migrate.target import Problem, Problems, Target
 from det_compat.migrate.to_context.target import old_trials
 from det_compat.migrate.to_lightning.callbacks import taken_in_callbacks
@@ -208,6 +208,7 @@ class Lightning(Target):
             has_own_loaders=self._has_own_loaders,
             asks_lengths=self._asks_lengths,
             is_imported=self._is_imported(path),
+            length=length_of(path) if b".fit(" in self.sources[path] else "",
             elsewhere=self._elsewhere,
         )
 
