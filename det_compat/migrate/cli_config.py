@@ -55,7 +55,8 @@ def _is_several(made: ast.expr | None) -> bool:
     if isinstance(made, (ast.List, ast.Tuple)):
         first = made.elts[0] if made.elts else None
         is_pair = isinstance(first, (ast.List, ast.Tuple))
-        return _is_several(first) if is_pair else len(made.elts) > 1
+        is_open = isinstance(first, ast.Starred)
+        return _is_several(first) if is_pair else is_open or len(made.elts) > 1
     # One that is made in a loop, or kept in a dict, may be any number of them.
     return not isinstance(made, (ast.Name, ast.Attribute, ast.Dict, type(None)))
 

@@ -5,7 +5,7 @@ Determined had.
 """
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import libcst as cst
@@ -64,13 +64,22 @@ _ACCURACY = (
     "pl.metrics.Accuracy",
 )
 _METRICS = "pytorch_lightning.metrics"
+_TRAINERS = ("pytorch_lightning.Trainer", "pytorch_lightning.trainer.Trainer")
 
 
 def rewritten(tree: cst.Module, path: Path, code: Code) -> cst.Module:
-    """A file in the API of today."""
-    tree = _with_dims(tree, path, code)
-    tree = _with_equality(tree)
-    tree = _with_flags(tree)
+    """A file in the API of today, with a mark where that has nothing in the place of something."""
+    sized = _data_modules(tree, path, code)
+    tree = _with_flags(_with_equality(_with_dims(tree, sized)))
+    known = _imported(tree)
+
+    def told(line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
+        for call in syntax.find(line, cst.Call):
+            for reason in _gone(call, sized, known):
+                line = marked(line, reason)
+        return line
+
+    tree = syntax.each(tree, cst.SimpleStatementLine, told)
     lines = [
         marked(line, f"{_METRICS} is gone: torchmetrics has them")
         if _is_import(line, _METRICS) and _is_used(line, tree)
@@ -78,6 +87,19 @@ def rewritten(tree: cst.Module, path: Path, code: Code) -> cst.Module:
         for line in tree.body
     ]
     return tree.with_changes(body=lines)
+
+
+def _gone(call: cst.Call, sized: Mapping[str, bool], known: dict[str, str]) -> Iterator[str]:
+    """What a call asks for that is not there, as marks say it."""
+    path, text = _path(call.func, known), syntax.code(call.func)
+    names = [arg.keyword.value for arg in call.args if arg.keyword is not None]
+    if path in _TRAINERS:
+        gone = (name for name in names if name in _GONE_FLAGS or name in _FLAGS)
+        yield from (f"Lightning's Trainer has no {name} any more" for name in gone)
+    if path in _ACCURACY and path.startswith("torchmetrics") and "task" not in names:
+        yield f"{text} needs a task, and how many classes there are"
+    if text.endswith(".size") and text.removesuffix(".size") in sized:
+        yield "LightningDataModule has no size() any more"
 
 
 def _is_import(line: cst.BaseStatement, module: str) -> bool:
@@ -93,40 +115,40 @@ def _is_used(line: cst.BaseStatement, tree: cst.Module) -> bool:
     return any(names & syntax.names_in(each) for each in others)
 
 
-def _with_dims(tree: cst.Module, path: Path, code: Code) -> cst.Module:
+def _with_dims(tree: cst.Module, sized: Mapping[str, bool]) -> cst.Module:
     """``data.size()`` of a LightningDataModule, which gave its dims, as these."""
-    known = _data_modules(tree, path, code)
 
     def asking(call: cst.Call) -> cst.BaseExpression:
         func = call.func
         if not isinstance(func, cst.Attribute) or func.attr.value != "size" or call.args:
             return call
-        is_known = syntax.code(func.value) in known
-        return func.with_changes(attr=cst.Name("dims")) if is_known else call
+        has_dims = sized.get(syntax.code(func.value), False)
+        return func.with_changes(attr=cst.Name("dims")) if has_dims else call
 
-    return syntax.each(tree, cst.Call, asking) if known else tree
+    return syntax.each(tree, cst.Call, asking) if sized else tree
 
 
-def _data_modules(tree: cst.Module, path: Path, code: Code) -> set[str]:
-    """The variables that are nothing but a LightningDataModule with dims."""
-    found: dict[str, bool] = {}
+def _data_modules(tree: cst.Module, path: Path, code: Code) -> dict[str, bool]:
+    """The variables that are a LightningDataModule without size(), and whether all have dims."""
+    found: dict[str, list[bool | None]] = {}
     for line in syntax.find(tree, cst.Assign):
         for target, value in syntax.pairs(line):
-            name, func = syntax.code(target), getattr(value, "func", None)
-            is_one = func is not None and _has_dims(syntax.code(func), path, code)
-            found[name] = is_one and found.get(name, True)
-    return {name for name, is_one in found.items() if is_one}
+            func = getattr(value, "func", None)
+            made = None if func is None else _has_dims(syntax.code(func), path, code)
+            found.setdefault(syntax.code(target), []).append(made)
+    return {name: all(each) for name, each in found.items() if {*each} != {None}}
 
 
-def _has_dims(name: str, path: Path, code: Code) -> bool:
+def _has_dims(name: str, path: Path, code: Code) -> bool | None:
+    """Whether a LightningDataModule says its dims where it is made; None of other classes."""
     found = find_class(code, path, name)
     node = code.files[found[0]].classes[found[1]] if found is not None else None
-    if node is None or "size" in methods(node) or "__init__" not in methods(node):
-        return False
-    bases = [written(base).rpartition(".")[2] for base in node.bases]
-    lines = methods(node)["__init__"].body
+    bases = [written(base).rpartition(".")[2] for base in node.bases] if node is not None else []
+    if node is None or bases != ["LightningDataModule"] or "size" in methods(node):
+        return None
+    lines = methods(node)["__init__"].body if "__init__" in methods(node) else []
     targets = {ast.unparse(t) for li in lines if isinstance(li, ast.Assign) for t in li.targets}
-    return bases == ["LightningDataModule"] and "self.dims" in targets
+    return "self.dims" in targets
 
 
 def _with_equality(tree: cst.Module) -> cst.Module:
@@ -216,14 +238,8 @@ def _with_flags(tree: cst.Module) -> cst.Module:
     """Trainers with the flags of today; one that has none of the same meaning is marked."""
     known, new = _imported(tree), set[str]()
 
-    def is_trainer(call: cst.Call) -> bool:
-        return _path(call.func, known) in (
-            "pytorch_lightning.Trainer",
-            "pytorch_lightning.trainer.Trainer",
-        )
-
     def flagged(call: cst.Call) -> cst.Call:
-        if not is_trainer(call):
+        if _path(call.func, known) not in _TRAINERS:
             return call
         names = {arg.keyword.value for arg in call.args if arg.keyword is not None}
         args: list[cst.Arg] = []
@@ -242,20 +258,9 @@ def _with_flags(tree: cst.Module) -> cst.Module:
             ]
         return call.with_changes(args=args)
 
-    def told(line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
-        for name in _gone(line, is_trainer):
-            line = marked(line, f"Lightning's Trainer has no {name} any more")
-        return line
-
-    tree = syntax.each(syntax.each(tree, cst.Call, flagged), cst.SimpleStatementLine, told)
+    tree = syntax.each(tree, cst.Call, flagged)
     for text in new:
         at = next(i for i, line in enumerate(tree.body) if _is_import(line, "pytorch_lightning"))
         body = [*tree.body[: at + 1], syntax.statement(text), *tree.body[at + 1 :]]
         tree = tree.with_changes(body=body)
     return tree
-
-
-def _gone(line: cst.CSTNode, is_trainer: Callable[[cst.Call], bool]) -> Iterator[str]:
-    for call in filter(is_trainer, syntax.find(line, cst.Call)):
-        names = (arg.keyword.value for arg in call.args if arg.keyword is not None)
-        yield from (name for name in names if name in _GONE_FLAGS or name in _FLAGS)

@@ -5,16 +5,17 @@ which Lightning calls. So a module that has one of those would train otherwise, 
 """
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import libcst as cst
 
 from det_compat.migrate.review.project import Code, written
-from det_compat.migrate.to_lightning.taken.reserved import HOOKS, RESERVED
+from det_compat.migrate.to_lightning.taken.reserved import HOOKS, KEPT, RESERVED
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.metric_shapes import Shapes
+from det_compat.migrate.tree.metric_shapes import Shapes, is_scalar
 from det_compat.migrate.tree.transformers import CannotRewriteError
 
 #: What Lightning does with these is what the adapter did; the trial's loaders hide the module's.
@@ -48,6 +49,7 @@ _GONE = {
 _OTHERS = ((HOOKS | RESERVED) - _KEPT) | _GONE
 #: What the adapter set to something else than Lightning does, or did not have.
 _ASKED = {
+    "automatic_optimization",
     "current_epoch",
     "global_rank",
     "global_step",
@@ -192,16 +194,23 @@ def _differences(module: Module) -> Iterator[str]:
     lacking = {"training_step", "validation_step", "configure_optimizers"} - own.keys()
     yield from (f"has no {name} of its own" for name in sorted(lacking))
     yield from (f"has {name}" for name in sorted(own.keys() & _OTHERS))
+    settable = {"example_input_array", "automatic_optimization"}
+    stored = (module.kept - own.keys()) & ((RESERVED | KEPT) - settable)
+    yield from (f"sets self.{name}" for name in sorted(stored))
     asked = {syntax.code(found) for found in syntax.find(module.node, cst.Attribute)}
     yield from (f"asks for self.{name}" for name in sorted(_ASKED) if f"self.{name}" in asked)
     for name in ("training_step", "validation_step"):
         if name in own and may_be_none(own[name]):
             yield f"may return nothing in {name}"
-    if not lacking and module.has_several_optimizers:
-        yield from _of_several(module)
     if lacking:
         return
-    names, reported = logged(own["validation_step"]), metrics_of(own["validation_step"])
+    if module.has_several_optimizers:
+        yield from _of_several(module)
+    text = re.sub(r"""['"]frequency['"]: 1\b""", "", syntax.code(own["configure_optimizers"]))
+    if "frequency" in text and "step" in text:
+        # Determined counted all batches, and Lightning counts those of the epoch.
+        yield "has a scheduler that steps every few batches"
+    names, reported = logged(own["validation_step"]), metrics_of(own["validation_step"], own)
     if names & reported or "" in reported or (names and "" in names):
         yield "logs a metric in validation_step that it returns, or one whose name is not known"
 
@@ -242,10 +251,13 @@ def logged(method: cst.FunctionDef) -> set[str]:
     return {*map(_text, named), *(key for each in dicts for key in _keys(each))}
 
 
-def metrics_of(method: cst.FunctionDef) -> set[str]:
-    """The names of the metrics that a step returns; ``""`` for one that is not known."""
+def metrics_of(method: cst.FunctionDef, own: Mapping[str, cst.FunctionDef]) -> set[str]:
+    """The names of the metrics that a step returns; ``""`` for one that is not known.
+
+    ``own`` are the methods of its class.
+    """
     if not is_dict(method):
-        return {"loss"} if is_number(method) else {""}
+        return {"loss"} if is_number(method, own) else {""}
     names = {syntax.code(found.value) for found, _ in _returned(method) if found.value is not None}
     found = {key for _, value in _returned(method) for key in _keys(value)}
     for line in syntax.find(method.body, cst.Assign):
@@ -257,11 +269,10 @@ def metrics_of(method: cst.FunctionDef) -> set[str]:
     return found | ({""} if any(call.rpartition(".")[0] in names for call in calls) else set())
 
 
-def is_number(method: cst.FunctionDef) -> bool:
-    """Whether a step returns a loss alone, and no dict."""
-    values = [each for _, each in _returned(method)]
-    is_known = not Shapes().are_unknown(method)
-    return is_known and not any(map(_makes_dict, values))
+def is_number(method: cst.FunctionDef, own: Mapping[str, cst.FunctionDef]) -> bool:
+    """Whether a step returns a loss alone, given the methods of its class."""
+    known = Shapes(own).known(method)
+    return all(is_scalar(value, known) for _, value in _returned(method))
 
 
 def is_dict(method: cst.FunctionDef) -> bool:

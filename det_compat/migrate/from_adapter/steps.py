@@ -58,7 +58,7 @@ def hooks(module: Module, *, are_modes_open: bool) -> list[cst.BaseStatement]:
     taken = logged(training)
     if OF_OPTIMIZER not in module.own:
         made.append(_logging(module, training, ()))
-        taken |= metrics_of(training)
+        taken |= metrics_of(training, module.own)
     made.append(_logging(module, validation, taken))
     if are_modes_open:
         made.append(syntax.method(_TRAINING_MODE))
@@ -77,7 +77,7 @@ def _logging(module: Module, step: cst.FunctionDef, taken: Collection[str]) -> c
     shapes = Shapes(module.own)
     if is_dict(step):
         odd = {*shapes.odd_kinds(step), *({"unknown"} if shapes.are_unknown(step) else ())}
-        keys = metrics_of(step)
+        keys = metrics_of(step, module.own)
         same = sorted(keys & {*taken}) if is_validation else []
         if is_validation and "" in keys:
             raise CannotRewriteError(f"{module.name} returns metrics whose names are not known")
@@ -91,7 +91,7 @@ def _logging(module: Module, step: cst.FunctionDef, taken: Collection[str]) -> c
             found = numbers_of(metrics, "mean" if is_validation else "", odd)
             log = f"self.log_dict({found}{options})"
         return syntax.method(_STEP.format(name=name, result="metrics", log=log))
-    if not is_number(step):
+    if not is_number(step, module.own):
         raise CannotRewriteError(f"it is not known what {name} of {module.name} returns")
     new = "val_loss" if "loss" in taken else "loss"
     log = f'self.log("{new}", loss{options})'
@@ -156,9 +156,9 @@ def with_every_optimizer(node: cst.ClassDef) -> cst.ClassDef:
     if OF_OPTIMIZER in own or module_init is None:
         raise CannotRewriteError(f"{node.name.value} has {OF_OPTIMIZER}, or no __init__")
     called = f"self.{OF_OPTIMIZER}(batch, batch_idx, {OPTIMIZER})"
-    if is_dict(step) and metrics_of(step) == {"loss"}:
+    if is_dict(step) and metrics_of(step, own) == {"loss"}:
         called = f'{called}["loss"]'
-    elif not is_number(step):
+    elif not is_number(step, own):
         raise CannotRewriteError(
             f"training_step of {node.name.value} returns other metrics than the loss"
         )

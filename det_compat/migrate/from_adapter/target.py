@@ -49,6 +49,12 @@ def _code(sources: dict[Path, bytes], paths: list[Path] | None = None) -> Code:
     return Code(found)
 
 
+def _refused(names: str, problem: Problem) -> Problem:
+    link = support.of_name(_ADAPTER).link
+    reason = f"{names} is a {_ADAPTER}, which migrate does not rewrite here: {problem.reason}"
+    return Problem(f"{reason}; see {link}", problem.traceback)
+
+
 class Adapters(Target):
     """Makes plain trials of the trials, and modules of Lightning 2 of what they train."""
 
@@ -60,14 +66,8 @@ class Adapters(Target):
             with problems.of(path):
                 self._made |= self._rewritten(path, scopes) if scopes else {}
             if path in problems and scopes:
-                said = problems[path]
-                link = support.of_name(_ADAPTER).link
                 names = ", ".join(scope.name for scope in scopes)
-                problems[path] = Problem(
-                    f"{names} is a {_ADAPTER}, which migrate does not rewrite here: "
-                    f"{said.reason}; see {link}",
-                    said.traceback,
-                )
+                problems[path] = _refused(names, problems[path])
 
     def migrated(self, path: Path) -> bytes | None:
         """The new text of a file; None if no adapter needs another one."""
@@ -159,6 +159,7 @@ class AdaptedModules(Target):
             with problems.of(path):
                 self._made[path] = self._rewritten(path)
             if path in problems:
+                problems[path] = _refused("its trial", problems[path])
                 tree = cst.parse_module(sources[path])
                 calls = [c for c in syntax.find(tree, cst.Call) if syntax.code(c.func) == PLACE]
                 listed = ast.literal_eval(syntax.code(calls[0].args[0].value))

@@ -103,6 +103,26 @@ def script(folder: Path, before: str) -> str:
             """,
             id="in one statement",
         ),
+        pytest.param(
+            """
+            def main():
+                with pytorch.init() as context:
+                    trainer = pytorch.Trainer(Trial(context), context)
+                    trainer.fit(
+                        max_length=pytorch.Batch(4),
+                        checkpoint_period=pytorch.Batch(2),
+                        checkpoint_policy="none",
+                    )
+            """,
+            """
+            def main():
+                trainer = pl.Trainer(
+                    max_steps=4, callbacks=[ModelCheckpoint(every_n_train_steps=2, save_top_k=-1)]
+                )
+                trainer.fit(Trial())
+            """,
+            id="checkpoints that no validation asks for",
+        ),
     ],
 )
 def test_a_script_trains_with_lightning(before: str, after: str, tmp_path: Path) -> None:
@@ -124,6 +144,38 @@ def test_what_lightning_has_no_flag_for_is_left_to_the_reader(given: str, tmp_pa
     made = script(tmp_path, before)
     assert "pytorch.Trainer(" in made
     assert "# MIGRATE: pytorch.Trainer has no counterpart" in made
+
+
+@pytest.mark.parametrize(
+    ("given", "lengths", "flags"),
+    [
+        ("", ["{batches: 30}"], "max_steps=30"),
+        ("max_length=None", ["{epochs: 2}", "{epochs: 2}"], "max_epochs=2"),
+        ("", ["{records: 32}"], "max_steps=8"),
+        ("max_length=pytorch.Batch(5)", ["{epochs: 2}"], "max_steps=5"),
+        ("", ["{epochs: 2}", "{epochs: 3}"], ""),
+        ("", [], ""),
+    ],
+)
+def test_a_length_that_fit_is_not_given_is_that_of_the_config(given, lengths, flags, tmp_path):
+    for number, length in enumerate(lengths):
+        (tmp_path / f"{number}.yaml").write_text(
+            "entrypoint: python3 model_def.py\nhyperparameters: {global_batch_size: 4}\n"
+            f"searcher: {{name: single, metric: x, max_length: {length}}}\n"
+        )
+    # One that starts something else says nothing of this.
+    (tmp_path / "other.yaml").write_text(
+        "entrypoint: python3 other.py\nsearcher: {name: single, metric: x, max_length: 7}\n"
+    )
+    before = f"""
+    def main():
+        with pytorch.init() as context:
+            trainer = pytorch.Trainer(Trial(context), context)
+            trainer.fit({given})
+    """
+    made = script(tmp_path, before)
+    assert (f"trainer = pl.Trainer({flags})\n" in made) is bool(flags)
+    assert ("# MIGRATE: pytorch.Trainer has no counterpart" in made) is (not flags)
 
 
 def test_a_context_that_is_still_used_is_still_made(tmp_path):
