@@ -1,4 +1,4 @@
-"""What Determined 0.13 to 0.25 did with a LightningModule, so that ``verify`` has an original.
+"""What Determined before 0.23.4 did with a LightningModule, so that ``verify`` has an original.
 
 det_compat runs no ``LightningAdapter``: its users have the module already. To compare what one
 becomes with what it was, it is done here as it was then, with a module that Lightning 2 can make.

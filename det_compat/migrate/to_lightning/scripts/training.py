@@ -55,7 +55,7 @@ def run_off_clusters(tree: cst.Module, file: LightningFile) -> cst.Module:
     # A script of the Core API stays one, and is told of its task in this way.
     if not asks or file.symbols.has_below("det_compat.core"):
         return tree
-    return without_cluster(tree, file.symbols, _CLUSTER, is_imported=file.is_imported)
+    return without_cluster(tree, file.symbols, _CLUSTER, asked=file.asked)
 
 
 def train_with_lightning(tree: cst.Module, file: LightningFile) -> cst.Module:

@@ -187,3 +187,33 @@ def test_a_context_that_is_still_used_is_still_made(tmp_path):
     made = rewritten(tmp_path, source)
     assert "    with pytorch.init() as context:\n" in made
     assert "# MIGRATE: pytorch.init has no counterpart" in made
+
+
+@pytest.mark.parametrize(
+    ("other", "is_folded"),
+    [
+        ("from train import Trial\n", True),
+        ("import train\n\ntrain.Trial()\n\n\ndef run():\n    pass\n", True),
+        ("from train import run\n", False),
+        ("from train import *\n", False),
+        ("import train\n\ntrain.run(local=False)\n", False),
+        ("import train\n\ngetattr(train, 'run')()\n", False),
+    ],
+)
+def test_what_no_other_file_calls_is_told_of_no_cluster(other, is_folded, tmp_path):
+    (tmp_path / "other.py").write_text(other)
+    text = f"{HEAD}import determined as det\n{trial()}" + textwrap.dedent("""
+
+    def run(local=False):
+        info = det.get_cluster_info()
+        latest = None if local else info.latest_checkpoint
+        with pytorch.init() as context:
+            trainer = pytorch.Trainer(Trial(context), context)
+            trainer.fit(max_length=pytorch.Batch(1), latest_checkpoint=latest)
+
+
+    run(local=det.get_cluster_info() is None)
+    """)
+    made = rewritten(tmp_path, text, name="train.py")
+    assert ("get_cluster_info" not in made) is is_folded
+    assert ("\nrun()\n" in made) is is_folded
