@@ -156,6 +156,8 @@ def _step(
     step: type[Target], analyses: _Analyses, results: dict[Path, FileResult]
 ) -> dict[Path, FileResult]:
     texts = {path: result.after for path, result in results.items() if not result.problem}
+    if not step.is_needed(texts.values()):
+        return results
     problems = Problems()
     # What is found out of all files together keeps all of them as they are where it fails.
     with problems.of(*texts):

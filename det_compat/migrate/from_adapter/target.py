@@ -6,7 +6,7 @@ files that would have been changed for it.
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 
@@ -68,6 +68,11 @@ class Adapters(Target):
             if path in problems and scopes:
                 names = ", ".join(scope.name for scope in scopes)
                 problems[path] = _refused(names, problems[path])
+
+    @classmethod
+    def is_needed(cls, texts: Iterable[bytes]) -> bool:
+        """Whether a file names the adapter."""
+        return any(b"LightningAdapter" in text for text in texts)
 
     def migrated(self, path: Path) -> bytes | None:
         """The new text of a file; None if no adapter needs another one."""
@@ -152,8 +157,6 @@ class AdaptedModules(Target):
         self._made: dict[Path, bytes] = {}
         self._names: dict[Path, list[str]] = {}
         places = [path for path, text in sources.items() if PLACE.encode() in text]
-        if not places:
-            return
         self._code = _code(sources)
         for path in places:
             with problems.of(path):
@@ -166,6 +169,11 @@ class AdaptedModules(Target):
                 reason = f"{path} is not migrated, for which this would have been changed"
                 for other in filter(None, listed.split("\n")):
                     problems[Path(other)] = Problem(reason)
+
+    @classmethod
+    def is_needed(cls, texts: Iterable[bytes]) -> bool:
+        """Whether the trial of an adapter is on its way."""
+        return any(PLACE.encode() in text for text in texts)
 
     def migrated(self, path: Path) -> bytes | None:
         """The new text of a file; None if there was no adapter in it."""
