@@ -23,6 +23,7 @@ from torch import nn
 
 from det_compat import alias_determined, to_lightning
 from det_compat.adapters.lightning.package import MODULE, pl
+from det_compat.adapters.verify import lightning_adapter
 from det_compat.adapters.verify.verdict import PAIR, RECORDING, VERDICT, Verdict
 from det_compat.config.hyperparameters import batch_size
 from det_compat.config.lengths import Length, Unit
@@ -285,6 +286,7 @@ def _given_hparams(trial_cls: Any) -> Any:
 def main(folders: list[str]) -> None:
     """Record the original of the pair in each folder; a verdict is written where that fails."""
     alias_determined()
+    sys.modules[lightning_adapter.MODULE] = lightning_adapter
     for folder in map(Path, folders):
         pair = json.loads((folder / PAIR).read_text())
         file, name = pair["old"]

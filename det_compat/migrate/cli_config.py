@@ -70,21 +70,24 @@ def _accumulated(config: ExperimentConfig) -> int:
 
 
 def _has_several(node: ast.ClassDef | None) -> bool:
-    """Whether a module gives Lightning more than one optimizer."""
-    for method in node.body if node is not None else ():
-        if getattr(method, "name", "") == "configure_optimizers":
-            returns = [each.value for each in ast.walk(method) if isinstance(each, ast.Return)]
-            return any(map(_is_several, returns))
-    return False
+    """Whether a module steps several optimizers by itself: Lightning counts each step."""
+    body = node.body if node is not None else []
+    if not any("automatic_optimization = False" in ast.unparse(each) for each in body):
+        return False
+    methods = (each for each in body if getattr(each, "name", "") == "configure_optimizers")
+    found = [r.value for m in methods for r in ast.walk(m) if isinstance(r, ast.Return)]
+    return any(map(_is_several, found))
 
 
-def _is_several(value: ast.expr | None) -> bool:
-    if isinstance(value, ast.Tuple):
-        # The optimizers, and their schedulers.
-        return _is_several(value.elts[0])
-    if isinstance(value, ast.List):
-        return len(value.elts) > 1 or any(isinstance(e, ast.Starred) for e in value.elts)
-    return isinstance(value, ast.ListComp)
+def _is_several(made: ast.expr | None) -> bool:
+    if isinstance(made, (ast.List, ast.Tuple)):
+        first = made.elts[0] if made.elts else None
+        is_pair = isinstance(first, (ast.List, ast.Tuple))
+        is_open = isinstance(first, ast.Starred)
+        return _is_several(first) if is_pair else is_open or len(made.elts) > 1
+    # Made in a loop, or kept in a dict, there may be any number of them.
+    is_list = isinstance(made, ast.Call) and ast.unparse(made.func) in ("list", "tuple")
+    return is_list or isinstance(made, ast.ListComp)
 
 
 def _contents(config: ExperimentConfig, migration: Migration) -> dict[str, Any]:

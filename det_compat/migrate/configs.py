@@ -10,6 +10,7 @@ from typing import Any
 from det_compat.config import ConfigError, ExperimentConfig, read_config
 from det_compat.config.entrypoint import Entrypoint
 from det_compat.config.hyperparameters import Categorical, Const, Double, Int, Log
+from det_compat.config.lengths import Unit
 from det_compat.config.settings import Optimizations
 
 #: The parameter of a module that says how many batches go into one step of its optimizers.
@@ -40,6 +41,28 @@ def configs_of(path: Path, name: str) -> list[ExperimentConfig]:
         elif _starts(config.entrypoint, file, path, name):
             named.append((file, config))
     return [config for _, config in sorted(named or without, key=lambda pair: _order(pair[0]))]
+
+
+def length_of(path: Path) -> str:
+    """How long the configs of a script have it train, as the argument of Lightning's Trainer.
+
+    ``fit()`` of Determined asked the config where the script did not say. It is ``""`` where there
+    is no config, and where one says something else than another.
+    """
+    configs = [found for found in configs_of(path, "") if found.entrypoint is not None]
+    found = {_argument(config) for config in configs}
+    return found.pop() if len(found) == 1 else ""
+
+
+def _argument(config: ExperimentConfig) -> str:
+    length = config.length
+    try:
+        period = length.period(config.global_batch_size) if length is not None else None
+    except ValueError:
+        period = None
+    if period is None or period.is_never:
+        return ""
+    return f"{'max_epochs' if period.unit is Unit.EPOCHS else 'max_steps'}={period.n}"
 
 
 def _order(file: Path) -> tuple[bool, bool, str]:

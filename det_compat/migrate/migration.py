@@ -11,6 +11,7 @@ import libcst as cst
 from det_compat.analysis.source import Source, parsed, read
 from det_compat.analysis.tree import list_files
 from det_compat.migrate.formatting import formatted
+from det_compat.migrate.from_adapter.target import AdaptedModules, Adapters
 from det_compat.migrate.package import PACKAGES, in_package
 from det_compat.migrate.results import FileResult, Migration
 from det_compat.migrate.review.notebooks import using
@@ -34,7 +35,8 @@ TARGETS: dict[str, tuple[type[Target], ...]] = {
     "det_compat": (DetCompat,),
     # Lightning's callbacks are made of those that older trials had.
     "context": (PedlNames, OldHooks, Context),
-    "lightning": (PedlNames, Context, Lightning),
+    # What an adapter trained is a trial in between, and becomes a module with the others.
+    "lightning": (PedlNames, Context, Adapters, Lightning, AdaptedModules),
 }
 
 
@@ -154,6 +156,8 @@ def _step(
     step: type[Target], analyses: _Analyses, results: dict[Path, FileResult]
 ) -> dict[Path, FileResult]:
     texts = {path: result.after for path, result in results.items() if not result.problem}
+    if not step.is_needed(texts.values()):
+        return results
     problems = Problems()
     # What is found out of all files together keeps all of them as they are where it fails.
     with problems.of(*texts):

@@ -1,7 +1,7 @@
 """What a migration goes to, and what keeps files from it."""
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +52,11 @@ class Target:
         self.analysis = analysis
         self.sources = sources
         self.problems = problems
+
+    @classmethod
+    def is_needed(cls, texts: Iterable[bytes]) -> bool:
+        """Whether there may be anything to do in these files, for which they are analysed."""
+        return True
 
     def trials(self, path: Path) -> list[str]:
         """The trial classes of a file that are rewritten: none, unless overridden."""

@@ -36,7 +36,9 @@ def _problems(init: ast.FunctionDef | None, config: ExperimentConfig) -> Iterato
         return
     if init.args.kwarg is None and (extra := sorted(given - known)):
         yield f"has {', '.join(extra)}, which __init__ does not take"
-    if lacking := sorted(required - given - _SECTIONS):
+    # A script gives its trial what it likes, whatever its config has.
+    is_script = config.entrypoint is not None and config.entrypoint.trial is None
+    if not is_script and (lacking := sorted(required - given - _SECTIONS)):
         yield f"has no {', '.join(lacking)}, which __init__ needs"
 
 

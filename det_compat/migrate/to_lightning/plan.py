@@ -187,7 +187,9 @@ class LightningFile(File):
         early: the methods of each trial class that run before there is a Trainer, since its
             ``__init__`` calls them, or that of a class which derives from it.
         elsewhere: what the code around trials does.
-        is_imported: whether another file imports this one.
+        asked: the names that files which import this one may take of it; ``*`` for all of them.
+        length: how long its configs have it train, as the argument of a Trainer; ``""`` if there is
+            no one answer.
     """
 
     plans: dict[str, TrialPlan] = field(default_factory=dict)
@@ -203,7 +205,8 @@ class LightningFile(File):
     makes_evaluating: bool = False
     has_own_loaders: bool = False
     asks_lengths: bool = False
-    is_imported: bool = False
+    asked: frozenset[str] = frozenset()
+    length: str = ""
     elsewhere: Elsewhere = field(default_factory=Elsewhere)
 
 

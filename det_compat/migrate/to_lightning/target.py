@@ -15,7 +15,7 @@ from det_compat.analysis.classes import base_nodes, is_refused_trial
 from det_compat.analysis.scopes import Class, Scope
 from det_compat.catalog import support
 from det_compat.catalog.support import home
-from det_compat.migrate.configs import BATCHES, configs_of
+from det_compat.migrate.configs import BATCHES, configs_of, length_of
 from det_compat.migrate.target import Problem, Problems, Target
 from det_compat.migrate.to_context.target import old_trials
 from det_compat.migrate.to_lightning.callbacks import taken_in_callbacks
@@ -211,12 +211,27 @@ class Lightning(Target):
             makes_evaluating=self._makes_evaluating,
             has_own_loaders=self._has_own_loaders,
             asks_lengths=self._asks_lengths,
-            is_imported=self._is_imported(path),
+            asked=self._asked(path),
+            length=length_of(path) if b".fit(" in self.sources[path] else "",
             elsewhere=self._elsewhere,
         )
 
-    def _is_imported(self, path: Path) -> bool:
-        return bool(self._importing.get(path.stem.encode(), set()) - {path})
+    def _asked(self, path: Path) -> frozenset[str]:
+        """The names that the files which import one may take of it."""
+        found: set[str] = set()
+        for other in self._importing.get(path.stem.encode(), set()) - {path}:
+            try:
+                nodes = [*ast.walk(ast.parse(self.sources[other]))]
+            except (SyntaxError, ValueError, RecursionError):
+                return frozenset("*")
+            imports = (node for node in nodes if isinstance(node, ast.ImportFrom))
+            found.update(alias.name for node in imports for alias in node.names)
+            found.update(node.attr for node in nodes if isinstance(node, ast.Attribute))
+            # getattr() and patches of tests name what they ask for.
+            texts = (node.value for node in nodes if isinstance(node, ast.Constant))
+            found.update(str(text).rpartition(".")[2] for text in texts)
+            found.add(path.stem)
+        return frozenset(found)
 
     @cached_property
     def _importing(self) -> dict[bytes, set[Path]]:

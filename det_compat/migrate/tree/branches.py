@@ -6,12 +6,12 @@ the parameters that are given nothing else.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import libcst as cst
 from libcst.helpers import ensure_type
-from libcst.metadata import Assignment, MetadataWrapper, Scope, ScopeProvider
+from libcst.metadata import Assignment, GlobalScope, MetadataWrapper, Scope, ScopeProvider
 
 from det_compat.analysis.scopes import CONTEXT
 from det_compat.catalog.members import TYPES
@@ -26,7 +26,7 @@ _UNKNOWN: Final = object()
 
 
 def without_cluster(
-    tree: cst.Module, symbols: Symbols, path: str, *, is_imported: bool
+    tree: cst.Module, symbols: Symbols, path: str, *, asked: Collection[str]
 ) -> cst.Module:
     """The file without what only runs on a cluster.
 
@@ -34,7 +34,7 @@ def without_cluster(
         tree: of the file, with placeholders.
         symbols: what these stand for.
         path: the name of the function that tells of the cluster.
-        is_imported: whether other files may call the functions of this one.
+        asked: the names of the file that others may use; ``*`` if that may be any.
     """
 
     def original(name: cst.Name) -> cst.BaseExpression:
@@ -49,7 +49,7 @@ def without_cluster(
             wrapper = MetadataWrapper(tree)
             tree, values = (
                 wrapper.module,
-                _Values(wrapper, symbols, path, is_imported=is_imported),
+                _Values(wrapper, symbols, path, asked=asked),
             )
         made = syntax.transformed(tree, step(values))
         if made is not tree:
@@ -68,7 +68,7 @@ def without_questions(tree: cst.Module, symbols: Symbols) -> cst.Module:
     if not any(_has(call, symbols) for call in asking):
         return tree
     wrapper = MetadataWrapper(tree)
-    values = _Values(wrapper, symbols, "", is_imported=True)
+    values = _Values(wrapper, symbols, "", asked="*")
     tree = syntax.transformed(wrapper.module, _Branches(values))
     return syntax.each(tree, cst.Call, lambda call: _answer(call, symbols))
 
@@ -108,13 +108,13 @@ class _Values:
     """What is known of the expressions of a file."""
 
     def __init__(
-        self, wrapper: MetadataWrapper, symbols: Symbols, path: str, *, is_imported: bool
+        self, wrapper: MetadataWrapper, symbols: Symbols, path: str, *, asked: Collection[str]
     ) -> None:
         tree = wrapper.module
         self._scopes = wrapper.resolve(ScopeProvider)
         self._symbols = symbols
         self._path = path
-        self._is_imported = is_imported
+        self._is_imported = bool(asked)
         self._asked: set[cst.CSTNode] = set()
         single = [a for a in syntax.find(tree, cst.Assign) if len(a.targets) == 1]
         self._assigned = {assign.targets[0].target: assign.value for assign in single}
@@ -122,8 +122,9 @@ class _Values:
             call.func: call for call in syntax.find(tree, cst.Call)
         }
         self._owners = {attribute.value for attribute in syntax.find(tree, cst.Attribute)}
-        functions = [f for f in tree.body if isinstance(f, cst.FunctionDef) and not is_imported]
-        self._functions = {param: f for f in functions for param in f.params.params}
+        functions = [f for f in tree.body if isinstance(f, cst.FunctionDef) and "*" not in asked]
+        own = (f for f in functions if f.name.value not in asked)
+        self._functions = {param: f for f in own for param in f.params.params}
 
     def of(self, node: cst.BaseExpression) -> object:
         """None, True or False, if an expression is known to be that."""
@@ -177,21 +178,21 @@ class _Values:
 
     def is_read(self, node: cst.CSTNode) -> bool:
         """Whether a variable or parameter, given by what binds it, is read at all."""
-        return self._is_imported or bool(self._reads(node))
+        scopes = (each.scope for each in self._bindings(node))
+        is_global = any(isinstance(scope, GlobalScope) for scope in scopes)
+        return (self._is_imported and is_global) or bool(self._reads(node))
 
     def is_asked(self, node: cst.CSTNode) -> bool:
         """Whether something is asked of what a variable holds."""
         return any(read in self._owners for read in self._reads(node))
 
     def _reads(self, node: cst.CSTNode) -> list[cst.CSTNode]:
+        return [access.node for each in self._bindings(node) for access in each.references]
+
+    def _bindings(self, node: cst.CSTNode) -> list[Assignment]:
         scopes = {scope for scope in self._scopes.values() if scope is not None}
-        bindings = (each for scope in scopes for each in scope.assignments)
-        return [
-            access.node
-            for each in bindings
-            if isinstance(each, Assignment) and each.node is node
-            for access in each.references
-        ]
+        found = (each for scope in scopes for each in scope.assignments)
+        return [each for each in found if isinstance(each, Assignment) and each.node is node]
 
     def idle(self) -> set[cst.Param]:
         """The parameters that nothing reads, and that are given nothing but what is known."""

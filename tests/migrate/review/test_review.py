@@ -238,6 +238,9 @@ def test_each_config_of_a_class_is_tried(tmp_path: Path) -> None:
     config = "entrypoint: a:T\nsearcher: {name: single, metric: x, max_length: {batches: 1}}\n"
     (tmp_path / "const.yaml").write_text(f"{config}hyperparameters: {{a: 1, b: 2}}\n")
     (tmp_path / "other.yaml").write_text(f"{config}hyperparameters: {{a: 1, c: 2}}\n")
+    # A script says by itself what it gives to its trial.
+    script = config.replace("a:T", "python3 a.py")
+    (tmp_path / "script.yaml").write_text(f"{script}hyperparameters: {{a: 1}}\n")
     after = HEAD + "class T(pl.LightningModule):\n    def __init__(self, *, a, b, d=1): ...\n"
     result = FileResult(tmp_path / "a.py", b"", after.encode(), trials=("T",))
     (made,), _ = reviewed([result], is_lightning=True)

@@ -23,7 +23,9 @@ def in_one_place(tree: cst.Module, file: LightningFile) -> cst.Module:
     tree = tree.with_changes(body=_entered_at_once(tree.body, symbols))
     # A helper that other files import stays what it is for them.
     functions = [line.name.value for line in tree.body if isinstance(line, cst.FunctionDef)]
-    for name in functions if not file.is_imported else ():
+    for name in functions if "*" not in file.asked else ():
+        if name in file.asked:
+            continue
         tree = _without_factory(tree, name, symbols)
         tree = _without_context(tree, name, symbols)
     return tree

@@ -54,7 +54,7 @@ def run_off_clusters(tree: cst.Module, file: LightningFile) -> cst.Module:
     # A script of the Core API stays one, and is told of its task in this way.
     if not asks or file.symbols.has_below("det_compat.core"):
         return tree
-    return without_cluster(tree, file.symbols, _CLUSTER, is_imported=file.is_imported)
+    return without_cluster(tree, file.symbols, _CLUSTER, asked=file.asked)
 
 
 def train_with_lightning(tree: cst.Module, file: LightningFile) -> cst.Module:
@@ -228,9 +228,12 @@ class _Scripts(LightningTransformer):
     def _flags(self, given: dict[str, cst.BaseExpression], aggregation: str) -> list[str] | None:
         """The arguments of ``pl.Trainer``; None if one of them is not known."""
         length = given.get("max_length")
-        if length is None or not _is(given.get("step_zero_validation"), "False", None):
+        if not _is(given.get("step_zero_validation"), "False", None):
             return None
-        flags = [self._length(length, aggregation)]
+        is_said = length is not None and not _is(length, "None")
+        if not is_said and (aggregation or not self.file.length):
+            return None
+        flags = [self._length(length, aggregation) if length and is_said else self.file.length]
         for period, of_batches, of_epochs in (
             (
                 "validation_period",
@@ -257,7 +260,9 @@ class _Scripts(LightningTransformer):
             flags.append(template.format(text))
             if period == "checkpoint_period":
                 self.file.imports.new.add(_CHECKPOINT)
-        if _is(given.get("checkpoint_policy"), '"none"', "'none'"):
+        is_kept = any("ModelCheckpoint" in flag for flag in flags)
+        if not is_kept and _is(given.get("checkpoint_policy"), '"none"', "'none'"):
+            # Lightning takes a callback that writes some, and the word that none is, for an error.
             flags.append("enable_checkpointing=False")
         test_mode = given.get("test_mode")
         if test_mode is not None and not _is(test_mode, "False"):

@@ -126,6 +126,26 @@ def script(folder: Path, before: str) -> str:
             """,
             id="in one statement",
         ),
+        pytest.param(
+            """
+            def main():
+                with pytorch.init() as context:
+                    trainer = pytorch.Trainer(Trial(context), context)
+                    trainer.fit(
+                        max_length=pytorch.Batch(4),
+                        checkpoint_period=pytorch.Batch(2),
+                        checkpoint_policy="none",
+                    )
+            """,
+            """
+            def main():
+                trainer = pl.Trainer(
+                    max_steps=4, callbacks=[ModelCheckpoint(every_n_train_steps=2, save_top_k=-1)]
+                )
+                trainer.fit(Trial())
+            """,
+            id="checkpoints that no validation asks for",
+        ),
     ],
 )
 def test_a_script_trains_with_lightning(before: str, after: str, tmp_path: Path) -> None:
@@ -149,6 +169,38 @@ def test_what_lightning_has_no_flag_for_is_left_to_the_reader(given: str, tmp_pa
     assert "# MIGRATE: pytorch.Trainer has no counterpart" in made
 
 
+@pytest.mark.parametrize(
+    ("given", "lengths", "flags"),
+    [
+        ("", ["{batches: 30}"], "max_steps=30"),
+        ("max_length=None", ["{epochs: 2}", "{epochs: 2}"], "max_epochs=2"),
+        ("", ["{records: 32}"], "max_steps=8"),
+        ("max_length=pytorch.Batch(5)", ["{epochs: 2}"], "max_steps=5"),
+        ("", ["{epochs: 2}", "{epochs: 3}"], ""),
+        ("", [], ""),
+    ],
+)
+def test_a_length_that_fit_is_not_given_is_that_of_the_config(given, lengths, flags, tmp_path):
+    for number, length in enumerate(lengths):
+        (tmp_path / f"{number}.yaml").write_text(
+            "entrypoint: python3 model_def.py\nhyperparameters: {global_batch_size: 4}\n"
+            f"searcher: {{name: single, metric: x, max_length: {length}}}\n"
+        )
+    # One that starts something else says nothing of this.
+    (tmp_path / "other.yaml").write_text(
+        "entrypoint: python3 other.py\nsearcher: {name: single, metric: x, max_length: 7}\n"
+    )
+    before = f"""
+    def main():
+        with pytorch.init() as context:
+            trainer = pytorch.Trainer(Trial(context), context)
+            trainer.fit({given})
+    """
+    made = script(tmp_path, before)
+    assert (f"trainer = pl.Trainer({flags})\n" in made) is bool(flags)
+    assert ("# MIGRATE: pytorch.Trainer has no counterpart" in made) is (not flags)
+
+
 def test_a_context_that_is_still_used_is_still_made(tmp_path):
     source = trial() + (
         "\n\nimport determined.pytorch as pytorch\n\n\ndef run():\n"
@@ -158,3 +210,33 @@ def test_a_context_that_is_still_used_is_still_made(tmp_path):
     made = rewritten(tmp_path, source)
     assert "    with pytorch.init() as context:\n" in made
     assert "# MIGRATE: pytorch.init has no counterpart" in made
+
+
+@pytest.mark.parametrize(
+    ("other", "is_folded"),
+    [
+        ("from train import Trial\n", True),
+        ("import train\n\ntrain.Trial()\n\n\ndef run():\n    pass\n", True),
+        ("from train import run\n", False),
+        ("from train import *\n", False),
+        ("import train\n\ntrain.run(local=False)\n", False),
+        ("import train\n\ngetattr(train, 'run')()\n", False),
+    ],
+)
+def test_what_no_other_file_calls_is_told_of_no_cluster(other, is_folded, tmp_path):
+    (tmp_path / "other.py").write_text(other)
+    text = f"{HEAD}import determined as det\n{trial()}" + textwrap.dedent("""
+
+    def run(local=False):
+        info = det.get_cluster_info()
+        latest = None if local else info.latest_checkpoint
+        with pytorch.init() as context:
+            trainer = pytorch.Trainer(Trial(context), context)
+            trainer.fit(max_length=pytorch.Batch(1), latest_checkpoint=latest)
+
+
+    run(local=det.get_cluster_info() is None)
+    """)
+    made = rewritten(tmp_path, text, name="train.py")
+    assert ("get_cluster_info" not in made) is is_folded
+    assert ("\nrun()\n" in made) is is_folded

@@ -1,0 +1,1 @@
+"""Trials that Determined made of a LightningModule become that module, with their loaders."""
