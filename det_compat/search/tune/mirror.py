@@ -28,10 +28,10 @@ from det_compat.config.experiment import parse_config
 from det_compat.experiment.run_folder import RunFolder
 from det_compat.search.errors import SearchError
 from det_compat.search.records import NONCE, SearchFolder
+from det_compat.search.scratch import Scratch
 from det_compat.search.tune import sent_code
 from det_compat.search.tune.attempt import TrialTask
 from det_compat.search.tune.losses import lost_machines
-from det_compat.search.tune.scratch import Scratch
 from det_compat.shared.durable_files import naming
 
 # What a trial adds to at the end alone, as the search's own machine may do to the same file.

@@ -20,9 +20,9 @@ from det_compat.search.tune.attempt import TrialTask
 
 pytest.importorskip("ray", reason="needs det-compat[search]")
 
+from det_compat.search.scratch import Scratch
 from det_compat.search.tune import mirror as mirror_module
 from det_compat.search.tune.mirror import Keeper, Mirror
-from det_compat.search.tune.scratch import Scratch
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 

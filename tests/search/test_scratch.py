@@ -12,20 +12,30 @@ from tests.preloaded import executable
 
 pytest.importorskip("ray", reason="needs det-compat[search]")
 
-PROGRAM = """
+OF_A_TRIAL = """
 import sys, tempfile, time
-from det_compat.search.tune.scratch import Scratch
+from det_compat.search.scratch import Scratch
 tempfile.tempdir = sys.argv[1]
 scratch = Scratch()
 (scratch.path / "of a trial").mkdir()
 print(scratch.path, flush=True)
 time.sleep(60)
 """
+OF_A_TEMPLATE = """
+import os, sys, tempfile, time
+from det_compat.search.forks.imports import Imports
+from det_compat.search.forks.template import template
+tempfile.tempdir = sys.argv[1]
+with template(Imports(), os.environ) as address:
+    print(os.path.dirname(address), flush=True)
+    time.sleep(60)
+"""
 
 
-def test_it_goes_with_a_process_that_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("program", [OF_A_TRIAL, OF_A_TEMPLATE])
+def test_it_goes_with_a_process_that_is_killed(program: str, tmp_path: Path) -> None:
     process = subprocess.Popen(
-        [executable(), "-c", PROGRAM, str(tmp_path)],
+        [executable(), "-c", program, str(tmp_path)],
         env=environment(),
         stdout=subprocess.PIPE,
         text=True,
