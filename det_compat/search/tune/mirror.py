@@ -82,6 +82,10 @@ class Keeper:
         """The machines of the processes of trial ``index``, which has ended there."""
         return self._machines.pop(index, [])
 
+    def are_anywhere(self, indices: list[int]) -> bool:
+        """Whether a process of one of these trials is on a machine."""
+        return any(self._machines.get(index) for index in indices)
+
     def code(self) -> bytes:
         """The code of the trials; see ``sent_code``."""
         return self._code
