@@ -68,7 +68,8 @@ def template(needed: Imports, environ: Mapping[str, str]) -> Iterator[str]:
 @contextlib.contextmanager
 def _started(needed: Imports, environ: Mapping[str, str]) -> Iterator[str]:
     with contextlib.closing(Scratch()) as scratch:
-        address = str(scratch.path / "template")
+        # The path of a socket has 107 characters at most.
+        address = str(scratch.path / "t")
         with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as owner:
             listener.bind(address)
             listener.listen()
