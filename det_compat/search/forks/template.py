@@ -18,7 +18,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
@@ -26,6 +25,7 @@ from typing import Any
 from det_compat.search.forks import fork_safety, imports, server
 from det_compat.search.forks.client import OOM_SCORE
 from det_compat.search.forks.imports import Imports
+from det_compat.search.scratch import Scratch
 
 _LOG = logging.getLogger(__name__)
 _PROGRAM = """
@@ -67,8 +67,9 @@ def template(needed: Imports, environ: Mapping[str, str]) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _started(needed: Imports, environ: Mapping[str, str]) -> Iterator[str]:
-    with tempfile.TemporaryDirectory(prefix="det_compat_", ignore_cleanup_errors=True) as folder:
-        address = os.path.join(folder, "template")
+    with contextlib.closing(Scratch()) as scratch:
+        # The path of a socket has 107 characters at most.
+        address = str(scratch.path / "t")
         with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as owner:
             listener.bind(address)
             listener.listen()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import math
 import os
 import re
 import socket
@@ -27,6 +28,14 @@ _SECONDS_TO_ANSWER = 2.0
 # So long may what runs on a machine that goes down be there after what was lost first.
 _SECONDS_TO_GO_DOWN = 3.0
 _PERIOD = 10.0  # seconds between two looks at what is there
+# A search that says nothing for longer, while none of its trials is anywhere, looks like one that
+# is stuck. Ray says to nobody that others have all the room of a cluster.
+_SECONDS_TO_BEGIN = 50.0
+_NO_MACHINE = "no machine is left with room for a trial: the search waits for one"
+_NO_PROCESS = (
+    "no process of a trial has begun for a minute: the search waits for room on the cluster, which "
+    "others may have, or for Ray to start one. `ray status` shows what is in use"
+)
 # So often in a row may a trial's process be gone before the trial has begun in it.
 _MOST_STARTS = 5
 # What an exception of a trial's process says, of which there is but the text here.
@@ -58,8 +67,8 @@ class Losses(Callback):
         self._keeper = keeper
         self._processes = processes
         self._places = places
-        self._looked_at = 0.0
-        self._waits = False
+        self._looked_at = self._began_at = -math.inf
+        self._waits_for = ""
         self._lost_before: dict[int, set[str]] = {}
         # Why starts in a row came to nothing.
         self._in_vain: collections.defaultdict[int, list[str]] = collections.defaultdict(list)
@@ -79,13 +88,31 @@ class Losses(Callback):
             trial.max_failures += 1
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        """Say that a search waits for machines, once each time."""
-        if self._keeper is None or time.monotonic() < self._looked_at + _PERIOD:
+        """Say what a search waits for, once each time."""
+        now = time.monotonic()
+        if self._keeper is None or now < self._looked_at + _PERIOD:
             return
-        self._looked_at = time.monotonic()
-        waited, self._waits = self._waits, self._places() == 0
-        if self._waits and not waited:
-            print("no machine is left with room for a trial: the search waits for one", flush=True)
+        if self._looked_at == -math.inf or self._are_anywhere(trials):
+            self._began_at = now
+        self._looked_at = now
+        before, self._waits_for = self._waits_for, ""
+        if self._places() == 0:
+            self._waits_for = _NO_MACHINE
+        elif now >= self._began_at + _SECONDS_TO_BEGIN:
+            self._waits_for = _NO_PROCESS
+        if self._waits_for not in ("", before):
+            print(self._waits_for, flush=True)
+
+    def _are_anywhere(self, trials: list[Any]) -> bool:
+        """Whether one of these runs, and has told of a machine that it is on."""
+        indices = [_index(trial) for trial in trials if trial.status == Trial.RUNNING]
+        # A keeper that does not answer now may well do later.
+        with contextlib.suppress(RayError):
+            found: bool = ray.get(
+                self._keeper.are_anywhere.remote(indices), timeout=_SECONDS_TO_ANSWER
+            )
+            return found
+        return True
 
     def has_failed(self, trial: Any) -> bool:
         """Whether a trial of whose error Tune tells has failed for good.

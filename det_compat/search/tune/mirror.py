@@ -28,10 +28,10 @@ from det_compat.config.experiment import parse_config
 from det_compat.experiment.run_folder import RunFolder
 from det_compat.search.errors import SearchError
 from det_compat.search.records import NONCE, SearchFolder
+from det_compat.search.scratch import Scratch
 from det_compat.search.tune import sent_code
 from det_compat.search.tune.attempt import TrialTask
 from det_compat.search.tune.losses import lost_machines
-from det_compat.search.tune.scratch import Scratch
 from det_compat.shared.durable_files import naming
 
 # What a trial adds to at the end alone, as the search's own machine may do to the same file.
@@ -81,6 +81,10 @@ class Keeper:
     def leave(self, index: int) -> list[str]:
         """The machines of the processes of trial ``index``, which has ended there."""
         return self._machines.pop(index, [])
+
+    def are_anywhere(self, indices: list[int]) -> bool:
+        """Whether a process of one of these trials is on a machine."""
+        return any(self._machines.get(index) for index in indices)
 
     def code(self) -> bytes:
         """The code of the trials; see ``sent_code``."""

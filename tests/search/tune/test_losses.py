@@ -33,6 +33,9 @@ class Cluster:
         self.answering = {"one", "two"}
         self.trials: dict[int, list[str]] = {}
         self.leave = SimpleNamespace(remote=self.trials.pop)
+        self.are_anywhere = SimpleNamespace(
+            remote=lambda indices: any(self.trials.get(it) for it in indices)
+        )
         self.error = folder / "error.pkl"
         monkeypatch.setattr(losses_module, "ray", self)
         monkeypatch.setattr(losses_module, "time", self)
@@ -47,7 +50,7 @@ class Cluster:
         if self.now > 10:
             self.alive.update(dict.fromkeys(self.alive.keys() - self.answering, False))
 
-    def get(self, value: Any) -> Any:
+    def get(self, value: Any, timeout: float = 0) -> Any:
         return value
 
     def nodes(self) -> list[dict[str, Any]]:
@@ -171,16 +174,22 @@ def test_a_full_disk_is_told_with_its_place(cluster: Cluster) -> None:
     assert losses.given_up == {0: f"it had no room to write: {why}"}
 
 
-def test_it_says_that_it_waits(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
-    places = [1, 0, 0, 2, 0]
-    losses = Losses(cluster, places=lambda: places.pop(0))
-    said = []
-    while places:
+def test_it_says_what_it_waits_for(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    looks = [(1, True), (0, True), (0, True), (2, True), (0, True)]
+    # As where others have the room of the cluster; then a trial begins.
+    looks += [(2, False)] * 6 + [(2, True)] + [(2, False)] * 6
+    losses = Losses(cluster, places=lambda: looks[0][0])
+    trial = cluster.trial(_OWN)
+    said = ""
+    while looks:
         cluster.now += 11
-        losses.on_step_end(0, [])
-        losses.on_step_end(0, [])
-        said.append("waits for one" in capsys.readouterr().out)
-    assert said == [False, True, False, False, True]
+        cluster.trials[0] = ["one"] if looks[0][1] else []
+        losses.on_step_end(0, [trial])
+        losses.on_step_end(0, [trial])
+        out = capsys.readouterr().out
+        said += "m" if "no machine" in out else "p" if "no process" in out else "-"
+        looks.pop(0)
+    assert said == "-m--m----p------p-"
 
 
 def test_a_trial_that_tune_gives_up_starts_again(cluster: Cluster, tmp_path: Path) -> None:

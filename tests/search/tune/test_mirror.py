@@ -20,9 +20,9 @@ from det_compat.search.tune.attempt import TrialTask
 
 pytest.importorskip("ray", reason="needs det-compat[search]")
 
+from det_compat.search.scratch import Scratch
 from det_compat.search.tune import mirror as mirror_module
 from det_compat.search.tune.mirror import Keeper, Mirror
-from det_compat.search.tune.scratch import Scratch
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
@@ -207,7 +207,9 @@ def test_machines_of_a_trial(ours: SearchFolder, monkeypatch: pytest.MonkeyPatch
     here.pull(1)
     here.pull(1, 1)
     keeper.meet(1, 0, "one of an earlier start")
+    assert keeper.are_anywhere([0, 1]) and not keeper.are_anywhere([0])
     assert keeper.leave(1) == ["one", "one"]
+    assert not keeper.are_anywhere([0, 1])
     assert keeper.leave(1) == []
     monkeypatch.setattr(mirror_module, "lost_machines", lambda: {"one"})
     with pytest.raises(SearchError, match="starts on another machine"):
