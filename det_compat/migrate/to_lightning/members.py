@@ -6,6 +6,7 @@ import libcst as cst
 
 from det_compat.migrate.to_lightning.class_facts import SIZES
 from det_compat.migrate.to_lightning.data.loaders import NAMES
+from det_compat.migrate.to_lightning.init_method import before_base
 from det_compat.migrate.to_lightning.late import LATE
 from det_compat.migrate.to_lightning.plan import (
     TOTAL_BATCH,
@@ -106,7 +107,12 @@ def _is_tensor(data: cst.BaseExpression, function: cst.FunctionDef | None) -> bo
 
 def ask_module(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Ask the LightningModule instead of the context, where it knows as well."""
-    return syntax.transformed(tree, _Members(file))
+
+    def early(node: cst.ClassDef) -> cst.ClassDef:
+        plan = file.plans.get(node.name.value)
+        return node if plan is None or plan.is_root else before_base(node, file.elsewhere.texts)
+
+    return syntax.each(syntax.transformed(tree, _Members(file)), cst.ClassDef, early)
 
 
 class _Members(LightningTransformer):

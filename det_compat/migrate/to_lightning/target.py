@@ -24,7 +24,7 @@ from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.data.loader_order import Project, needs_training_loader
 from det_compat.migrate.to_lightning.metrics.training import apart
 from det_compat.migrate.to_lightning.modes import makes_evaluating
-from det_compat.migrate.to_lightning.optimization.automatic import is_automatic
+from det_compat.migrate.to_lightning.optimization.automatic import is_automatic, leaves_closure
 from det_compat.migrate.to_lightning.optimization.hoisting import Resolved, hoist_wraps
 from det_compat.migrate.to_lightning.optimization.rebound import keep_rebound
 from det_compat.migrate.to_lightning.optimization.schedulers import keep_modes
@@ -260,6 +260,11 @@ class Lightning(Target):
         return elsewhere(self.sources.values())
 
     @cached_property
+    def _has_closures_left(self) -> bool:
+        scopes = (scope.node for code in self.analysis.inference.codes for scope in code.classes)
+        return any(isinstance(node, ast.ClassDef) and leaves_closure(node) for node in scopes)
+
+    @cached_property
     def _project(self) -> Project:
         """What trial classes and reducers, whose methods run in their own time, may call."""
         scopes = (scope for code in self.analysis.inference.codes for scope in code.classes)
@@ -315,7 +320,9 @@ class Lightning(Target):
             is_root=is_root,
             is_whole=is_whole,
             is_automatic=(
-                is_whole and not steps_elsewhere and is_automatic(node, source.symbols, own)
+                is_whole
+                and not (steps_elsewhere or self._has_closures_left)
+                and is_automatic(node, source.symbols, own)
             ),
             arguments=arguments(
                 config_use(node, source.symbols),
