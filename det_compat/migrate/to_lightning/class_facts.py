@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import libcst as cst
@@ -254,3 +254,14 @@ def _maker(reducer: cst.BaseExpression | None) -> str:
     if isinstance(reducer, cst.Call):
         return f"{syntax.code(reducer.func)}()"
     return "" if reducer is None else syntax.code(reducer)
+
+
+def are_decorated(node: cst.ClassDef, names: Collection[str]) -> bool:
+    """Whether what a decorator has made of one of these methods may need the arguments that it had."""
+    own = syntax.methods(node)
+    found = (d for name in names if name in own for d in own[name].decorators)
+    return any(not syntax.code(each.decorator).startswith(_HARMLESS) for each in found)
+
+
+#: Decorators that hand on whatever arguments there are.
+_HARMLESS = ("torch.", "abc.", "abstractmethod", "override", "typing.")

@@ -19,7 +19,7 @@ from det_compat.migrate.configs import configs_of
 from det_compat.migrate.target import Problem, Problems, Target
 from det_compat.migrate.to_context.target import old_trials
 from det_compat.migrate.to_lightning.callbacks import taken_in_callbacks
-from det_compat.migrate.to_lightning.class_facts import ClassFacts, facts_of
+from det_compat.migrate.to_lightning.class_facts import ClassFacts, are_decorated, facts_of
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.data.loader_order import Project, needs_training_loader
 from det_compat.migrate.to_lightning.metrics.training import apart
@@ -260,9 +260,13 @@ class Lightning(Target):
         return elsewhere(self.sources.values())
 
     @cached_property
-    def _has_closures_left(self) -> bool:
-        scopes = (scope.node for code in self.analysis.inference.codes for scope in code.classes)
-        return any(isinstance(node, ast.ClassDef) and leaves_closure(node) for node in scopes)
+    def _steps_otherwise(self) -> bool:
+        """Whether files without trials step optimizers, or one has a step of its own."""
+        helpers = (self.sources[path] for path, read in self._read.items() if not read.trials)
+        nodes = (scope.node for code in self.analysis.inference.codes for scope in code.classes)
+        return any(b".step_optimizer(" in each for each in helpers) or any(
+            leaves_closure(node) for node in nodes if isinstance(node, ast.ClassDef)
+        )
 
     @cached_property
     def _project(self) -> Project:
@@ -307,13 +311,16 @@ class Lightning(Target):
         parents = [b.scope for b in bases if isinstance(b, Class) and b.scope in self._paths]
         is_root = any(getattr(base, "path", None) for base in bases)
         is_alone = not parents and not self._hierarchy.children(scope)
-        is_whole = is_alone and is_root and not (self._calls_methods(own) or _are_decorated(node))
+        is_whole = (
+            is_alone
+            and is_root
+            and not (self._calls_methods(own) or are_decorated(node, _BATCH_METHODS))
+        )
         family = [s for s in reversed(self._hierarchy.ancestors(scope)) if s in self._paths]
         relatives = [self._read[self._paths[s]].trials[s] for s in family]
         family_methods = [syntax.methods(each) for each, _ in relatives]
         methods = {name: method for own in family_methods for name, method in own.items()}
-        every = source.symbols.calls(source.tree, "step_optimizer")
-        steps_elsewhere = len(every) > len(source.symbols.calls(node, "step_optimizer"))
+        steps = [len(source.symbols.calls(n, "step_optimizer")) for n in (node, source.tree)]
         plan = self._plans[scope] = TrialPlan(
             own=own,
             parents=[self._plan(parent) for parent in parents if parent is not scope],
@@ -321,7 +328,8 @@ class Lightning(Target):
             is_whole=is_whole,
             is_automatic=(
                 is_whole
-                and not (steps_elsewhere or self._has_closures_left)
+                and steps[0] == steps[1]
+                and not self._steps_otherwise
                 and is_automatic(node, source.symbols, own)
             ),
             arguments=arguments(
@@ -362,17 +370,6 @@ def _nested(nodes: Mapping[ast.ClassDef, Path]) -> frozenset[str] | None:
     found = (pair for config in configs for pair in config.hyperparameters.space.items())
     names = (n for n, value in found if isinstance(getattr(value, "value", value), Mapping))
     return frozenset(names) if configs else None
-
-
-def _are_decorated(node: cst.ClassDef) -> bool:
-    """Whether what a decorator has made of a batch method may need the arguments that it had."""
-    own = syntax.methods(node)
-    found = (d for name in _BATCH_METHODS if name in own for d in own[name].decorators)
-    return any(not syntax.code(each.decorator).startswith(_HARMLESS) for each in found)
-
-
-#: Decorators that hand on whatever arguments there are.
-_HARMLESS = ("torch.", "abc.", "abstractmethod", "override", "typing.")
 
 
 def _functions(tree: cst.Module) -> set[str]:
