@@ -257,7 +257,7 @@ def _maker(reducer: cst.BaseExpression | None) -> str:
 
 
 def are_decorated(node: cst.ClassDef, names: Collection[str]) -> bool:
-    """Whether what a decorator has made of one of these methods may need the arguments that it had."""
+    """Whether a decorator has made of one of these methods what may need the arguments it had."""
     own = syntax.methods(node)
     found = (d for name in names if name in own for d in own[name].decorators)
     return any(not syntax.code(each.decorator).startswith(_HARMLESS) for each in found)

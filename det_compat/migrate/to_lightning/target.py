@@ -49,7 +49,7 @@ from det_compat.migrate.tree.branches import without_questions
 from det_compat.migrate.tree.elsewhere import Elsewhere, elsewhere
 from det_compat.migrate.tree.facts import CALLBACK, Analysis, Facts, is_callback
 from det_compat.migrate.tree.imports import tidied
-from det_compat.migrate.tree.parameters import arguments, config_use
+from det_compat.migrate.tree.parameters import arguments, config_use, joined_use
 from det_compat.migrate.tree.symbols import Symbols, new_name, own_name, resolve
 
 _REDUCER = "det_compat.pytorch.MetricReducer"
@@ -320,6 +320,9 @@ class Lightning(Target):
         relatives = [self._read[self._paths[s]].trials[s] for s in family]
         family_methods = [syntax.methods(each) for each, _ in relatives]
         methods = {name: method for own in family_methods for name, method in own.items()}
+        # What a trial hands its context to may ask for more than its own file.
+        named = map(self._read.get, self.analysis.imported(path))
+        helpers = [each for each in named if each and each.symbols and not each.trials]
         steps = [len(source.symbols.calls(n, "step_optimizer")) for n in (node, source.tree)]
         plan = self._plans[scope] = TrialPlan(
             own=own,
@@ -334,7 +337,7 @@ class Lightning(Target):
             ),
             arguments=arguments(
                 config_use(node, source.symbols),
-                config_use(source.tree, source.symbols),
+                joined_use(config_use(each.tree, each.symbols) for each in (source, *helpers)),
                 configs_of(path, node.name.value) if is_whole else [],
                 is_whole,
             ),
