@@ -17,6 +17,7 @@ from det_compat.migrate.to_lightning.plan import (
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.parameters import HYPERPARAMETERS, config_use, hyperparameters
+from det_compat.migrate.tree.trial_attributes import reachable
 
 _Valued = TypeVar("_Valued", cst.Arg, cst.Assign, cst.Return)
 
@@ -130,6 +131,13 @@ class _Members(LightningTransformer):
         plan = self.plan
         if self._deferred:
             return False
+        if plan is None and self.functions:
+            # An object or a result that the __init__ of a trial makes.
+            name = self.functions[0].name.value
+            if self.classes:
+                own = syntax.methods(self.classes[-1])
+                name = self.classes[-1].name.value if name in reachable(own, "__init__") else ""
+            return name in self.file.called_early
         early = self.file.early.get(plan.own.name, ()) if plan is not None else ()
         # The methods that make loaders have Lightning's names by now.
         names = {*early, *(NAMES[name] for name in early if name in NAMES)}

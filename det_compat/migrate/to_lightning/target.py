@@ -3,7 +3,6 @@
 import ast
 import builtins
 import re
-import symtable
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +18,12 @@ from det_compat.migrate.configs import configs_of
 from det_compat.migrate.target import Problem, Problems, Target
 from det_compat.migrate.to_context.target import old_trials
 from det_compat.migrate.to_lightning.callbacks import taken_in_callbacks
-from det_compat.migrate.to_lightning.class_facts import ClassFacts, are_decorated, facts_of
+from det_compat.migrate.to_lightning.class_facts import (
+    ClassFacts,
+    are_decorated,
+    asking_at_once,
+    facts_of,
+)
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.data.loader_order import Project, needs_training_loader
 from det_compat.migrate.to_lightning.metrics.training import apart
@@ -48,6 +52,7 @@ from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.branches import without_questions
 from det_compat.migrate.tree.elsewhere import Elsewhere, elsewhere
 from det_compat.migrate.tree.facts import CALLBACK, Analysis, Facts, is_callback
+from det_compat.migrate.tree.file import bound_names, function_names
 from det_compat.migrate.tree.imports import tidied
 from det_compat.migrate.tree.parameters import arguments, config_use, joined_use
 from det_compat.migrate.tree.symbols import Symbols, new_name, own_name, resolve
@@ -198,9 +203,9 @@ class Lightning(Target):
             reducers={
                 n: _REDUCER in own for n, (every, own) in classes.items() if _REDUCER in every
             },
-            functions={*dir(builtins), *_functions(source.tree)},
+            functions={*dir(builtins), *function_names(source.tree)},
             made=always_made(source.tree),
-            names=_bound(self.sources[path], path),
+            names=bound_names(self.sources[path], path),
             renamed=self._renamed,
             taken=self._taken,
             early=self._early,
@@ -208,6 +213,7 @@ class Lightning(Target):
             has_own_loaders=self._has_own_loaders,
             asks_lengths=self._asks_lengths,
             is_imported=self._is_imported(path),
+            asking=self._asking,
             elsewhere=self._elsewhere,
         )
 
@@ -258,6 +264,11 @@ class Lightning(Target):
     def _elsewhere(self) -> Elsewhere:
         """What the code beside trial classes and reducers does."""
         return elsewhere(self.sources.values())
+
+    @cached_property
+    def _asking(self) -> frozenset[str]:
+        every = (asking_at_once(each.tree, each.symbols) for each in self._read.values())
+        return frozenset(name for names in every for name in names)
 
     @cached_property
     def _steps_otherwise(self) -> bool:
@@ -373,18 +384,3 @@ def _nested(nodes: Mapping[ast.ClassDef, Path]) -> frozenset[str] | None:
     found = (pair for config in configs for pair in config.hyperparameters.space.items())
     names = (n for n, value in found if isinstance(getattr(value, "value", value), Mapping))
     return frozenset(names) if configs else None
-
-
-def _functions(tree: cst.Module) -> set[str]:
-    """The names that are functions wherever they stand, and never variables, which may be None."""
-    kinds: tuple[type[cst.AssignTarget] | type[cst.For], ...] = (cst.AssignTarget, cst.For)
-    targets = [node.target for kind in kinds for node in syntax.find(tree, kind)]
-    params = [node.name for node in syntax.find(tree, cst.Param)]
-    variables = {name for node in (*targets, *params) for name in syntax.names_in(node)}
-    return {node.name.value for node in syntax.find(tree, cst.FunctionDef)} - variables
-
-
-def _bound(source: bytes, path: Path) -> set[str]:
-    """The names that a file binds at its top level."""
-    table = symtable.symtable(source.decode("utf-8-sig", errors="replace"), str(path), "exec")
-    return {s.get_name() for s in table.get_symbols() if s.is_assigned() or s.is_imported()}
