@@ -14,6 +14,8 @@ from det_compat.migrate.to_lightning.plan import (
     LightningTransformer,
     TrialPlan,
 )
+from det_compat.migrate.to_lightning.written_out.definitions import with_definitions
+from det_compat.migrate.to_lightning.written_out.gathering import DEFINITIONS, GATHERING
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.parameters import HYPERPARAMETERS, config_use, hyperparameters
@@ -79,6 +81,7 @@ _IMPORTS = {
 _EARLY_IS_DIFFERENT = {
     *(LATE - SIZES),
     "to_device",
+    *GATHERING,
     "distributed.get_num_agents",
     "_aggregation_frequency",
 }
@@ -113,7 +116,9 @@ def ask_module(tree: cst.Module, file: LightningFile) -> cst.Module:
         plan = file.plans.get(node.name.value)
         return node if plan is None or plan.is_root else before_base(node, file.elsewhere.texts)
 
-    return syntax.each(syntax.transformed(tree, _Members(file)), cst.ClassDef, early)
+    asking = _Members(file)
+    tree = syntax.each(syntax.transformed(tree, asking), cst.ClassDef, early)
+    return with_definitions(tree, file, sorted(asking.gathering), DEFINITIONS)
 
 
 class _Members(LightningTransformer):
@@ -123,6 +128,7 @@ class _Members(LightningTransformer):
         self._tried: list[bool] = []
         self._later: set[cst.CSTNode] = set()
         self._deferred = 0
+        self.gathering: set[str] = set()
         self._sections = any(plan.arguments.sections for plan in self.file.plans.values())
 
     @property
@@ -213,6 +219,11 @@ class _Members(LightningTransformer):
             return _hparam(module, updated, is_tried=any(self._tried))
         if member == "to_device":
             return self._moved(module, updated)
+        if member in GATHERING and len(updated.args) == 1 and not updated.args[0].star:
+            self._text(member, {})
+            self.gathering.add(GATHERING[member])
+            args = [updated.args[0].with_changes(keyword=None)]
+            return updated.with_changes(func=cst.Name(GATHERING[member]), args=args)
         text = self._text(member, _CALLED)
         return syntax.expression(text.format(module)) if text else updated
 
