@@ -267,8 +267,8 @@ class Lightning(Target):
 
     @cached_property
     def _asking(self) -> frozenset[str]:
-        every = (asking_at_once(each.tree, each.symbols) for each in self._read.values())
-        return frozenset(name for names in every for name in names)
+        every = [each for each in self._read.values() if len(each.symbols)]
+        return frozenset(name for each in every for name in asking_at_once(each.tree, each.symbols))
 
     @cached_property
     def _steps_otherwise(self) -> bool:

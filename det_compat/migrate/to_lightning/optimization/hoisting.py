@@ -125,7 +125,8 @@ def _objects(file: Resolved, files: Sequence[Resolved]) -> Iterator[tuple[str, _
 
     An optimizer that something else keeps, too, stays with the class: it would not be Lightning's.
     """
-    assigned_to = [line.value for each in files for line in syntax.find(each.tree, cst.Assign)]
+    trees = [each.tree for each in files if len(each.symbols)]
+    assigned_to = [line.value for tree in trees for line in syntax.find(tree, cst.Assign)]
     kept = {value.attr.value for value in assigned_to if isinstance(value, cst.Attribute)}
     for node in syntax.find(file.tree, cst.ClassDef):
         pairs = _kept_wrapped(node, file.symbols)

@@ -9,9 +9,9 @@ INIT = "self.context = context\n"
 
 @pytest.mark.parametrize("name", ["wrap_model", "step_optimizer"])
 def test_a_method_of_the_context_that_is_handed_on_is_one_of_the_module(tmp_path, name):
-    change = (INIT, f"{INIT}        self.setup_of = Setup(wrap=self.context.{name})\n")
-    made = rewritten(tmp_path, trial(change))
-    assert f"self.setup_of = Setup(wrap=self.{name})" in made
+    change = (INIT, f"{INIT}        self.setup_of = partial(self.context.{name}, 1)\n")
+    made = rewritten(tmp_path, f"from functools import partial\n{trial(change)}")
+    assert f"self.setup_of = partial(self.{name}, 1)" in made
     assert "MIGRATE" not in made
     namespace: dict[str, object] = {}
     exec(compile(method(made, name), "made", "exec"), namespace)
