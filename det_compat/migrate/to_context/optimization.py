@@ -19,6 +19,7 @@ _CALLBACKS = {
 }
 _SCHEDULER = "det_compat.pytorch.LRScheduler"
 _INDENT = " " * 4
+_EQUAL = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
 _HPARAMS = {"clip_grad_l2_norm": "clip_grad_norm_", "clip_grad_val": "clip_grad_value_"}
 
 
@@ -119,9 +120,7 @@ def step_mode(create: cst.FunctionDef | None, file: File) -> str | None:
     made = _wrapper(create, file)
     if made is None:
         return None
-    mode = syntax.argument(made, 1, "step_mode")
-    if mode is None:
-        mode = syntax.expression(_early_mode(made))
+    mode = _mode(made)
     known = _locals(create)
     for _ in known:
         for name in syntax.names_in(mode) & known.keys():
@@ -155,9 +154,7 @@ def _wrapper(create: cst.FunctionDef, file: File) -> cst.Call | None:
     """The one call that wraps the scheduler, if the method returns what it makes."""
     body = syntax.body_of(create)
     returns = [found for line in body for found in syntax.find(line, cst.Return)]
-    made = [
-        c for c in syntax.find(create.body, cst.Call) if file.symbols.path(c.func) == _SCHEDULER
-    ]
+    made = _wrappers(create, file)
     if len(returns) != 1 or len(made) != 1 or returns[0].value is None:
         return None
     if returns[0].value is made[0]:
@@ -166,12 +163,41 @@ def _wrapper(create: cst.FunctionDef, file: File) -> cst.Call | None:
     return made[0] if syntax.code(returns[0].value) in targets else None
 
 
+def is_wrapped(create: cst.FunctionDef, file: File) -> bool:
+    """Whether all that the method returns is what it wraps, or None."""
+    known = _locals(create)
+    values = (found.value for found in syntax.find(create.body, cst.Return))
+    texts = [known.get(syntax.code(v), syntax.code(v)) for v in values if v is not None]
+    calls = _wrappers(create, file)
+    made = {syntax.code(call) for call in calls if syntax.argument(call, 0, "scheduler")}
+    return len(made) == len(calls) > 0 and all(text == "None" or text in made for text in texts)
+
+
+def _wrappers(create: cst.FunctionDef, file: File) -> list[cst.Call]:
+    calls = syntax.find(create.body, cst.Call)
+    return [call for call in calls if file.symbols.path(call.func) == _SCHEDULER]
+
+
+def _mode(made: cst.Call) -> cst.BaseExpression:
+    return syntax.argument(made, 1, "step_mode") or syntax.expression(_early_mode(made))
+
+
 def with_plain_scheduler(create: cst.FunctionDef, file: File) -> cst.FunctionDef:
-    """The method ``create_lr_scheduler`` that returns torch's scheduler itself."""
-    made = _wrapper(create, file)
+    """The method ``create_lr_scheduler`` that returns torch's scheduler itself.
+
+    One that wraps it in a way of its own asks the context to.
+    """
+    made = _wrapper(create, file) if step_mode(create, file) is not None else None
     scheduler = syntax.argument(made, 0, "scheduler") if made is not None else None
     if made is None or scheduler is None:
-        return create
+        wrap = f"{syntax.self_name(create)}.context.wrap_lr_scheduler"
+        for call in _wrappers(create, file):
+            plain = syntax.argument(call, 0, "scheduler")
+            mode = cst.Arg(_mode(call), cst.Name("step_mode"), equal=_EQUAL)
+            given = [cst.Arg(plain), mode] if plain is not None else call.args
+            wrapped = call.with_changes(func=syntax.expression(wrap), args=given)
+            create = syntax.with_node(create, call, wrapped)
+        return create.with_changes(returns=None)
     lines: list[cst.BaseStatement] = []
     for line in syntax.body_of(create):
         is_made = syntax.call_of(line) is made

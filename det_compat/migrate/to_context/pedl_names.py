@@ -187,22 +187,24 @@ def _with_init(node: cst.ClassDef, needed: list[str], stored: list[str]) -> cst.
         made = syntax.statement("def __init__(self):\n    super().__init__()\n")
         init = ensure_type(made, cst.FunctionDef)
         body = syntax.below_docstring(body, [init])
-    changed = _storing(_with_parameters(init, needed), stored)
+    changed = _storing(_with_parameters(init, needed), stored, node)
     return syntax.with_body(node, [changed if line is init else line for line in body])
 
 
-def _storing(init: cst.FunctionDef, names: list[str]) -> cst.FunctionDef:
+def _storing(init: cst.FunctionDef, names: list[str], node: cst.ClassDef) -> cst.FunctionDef:
+    """The method that keeps what others need, first of all: a base's ``__init__`` may call them."""
     if not names:
         return init
     own = syntax.self_name(init)
     body = [*syntax.body_of(init)]
-    calls = [syntax.call_of(line) for line in body]
-    after = [
-        i for i, call in enumerate(calls) if call and syntax.code(call.func).endswith("__init__")
-    ]
-    at = after[0] + 1 if after else 1 if syntax.has_docstring(body) else 0
     lines = syntax.statements("".join(f"{own}.{name} = {name}\n" for name in names))
-    return syntax.with_body(init, [*body[:at], *lines, *body[at:]])
+    calls = [syntax.call_of(line) for line in body]
+    if all(syntax.code(base.value).endswith("nn.Module") for base in node.bases):
+        # That of a module calls no method that this class has.
+        for at, call in enumerate(calls, 1):
+            if call and syntax.code(call.func).endswith("__init__"):
+                return syntax.with_body(init, [*body[:at], *lines, *body[at:]])
+    return syntax.with_body(init, syntax.below_docstring(body, lines))
 
 
 _MODULES = ("pedl.frameworks.pytorch", "pedl.frameworks.pytorch.data")

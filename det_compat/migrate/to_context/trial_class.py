@@ -11,6 +11,7 @@ from det_compat.migrate.to_context.batch_methods import batch_methods, train_bat
 from det_compat.migrate.to_context.data_functions import DataFunction
 from det_compat.migrate.to_context.optimization import (
     clipping,
+    is_wrapped,
     step_mode,
     with_plain_scheduler,
     without_clipping,
@@ -63,7 +64,8 @@ def _problem(node: cst.ClassDef, file: File, older: Older) -> str:
         return f"{', '.join(missing)} of this trial is not in this class"
     if not any(name in own for name in _LOADERS) and not older.functions.get("make_data_loaders"):
         return "it has no data: there is no make_data_loaders beside it"
-    if step_mode(own.get("create_lr_scheduler"), file) is None:
+    create = own.get("create_lr_scheduler")
+    if create and step_mode(create, file) is None and not is_wrapped(create, file):
         return "its LR scheduler is made in a way that is not known"
     return ""
 
@@ -206,10 +208,11 @@ class _Rewriting:
         ]
         create = self._own.get("create_lr_scheduler")
         mode = step_mode(create, self._file)
-        if create is not None and mode:
+        if create is not None:
             given = f", {hparams}" if _takes(create, 2) else ""
             text = f"{own}.create_lr_scheduler({own}.{optimizer}{given})"
-            made.append(f"{own}.{self._scheduler} = {context}.wrap_lr_scheduler({text}, {mode})")
+            text = f"{context}.wrap_lr_scheduler({text}, {mode})" if mode else text
+            made.append(f"{own}.{self._scheduler} = {text}")
         loaders = self._older.functions.get("make_data_loaders")
         if loaders is not None and not self._has_loaders:
             self._import(loaders)

@@ -10,10 +10,11 @@ from det_compat.migrate.to_lightning.metrics.added import with_logging_hook
 from det_compat.migrate.to_lightning.metrics.told import asked_hook
 from det_compat.migrate.to_lightning.optimization.gradients import with_gradients
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
+from det_compat.migrate.to_lightning.written_out.clipping import CALLED
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import marked
 from det_compat.migrate.tree.symbols import own_name
-from det_compat.migrate.tree.trial_attributes import changes_validation
+from det_compat.migrate.tree.trial_attributes import changes_data
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,11 @@ _STARTING = "on_trial_startup"
 _STARTUP = f"{_STARTING}, asking"
 #: The hook of an end that changes what the validation sees which Lightning runs before its own.
 _CHANGING = "on_training_epoch_end, changing"
+#: That of a start which changes what the batches see: Determined had the first of them by then.
+_CHANGING_FIRST = "on_training_epoch_start, changing"
 _HOOKS = {
     _CHANGING: _Hook("on_train_batch_end", ("outputs", "batch", "batch_idx"), _EPOCH),
+    _CHANGING_FIRST: _Hook("on_train_batch_start", ("batch", "batch_idx"), _EPOCH),
     _STARTING: _Hook("on_fit_start"),
     _STARTUP: _Hook(
         "on_train_start",
@@ -169,8 +173,8 @@ def _with_new_name(node: cst.ClassDef, name: str) -> cst.ClassDef:
 
 
 def _hook_of(name: str, method: cst.FunctionDef) -> _Hook | None:
-    if name == "on_training_epoch_end" and changes_validation(method):
-        return _HOOKS[_CHANGING]
+    if f"{name}, changing" in _HOOKS and changes_data(method):
+        return _HOOKS[f"{name}, changing"]
     asks = syntax.names_in(method.body) & {*_HOOKS[_STARTUP].old}
     return _HOOKS.get(_STARTUP if name == _STARTING and asks else name)
 
@@ -205,8 +209,7 @@ def _method(
     if hook is None:
         return method
     if name == "on_before_optimizer_step":
-        # A trial that was without effect in it would now be trained to other weights.
-        method = marked(method, "Lightning calls this, and Determined has not since 0.12.13")
+        method = marked(method, CALLED)
     if hook.old is _METRICS and _changes(method):
         method = marked(method, "what is put into the metrics here is not logged")
     if name not in names:
@@ -214,6 +217,8 @@ def _method(
     if hook.old is _METRICS:
         method = _with_logged_names(method, [*file.trials.values()])
     made = _renamed(method, hook)
+    if hook is _HOOKS[_CHANGING_FIRST]:
+        return _with_first(made, "if batch_idx > 0:\n    return\n")
     if hook is not _HOOKS[_CHANGING]:
         return made
     told = f"super().{hook.name}(trainer, pl_module, {', '.join(hook.more)})\n" if is_told else ""

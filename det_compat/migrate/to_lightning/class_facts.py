@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import libcst as cst
@@ -21,6 +21,7 @@ from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.trial_attributes import (
     attributes_changed,
     attributes_read,
+    reachable,
 )
 
 #: What a context is asked for that depends on the number of processes.
@@ -99,6 +100,7 @@ class ClassFacts:
         stays: whether it asks for batches that are not moved to the device.
         uses: the attributes of its object that each method reads.
         stores: those that its methods set.
+        called: the last parts of the names that each method calls.
         sizes: the methods that ask for what depends on the number of processes.
         logged, validated: metric names that its train_batch, and its evaluation, are known to
             return.
@@ -117,6 +119,7 @@ class ClassFacts:
     stays: bool
     uses: dict[str, frozenset[str]]
     stores: frozenset[str]
+    called: dict[str, frozenset[str]]
     sizes: frozenset[str]
     logged: frozenset[str]
     validated: frozenset[str]
@@ -170,9 +173,27 @@ def facts_of(
         uses={name: frozenset(attributes_read(method)) for name, method in own.items()},
         sizes=frozenset(name for name, method in own.items() if asks_sizes(method, symbols)),
         stores=frozenset(name for method in own.values() for name in attributes_changed(method)),
+        called={name: frozenset(calls(method)) for name, method in own.items()},
         logged=_keys(own, "train_batch"),
         validated=_keys(own, "evaluate_full_dataset") or _keys(own, "evaluate_batch"),
     )
+
+
+def calls(node: cst.CSTNode) -> Iterator[str]:
+    """The last parts of the names that some code calls."""
+    for call in syntax.find(node, cst.Call):
+        yield syntax.code(call.func).rpartition(".")[2]
+
+
+def asking_at_once(tree: cst.Module, symbols: Symbols) -> Iterator[str]:
+    """The functions, and the classes whose ``__init__`` does, that ask how many processes run."""
+    for line in tree.body:
+        if isinstance(line, cst.FunctionDef) and asks_sizes(line, symbols):
+            yield line.name.value
+        elif isinstance(line, cst.ClassDef):
+            own = syntax.methods(line)
+            if any(asks_sizes(own[name], symbols) for name in reachable(own, "__init__")):
+                yield line.name.value
 
 
 def _keys(own: Mapping[str, cst.FunctionDef], name: str) -> frozenset[str]:
@@ -262,7 +283,7 @@ def _maker(reducer: cst.BaseExpression | None) -> str:
 
 
 def are_decorated(node: cst.ClassDef, names: Collection[str]) -> bool:
-    """Whether what a decorator has made of these methods may need the arguments that they had."""
+    """Whether a decorator has made of one of these methods what may need the arguments it had."""
     own = syntax.methods(node)
     found = (d for name in names if name in own for d in own[name].decorators)
     return any(not syntax.code(each.decorator).startswith(_HARMLESS) for each in found)

@@ -1,6 +1,6 @@
 """``__init__`` of a LightningModule: hyperparameters are its arguments."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import libcst as cst
 
@@ -11,6 +11,7 @@ from det_compat.migrate.tree.line_length import INDENT, LINE
 from det_compat.migrate.tree.marks import marked
 from det_compat.migrate.tree.parameters import Arguments
 from det_compat.migrate.tree.symbols import Symbols
+from det_compat.migrate.tree.trial_attributes import reachable
 
 #: What the constructor of a trial did that has none itself: the module is the context.
 _BASES_INIT = syntax.statement("super().__init__(self)")
@@ -193,6 +194,51 @@ def _passing_hparams(
         line = marked(line, "a mixin's __init__, which takes no hyperparameters, comes first here")
     hparams = cst.Arg(cst.Name("hparams"), star="**")
     return line.with_deep_changes(call, args=syntax.without_commas([*given, hparams]))
+
+
+def before_base(node: cst.ClassDef, texts: Mapping[str, str]) -> cst.ClassDef:
+    """A class whose ``__init__`` does without what a module has before that of its base ran.
+
+    A trial could ask its context from the start, and keep whatever it liked.
+    """
+    own = syntax.methods(node)
+    init = own.get("__init__")
+    rest = None if init is None else init.params.star_kwarg
+    if init is None or rest is None:
+        return node
+    me, given = syntax.self_name(init), rest.name.value
+    body = syntax.body_of(init)
+    calls = [(i, c) for i, line in enumerate(body) if (c := syntax.call_of(line)) is not None]
+    at = next(
+        (
+            i
+            for i, c in calls
+            if any(a.star == "**" and given in syntax.names_in(a) for a in c.args)
+        ),
+        0,
+    )
+
+    def asked(attribute: cst.Attribute) -> syntax.Expression:
+        name = attribute.attr.value
+        if syntax.code(attribute.value) != f"{me}.hparams" or hasattr(dict, name):
+            return attribute
+        return syntax.expression(f'{given}["{name}"]')
+
+    def without(line: cst.BaseStatement) -> cst.BaseStatement:
+        line = syntax.replaced(syntax.each(line, cst.Attribute, asked), f"{me}.hparams", given)
+        called = reachable(own, *(name for name in own if syntax.mentions(line, f"{me}.{name}")))
+        if any(syntax.has_attribute(own[name], "hparams") for name in called):
+            line = marked(line, "hyperparameters are kept by the __init__ of the base, below")
+        makers = (syntax.code(call.func) for call in syntax.find(line, cst.Call))
+        if (syntax.target_of(line) or "").startswith(f"{me}.") and any(
+            name.startswith(("nn.", "torch.nn.")) or "nn.Module" in texts.get(name, "")
+            for name in makers
+        ):
+            line = marked(line, "a module keeps no model before the __init__ of its base, below")
+        return line
+
+    changed = syntax.with_body(init, [*map(without, body[:at]), *body[at:]])
+    return node if at == 0 else syntax.with_node(node, init, changed)
 
 
 def mixin_init(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> cst.FunctionDef:

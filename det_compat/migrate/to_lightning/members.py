@@ -7,6 +7,7 @@ import libcst as cst
 from det_compat.migrate.configs import BATCHES
 from det_compat.migrate.to_lightning.class_facts import SIZES
 from det_compat.migrate.to_lightning.data.loaders import NAMES
+from det_compat.migrate.to_lightning.init_method import before_base
 from det_compat.migrate.to_lightning.late import LATE
 from det_compat.migrate.to_lightning.optimization.accumulation import IS_DUE
 from det_compat.migrate.to_lightning.plan import (
@@ -15,9 +16,12 @@ from det_compat.migrate.to_lightning.plan import (
     LightningTransformer,
     TrialPlan,
 )
+from det_compat.migrate.to_lightning.written_out.definitions import with_definitions
+from det_compat.migrate.to_lightning.written_out.gathering import DEFINITIONS, GATHERING
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.parameters import HYPERPARAMETERS, config_use, hyperparameters
+from det_compat.migrate.tree.trial_attributes import reachable
 
 _Valued = TypeVar("_Valued", cst.Arg, cst.Assign, cst.Return)
 
@@ -84,6 +88,7 @@ _IMPORTS = {
 _EARLY_IS_DIFFERENT = {
     *(LATE - SIZES),
     "to_device",
+    *GATHERING,
     "distributed.get_num_agents",
     "_aggregation_frequency",
 }
@@ -113,7 +118,14 @@ def _is_tensor(data: cst.BaseExpression, function: cst.FunctionDef | None) -> bo
 
 def ask_module(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Ask the LightningModule instead of the context, where it knows as well."""
-    return syntax.transformed(tree, _Members(file))
+
+    def early(node: cst.ClassDef) -> cst.ClassDef:
+        plan = file.plans.get(node.name.value)
+        return node if plan is None or plan.is_root else before_base(node, file.elsewhere.texts)
+
+    asking = _Members(file)
+    tree = syntax.each(syntax.transformed(tree, asking), cst.ClassDef, early)
+    return with_definitions(tree, file, sorted(asking.gathering), DEFINITIONS)
 
 
 class _Members(LightningTransformer):
@@ -123,6 +135,7 @@ class _Members(LightningTransformer):
         self._tried: list[bool] = []
         self._later: set[cst.CSTNode] = set()
         self._deferred = 0
+        self.gathering: set[str] = set()
         self._sections = any(plan.arguments.sections for plan in self.file.plans.values())
 
     @property
@@ -131,6 +144,13 @@ class _Members(LightningTransformer):
         plan = self.plan
         if self._deferred:
             return False
+        if plan is None and self.functions:
+            # An object or a result that the __init__ of a trial makes.
+            name = self.functions[0].name.value
+            if self.classes:
+                own = syntax.methods(self.classes[-1])
+                name = self.classes[-1].name.value if name in reachable(own, "__init__") else ""
+            return name in self.file.called_early
         early = self.file.early.get(plan.own.name, ()) if plan is not None else ()
         # The methods that make loaders have Lightning's names by now.
         names = {*early, *(NAMES[name] for name in early if name in NAMES)}
@@ -206,6 +226,11 @@ class _Members(LightningTransformer):
             return _hparam(module, updated, is_tried=any(self._tried))
         if member == "to_device":
             return self._moved(module, updated)
+        if member in GATHERING and len(updated.args) == 1 and not updated.args[0].star:
+            self._text(member, {})
+            self.gathering.add(GATHERING[member])
+            args = [updated.args[0].with_changes(keyword=None)]
+            return updated.with_changes(func=cst.Name(GATHERING[member]), args=args)
         text = self._text(member, _CALLED)
         return syntax.expression(text.format(module)) if text else updated
 

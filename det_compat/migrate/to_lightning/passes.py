@@ -24,7 +24,7 @@ from det_compat.migrate.to_lightning.optimization import optimizers, schedulers,
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.to_lightning.scripts import training
 from det_compat.migrate.to_lightning.taken import renaming
-from det_compat.migrate.to_lightning.written_out import clipping, horovod, lengths, samplers
+from det_compat.migrate.to_lightning.written_out import clipping, handed, horovod, lengths, samplers
 from det_compat.migrate.tree import docstrings, leftovers
 from det_compat.migrate.tree.marks import without_old_code
 
@@ -158,6 +158,8 @@ PASSES = (
     Pass(lengths.write_out_lengths, needs=Holds.LENGTHS, takes=Holds.LENGTHS),
     # It writes `self.logger`, which the first pass would take for an attribute of the trial.
     Pass(names.use_loggers, needs=Holds.WRITERS, takes=Holds.WRITERS),
+    # The methods that it hands on are called nowhere any more, but where a mark says so.
+    Pass(handed.write_out_handed, needs=Holds.MEMBERS, takes=Holds.NONE),
     # It makes plain text of members, by which none of the passes above would know them.
     Pass(members.ask_module, needs=Holds.MEMBERS, takes=Holds.MEMBERS),
     # No other pass reads these names; the last one would put them back.

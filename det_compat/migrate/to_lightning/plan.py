@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import libcst as cst
 
@@ -186,6 +187,7 @@ class LightningFile(File):
         asks_lengths: whether the tree asks trials how many records a batch has.
         early: the methods of each trial class that run before there is a Trainer, since its
             ``__init__`` calls them, or that of a class which derives from it.
+        asking: the functions and classes of the tree that ask at once how many processes run.
         elsewhere: what the code around trials does.
         asked: the names that files which import this one may take of it; ``*`` for all of them.
         length: how long its configs have it train, as the argument of a Trainer; ``""`` if there is
@@ -202,12 +204,29 @@ class LightningFile(File):
     renamed: frozenset[str] = frozenset()
     taken: frozenset[str] = frozenset()
     early: dict[str, frozenset[str]] = field(default_factory=dict)
+    asking: frozenset[str] = frozenset()
     makes_evaluating: bool = False
     has_own_loaders: bool = False
     asks_lengths: bool = False
     asked: frozenset[str] = frozenset()
     length: str = ""
     elsewhere: Elsewhere = field(default_factory=Elsewhere)
+
+    @cached_property
+    def called_early(self) -> frozenset[str]:
+        """What trials call before there is a Trainer, by the last parts of the names."""
+        return frozenset(
+            name
+            for plan in self.trials.values()
+            for each in plan.ancestors
+            for method in self.early.get(plan.own.name, ())
+            for name in each.own.called.get(method, ())
+        )
+
+    def hands_size_on(self, plan: TrialPlan) -> bool:
+        """Whether a trial calls what must be told how many processes there are."""
+        called = {n for p in plan.ancestors for names in p.own.called.values() for n in names}
+        return bool(self.asking & self.called_early & called)
 
 
 def early_methods(trials: Mapping[str, TrialPlan]) -> dict[str, frozenset[str]]:

@@ -2,8 +2,6 @@
 
 import ast
 import builtins
-import re
-import symtable
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +17,12 @@ from det_compat.migrate.configs import BATCHES, configs_of, length_of
 from det_compat.migrate.target import Problem, Problems, Target
 from det_compat.migrate.to_context.target import old_trials
 from det_compat.migrate.to_lightning.callbacks import taken_in_callbacks
-from det_compat.migrate.to_lightning.class_facts import ClassFacts, are_decorated, facts_of
+from det_compat.migrate.to_lightning.class_facts import (
+    ClassFacts,
+    are_decorated,
+    asking_at_once,
+    facts_of,
+)
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.data.loader_order import Project, needs_training_loader
 from det_compat.migrate.to_lightning.metrics.training import apart
@@ -28,11 +31,11 @@ from det_compat.migrate.to_lightning.optimization.accumulation import (
     accumulation,
     are_aggregating,
 )
-from det_compat.migrate.to_lightning.optimization.automatic import is_automatic
+from det_compat.migrate.to_lightning.optimization.automatic import is_automatic, leaves_closure
 from det_compat.migrate.to_lightning.optimization.hoisting import Resolved, hoist_wraps
 from det_compat.migrate.to_lightning.optimization.rebound import keep_rebound
 from det_compat.migrate.to_lightning.optimization.schedulers import keep_modes
-from det_compat.migrate.to_lightning.optimization.stepping import always_made, function_names
+from det_compat.migrate.to_lightning.optimization.stepping import always_made
 from det_compat.migrate.to_lightning.optimization.wrapping import (
     keep_wrapped,
     name_wrapped,
@@ -50,10 +53,16 @@ from det_compat.migrate.to_lightning.taken.reserved import taken_names
 from det_compat.migrate.to_lightning.unwrapped import keeps_modes
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.branches import without_questions
-from det_compat.migrate.tree.elsewhere import Elsewhere, elsewhere
+from det_compat.migrate.tree.elsewhere import Elsewhere, Importers, elsewhere
 from det_compat.migrate.tree.facts import CALLBACK, Analysis, Facts, is_callback
+from det_compat.migrate.tree.file import bound_names, function_names
 from det_compat.migrate.tree.imports import tidied
-from det_compat.migrate.tree.parameters import arguments, config_use, with_default
+from det_compat.migrate.tree.parameters import (
+    arguments,
+    config_use,
+    joined_use,
+    with_default,
+)
 from det_compat.migrate.tree.symbols import Symbols, new_name, own_name, resolve
 
 _REDUCER = "det_compat.pytorch.MetricReducer"
@@ -204,44 +213,22 @@ class Lightning(Target):
             },
             functions={*dir(builtins), *function_names(source.tree)},
             made=always_made(source.tree),
-            names=_bound(self.sources[path], path),
+            names=bound_names(self.sources[path], path),
             renamed=self._renamed,
             taken=self._taken,
             early=self._early,
             makes_evaluating=self._makes_evaluating,
             has_own_loaders=self._has_own_loaders,
             asks_lengths=self._asks_lengths,
-            asked=self._asked(path),
+            asked=self._importers.asked(path),
             length=length_of(path) if b".fit(" in self.sources[path] else "",
+            asking=self._asking,
             elsewhere=self._elsewhere,
         )
 
-    def _asked(self, path: Path) -> frozenset[str]:
-        """The names that the files which import one may take of it."""
-        found: set[str] = set()
-        for other in self._importing.get(path.stem.encode(), set()) - {path}:
-            try:
-                nodes = [*ast.walk(ast.parse(self.sources[other]))]
-            except (SyntaxError, ValueError, RecursionError):
-                return frozenset("*")
-            imports = (node for node in nodes if isinstance(node, ast.ImportFrom))
-            found.update(alias.name for node in imports for alias in node.names)
-            found.update(node.attr for node in nodes if isinstance(node, ast.Attribute))
-            # getattr() and patches of tests name what they ask for.
-            texts = (node.value for node in nodes if isinstance(node, ast.Constant))
-            found.update(str(text).rpartition(".")[2] for text in texts)
-            found.add(path.stem)
-        return frozenset(found)
-
     @cached_property
-    def _importing(self) -> dict[bytes, set[Path]]:
-        """The files whose imports have a word in them."""
-        found: dict[bytes, set[Path]] = {}
-        for path, text in self.sources.items():
-            lines = re.findall(rb"^\s*(?:from|import)\b.*", text, re.M)
-            for word in re.findall(rb"[\w\x80-\xff]+", b" ".join(lines)):
-                found.setdefault(word, set()).add(path)
-        return found
+    def _importers(self) -> Importers:
+        return Importers(self.sources)
 
     @cached_property
     def _old(self) -> set[Scope]:
@@ -281,6 +268,20 @@ class Lightning(Target):
     def _elsewhere(self) -> Elsewhere:
         """What the code beside trial classes and reducers does."""
         return elsewhere(self.sources.values())
+
+    @cached_property
+    def _asking(self) -> frozenset[str]:
+        every = [each for each in self._read.values() if len(each.symbols)]
+        return frozenset(name for each in every for name in asking_at_once(each.tree, each.symbols))
+
+    @cached_property
+    def _steps_otherwise(self) -> bool:
+        """Whether files without trials step optimizers, or one has a step of its own."""
+        helpers = (self.sources[path] for path, read in self._read.items() if not read.trials)
+        nodes = (scope.node for code in self.analysis.inference.codes for scope in code.classes)
+        return any(b".step_optimizer(" in each for each in helpers) or any(
+            leaves_closure(node) for node in nodes if isinstance(node, ast.ClassDef)
+        )
 
     @cached_property
     def _project(self) -> Project:
@@ -334,13 +335,16 @@ class Lightning(Target):
         relatives = [self._read[self._paths[s]].trials[s] for s in family]
         family_methods = [syntax.methods(each) for each, _ in relatives]
         methods = {name: method for own in family_methods for name, method in own.items()}
+        # What a trial hands its context to may ask for more than its own file.
+        named = map(self._read.get, self.analysis.imported(path))
+        helpers = [each for each in named if each and each.symbols and not each.trials]
         nodes = (source.tree, *(each for each, _ in source.trials.values()))
         every, *stepping = (len(source.symbols.calls(n, "step_optimizer")) for n in nodes)
         steps_elsewhere = every > sum(stepping)
         configs = configs_of(path, node.name.value) if is_whole else []
         taken = arguments(
             config_use(node, source.symbols),
-            config_use(source.tree, source.symbols),
+            joined_use(config_use(each.tree, each.symbols) for each in (source, *helpers)),
             configs,
             is_whole,
         )
@@ -360,6 +364,7 @@ class Lightning(Target):
                 is_whole
                 and not steps_elsewhere
                 and accumulates is None
+                and not self._steps_otherwise
                 and is_automatic(node, source.symbols, own)
             ),
             arguments=taken,
@@ -396,9 +401,3 @@ def _nested(nodes: Mapping[ast.ClassDef, Path]) -> frozenset[str] | None:
     found = (pair for config in configs for pair in config.hyperparameters.space.items())
     names = (n for n, value in found if isinstance(getattr(value, "value", value), Mapping))
     return frozenset(names) if configs else None
-
-
-def _bound(source: bytes, path: Path) -> set[str]:
-    """The names that a file binds at its top level."""
-    table = symtable.symtable(source.decode("utf-8-sig", errors="replace"), str(path), "exec")
-    return {s.get_name() for s in table.get_symbols() if s.is_assigned() or s.is_imported()}

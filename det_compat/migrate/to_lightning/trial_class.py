@@ -114,6 +114,7 @@ class _Rewriting:
         asks_size = not plan.is_mixin and (
             any(asks_sizes(each, self.file.symbols) for each in asking)
             or any(p.is_mixin and p.own.sizes & self._early(p) for p in plan.ancestors)
+            or self.file.hands_size_on(plan)
         )
         if init is not None and plan.is_whole:
             # Lightning asks for callbacks before it asks for optimizers.

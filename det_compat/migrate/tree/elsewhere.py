@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeAlias
 
 import libcst as cst
@@ -182,3 +183,37 @@ class _Functions(Mapping[str, cst.FunctionDef]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+class Importers:
+    """What the files of a project may take of each other.
+
+    Args:
+        sources: the files.
+    """
+
+    def __init__(self, sources: Mapping[Path, bytes]) -> None:
+        self._sources = sources
+        #: The files whose imports have a word in them.
+        self._naming: dict[bytes, set[Path]] = {}
+        for path, text in sources.items():
+            lines = re.findall(rb"^\s*(?:from|import)\b.*", text, re.M)
+            for word in re.findall(rb"[\w\x80-\xff]+", b" ".join(lines)):
+                self._naming.setdefault(word, set()).add(path)
+
+    def asked(self, path: Path) -> frozenset[str]:
+        """The names that the files which import one may take of it; "*" if they may be any."""
+        found: set[str] = set()
+        for other in self._naming.get(path.stem.encode(), set()) - {path}:
+            try:
+                nodes = [*ast.walk(ast.parse(self._sources[other]))]
+            except (SyntaxError, ValueError, RecursionError):
+                return frozenset("*")
+            imports = (node for node in nodes if isinstance(node, ast.ImportFrom))
+            found.update(alias.name for node in imports for alias in node.names)
+            found.update(node.attr for node in nodes if isinstance(node, ast.Attribute))
+            # getattr() and patches of tests name what they ask for.
+            texts = (node.value for node in nodes if isinstance(node, ast.Constant))
+            found.update(str(text).rpartition(".")[2] for text in texts)
+            found.add(path.stem)
+        return frozenset(found)

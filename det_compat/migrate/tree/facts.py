@@ -113,3 +113,16 @@ class Analysis:
         if code is not None and path not in self._facts:
             self._facts[path] = Facts(code, self.inference)
         return self._facts.get(path)
+
+    def imported(self, path: Path) -> list[Path]:
+        """The files of the tree that a file imports, and those that these do."""
+        found, project = [path], self.inference.project
+        for each in found:
+            code = self.code(each)
+            for line in code.imports if code is not None else ():
+                names = [line.module] if line.module or line.level else []
+                names += [".".join(filter(None, [line.module, line.node.name]))]
+                modules = (project.module(line.scope, name, line.level) for name in names)
+                paths = [module.source.path for module in modules if module is not None]
+                found += [other for other in dict.fromkeys(paths) if other not in found]
+        return found[1:]

@@ -1,10 +1,13 @@
 """One file that is migrated, and transformers that replace its placeholders."""
 
+import symtable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import ClassVar, Generic, TypeAlias, TypeVar
 
 import libcst as cst
 
+from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.imports import ImportEdits
 from det_compat.migrate.tree.marks import marked
 from det_compat.migrate.tree.symbols import Symbols
@@ -63,3 +66,18 @@ class FileTransformer(ScopedTransformer, Generic[_File]):
                 if isinstance(left, cst.BaseStatement):
                     left = marked(left, message, link)
         return left
+
+
+def function_names(tree: cst.Module) -> set[str]:
+    """The names that are functions wherever they stand, and never variables, which may be None."""
+    kinds: tuple[type[cst.AssignTarget] | type[cst.For], ...] = (cst.AssignTarget, cst.For)
+    targets = [node.target for kind in kinds for node in syntax.find(tree, kind)]
+    params = [node.name for node in syntax.find(tree, cst.Param)]
+    variables = {name for node in (*targets, *params) for name in syntax.names_in(node)}
+    return {node.name.value for node in syntax.find(tree, cst.FunctionDef)} - variables
+
+
+def bound_names(source: bytes, path: Path) -> set[str]:
+    """The names that a file binds at its top level."""
+    table = symtable.symtable(source.decode("utf-8-sig", errors="replace"), str(path), "exec")
+    return {s.get_name() for s in table.get_symbols() if s.is_assigned() or s.is_imported()}

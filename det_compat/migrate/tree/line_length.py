@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 import libcst as cst
 from libcst import matchers as m
+from libcst.helpers import ensure_type
 
 from det_compat.migrate.tree.file import Line
 from det_compat.migrate.tree.syntax import code, expression, simple, transformed, without_commas
@@ -93,3 +94,13 @@ def spaced(body: Sequence[cst.BaseStatement]) -> list[cst.BaseStatement]:
             line = line.with_changes(leading_lines=leading)
         spaced.append(line)
     return spaced
+
+
+def dedented(node: cst.BaseExpression) -> cst.BaseExpression:
+    """An expression of several lines, four spaces to the left."""
+
+    def shorter(space: cst.CSTNode, _: object) -> cst.CSTNode:
+        last = ensure_type(space, cst.ParenthesizedWhitespace).last_line
+        return space.with_deep_changes(last, value=last.value.removeprefix("    "))
+
+    return ensure_type(m.replace(node, m.ParenthesizedWhitespace(), shorter), type(node))

@@ -180,6 +180,16 @@ def config_use(node: cst.CSTNode, symbols: Symbols) -> ConfigUse:
     return ConfigUse(distinct((*names, *found)), asks, distinct(sections))
 
 
+def joined_use(uses: Iterable[ConfigUse]) -> ConfigUse:
+    """What several files together ask of the experiment config."""
+    every = [*uses]
+    return ConfigUse(
+        distinct(name for use in every for name in use.names),
+        any(use.is_open for use in every),
+        distinct(section for use in every for section in use.sections),
+    )
+
+
 def _looked_up(node: cst.CSTNode, symbols: Symbols) -> list[str | None]:
     """The names that are looked up in the dict of hyperparameters; None for any other use."""
     calls = symbols.calls(node, "get_hparams")

@@ -176,8 +176,8 @@ _HARMLESS = words(
 )
 
 
-def changes_validation(method: cst.FunctionDef) -> bool:
-    """Whether a hook may change what a validation sees."""
+def changes_data(method: cst.FunctionDef) -> bool:
+    """Whether a hook may change what batches or a validation are made from, and see."""
     own = syntax.self_name(method)
     targets = [found.target for found in syntax.find(method.body, cst.AssignTarget)]
     targets += [found.target for found in syntax.find(method.body, cst.AugAssign)]

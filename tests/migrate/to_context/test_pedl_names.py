@@ -84,6 +84,10 @@ def test_what_pedl_was_asked_for_is_handed_on(tmp_path):
     assert 'self.body(x) * self.hparams["scale"]' in made
     assert "return Net(hparams=hparams)" in made
     assert 'lr=self.context.get_hparam("lr")' in made
+    # Another base than a module may call what asks, from its own __init__.
+    made = rewritten(tmp_path, STANDARD.replace("class Net(torch.nn.Module)", "class Net(Base)"))
+    first = "    def __init__(self, hparams):\n        self.hparams = hparams\n        super()."
+    assert first in made
 
 
 def test_batch_methods(tmp_path):

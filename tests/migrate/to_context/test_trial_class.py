@@ -137,10 +137,26 @@ def on_train_batch_end(self, outputs, batch, batch_idx):
     assert "MIGRATE" not in made
 
 
-def test_a_step_mode_that_only_the_method_knows_is_left_to_the_reader(tmp_path):
+def test_a_step_mode_that_only_the_method_knows_is_left_to_the_method(tmp_path):
     source = of_run_time_mode().replace("every = self", "every = optimizer and self")
     made = rewritten(tmp_path, source, "context")
+    assert "self.lr_scheduler = self.create_lr_scheduler(self.opt)\n" in made
+    assert "self.context.wrap_lr_scheduler(" in method(made, "create_lr_scheduler")
+    assert "MIGRATE" not in made
+    assert "# MIGRATE" in rewritten(tmp_path, source)
+    unknown = source.replace("return LRScheduler(", "return helper(LRScheduler, ")
+    made = rewritten(tmp_path, unknown, "context")
     assert "# MIGRATE: its LR scheduler is made in a way that is not known" in made
+
+
+def test_an_older_trial_may_have_no_scheduler(tmp_path):
+    change = "        return LRScheduler(torch"
+    assert change in OLD
+    lacking = f'        if self.context.get_hparam("plain"):\n            return None\n{change}'
+    made = rewritten(tmp_path, OLD.replace(change, lacking))
+    assert "MIGRATE" not in made
+    assert 'if getattr(self, "lr_scheduler", None) is not None:' in made
+    assert "        return torch.optim.lr_scheduler.StepLR(optimizer, 2)\n" in made
 
 
 def test_gradients_are_clipped_as_a_config_without_an_entrypoint_says(tmp_path):

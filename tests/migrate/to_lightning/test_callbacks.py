@@ -74,7 +74,7 @@ def test_what_hooks_were_given(tmp_path):
         ("self.trial.model.reset(epoch_idx)", True),
     ],
 )
-def test_the_end_of_an_epoch_comes_before_its_validation_where_that_matters(
+def test_an_epoch_starts_behind_its_first_batch_and_ends_before_its_validation_if_that_matters(
     line, is_early, tmp_path
 ):
     made = callback(tmp_path, "on_training_epoch_end(self, epoch_idx)", f"0)\n        {line}\n#")
@@ -86,6 +86,16 @@ def test_the_end_of_an_epoch_comes_before_its_validation_where_that_matters(
 """
     late = "    def on_train_epoch_end(self, trainer, pl_module):\n"
     assert (early in made, late in made) == (is_early, not is_early)
+    # Determined had fetched the first batch of an epoch by the time it said that one starts.
+    made = callback(tmp_path, "on_training_epoch_start(self, epoch_idx)", f"0)\n        {line}\n#")
+    fetched = """\
+    def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
+        if batch_idx > 0:
+            return
+        epoch_idx = trainer.current_epoch
+"""
+    plain = "    def on_train_epoch_start(self, trainer, pl_module):\n"
+    assert (fetched in made, plain in made) == (is_early, not is_early)
 
 
 def test_what_lightning_sets_on_callbacks_has_another_name(tmp_path):

@@ -166,3 +166,31 @@ def test_mixins_call_the_init_of_the_next_one(bases, more, said, tmp_path):
         starred = trial(*changes).replace("super().__init__(context, *", "super().__init__(*")
         made = rewritten(tmp_path, starred)
         assert "super()" in head(made, "First") and "super()" not in head(made, "Second")
+
+
+@pytest.mark.parametrize(
+    ("line", "after", "is_marked"),
+    [
+        ('self.n = context.get_hparam("n")', 'self.n = hparams["n"]', False),
+        ("self.n = context.get_hparams()", "self.n = hparams", False),
+        ('self.n = context.get_hparams().get("n", 3)', 'self.n = hparams.get("n", 3)', False),
+        ("self.n = self.count()", "self.n = self.count()", True),
+        ("self.n = torch.nn.Linear(1, 2)", "self.n = torch.nn.Linear(1, 2)", True),
+    ],
+)
+def test_what_is_asked_before_the_init_of_the_base(line, after, is_marked, tmp_path: Path) -> None:
+    heir = f"""
+
+class Heir(Trial):
+    def __init__(self, context):
+        {line}
+        super().__init__(context)
+        self.last = context.get_hparam("last")
+
+    def count(self):
+        return self.context.get_hparam("n")
+"""
+    made = rewritten(tmp_path, trial() + heir).partition("class Heir")[2]
+    assert f"        {after}\n        super().__init__(**hparams)\n" in made
+    assert "self.last = self.hparams.last\n" in made
+    assert ("MIGRATE" in made) == is_marked

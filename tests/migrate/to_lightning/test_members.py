@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from det_compat.migrate.migration import migrate
 from det_compat.migrate.to_lightning.init_method import SIZE_CHECK
-from tests.migrate.rewriting import method, rewritten, trial
+from tests.migrate.rewriting import HEADER, method, rewritten, trial
 
 
 @pytest.mark.parametrize(
@@ -264,18 +265,10 @@ class Prints(pytorch.PyTorchCallback):
     assert "self.model, self.every = context.model, [context.model]" in made
 
 
-@pytest.mark.parametrize(
-    ("asked", "name"),
-    [
-        ("context.set_profiler(True)", "set_profiler"),
-        ("self.step = partial(context.step_optimizer, clip_grads=None)", "step_optimizer"),
-    ],
-)
-def test_what_init_asks_in_vain_has_no_name_that_is_gone(tmp_path, asked, name):
-    change = ("self.context = context", asked)
-    made = rewritten(tmp_path, f"from functools import partial\n{trial(change)}")
-    assert f"# MIGRATE: the context's {name} has no counterpart" in made
-    assert f"        {asked.replace('context.', 'self.context.')}\n" in made
+def test_what_init_asks_in_vain_has_no_name_that_is_gone(tmp_path):
+    made = rewritten(tmp_path, trial(("self.context = context", "context.set_profiler(True)")))
+    assert "# MIGRATE: the context's set_profiler has no counterpart" in made
+    assert "        self.context.set_profiler(True)\n" in made
 
 
 @pytest.mark.parametrize(
@@ -299,3 +292,38 @@ def test_names_of_early_releases_mean_those_of_today(tmp_path):
     made = rewritten(tmp_path, trial(("self.context = context", text)))
     assert "self.rank = rank_zero_only.rank" in made and "MIGRATE" not in made
     assert "make()" in method(made, "configure_optimizers")
+
+
+DATA = """\
+from determined import pytorch
+
+
+class Data:
+    def __init__(self, context: pytorch.PyTorchTrialContext):
+        self.rows = context.get_data_config()["rows"]
+        self.size = context.get_per_slot_batch_size()
+        self.noise = context.get_hparam("noise")
+
+
+def size_of(context):
+    return context.get_per_slot_batch_size()
+"""
+
+
+@pytest.mark.parametrize("is_early", [True, False])
+def test_what_objects_of_other_files_ask_before_there_is_a_trainer(tmp_path, is_early):
+    (tmp_path / "data.py").write_text(DATA)
+    early = "self.context = context\n"
+    late = "DataLoader([], batch_size=4)"
+    change = (early, f"{early}        self.data = Data(context)\n")
+    change = change if is_early else (late, late.replace("4", "Data(self.context).size"))
+    made = rewritten(tmp_path, trial(change, header=f"from data import Data, size_of\n{HEADER}"))
+    (data,) = [f for f in migrate([str(tmp_path)], "lightning").files if f.path.name == "data.py"]
+    text = data.after.decode()
+    assert "data_config: dict[str, Any]" in made and "noise: Any" in made
+    size = "context.hparams.global_batch_size // "
+    processes = 'context.hparams.get("world_size", 1)' if is_early else "context.trainer.world_size"
+    assert f"self.size = {size}{processes}\n" in text
+    # What no __init__ calls may ask the Trainer.
+    assert f"    return {size}context.trainer.world_size\n" in text
+    assert ("world_size: int = 1" in made) == ("def setup(self, stage):" in made) == is_early

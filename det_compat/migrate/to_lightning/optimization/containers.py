@@ -1,7 +1,7 @@
-"""Lists and dicts of models, for which torch's own cannot always stand."""
+"""What keeps models, for which torch's own cannot always stand: lists, dicts, other objects."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -76,3 +76,23 @@ def seen(line: Line, target: str, value: cst.BaseExpression) -> Lines:
     values = f"{target}.values()" if isinstance(value, (cst.Dict, cst.DictComp)) else target
     text = f"{target}_seen = torch.nn.ModuleList({values})  # which Lightning knows\n"
     return cst.FlattenSentinel([line, syntax.statement(text)])
+
+
+def of_object(line: Line, symbols: Symbols) -> str:
+    """The statement that shows Lightning a model that an object of a trial keeps; ``""`` if none.
+
+    It takes the place of one that wraps the model.
+    """
+    owner, _, name = (syntax.target_of(line) or "").rpartition(".")
+    if symbols.method(syntax.call_of(line)) != "wrap_model" or owner.count(".") != 1:
+        return ""
+    me, _, kept = owner.partition(".")
+    if not (kept.isidentifier() and name.isidentifier()):
+        return ""
+    return f'{me}.add_module("{kept}_{name}", {owner}.{name})  # which Lightning knows\n'
+
+
+def hides(classes: Sequence[cst.ClassDef]) -> bool:
+    """Whether the innermost class makes objects in which Lightning sees no models."""
+    bases = classes[-1].bases if classes else ()
+    return bool(classes) and not any(syntax.code(b.value).endswith("Module") for b in bases)

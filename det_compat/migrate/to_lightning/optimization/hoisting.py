@@ -1,4 +1,7 @@
-"""What functions return wrapped, wrapped where a trial calls them: there it is seen what it is."""
+"""What functions return wrapped, wrapped where a trial calls them: there it is seen what it is.
+
+So is what an object keeps wrapped that a trial makes.
+"""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,19 +28,21 @@ class Resolved:
 
 @dataclass(frozen=True)
 class _Wrapped:
-    """A function that wraps what it returns.
+    """A function that wraps what it returns, or a class that wraps what its objects keep.
 
     Attributes:
         stem: the name of its module.
         symbols: those of its file.
-        results: for each part of what it returns, the call that wraps it, or None.
+        results: for each part of what it returns, or keeps, the call that wraps it, or None.
         may_lack: whether it may return None.
+        attributes: of a class, what keeps each part.
     """
 
     stem: str
     symbols: Symbols
     results: Sequence[cst.Call | None]
-    may_lack: bool
+    may_lack: bool = False
+    attributes: Sequence[str] = ()
 
     @property
     def kinds(self) -> list[str]:
@@ -71,6 +76,7 @@ def hoist_wraps(files: Sequence[Resolved]) -> dict[Path, cst.Module]:
         for function in syntax.find(file.tree, cst.FunctionDef)
         if (results := _results(function, file.symbols))
     ]
+    functions += [pair for file in files if len(file.symbols) for pair in _objects(file, files)]
     wrapping: dict[str, _Wrapped] = {}
     for name, found in functions:
         first = wrapping.setdefault(name, found)
@@ -104,7 +110,54 @@ def _unwrapped(tree: cst.Module, symbols: Symbols, known: Collection[str]) -> cs
         # What is replaced leaves a new tree, in which the next one is found again.
         return unwrapped(syntax.with_node(function, call, call.args[0].value))
 
-    return syntax.each(tree, cst.FunctionDef, unwrapped)
+    def without(node: cst.ClassDef) -> cst.ClassDef:
+        pairs = _kept_wrapped(node, symbols) if node.name.value in known else []
+        if not pairs:
+            return node
+        call = pairs[0][1]
+        return without(syntax.with_node(node, call, call.args[0].value))
+
+    return syntax.each(syntax.each(tree, cst.FunctionDef, unwrapped), cst.ClassDef, without)
+
+
+def _objects(file: Resolved, files: Sequence[Resolved]) -> Iterator[tuple[str, _Wrapped]]:
+    """The classes of a file that are no trials and wrap what their objects keep.
+
+    An optimizer that something else keeps, too, stays with the class: it would not be Lightning's.
+    """
+    trees = [each.tree for each in files if len(each.symbols)]
+    assigned_to = [line.value for tree in trees for line in syntax.find(tree, cst.Assign)]
+    kept = {value.attr.value for value in assigned_to if isinstance(value, cst.Attribute)}
+    for node in syntax.find(file.tree, cst.ClassDef):
+        pairs = _kept_wrapped(node, file.symbols)
+        shared = {name for name, call in pairs if file.symbols.method(call) in KEPT} & kept
+        if pairs and not shared:
+            names, calls = zip(*pairs, strict=True)
+            yield node.name.value, _Wrapped(file.path.stem, file.symbols, calls, attributes=names)
+
+
+def _kept_wrapped(node: cst.ClassDef, symbols: Symbols) -> list[tuple[str, cst.Call]]:
+    """The attributes that the ``__init__`` of such a class always wraps, if it wraps no others."""
+    own = syntax.methods(node)
+    init = own.get("__init__")
+    if init is None or own.keys() & {"train_batch", "build_training_data_loader"}:
+        return []
+    me = syntax.self_name(init)
+    local = syntax.local_names(init) | {me}
+    # What a module keeps, another one that keeps it sees.
+    is_module = any(syntax.code(base.value).endswith("Module") for base in node.bases)
+    wrapping = KEPT if is_module else {**KEPT, "wrap_model": "model"}
+    found = []
+    for line in syntax.body_of(init):
+        call, target = syntax.call_of(line), syntax.target_of(line) or ""
+        member, name = symbols.method(call), target.removeprefix(f"{me}.")
+        if call is None or member not in wrapping or name == target or not name.isidentifier():
+            continue
+        wrapped, more = syntax.argument(call, 0, wrapping[member]), call.args[1:]
+        asked = {n for arg in more for n in syntax.names_in(arg)}
+        if wrapped is call.args[0].value and not asked & local:
+            found.append((name, call))
+    return found if len(symbols.calls(node, *wrapping)) == len(found) else []
 
 
 def _results(function: cst.FunctionDef, symbols: Symbols) -> list[cst.Call | None]:
@@ -192,11 +245,16 @@ class _Hoisting(ScopedTransformer):
         found, own = self._wrapping.get(name), syntax.self_name(self.method)
         targets = syntax.parts(small.targets[0].target)
         is_kept = all(syntax.code(target).startswith(f"{own}.") for target in targets)
-        is_all = found is not None and len(targets) == len(found.results)
+        is_all = found is not None and len(targets) == (
+            1 if found.attributes else len(found.results)
+        )
         if found is None or not is_kept or not is_all or not self._is_of(found, owner or name, own):
             return updated
         self.kept.append(name)
-        if len(targets) == 1 and not found.may_lack:
+        if found.attributes:
+            owner = syntax.code(targets[0])
+            targets = [syntax.expression(f"{owner}.{each}") for each in found.attributes]
+        elif len(targets) == 1 and not found.may_lack:
             return updated.with_deep_changes(small, value=self._wrap(found, 0, call))
         lines: list[cst.BaseStatement] = [
             cst.SimpleStatementLine([syntax.assignment(each, self._wrap(found, index, each))])

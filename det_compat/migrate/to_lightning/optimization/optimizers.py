@@ -4,14 +4,18 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 import libcst as cst
-from libcst import matchers as m
-from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.class_facts import WrappedScheduler
 from det_compat.migrate.to_lightning.metrics.reducer_kinds import metric_class, values_of
 from det_compat.migrate.to_lightning.metrics.training import left_to_log, undecided
 from det_compat.migrate.to_lightning.optimization.accumulation import methods
-from det_compat.migrate.to_lightning.optimization.containers import UNSEEN, kept_plain, seen
+from det_compat.migrate.to_lightning.optimization.containers import (
+    UNSEEN,
+    hides,
+    kept_plain,
+    of_object,
+    seen,
+)
 from det_compat.migrate.to_lightning.optimization.kept import wrappings
 from det_compat.migrate.to_lightning.optimization.schedulers import (
     listed,
@@ -21,6 +25,7 @@ from det_compat.migrate.to_lightning.optimization.schedulers import (
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import FileTransformer, Line, Lines
+from det_compat.migrate.tree.line_length import dedented
 from det_compat.migrate.tree.marks import PRECISION, PRECISION_LINK, comments_of
 from det_compat.migrate.tree.symbols import Symbols
 
@@ -123,7 +128,8 @@ def configure_optimizers(
     """
     optimizers, schedulers = plan.all_optimizers, plan.all_schedulers
     every = [*optimizers, *(s.attribute for s in schedulers)]
-    names = {name: name if moved and name not in used else _own(name) for name in every}
+    kept = used if moved else {*every}
+    names = {n: _own(n) if n in kept or "." in n else n for n in every}
     returned = _returned(plan, optimizers, schedulers, names)
     made = syntax.method(f"def configure_optimizers(self):\n    return {returned}\n")
     lines = [_unwrapped_line(line, names) for line in moved]
@@ -323,6 +329,9 @@ class _Unwrapping(FileTransformer[LightningFile]):
         small = syntax.simple(updated)
         is_bare = isinstance(small, cst.Expr) and isinstance(small.value, (cst.Name, cst.Attribute))
         was_call = syntax.call_of(original) is not None
+        if shown := self._is_trial() and of_object(original, self.symbols):
+            kept = [] if syntax.is_idle(updated) else [updated]
+            return cst.FlattenSentinel([*kept, syntax.statement(shown)])
         if syntax.is_idle(updated) or (is_bare and was_call):
             return cst.RemoveFromParent()
         if isinstance(small, cst.Assign) and self._holds_models(small):
@@ -336,6 +345,9 @@ class _Unwrapping(FileTransformer[LightningFile]):
         # Nothing is wrapped here any more.
         lines = [line for line in updated.leading_lines if not _speaks_of_wrapping(line)]
         return updated.with_changes(leading_lines=lines)
+
+    def _is_trial(self) -> bool:
+        return any(node.name.value in self.file.plans for node in self.classes)
 
     def _holds_models(self, small: cst.Assign) -> bool:
         attribute = syntax.code(small.targets[0].target).partition(".")[2]
@@ -358,12 +370,14 @@ class _Unwrapping(FileTransformer[LightningFile]):
         wrapped = syntax.argument(updated, 0, name) if name else None
         if wrapped is None:
             return updated
-        if member in _NEEDED and not any(n.name.value in self.file.plans for n in self.classes):
+        if member in _NEEDED and not self._is_trial():
             self.mark(_NEEDED[member])
+        elif member == "wrap_model" and not self._is_trial() and hides(self.classes):
+            self.mark("Lightning must be given this model, in an attribute of the module")
         if name == "reducer" and (metric := metric_class(wrapped, self.file, self._made)):
             return syntax.expression(f"{metric}({syntax.code(wrapped)})")
         is_below = isinstance(updated.whitespace_before_args, cst.ParenthesizedWhitespace)
-        return _dedented(wrapped) if is_below else wrapped
+        return dedented(wrapped) if is_below else wrapped
 
     def _without_apex(self, call: cst.Call) -> cst.BaseExpression:
         models = syntax.argument(call, 0, "models")
@@ -372,13 +386,3 @@ class _Unwrapping(FileTransformer[LightningFile]):
             return call
         self.mark(PRECISION, PRECISION_LINK)
         return syntax.expression(f"({syntax.code(models)}, {syntax.code(optimizers)})")
-
-
-def _dedented(node: cst.BaseExpression) -> cst.BaseExpression:
-    """An expression of several lines, four spaces to the left."""
-
-    def shorter(space: cst.CSTNode, _: object) -> cst.CSTNode:
-        last = ensure_type(space, cst.ParenthesizedWhitespace).last_line
-        return space.with_deep_changes(last, value=last.value.removeprefix("    "))
-
-    return ensure_type(m.replace(node, m.ParenthesizedWhitespace(), shorter), type(node))

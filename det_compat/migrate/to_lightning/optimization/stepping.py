@@ -50,15 +50,6 @@ def _free(name: str, taken: Collection[str]) -> str:
     return name
 
 
-def function_names(tree: cst.Module) -> set[str]:
-    """The names that are functions wherever they stand, and never variables, which may be None."""
-    kinds: tuple[type[cst.AssignTarget] | type[cst.For], ...] = (cst.AssignTarget, cst.For)
-    targets = [node.target for kind in kinds for node in syntax.find(tree, kind)]
-    params = [node.name for node in syntax.find(tree, cst.Param)]
-    variables = {name for node in (*targets, *params) for name in syntax.names_in(node)}
-    return {node.name.value for node in syntax.find(tree, cst.FunctionDef)} - variables
-
-
 def always_made(tree: cst.Module) -> set[str]:
     """The names of variables and attributes that a file sets to results of calls alone."""
     kinds: tuple[type[cst.For] | type[cst.CompFor], ...] = (cst.For, cst.CompFor)

@@ -8,7 +8,11 @@ from det_compat.migrate.to_lightning.written_out.definitions import (
     renamed,
     with_definitions,
 )
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.marks import marked
 
+#: A trial that was without effect in such a hook would now be trained to other weights.
+CALLED = "Lightning calls this, and Determined has not since 0.12.13"
 _CLASS = """\
 class {name}(pl.Callback):
     \"""Clips gradients before each step of an optimizer.\"""
@@ -31,6 +35,12 @@ _KNOWN = {
 
 
 def write_out_clipping(tree: cst.Module, file: LightningFile) -> cst.Module:
-    """Define the callbacks that clip in a file that makes some."""
+    """Define the callbacks that clip in a file that makes some.
+
+    Those of older trials are gone by now: what they clip, their steps do.
+    """
     tree, used = renamed(tree, file, {f"det_compat.pytorch.{name}": name for name in _FUNCTIONS})
-    return with_definitions(tree, file, sorted(used), _KNOWN)
+    tree = with_definitions(tree, file, sorted(used), _KNOWN)
+    return syntax.each(
+        tree, cst.ClassDef, lambda node: marked(node, CALLED) if node.name.value in used else node
+    )

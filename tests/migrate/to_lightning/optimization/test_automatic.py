@@ -63,6 +63,29 @@ def test_gradients_that_are_zero_already(tmp_path):
     assert "automatic_optimization" not in made
 
 
+@pytest.mark.parametrize(
+    ("base", "step", "is_automatic"),
+    [
+        ("torch.optim.SGD", "(self, closure=None):\n        return super().step(closure)", True),
+        ("torch.optim.SGD", "(self):\n        return super().step()", False),
+        ("Mixed", "(self, closure=None):\n        [o.step() for o in self.all]", False),
+        (
+            "Mixed",
+            "(self, closure):\n        for o in self.all:\n            o.step(closure)",
+            False,
+        ),
+        ("Mixed", "(self, closure):\n        closure()\n        closure()", False),
+        ("Schedule", "(self, epoch):\n        pass", True),
+    ],
+)
+def test_lightning_steps_no_optimizer_that_does_not_call_its_closure(
+    tmp_path, base, step, is_automatic
+):
+    change = ("class Trial(", f"class Own({base}):\n    def step{step}\n\n\nclass Trial(")
+    made = rewritten(tmp_path, trial(change, ("torch.optim.SGD(self", "Own(self")))
+    assert ("automatic_optimization = False" not in made) == is_automatic
+
+
 def test_a_variable_of_another_method_is_another_one(tmp_path):
     own = """\
     def evaluate_batch(self, batch):

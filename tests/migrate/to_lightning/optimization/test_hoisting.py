@@ -70,3 +70,41 @@ def test_what_a_function_of_another_file_wraps_is_kept_by_its_callers(
     (makers,) = [f for f in migrate([str(tmp_path)], "lightning").files if f.path.stem == "makers"]
     assert (b"# MIGRATE: configure_optimizers must return" not in makers.after) == is_seen
     assert b"wrap_" not in makers.after
+
+
+HELPER = """\
+import torch
+
+
+class Optim:
+    def __init__(self, context, model):
+        self.context = context
+        self.opt = context.wrap_optimizer(torch.optim.SGD(model.parameters(), lr=0.1))
+        self.head = context.wrap_model(torch.nn.Linear(1, 1))
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "is_seen"),
+    [
+        ("self.optim = Optim(context, self.model)", True),
+        # What another attribute keeps, too, would not be the optimizer that Lightning counts.
+        ("self.optim = Optim(context, self.model)\n        self.opt = self.optim.opt", False),
+        ("optim = Optim(context, self.model)", False),
+        ("self.optim = [Optim(context, self.model) for _ in range(2)]", False),
+    ],
+)
+def test_what_an_object_of_a_trial_wraps(line, is_seen, tmp_path):
+    (tmp_path / "optim.py").write_text(HELPER)
+    changes = ((OPT, line), ("step_optimizer(self.opt)", "step_optimizer(self.optim.opt)"))
+    header = f"from optim import Optim\n{HEADER}"
+    made = rewritten(tmp_path, trial(*changes, header=header))
+    result = migrate([str(tmp_path)], "lightning")
+    assert (result.marks == 0) == is_seen
+    if is_seen:
+        assert method(made, "configure_optimizers").endswith("return self.optim.opt")
+        shown = 'self.add_module("optim_head", self.optim.head)  # which Lightning knows'
+        assert shown in method(made, "__init__")
+    else:
+        marks = [f.after.decode() for f in result.files if f.path.name == "optim.py"]
+        assert "Lightning must be given this model" in marks[0]
