@@ -104,11 +104,12 @@ def _migrate(args: argparse.Namespace, hparams: dict[str, Any] | None) -> int:
     refused = [] if args.force else refusals(migration) if args.write else []
     if args.write and not refused:
         write(migration)
-    _summarize(migration, args.write and not refused)
+    is_written = args.write and not refused
+    _summarize(migration, is_written, to_lightning=args.to == "lightning")
     for path, reason in refused:
         print(f"not written: {path}: {reason}; --force writes all the same", file=sys.stderr)
     if not args.verify and any(file.trials for file in migration.files):
-        _tell_how_to_verify(args, is_written=args.write and not refused)
+        _tell_how_to_verify(args, is_written=is_written)
     if any(file.traceback for file in migration.failed):
         return 3
     left = migration.marks or migration.failed or migration.notebooks or migration.left_out
@@ -136,7 +137,7 @@ def _verify(args: argparse.Namespace, migration: Migration, hparams: dict[str, A
     return sum(not verdict.is_identical for _, verdict in verdicts)
 
 
-def _summarize(migration: Migration, is_written: bool) -> None:
+def _summarize(migration: Migration, is_written: bool, *, to_lightning: bool) -> None:
     for file in migration.failed:
         print(f"{file.path}: not migrated: {file.problem}", file=sys.stderr)
         print(file.traceback, end="", file=sys.stderr)
@@ -150,6 +151,11 @@ def _summarize(migration: Migration, is_written: bool) -> None:
             "the folder",
             file=sys.stderr,
         )
+    if to_lightning:
+        from det_compat.migrate.device_notes import device_notes
+
+        for note in device_notes(migration):
+            print(note, file=sys.stderr)
     trials = [name for file in migration.files for name in file.trials]
     verb = "written" if is_written else "would change"
     print(

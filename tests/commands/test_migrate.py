@@ -138,6 +138,23 @@ def test_lightning_counts_steps_and_not_batches(repository, frequency, batches, 
     assert ("accumulate_grad_batches" in text) == (frequency > 1)
 
 
+@pytest.mark.parametrize(
+    ("slots", "shuffled", "is_said"), [(2, "", True), (1, "", False), (2, ", shuffle=True", False)]
+)
+def test_an_order_that_several_devices_do_not_keep(repository, capsys, slots, shuffled, is_said):
+    model, config = repository / "model_def.py", repository / "const.yaml"
+    text = model.read_text()
+    own = next(line for line in text.splitlines() if "DataLoader(" in line)
+    model.write_text(text.replace(own, f"{own.rstrip()[:-1]}{shuffled})"))
+    config.write_text(
+        "name: x\nentrypoint: model_def:Trial\nhyperparameters: {global_batch_size: 8}\n"
+        "searcher: {name: single, metric: error, max_length: {batches: 10}}\n"
+        f"resources: {{slots_per_trial: {slots}}}\n"
+    )
+    assert main(["migrate", str(model), "--to", "lightning"]) == 0
+    assert ("Lightning shuffles what this loads" in capsys.readouterr().err) == is_said
+
+
 def test_a_seed_that_a_cluster_would_have_drawn(repository):
     model, config = repository / "model_def.py", repository / "const.yaml"
     own = "self.context = context"
