@@ -53,7 +53,9 @@ def _given(tree: cst.Module, symbols: Symbols) -> Iterator[set[str] | None]:
         pairs = [pair for line in lines for pair in syntax.pairs(line)]
         values = [value for target, value in pairs if syntax.code(target) == text]
         # What is done to it but hand it on may put more into it.
-        others = [a for a in syntax.find(tree, cst.Attribute) if syntax.code(a.value) == text]
+        others: list[cst.CSTNode] = [
+            a for a in syntax.find(tree, cst.Attribute) if syntax.code(a.value) == text
+        ]
         others += [p[0] for p in pairs if syntax.code(p[0]).startswith(f"{text}[")]
         keys = [_keys(value) for value in values or [hparams]]
         yield None if others or None in keys else {key for each in keys for key in each or ()}

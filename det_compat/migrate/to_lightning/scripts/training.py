@@ -175,7 +175,7 @@ class _Scripts(LightningTransformer):
             lines = [line for line in lines if not _is_off(line, f"{name}.configure_profiler")]
             if any(f"{name}.configure_profiler" in syntax.code(line) for line in lines):
                 texts = None
-            if texts is not None:
+            if name and call is not None and texts is not None:
                 new = self._marked(syntax.statement(f"{name} = {texts[0]}"))
                 fit = above(syntax.statement(f"{name}.{texts[1]}"), comments_of(fits[0]))
                 at = lines.index(fits[0])
