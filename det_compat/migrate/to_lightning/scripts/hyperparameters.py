@@ -17,16 +17,26 @@ class GivenInScripts:
 
     Attributes:
         names: all hyperparameters of their contexts; None where not all of them are told.
+        always: those that each of them gives.
         made: the names of what is called with a context alone.
     """
 
     names: frozenset[str] | None
+    always: frozenset[str]
     made: frozenset[str]
 
     def taken(self, trial: str, arguments: Arguments) -> Arguments:
         """The parameters of a trial, which a script gives all that its context has."""
-        is_told = self.names is not None and self.names <= arguments.types.keys()
-        return arguments if is_told or trial not in self.made else replace(arguments, is_open=True)
+        if trial not in self.made:
+            return arguments
+        # What a script does not give, its trial asks for elsewhere, if at all.
+        found = {name: of for name, of in arguments.types.items() if name in arguments.defaults}
+        found |= {n: of for n, of in arguments.types.items() if n in self.always or not self.names}
+        is_told = self.names is not None and self.names <= found.keys()
+        is_same = found.keys() == arguments.types.keys()
+        if is_told and is_same:
+            return arguments
+        return replace(arguments, types=arguments.types if is_same else found, is_open=True)
 
 
 def given_in_scripts(files: Collection[tuple[cst.Module, Symbols]]) -> GivenInScripts:
@@ -40,7 +50,8 @@ def given_in_scripts(files: Collection[tuple[cst.Module, Symbols]]) -> GivenInSc
         if len(call.args) == 1 and symbols.is_context(call.args[0].value)
     )
     is_told = len(known) == len(found)
-    return GivenInScripts(frozenset[str]().union(*known) if is_told else None, made)
+    names = frozenset[str]().union(*known) if is_told else None
+    return GivenInScripts(names, frozenset.intersection(*map(frozenset, known or [set()])), made)
 
 
 def _given(tree: cst.Module, symbols: Symbols) -> Iterator[set[str] | None]:

@@ -217,6 +217,7 @@ def test_the_last_batch_is_validated(given: str, asked: str, tmp_path: Path) -> 
     ("hparams", "is_open"),
     [
         ('{"global_batch_size": 4}', False),
+        ('{"lr": 0.1}', None),
         ('{"global_batch_size": 4, "seed": 1}', True),
         ("json.load(open(path))", True),
         ("{**{}}", True),
@@ -232,7 +233,10 @@ def test_a_trial_takes_what_its_script_gives(hparams: str, is_open: bool, tmp_pa
     """
     made = rewritten(tmp_path, f"{HEAD}{trial()}\n\n{textwrap.dedent(before)}")
     assert "trainer.fit(Trial(**hparams))" in made
-    assert ("def __init__(self, *, global_batch_size: int, **hparams: Any)" in made) is is_open
+    assert ("def __init__(self, *, global_batch_size: int, **hparams: Any)" in made) is bool(
+        is_open
+    )
+    assert ("def __init__(self, **hparams: Any)" in made) is (is_open is None)
 
 
 @pytest.mark.parametrize(
