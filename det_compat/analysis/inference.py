@@ -14,7 +14,7 @@ from det_compat.analysis.collect import collect, positional
 from det_compat.analysis.evaluation import Evaluator
 from det_compat.analysis.expressions import called, decorators, last_name, literal
 from det_compat.analysis.project import Project
-from det_compat.analysis.relevant import is_relevant
+from det_compat.analysis.relevant import relevant
 from det_compat.analysis.scopes import NOTHING, Scope, Value, Values
 from det_compat.analysis.source import Source
 from det_compat.catalog.members import TELLTALE
@@ -37,7 +37,7 @@ class Inference:
     """
 
     def __init__(self, sources: Iterable[Source]) -> None:
-        self.codes = [collect(source) for source in sources if is_relevant(source)]
+        self.codes = [collect(source) for source in relevant(sources)]
         self.project = Project([code.module for code in self.codes])
         self.evaluator = Evaluator(self.project)
         self._changed = False

@@ -1,6 +1,8 @@
 """Which files can refer to Determined at all."""
 
+import ast
 import re
+from collections.abc import Iterable, Iterator
 
 from det_compat.analysis.source import Source
 from det_compat.catalog.members import MEMBERS, TELLTALE
@@ -8,6 +10,7 @@ from det_compat.catalog.names import EXPORTS
 
 # Words that say nothing of where they come from.
 _EVERYDAY = {"value", "step", "rank", "size", "close", "reset", "state_dict", "load_state_dict"}
+_BASES = ("PyTorchTrial", "PyTorchCallback", "MetricReducer")
 _CLASSES = ("PyTorchTrial", "PyTorchCallback", "PyTorchTrialContext")
 
 
@@ -25,6 +28,32 @@ def _words() -> set[str]:
 
 
 _WORDS = re.compile("|".join(sorted(_words())))
+
+
+def relevant(sources: Iterable[Source]) -> list[Source]:
+    """The files that may refer to Determined, those included whose classes derive from theirs."""
+    every = [*sources]
+    kept = {id(source) for source in every if is_relevant(source)}
+    heirs = [each for source in every for each in _derived(source)]
+    names = {*_BASES}
+    while True:
+        found = [(source, name) for source, name, bases in heirs if not names.isdisjoint(bases)]
+        if names >= {name for _, name in found}:
+            break
+        names.update(name for _, name in found)
+    kept.update(id(source) for source, _ in found)
+    return [source for source in every if id(source) in kept]
+
+
+def _derived(source: Source) -> Iterator[tuple[Source, str, set[str]]]:
+    """The classes of a file with what they derive from, by the last parts of the names."""
+    nodes = [node for tree in source.trees for node in ast.walk(tree)]
+    imports = (node for node in nodes if isinstance(node, ast.ImportFrom))
+    named = {alias.asname: alias.name for node in imports for alias in node.names if alias.asname}
+    for node in nodes:
+        if isinstance(node, ast.ClassDef) and node.bases:
+            last = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
+            yield source, node.name, {named.get(name, name) for name in last}
 
 
 def is_relevant(source: Source) -> bool:

@@ -1,5 +1,6 @@
 """What a context was asked for, as Lightning has it."""
 
+import keyword
 from typing import TypeVar
 
 import libcst as cst
@@ -375,6 +376,7 @@ def _hparam(module: str, call: cst.Call, *, is_tried: bool) -> cst.BaseExpressio
     if name is None:
         return call
     is_named = isinstance(name, cst.SimpleString) and not is_tried
-    if isinstance(name, cst.SimpleString) and is_named and str(name.evaluated_value).isidentifier():
-        return syntax.expression(f"{module}.hparams.{name.evaluated_value!s}")
+    text = str(name.evaluated_value) if isinstance(name, cst.SimpleString) else ""
+    if is_named and text.isidentifier() and not keyword.iskeyword(text):
+        return syntax.expression(f"{module}.hparams.{text}")
     return syntax.expression(f"{module}.hparams[{syntax.code(name)}]")

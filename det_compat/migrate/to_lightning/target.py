@@ -48,6 +48,10 @@ from det_compat.migrate.to_lightning.plan import (
     TrialPlan,
     early_methods,
 )
+from det_compat.migrate.to_lightning.scripts.hyperparameters import (
+    GivenInScripts,
+    given_in_scripts,
+)
 from det_compat.migrate.to_lightning.taken.renaming import with_new_names
 from det_compat.migrate.to_lightning.taken.reserved import taken_names
 from det_compat.migrate.to_lightning.unwrapped import keeps_modes
@@ -275,6 +279,10 @@ class Lightning(Target):
         return frozenset(name for each in every for name in asking_at_once(each.tree, each.symbols))
 
     @cached_property
+    def _given(self) -> GivenInScripts:
+        return given_in_scripts([(each.tree, each.symbols) for each in self._read.values()])
+
+    @cached_property
     def _steps_otherwise(self) -> bool:
         """Whether files without trials step optimizers, or one has a step of its own."""
         helpers = (self.sources[path] for path, read in self._read.items() if not read.trials)
@@ -348,6 +356,7 @@ class Lightning(Target):
             configs,
             is_whole,
         )
+        taken = self._given.taken(node.name.value, taken)
         accumulates = None
         if is_whole and not steps_elsewhere and BATCHES not in taken.types:
             accumulates = accumulation(

@@ -194,3 +194,16 @@ class Heir(Trial):
     assert f"        {after}\n        super().__init__(**hparams)\n" in made
     assert "self.last = self.hparams.last\n" in made
     assert ("MIGRATE" in made) == is_marked
+
+
+def test_heirs_in_files_that_name_nothing_of_determineds_are_heirs(tmp_path: Path) -> None:
+    (tmp_path / "small.py").write_text(
+        "from model_def import Trial as Base\n\n\nclass Small(Base):\n    width = 2\n"
+    )
+    (tmp_path / "smaller.py").write_text(
+        "import small\n\n\nclass Smaller(small.Small):\n    width = 1\n"
+    )
+    made = rewritten(tmp_path, trial(("lr=0.1", 'lr=context.get_hparam("lambda")')))
+    # Their configs may say anything.
+    assert "def __init__(self, **hparams: Any):" in made
+    assert 'self.hparams["lambda"]' in made

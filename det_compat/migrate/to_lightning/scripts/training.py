@@ -165,7 +165,7 @@ class _Scripts(LightningTransformer):
 
     def _rewritten(self, body: Sequence[cst.BaseStatement]) -> list[cst.BaseStatement]:
         """A block with each ``pytorch.Trainer(...)`` and its ``fit()`` as Lightning's."""
-        lines = [*map(self._chained, body)]
+        lines = [made for line in body for made in self._chained(line)]
         for made in [line for line in lines if _is_trainer(line, self.symbols)]:
             name, created = syntax.target_of(made), syntax.call_of(made)
             fits = [line for line in lines if _calls(line, f"{name}.fit")]
@@ -173,29 +173,31 @@ class _Scripts(LightningTransformer):
             texts = self._texts(created, call) if name and created and call else None
             # A profiler that is off, as it is without, needs no word.
             lines = [line for line in lines if not _is_off(line, f"{name}.configure_profiler")]
-            if any(_calls(line, f"{name}.configure_profiler") for line in lines):
+            if any(f"{name}.configure_profiler" in syntax.code(line) for line in lines):
                 texts = None
-            if texts is not None:
+            if name and call is not None and texts is not None:
                 new = self._marked(syntax.statement(f"{name} = {texts[0]}"))
-                lines[lines.index(fits[0])] = above(
-                    syntax.statement(f"{name}.{texts[1]}"), comments_of(fits[0])
-                )
+                fit = above(syntax.statement(f"{name}.{texts[1]}"), comments_of(fits[0]))
+                at = lines.index(fits[0])
+                lines[at : at + 1] = [fit, *self._last_validation(name, texts[1], call)]
                 lines[lines.index(made)] = above(new, getattr(made, "leading_lines", ()))
         return lines
 
-    def _chained(self, line: cst.BaseStatement) -> cst.BaseStatement:
+    def _chained(self, line: cst.BaseStatement) -> list[cst.BaseStatement]:
         """``pytorch.Trainer(...).fit(...)`` as Lightning's."""
         call = syntax.lone_call(line)
         created = call.func.value if call and isinstance(call.func, cst.Attribute) else None
         if call is None or not isinstance(created, cst.Call) or not _is_fit(call):
-            return line
+            return [line]
         if self.symbols.path(created.func) != TRAINER:
-            return line
+            return [line]
         texts = self._texts(created, call)
         if texts is None:
-            return line
-        made = self._marked(syntax.statement(f"{texts[0]}.{texts[1]}"))
-        return above(made, getattr(line, "leading_lines", ()))
+            return [line]
+        last = self._last_validation("trainer", texts[1], call)
+        apart = [f"trainer = {texts[0]}", f"trainer.{texts[1]}"]
+        made, *rest = map(syntax.statement, apart if last else [f"{texts[0]}.{texts[1]}"])
+        return [above(self._marked(made), getattr(line, "leading_lines", ())), *rest, *last]
 
     def _marked(self, line: cst.BaseStatement) -> cst.BaseStatement:
         """The statement that makes a Trainer, with a comment where what it says means another."""
@@ -268,6 +270,40 @@ class _Scripts(LightningTransformer):
         if test_mode is not None and not _is(test_mode, "False"):
             flags.append(f"fast_dev_run={syntax.code(test_mode)}")
         return flags
+
+    def _last_validation(self, name: str, fit: str, call: cst.Call) -> list[cst.BaseStatement]:
+        """The validation after the last batch, where Lightning may have none there."""
+        given = _given(call) or {}
+        unit, every = self._told(given.get("validation_period"))
+        of, length = self._told(given.get("max_length"))
+        if not of and self.file.length:
+            of, _, length = self.file.length.partition("=")
+        is_known = unit == of and every.isdigit() and length.isdigit()
+        if (is_known and int(length) % int(every) == 0) or (unit == of and every in (length, "1")):
+            return []
+        of_number = every if every.replace(".", "").replace("_", "").isalnum() else f"({every})"
+        lacks = f"{name}.current_epoch % {of_number}"
+        if unit == "max_steps":
+            lacks = f"({name}.fit_loop.total_batch_idx + 1) % {of_number}"
+        elif of != "max_epochs":
+            # Lightning validates at the end of an epoch, in which a length in batches may end.
+            ends_within = f"not {name}.is_last_batch"
+            lacks = f"{ends_within} or {lacks}" if every not in ("", "1") else ends_within
+        elif not every:
+            return []
+        trial = ensure_type(syntax.expression(fit), cst.Call).args[0].value
+        is_kept = isinstance(trial, (cst.Name, cst.Attribute))
+        module = syntax.code(trial) if is_kept else f"{name}.lightning_module"
+        return syntax.statements(
+            f"if {lacks}:\n"
+            "    # the last batch is validated, too\n"
+            f"    {name}.validate({module}, verbose=False)\n"
+        )
+
+    def _told(self, period: cst.BaseExpression | None) -> tuple[str, str]:
+        """The unit of a period, and its number as text; two empty ones where it is not told."""
+        unit, number = self._unit(period) if period is not None else ("", cst.Name("None"))
+        return (unit, syntax.code(number)) if unit else ("", "")
 
     def _length(self, length: cst.BaseExpression, aggregation: str) -> str:
         unit, number = self._unit(length)

@@ -108,6 +108,9 @@ def script(folder: Path, before: str) -> str:
                 # MIGRATE: Lightning
                 trainer = pl.Trainer(**length, check_val_every_n_epoch=3)
                 trainer.fit(Trial(accumulate_grad_batches=n))
+                if not trainer.is_last_batch or trainer.current_epoch % 3:
+                    # the last batch is validated, too
+                    trainer.validate(trainer.lightning_module, verbose=False)
 
 
             main({"max_steps": 9}, 2)
@@ -122,7 +125,11 @@ def script(folder: Path, before: str) -> str:
             """,
             """
             def main():
-                pl.Trainer(max_steps=1).fit(Trial())
+                trainer = pl.Trainer(max_steps=1)
+                trainer.fit(Trial())
+                if not trainer.is_last_batch:
+                    # the last batch is validated, too
+                    trainer.validate(trainer.lightning_module, verbose=False)
             """,
             id="in one statement",
         ),
@@ -143,6 +150,9 @@ def script(folder: Path, before: str) -> str:
                     max_steps=4, callbacks=[ModelCheckpoint(every_n_train_steps=2, save_top_k=-1)]
                 )
                 trainer.fit(Trial())
+                if not trainer.is_last_batch:
+                    # the last batch is validated, too
+                    trainer.validate(trainer.lightning_module, verbose=False)
             """,
             id="checkpoints that no validation asks for",
         ),
@@ -155,7 +165,13 @@ def test_a_script_trains_with_lightning(before: str, after: str, tmp_path: Path)
 
 @pytest.mark.parametrize(
     "given",
-    ["", "max_length=pytorch.Batch(2), step_zero_validation=True", "*args", "max_length=1, odd=2"],
+    [
+        "",
+        "max_length=pytorch.Batch(2), step_zero_validation=True",
+        "*args",
+        "max_length=1, odd=2",
+        "max_length=pytorch.Epoch(1))\n            args.off or trainer.configure_profiler(True",
+    ],
 )
 def test_what_lightning_has_no_flag_for_is_left_to_the_reader(given: str, tmp_path: Path) -> None:
     before = f"""
@@ -167,6 +183,60 @@ def test_what_lightning_has_no_flag_for_is_left_to_the_reader(given: str, tmp_pa
     made = script(tmp_path, before)
     assert "pytorch.Trainer(" in made
     assert "# MIGRATE: pytorch.Trainer has no counterpart" in made
+
+
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [
+        ("pytorch.Batch(6), validation_period=pytorch.Batch(3)", ""),
+        ("pytorch.Batch(n), validation_period=pytorch.Batch(n)", ""),
+        ("pytorch.Epoch(n), validation_period=pytorch.Epoch(1)", ""),
+        ("pytorch.Epoch(n)", ""),
+        (
+            "pytorch.Batch(5), validation_period=pytorch.Batch(n or 3)",
+            "(trainer.fit_loop.total_batch_idx + 1) % (n or 3)",
+        ),
+        ("pytorch.Epoch(3), validation_period=pytorch.Epoch(2)", "trainer.current_epoch % 2"),
+        ("pytorch.Batch(n), validation_period=pytorch.Epoch(1)", "not trainer.is_last_batch"),
+    ],
+)
+def test_the_last_batch_is_validated(given: str, asked: str, tmp_path: Path) -> None:
+    before = f"""
+    def main(n):
+        with pytorch.init() as context:
+            model = Trial(context)
+            trainer = pytorch.Trainer(model, context)
+            trainer.fit(max_length={given})
+    """
+    made = script(tmp_path, before)
+    assert ("trainer.validate(model, verbose=False)" in made) is bool(asked)
+    assert f"    if {asked}:\n" in made or not asked
+
+
+@pytest.mark.parametrize(
+    ("hparams", "is_open"),
+    [
+        ('{"global_batch_size": 4}', False),
+        ('{"lr": 0.1}', None),
+        ('{"global_batch_size": 4, "seed": 1}', True),
+        ("json.load(open(path))", True),
+        ("{**{}}", True),
+    ],
+)
+def test_a_trial_takes_what_its_script_gives(hparams: str, is_open: bool, tmp_path: Path) -> None:
+    before = f"""
+    def main(path):
+        hparams = {hparams}
+        with pytorch.init(hparams=hparams) as context:
+            trainer = pytorch.Trainer(Trial(context), context)
+            trainer.fit(max_length=pytorch.Epoch(1))
+    """
+    made = rewritten(tmp_path, f"{HEAD}{trial()}\n\n{textwrap.dedent(before)}")
+    assert "trainer.fit(Trial(**hparams))" in made
+    assert ("def __init__(self, *, global_batch_size: int, **hparams: Any)" in made) is bool(
+        is_open
+    )
+    assert ("def __init__(self, **hparams: Any)" in made) is (is_open is None)
 
 
 @pytest.mark.parametrize(

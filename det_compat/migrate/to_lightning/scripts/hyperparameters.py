@@ -1,0 +1,80 @@
+"""The hyperparameters that scripts give their trials by ``pytorch.init()``."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+from det_compat.migrate.to_lightning.scripts.one_place import INIT
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.parameters import Arguments
+from det_compat.migrate.tree.symbols import Symbols
+
+
+@dataclass(frozen=True)
+class GivenInScripts:
+    """What scripts give their trials.
+
+    Attributes:
+        names: all hyperparameters of their contexts; None where not all of them are told.
+        always: those that each of them gives.
+        made: the names of what is called with a context alone.
+    """
+
+    names: frozenset[str] | None
+    always: frozenset[str]
+    made: frozenset[str]
+
+    def taken(self, trial: str, arguments: Arguments) -> Arguments:
+        """The parameters of a trial, which a script gives all that its context has."""
+        if trial not in self.made:
+            return arguments
+        # What a script does not give, its trial asks for elsewhere, if at all.
+        found = {name: of for name, of in arguments.types.items() if name in arguments.defaults}
+        found |= {n: of for n, of in arguments.types.items() if n in self.always or not self.names}
+        is_told = self.names is not None and self.names <= found.keys()
+        is_same = found.keys() == arguments.types.keys()
+        if is_told and is_same:
+            return arguments
+        return replace(arguments, types=arguments.types if is_same else found, is_open=True)
+
+
+def given_in_scripts(files: Collection[tuple[cst.Module, Symbols]]) -> GivenInScripts:
+    """What the scripts among the files give to ``pytorch.init()``, and make with its context."""
+    found = [names for tree, symbols in files for names in _given(tree, symbols)]
+    known = [names for names in found if names is not None]
+    made = frozenset(
+        syntax.code(call.func).rpartition(".")[2]
+        for tree, symbols in files
+        for call in syntax.find(tree, cst.Call)
+        if len(call.args) == 1 and symbols.is_context(call.args[0].value)
+    )
+    is_told = len(known) == len(found)
+    names = frozenset[str]().union(*known) if is_told else None
+    return GivenInScripts(names, frozenset.intersection(*map(frozenset, known or [set()])), made)
+
+
+def _given(tree: cst.Module, symbols: Symbols) -> Iterator[set[str] | None]:
+    for call in syntax.find(tree, cst.Call):
+        hparams = syntax.argument(call, 0, "hparams") if symbols.path(call.func) == INIT else None
+        if hparams is None or syntax.code(hparams) == "None":
+            continue
+        text = syntax.code(hparams)
+        lines = syntax.find(tree, cst.Assign)
+        pairs = [pair for line in lines for pair in syntax.pairs(line)]
+        values = [value for target, value in pairs if syntax.code(target) == text]
+        # What is done to it but hand it on may put more into it.
+        others: list[cst.CSTNode] = [
+            a for a in syntax.find(tree, cst.Attribute) if syntax.code(a.value) == text
+        ]
+        others += [p[0] for p in pairs if syntax.code(p[0]).startswith(f"{text}[")]
+        keys = [_keys(value) for value in values or [hparams]]
+        yield None if others or None in keys else {key for each in keys for key in each or ()}
+
+
+def _keys(value: cst.BaseExpression) -> set[str] | None:
+    """The keys of a dict that is written out; None of anything else."""
+    elements = value.elements if isinstance(value, cst.Dict) else [None]
+    keys = [e.key if isinstance(e, cst.DictElement) else None for e in elements]
+    texts = {str(key.evaluated_value) for key in keys if isinstance(key, cst.SimpleString)}
+    return texts if len(texts) == len(keys) else None
