@@ -80,8 +80,8 @@ def _followed(node: _Block, gone: Collection[str], *, returns: bool) -> _Block:
 def without(text: str, gone: Collection[str], *, returns: bool) -> str:
     """A docstring without its entries of parameters that are ``gone``.
 
-    If it ``returns`` no longer what it did, what is said of that goes as well. Known are the styles
-    of Google, NumPy and Sphinx.
+    If it ``returns`` no longer what it did, what is said of that goes as well. Known is Google's
+    style.
     """
     lines = text.split("\n")
     for start, end in reversed([*_outdated(lines, gone, returns=returns)]):
@@ -93,8 +93,6 @@ def without(text: str, gone: Collection[str], *, returns: bool) -> str:
 
 
 _GOOGLES = re.compile(r"\s*(args|arguments|params|parameters|returns?)\s*:(.*)", re.IGNORECASE)
-_NUMPYS = re.compile(r"\s*(parameters|returns)\s*", re.IGNORECASE)
-_SPHINXS = re.compile(r"\s*[:@](param|parameter|arg|argument|type|returns?|rtype)\b([^:]*):")
 #: ``name: text``, ``name (type): text``, ``- name - text`` and the like.
 _ENTRY = re.compile(r"\s*([-*]\s+)?`*\*{0,2}(?P<name>\w+)`*\s*(\(.*?\))?\s*(:|--?)(\s|$)")
 
@@ -106,47 +104,29 @@ def _outdated(
     at = 0
     while at < len(lines):
         start, at = at, at + 1
-        if field := _SPHINXS.match(lines[start]):
-            at = _end(lines, start, at)
-            name = field[2].split()[-1:]
-            is_result = field[1].startswith("r")
-            is_old = not returns if is_result else name and name[0].strip("*") in gone
-            if is_old and _is_end(lines, at):
-                yield start, at
-            continue
-        is_numpys = _NUMPYS.fullmatch(lines[start]) and at < len(lines) and _is_ruled(lines[at])
-        title = _NUMPYS.match(lines[start]) if is_numpys else _GOOGLES.fullmatch(lines[start])
+        title = _GOOGLES.fullmatch(lines[start])
         if title is None:
             continue
-        first = start + 2 if is_numpys else start + 1
-        at = _next_ruled(lines, first) if is_numpys else _end(lines, start, first)
+        first, at = at, _end(lines, start, at)
         if title[1].lower().startswith("return"):
-            if is_numpys:
-                at = next((i for i in range(first, at) if _is_gap(lines, start, i)), at)
-            is_empty = at == first and (is_numpys or not title[2].strip())
-            if not returns and not is_empty and (is_numpys or _is_end(lines, at)):
+            is_empty = at == first and not title[2].strip()
+            if not returns and not is_empty and _is_end(lines, at):
                 yield start, at
-        elif is_numpys or not title[2].strip():
-            entries = [*_entries(lines, first, at, is_numpys=bool(is_numpys))]
-            old = [(begin, end) for names, begin, end in entries if names and names <= {*gone}]
+        elif not title[2].strip():
+            entries = [*_entries(lines, first, at)]
+            old = [(begin, end) for name, begin, end in entries if name in gone]
             yield from [(start, at)] if old and len(old) == len(entries) else old
 
 
-def _entries(
-    lines: Sequence[str], first: int, end: int, *, is_numpys: bool
-) -> Iterator[tuple[set[str], int, int]]:
-    """The names of each entry of a section, and where it is; no name where its form is unclear."""
+def _entries(lines: Sequence[str], first: int, end: int) -> Iterator[tuple[str, int, int]]:
+    """The name of each entry of a section, and where it is; ``""`` where its form is unclear."""
     starts = [i for i in range(first, end) if lines[i].strip()]
     starts = [i for i in starts if _indent(lines, i) == _indent(lines, starts[0])]
     for start, after in zip(starts, [*starts, end][1:], strict=True):
         match = _ENTRY.match(lines[start])
-        names = {match["name"]} if match else set()
-        if is_numpys:
-            names = {name.strip(" *") for name in lines[start].partition(":")[0].split(",")}
-        elif not (_ENTRY.match(lines[after]) if after < end else _is_end(lines, end)):
-            # It may go on there, or another entry may begin.
-            names = set()
-        yield names, start, _end(lines, start, start + 1)
+        # It may go on there, or another entry may begin.
+        is_clear = _ENTRY.match(lines[after]) if after < end else _is_end(lines, end)
+        yield match["name"] if match and is_clear else "", start, _end(lines, start, start + 1)
 
 
 def _indent(lines: Sequence[str], at: int) -> int:
@@ -164,18 +144,6 @@ def _end(lines: Sequence[str], start: int, at: int) -> int:
     return max((i + 1 for i in inner if i < out), default=at)
 
 
-def _is_gap(lines: Sequence[str], start: int, at: int) -> bool:
-    """Whether a line is blank, and text follows that belongs no more to NumPy's section."""
-    after = next((i for i in range(at, len(lines)) if lines[i].strip()), None)
-    is_more = after is not None and (
-        _indent(lines, after) > _indent(lines, start) or _NUMPYS_ENTRY.match(lines[after])
-    )
-    return not lines[at].strip() and not is_more
-
-
-_NUMPYS_ENTRY = re.compile(r"\s*\w+ : ")
-
-
 def _is_end(lines: Sequence[str], at: int) -> bool:
     """Whether a line is blank, or begins something by itself; it may be wrapped text else."""
     return at == len(lines) or not lines[at].strip() or _BEGINNING.match(lines[at]) is not None
@@ -184,26 +152,13 @@ def _is_end(lines: Sequence[str], at: int) -> bool:
 _BEGINNING = re.compile(r"\s*([:@]\w|\w[\w ]*:\s*$|\w+\s*:\s)")
 
 
-def _is_ruled(line: str) -> bool:
-    return len(line.strip()) > 2 and set(line.strip()) == {"-"}
-
-
-def _next_ruled(lines: Sequence[str], at: int) -> int:
-    """Where the section of NumPy's style ends that goes on at a line."""
-    ruled = (i - 1 for i in range(at + 1, len(lines)) if _is_ruled(lines[i]))
-    end = next(ruled, len(lines))
-    while end > at and not lines[end - 1].strip():
-        end -= 1
-    return end
-
-
 def _cut(lines: list[str], start: int, end: int) -> None:
     """Take lines away, and one of the blank lines above and below them."""
     del lines[start:end]
     while start > 1 and not lines[start - 1].strip() and not "".join(lines[start:][:1]).strip():
         start -= 1
         del lines[start]
-    is_first = start and (_is_ruled(lines[start - 1]) or lines[start - 1].rstrip().endswith(":"))
+    is_first = start and lines[start - 1].rstrip().endswith(":")
     if is_first or not "".join(lines[:start]).strip():
         # The text, or the section, begins with what was below.
         while len(lines) > start + 1 and not lines[start].strip():

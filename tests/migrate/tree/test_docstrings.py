@@ -28,47 +28,12 @@ GOOGLES = """Steps.
         Raises:
             ValueError: never
         """
-NUMPY = """Steps.
-
-        Parameters
-        ----------
-        context : Context
-            of the trial
-
-        batch, epoch_idx
-            what is trained on
-
-        Returns
-        -------
-        dict
-            metrics
-
-            and more
-
-        They are what they are.
-        """
-NUMPYS = """Steps.
-
-        Parameters
-        ----------
-        batch, epoch_idx
-            what is trained on
-
-        They are what they are.
-        """
 
 
 @pytest.mark.parametrize(
     ("text", "left"),
     [
         pytest.param(GOOGLE, GOOGLES, id="google"),
-        pytest.param(NUMPY, NUMPYS, id="numpy"),
-        pytest.param(
-            "Steps.\n\n    :param context: of\n        it\n    :param int batch: b\n    :type"
-            " context: C\n    :return: metrics\n    :rtype: dict\n    ",
-            "Steps.\n\n    :param int batch: b\n    ",
-            id="sphinx",
-        ),
         pytest.param("Steps.\n\n    Args:\n        context: c\n    ", "Steps.", id="no entry"),
         pytest.param("Steps.\n\n    Returns: metrics", "Steps.", id="closed behind it"),
         pytest.param("Args:\n        context: c\n\n    More.\n    ", "More.", id="first"),
