@@ -5,7 +5,6 @@ by its name. What follows is known as well: whether a value is None, the variabl
 the parameters that are given nothing else.
 """
 
-import re
 from collections.abc import Collection, Sequence
 from typing import Final
 
@@ -18,6 +17,7 @@ from det_compat.catalog.members import TYPES
 from det_compat.catalog.status import Status
 from det_compat.catalog.support import of_member
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.docstrings import without_entries
 from det_compat.migrate.tree.marks import above
 from det_compat.migrate.tree.symbols import Symbols
 
@@ -304,13 +304,7 @@ class _Parameters(_Step):
         kept = [p for p in updated.params.params if p.name.value not in gone]
         kept[-1:] = [param.with_changes(comma=there[-1].comma) for param in kept[-1:]]
         updated = updated.with_changes(params=updated.params.with_changes(params=kept))
-        body = [*syntax.body_of(updated)]
-        if syntax.has_docstring(body):
-            text = syntax.code(body[0])
-            for name in gone:
-                text = re.sub(_ENTRY.format(name), "", text)
-            body[0] = syntax.statement(re.sub(_SECTION, "", text))
-        return syntax.with_body(updated, body)
+        return without_entries(updated, gone, returns=True)
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.Call:
         pairs = zip(original.args, updated.args, strict=True)
@@ -319,11 +313,6 @@ class _Parameters(_Step):
             return updated
         kept[-1:] = [arg.with_changes(comma=original.args[-1].comma) for arg in kept[-1:]]
         return updated.with_changes(args=kept)
-
-
-#: The entry of a parameter in a docstring, and a section that has no entry any more.
-_ENTRY = r"\n[ \t]*{}(?: *\([^)\n]*\))?:[^\n]*"
-_SECTION = r"\n[ \t]*\n[ \t]*(?:Args|Arguments|Parameters):[ \t]*(?=\n[ \t]*(?:\n|\"\"\"|\'\'\'))"
 
 
 class _Constants(_Step):

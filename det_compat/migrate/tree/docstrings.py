@@ -36,13 +36,13 @@ def following(tree: cst.Module, before: cst.Module, renamed: Renamed) -> cst.Mod
             if old is None:
                 return line
             returns = name == old.name.value or _returned(line) == _returned(old)
-            return _followed(line, _parameters(old) - _parameters(line), returns=returns)
+            return without_entries(line, _parameters(old) - _parameters(line), returns=returns)
 
         changed = syntax.with_body(node, [made(line) for line in syntax.body_of(node)])
         old, new = was.get("__init__"), syntax.methods(node).get("__init__")
         gone = _parameters(old) - _parameters(new) if old and new else set()
         # What __init__ takes is often said of the class.
-        return _followed(changed, gone, returns=True)
+        return without_entries(changed, gone, returns=True)
 
     return syntax.each(tree, cst.ClassDef, followed)
 
@@ -58,7 +58,7 @@ def _returned(method: cst.FunctionDef) -> set[str]:
 _TRIPLE = re.compile(r"""([rRuU]?(?P<quotes>\"{3}|'{3}))(.*)(?P=quotes)""", re.DOTALL)
 
 
-def _followed(node: _Block, gone: Collection[str], *, returns: bool) -> _Block:
+def without_entries(node: _Block, gone: Collection[str], *, returns: bool) -> _Block:
     """A class or method whose docstring says nothing of parameters and results that are gone."""
     body = [*syntax.body_of(node)]
     if not syntax.has_docstring(body) or (returns and not gone):

@@ -48,8 +48,7 @@ if __name__ == "__main__":
 '''
 EXPECTED = '''
 def run(length):
-    """Train.
-    """
+    """Train."""
     # Here.
     hparams, latest = {}, None
     trainer = pl.Trainer(**length)

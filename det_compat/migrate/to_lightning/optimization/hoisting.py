@@ -9,6 +9,7 @@ from pathlib import Path
 
 import libcst as cst
 
+from det_compat.migrate.to_lightning.class_facts import calls
 from det_compat.migrate.to_lightning.optimization.wrapping import KEPT
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
@@ -85,11 +86,11 @@ def hoist_wraps(files: Sequence[Resolved]) -> dict[Path, cst.Module]:
     trees = {file.path: file.tree for file in files}
     if not wrapping:
         return trees
-    calls = [name for tree in trees.values() for name in _called(tree)]
+    called = [name for tree in trees.values() for name in calls(tree)]
     hoisting = [_Hoisting(file, wrapping) for file in files]
     made = [syntax.transformed(file.tree, each) for file, each in zip(files, hoisting, strict=True)]
     kept = [name for each in hoisting for name in each.kept]
-    known = {name: w for name, w in wrapping.items() if kept.count(name) == calls.count(name) > 0}
+    known = {name: w for name, w in wrapping.items() if kept.count(name) == called.count(name) > 0}
     if known.keys() != {*kept}:
         hoisting = [_Hoisting(file, known) for file in files]
         made = [syntax.transformed(f.tree, each) for f, each in zip(files, hoisting, strict=True)]
@@ -200,12 +201,6 @@ def _may_lack(function: cst.FunctionDef) -> bool:
     """Whether a function may return None, too."""
     last = syntax.body_of(function)[-1:]
     return not last or [syntax.simple(last[0])] != [*syntax.find(function.body, cst.Return)]
-
-
-def _called(tree: cst.Module) -> Iterator[str]:
-    """The last parts of the names that some code calls."""
-    for call in syntax.find(tree, cst.Call):
-        yield syntax.code(call.func).rpartition(".")[2]
 
 
 def _origins(tree: cst.Module) -> dict[str, set[str]]:
