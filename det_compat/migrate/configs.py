@@ -1,7 +1,8 @@
 """What a trial gets from experiment configs: the one that is given, or those beside it."""
 
+import ast
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -41,6 +42,14 @@ def configs_of(path: Path, name: str) -> list[ExperimentConfig]:
         elif _starts(config.entrypoint, file, path, name):
             named.append((file, config))
     return [config for _, config in sorted(named or without, key=lambda pair: _order(pair[0]))]
+
+
+def nested_hparams(trials: Mapping[ast.ClassDef, Path]) -> frozenset[str] | None:
+    """The hyperparameters of these trials with others in them; None where there is no config."""
+    configs = [each for node, path in trials.items() for each in configs_of(path, node.name)]
+    found = (pair for config in configs for pair in config.hyperparameters.space.items())
+    names = (n for n, value in found if isinstance(getattr(value, "value", value), Mapping))
+    return frozenset(names) if configs else None
 
 
 def length_of(path: Path) -> str:

@@ -2,7 +2,7 @@
 
 import ast
 import builtins
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,7 @@ from det_compat.analysis.classes import base_nodes, is_refused_trial
 from det_compat.analysis.scopes import Class, Scope
 from det_compat.catalog import support
 from det_compat.catalog.support import home
-from det_compat.migrate.configs import BATCHES, configs_of, length_of
+from det_compat.migrate.configs import BATCHES, configs_of, length_of, nested_hparams
 from det_compat.migrate.target import Problem, Problems, Target
 from det_compat.migrate.to_context.target import old_trials
 from det_compat.migrate.to_lightning.callbacks import taken_in_callbacks
@@ -94,9 +94,10 @@ class Lightning(Target):
         self._hierarchy = analysis.inference.hierarchy
         self._read: dict[Path, _Source] = {}
         self._plans: dict[Scope, TrialPlan] = {}
+        self._importers = Importers(sources)
         nodes = {node: path for path, node in self._trial_nodes()}
         callbacks = [*self._callback_nodes()]
-        self._renamed = taken_names(nodes, hooked=callbacks, nested=lambda: _nested(nodes))
+        self._renamed = taken_names(nodes, hooked=callbacks, nested=lambda: nested_hparams(nodes))
         self._taken = taken_in_callbacks(callbacks)
         resolved: list[Resolved] = []
         for path in sources:
@@ -113,6 +114,7 @@ class Lightning(Target):
         collating = any(b"collate_fn" in sources[path] for path in self._read)
         trees = (source.tree for source in self._read.values() if collating)
         self._arrays = loaders.collates_arrays(trees)
+        self._are_aggregating = are_aggregating((s.tree, s.symbols) for s in self._read.values())
         for path, source in self._read.items():
             with problems.of(path):
                 for scope in source.trials:
@@ -231,10 +233,6 @@ class Lightning(Target):
         )
 
     @cached_property
-    def _importers(self) -> Importers:
-        return Importers(self.sources)
-
-    @cached_property
     def _old(self) -> set[Scope]:
         """The older trials that are still there, with their bases and heirs in other files."""
         codes = self.analysis.inference.codes
@@ -259,10 +257,6 @@ class Lightning(Target):
     @cached_property
     def _has_own_loaders(self) -> bool:
         return any(b"def get_data_loader(" in text for text in self.sources.values())
-
-    @cached_property
-    def _are_aggregating(self) -> bool:
-        return are_aggregating((each.tree, each.symbols) for each in self._read.values())
 
     @cached_property
     def _asks_lengths(self) -> bool:
@@ -402,11 +396,3 @@ class Lightning(Target):
             for source in self._read.values()
             for call in syntax.find(source.tree, cst.Call)
         )
-
-
-def _nested(nodes: Mapping[ast.ClassDef, Path]) -> frozenset[str] | None:
-    """The hyperparameters of these trials with others in them; None where there is no config."""
-    configs = [config for node, path in nodes.items() for config in configs_of(path, node.name)]
-    found = (pair for config in configs for pair in config.hyperparameters.space.items())
-    names = (n for n, value in found if isinstance(getattr(value, "value", value), Mapping))
-    return frozenset(names) if configs else None

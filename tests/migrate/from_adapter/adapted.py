@@ -92,7 +92,18 @@ class Flowers(pl.LightningDataModule):
     def val_dataloader(self):
         return DataLoader(self.val, batch_size=self.batch_size)
 """
-TRIALS = """\
+_LOADERS = """\
+    def build_training_data_loader(self) -> DataLoader:
+        self.dm.setup()
+        dl = self.dm.train_dataloader()
+        return DataLoader(dl.dataset, batch_size=dl.batch_size, num_workers=dl.num_workers)
+
+    def build_validation_data_loader(self) -> DataLoader:
+        self.dm.setup()
+        dl = self.dm.val_dataloader()
+        return DataLoader(dl.dataset, batch_size=dl.batch_size, num_workers=dl.num_workers)
+"""
+TRIALS = f"""\
 from determined.pytorch import DataLoader, PyTorchTrialContext
 from determined.pytorch.lightning import LightningAdapter
 
@@ -106,16 +117,7 @@ class NetTrial(LightningAdapter):
         self.dm = data.Flowers(batch_size=context.get_per_slot_batch_size())
         super().__init__(context, lightning_module=lm, *args, **kwargs)
 
-    def build_training_data_loader(self) -> DataLoader:
-        self.dm.setup()
-        dl = self.dm.train_dataloader()
-        return DataLoader(dl.dataset, batch_size=dl.batch_size, num_workers=dl.num_workers)
-
-    def build_validation_data_loader(self) -> DataLoader:
-        self.dm.setup()
-        dl = self.dm.val_dataloader()
-        return DataLoader(dl.dataset, batch_size=dl.batch_size, num_workers=dl.num_workers)
-
+{_LOADERS}
 
 class GANTrial(LightningAdapter):
     def __init__(self, context: PyTorchTrialContext) -> None:
@@ -123,16 +125,7 @@ class GANTrial(LightningAdapter):
         (size,) = self.dm.dims
         super().__init__(context, net.GAN(size, lr=context.get_hparam("lr"), b1=0.4))
 
-    def build_training_data_loader(self) -> DataLoader:
-        self.dm.setup()
-        dl = self.dm.train_dataloader()
-        return DataLoader(dl.dataset, batch_size=dl.batch_size, num_workers=dl.num_workers)
-
-    def build_validation_data_loader(self) -> DataLoader:
-        self.dm.setup()
-        dl = self.dm.val_dataloader()
-        return DataLoader(dl.dataset, batch_size=dl.batch_size, num_workers=dl.num_workers)
-"""
+{_LOADERS}"""
 CONFIG = """\
 hyperparameters: {global_batch_size: 8, hidden: 8, lr: 0.05}
 searcher: {name: single, metric: val_loss, max_length: {batches: 30}}
