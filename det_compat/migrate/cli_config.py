@@ -11,7 +11,8 @@ from det_compat.config.lengths import Unit
 from det_compat.config.shims import seeded
 from det_compat.migrate.configs import BATCHES, aggregating
 from det_compat.migrate.results import FileResult, Migration
-from det_compat.migrate.review.arguments import accumulates
+from det_compat.migrate.review.arguments import accumulates, unnamed
+from det_compat.migrate.review.project import Code, Text
 from det_compat.migrate.tree.marks import comment
 
 _SEED = 0
@@ -20,8 +21,8 @@ _SEED = 0
 def lightning_config(path: Path, migration: Migration) -> FileResult:
     """``CONFIG.lightning.yaml`` beside an experiment config, as a new file.
 
-    It is for ``LightningCLI(MyTrial)``. Hyperparameters that are searched have no value and are
-    left out, below a comment.
+    It is for ``LightningCLI(MyTrial)``, or says which. Hyperparameters that are searched have no
+    value and are left out, below a comment.
 
     Raises:
         ConfigError: the config is not valid.
@@ -36,9 +37,10 @@ def lightning_config(path: Path, migration: Migration) -> FileResult:
         contents["model"][BATCHES] = _accumulated(config)
     if steps < batches:
         contents["trainer"]["max_steps"] = steps
+    cli = _for_open_module(contents, config, node, migration)
     text = yaml.safe_dump(contents, sort_keys=False)
     searched = sorted(config.hyperparameters.space.keys() - config.hyperparameters.constants())
-    header = f"# made from {path.name}\n"
+    header = f"# made from {path.name}{cli}\n"
     if searched:
         header += f"# searched, so to be set: {', '.join(searched)}\n"
     if left:
@@ -51,6 +53,33 @@ def lightning_config(path: Path, migration: Migration) -> FileResult:
             f"# a cluster drew an experiment_seed, which {path.name} has not: 0 in its place\n"
         )
     return FileResult(target, b"", (header + text).encode())
+
+
+def _for_open_module(
+    contents: dict[str, Any],
+    config: ExperimentConfig,
+    node: ast.ClassDef | None,
+    migration: Migration,
+) -> str:
+    """Give a module that takes ``**hparams`` what LightningCLI has no options for; says how.
+
+    Returns:
+        which LightningCLI the config is for; ``""`` for the one with the class alone.
+    """
+    if node is None:
+        return ""
+    files = [file for file in migration.files if file.trials]
+    texts = {f.path: Text(f.path, f.after, ast.parse(f.after)) for f in files}
+    if not unnamed(Code(texts).constructor(node.name), contents["model"]):
+        return ""
+    entrypoint = "" if config.entrypoint is None else config.entrypoint.trial or ""
+    file = next(file.path.stem for file in files if node.name in file.trials)
+    module = entrypoint.rpartition(":")[0] or file
+    contents["model"] = {
+        "class_path": f"{module}.{node.name}",
+        "dict_kwargs": contents["model"],
+    }
+    return f", for LightningCLI({node.name}, subclass_mode_model=True)"
 
 
 def _module(config: ExperimentConfig, migration: Migration) -> ast.ClassDef | None:
@@ -95,7 +124,8 @@ def _contents(config: ExperimentConfig, migration: Migration) -> dict[str, Any]:
     source = b"".join(file.after for file in migration.files)
     whole = seeded(config.raw, _SEED)
     for name, value in (("data_config", config.data), ("experiment_config", whole)):
-        if f"{name}: dict[str, Any]".encode() in source:
+        asked = (f"{name}: dict[str, Any]", f"hparams.{name}", f'hparams["{name}"]')
+        if any(text.encode() in source for text in asked):
             model[name] = value
     seed = {} if config.seed is None else {"seed_everything": config.seed}
     return {**seed, "trainer": _trainer(config), "model": model}

@@ -96,6 +96,12 @@ def _flags(config: ExperimentConfig, is_done: bool, *, says: bool) -> Iterator[s
         yield 'pl.Trainer(precision="16-mixed")'
 
 
+def unnamed(init: ast.FunctionDef | None, given: Collection[str]) -> set[str]:
+    """Those of ``given`` names that a constructor takes, and has no parameters for."""
+    is_open = init is not None and init.args.kwarg is not None
+    return {*given} - _parameters(init)[1] if init is not None and is_open else set()
+
+
 def accumulates(node: ast.ClassDef | None) -> bool:
     """Whether a module itself steps once in several batches."""
     init = methods(node).get("__init__") if node is not None else None

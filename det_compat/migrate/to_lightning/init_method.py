@@ -56,7 +56,7 @@ def with_arguments(
         file.imports.new.add("from typing import Any")
         init = _without_rest(init)
     init = init.with_changes(params=params)
-    init = syntax.with_body(init, _body(init, plan, file.symbols))
+    init = syntax.with_body(init, _body(init, plan, file))
     return _spread(init) if _is_long(init) else init
 
 
@@ -141,9 +141,9 @@ def _literal(value: bool | float | str) -> str:
     return f'"{text[1:-1]}"' if text[0] == "'" and '"' not in text else text
 
 
-def _body(init: cst.FunctionDef, plan: TrialPlan, symbols: Symbols) -> list[cst.BaseStatement]:
+def _body(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> list[cst.BaseStatement]:
     own = syntax.self_name(init)
-    body = [_passing_hparams(line, plan, symbols) for line in syntax.body_of(init)]
+    body = [_passing_hparams(line, plan, file.symbols) for line in syntax.body_of(init)]
     lines = [line for line in body if line is not None]
     if not plan.is_root and plan.own.calls_init:
         return lines
@@ -155,13 +155,21 @@ def _body(init: cst.FunctionDef, plan: TrialPlan, symbols: Symbols) -> list[cst.
     elif plan.is_root:
         # Given as one dict, they are what the module has.
         names = [p.name.value for p in (*init.params.params, *init.params.kwonly_params)]
-        saved = "hparams" if plan.arguments.is_open and "hparams" in names else ""
+        is_dict = plan.arguments.is_open and "hparams" in names
+        saved = "hparams" if is_dict else _left_out(plan, file)
         text = f"super().__init__()\n{own}.save_hyperparameters({saved})\n"
     else:
         text = f"pl.LightningModule.__init__({own})\n{own}.save_hyperparameters(hparams)\n"
     if not plan.is_automatic:
         text += f"{own}.automatic_optimization = False\n"
     return syntax.below_docstring(lines, syntax.statements(text))
+
+
+def _left_out(plan: TrialPlan, file: LightningFile) -> str:
+    """What a module that asks for all its hyperparameters at once does not want among them."""
+    asks = any(p.arguments.asks for p in file.trials.values() if plan in p.ancestors)
+    # LightningCLI adds these, by which load_from_checkpoint finds a class that it was not told.
+    return 'ignore=["_class_path", "_instantiator"]' if asks else ""
 
 
 def _all(params: cst.Parameters) -> str:

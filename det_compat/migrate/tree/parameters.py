@@ -56,12 +56,14 @@ class Arguments:
         defaults: the values that those have which have one.
         is_open: whether it takes others.
         sections: what else of the config it is given.
+        asks: whether the hyperparameters are used as one dict.
     """
 
     types: dict[str, str] = field(default_factory=dict)
     defaults: dict[str, Any] = field(default_factory=dict)
     is_open: bool = False
     sections: tuple[str, ...] = ()
+    asks: bool = False
 
     @property
     def named(self) -> dict[str, str]:
@@ -90,13 +92,14 @@ def arguments(
     """
     names = distinct((*own.names, *around.names))
     sections = distinct((*own.sections, *around.sections))
-    if not is_whole:
-        return Arguments(is_open=True, sections=sections)
     asks = own.is_open or around.is_open
+    if not is_whole:
+        return Arguments(is_open=True, sections=sections, asks=asks)
     spaces = [config.hyperparameters.space for config in configs]
     if not configs or not (names or asks):
         is_open = asks or any(spaces)
-        return Arguments({name: _annotation(name, ()) for name in names}, {}, is_open, sections)
+        types = {name: _annotation(name, ()) for name in names}
+        return Arguments(types, {}, is_open, sections, asks)
     known = distinct((*names, *(name for space in spaces for name in space)))
     # Where the code never asks whether a name is there, a default harms no config without it.
     where = spaces if asks else spaces[:1]
@@ -108,6 +111,7 @@ def arguments(
         {name: constants[name] for name in named if isinstance(constants.get(name), _PLAIN)},
         len(named) < len(known),
         sections,
+        asks,
     )
 
 

@@ -116,6 +116,18 @@ def test_a_base_behind_is_not_initialized(tmp_path: Path) -> None:
     assert "MIGRATE" not in made
 
 
+@pytest.mark.parametrize(
+    ("line", "saved"),
+    [
+        ("print(**context.get_hparams())", 'ignore=["_class_path", "_instantiator"]'),
+        ('print(context.get_hparams()["lr"])', ""),
+    ],
+)
+def test_what_a_cli_adds_is_no_hyperparameter(line: str, saved: str, tmp_path: Path) -> None:
+    made = rewritten(tmp_path, trial(("self.context = context", line)))
+    assert f"        self.save_hyperparameters({saved})\n" in made
+
+
 CHAIN = """\
 class First:
     def __init__(self, context, *args, **kwargs):
