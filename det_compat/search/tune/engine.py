@@ -47,6 +47,8 @@ _ENVIRONMENT = {
     # Tune would import torch for a logger of TensorBoard before the first trial starts; trials
     # write event files of their own.
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    # At its end, Ray prints the traceback of each trial that failed after the search itself did.
+    "RAY_IGNORE_UNHANDLED_ERRORS": "1",
 }
 _QUIET: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
 #: Where there is no dashboard, Ray Train finds out at once, and not after 12 seconds a trial.
