@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import itertools
 import secrets
 import sys
 import tempfile
@@ -28,13 +29,12 @@ def main() -> int:
             "no S3: storage for all machines is a folder (pip install moto[server] s3fs)",
             flush=True,
         )
-    names = [args.only] if args.only else list(ATTACKS)
+    names = itertools.cycle([args.only] if args.only else ATTACKS)
     made: collections.Counter[str] = collections.Counter()
     failed = 0
     end = time.monotonic() + 60 * args.minutes
     while time.monotonic() < end:
-        # Each kind gets its share of the time: what is quick is done often.
-        name = names[sum(made.values()) % len(names)]
+        name = next(names)
         rounds = 50 if name in ("checkpoints", "configs") else 1
         for _ in range(rounds):
             seed = f"{args.seed}/{name}/{made[name]}"

@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
-from tests.attacks import checkpoints, runs
+from tests.attacks import ATTACKS, __main__, checkpoints, runs
 from tests.preloaded import executable
+
+
+def test_each_kind_has_its_turn(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ATTACKS:
+        monkeypatch.setitem(ATTACKS, name, lambda draw, folder: None)
+    monkeypatch.setitem(ATTACKS, "clusters", lambda draw, folder: 1 / 0)
+    # Each look at the clock is a second later than the one before; the first one begins the time.
+    clock = SimpleNamespace(monotonic=itertools.count().__next__)
+    monkeypatch.setattr(__main__, "time", clock)
+    seconds = 2 * len(ATTACKS) + 1
+    monkeypatch.setattr(sys, "argv", ["attacks", "--minutes", str(seconds / 60), "--seed", "5"])
+    assert __main__.main() == 1
+    said = capsys.readouterr().out
+    assert "FAILED 5/clusters/1" in said and said.endswith("; 2 failed\n")
+    assert all(f"{name}: " in said for name in ATTACKS)
 
 
 @pytest.mark.parametrize("seed", range(60))

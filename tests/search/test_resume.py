@@ -32,14 +32,17 @@ runpy.run_module("det_compat", run_name="__main__", alter_sys=True)
 
 
 class Searching:
-    """A search from the command line, in a session of its own; ``pid`` is its leader's."""
+    """A search from the command line, in a session of its own; ``pid`` is its leader's.
 
-    def __init__(self, config: Path, run_dir: Path, *options: str) -> None:
+    It has these environment variables, too.
+    """
+
+    def __init__(self, config: Path, run_dir: Path, *options: str, **variables: str) -> None:
         command = [executable(), "-c", COMMAND, "search", str(config)]
         self._program = subprocess.Popen(
             [*command, "--run-dir", str(run_dir), *options],
             cwd=config.parent.parent,
-            env=environment(),
+            env={**environment(), **variables},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -144,9 +147,11 @@ def test_interrupted_twice(tmp_path: Path) -> None:
     assert "unfinished" in {result["status"] for result in read_json(run_dir)}
 
 
-def test_terminated(tmp_path: Path) -> None:
+def test_terminated_with_a_long_path_for_temporary_files(tmp_path: Path) -> None:
     config, run_dir = write_project(tmp_path / "project", trials=2, seconds=0.3), tmp_path / "run"
-    searching = Searching(config, run_dir)
+    temporary = tmp_path / ("longer than the address of a socket " * 4)
+    temporary.mkdir()
+    searching = Searching(config, run_dir, TMPDIR=str(temporary))
     wait_for(lambda: any(run_dir.glob("trials/*/reports.jsonl")), searching)
     # `timeout` and schedulers send it to all processes of the group
     os.killpg(searching.pid, signal.SIGTERM)

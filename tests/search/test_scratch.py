@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,24 +32,19 @@ with template(Imports(), os.environ) as address:
 """
 
 
-@pytest.fixture
-def short_path() -> Iterator[Path]:
-    """A folder for sockets, whose paths must not be long."""
-    with tempfile.TemporaryDirectory() as folder:
-        yield Path(folder)
-
-
 @pytest.mark.parametrize("program", [OF_A_TRIAL, OF_A_TEMPLATE], ids=["trial", "template"])
-def test_it_goes_with_a_process_that_is_killed(program: str, short_path: Path) -> None:
+def test_it_goes_with_a_process_that_is_killed(program: str, tmp_path: Path) -> None:
+    temporary = tmp_path / ("longer than the address of a socket " * 4)
+    temporary.mkdir()
     process = subprocess.Popen(
-        [executable(), "-c", program, str(short_path)],
+        [executable(), "-c", program, str(temporary)],
         env=environment(),
         stdout=subprocess.PIPE,
         text=True,
     )
     assert process.stdout is not None
     folder = Path(process.stdout.readline().strip())
-    assert folder.parent == short_path and folder.is_dir()
+    assert folder.parent == temporary and folder.is_dir()
     process.send_signal(signal.SIGKILL)
     process.communicate()
     until = time.monotonic() + 20

@@ -21,6 +21,7 @@ from tests.search.objectives import read_json, train_one
 pytest.importorskip("ray", reason="needs det-compat[search]")
 
 from det_compat.search import SearchError, run
+from det_compat.search.tune.live import LiveTable
 
 pytestmark = [
     pytest.mark.usefixtures("local_ray"),
@@ -116,6 +117,24 @@ def test_a_full_disk_leaves_a_trial_unfinished(
     (folder / "room").touch()
     assert found(status=0) == {"has no room": ("completed", 3), "trains": ("completed", 1)}
     assert read_state(folder).state is State.DONE
+
+
+def test_what_tune_does_not_ask_for_is_not_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray
+
+    said: list[Exception] = []
+    monkeypatch.setattr("ray._private.worker._unhandled_error_handler", said.append)
+
+    def drops_an_error(*_: Any, **__: Any) -> None:
+        # Tune does so with trials that fail after the search itself did; the second one is later.
+        ray.remote(json.loads).remote("no JSON")
+        assert ray.get(ray.remote(json.loads).remote("1")) == 1
+
+    monkeypatch.setattr(LiveTable, "on_trial_result", drops_an_error)
+    run(config({"x": 0.5}, name="single"), run_dir=tmp_path / "run", train_one=train_one)
+    assert said == []
 
 
 def starts(folder: Path, result: dict[str, Any]) -> int:

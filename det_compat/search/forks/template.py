@@ -23,7 +23,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from det_compat.search.forks import fork_safety, imports, server
-from det_compat.search.forks.client import OOM_SCORE
+from det_compat.search.forks.client import OOM_SCORE, short
 from det_compat.search.forks.imports import Imports
 from det_compat.search.scratch import Scratch
 
@@ -61,20 +61,20 @@ def template(needed: Imports, environ: Mapping[str, str]) -> Iterator[str]:
             try:
                 address = stack.enter_context(_started(needed, environ))
             except OSError as error:  # A full disk, say.
-                _LOG.debug("the trials do not share their imports: %r", error)
+                _LOG.warning("each trial imports by itself, which takes seconds: %s", error)
         yield address
 
 
 @contextlib.contextmanager
 def _started(needed: Imports, environ: Mapping[str, str]) -> Iterator[str]:
     with contextlib.closing(Scratch()) as scratch:
-        # The path of a socket has 107 characters at most.
         address = str(scratch.path / "t")
         with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as owner:
-            listener.bind(address)
-            listener.listen()
-            # The first one that connects owns the template, which ends when it does.
-            owner.connect(address)
+            with short(address) as shorter:
+                listener.bind(shorter)
+                listener.listen()
+                # The first one that connects owns the template, which ends when it does.
+                owner.connect(shorter)
             process = subprocess.Popen(
                 [sys.executable, "-c", _PROGRAM, json.dumps(sys.path)],
                 stdin=listener.fileno(),

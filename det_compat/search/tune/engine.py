@@ -33,6 +33,7 @@ from det_compat.shared.variables import preserved_variables, python_path
 if TYPE_CHECKING:
     from ray.tune import ResultGrid
 
+_LOG = logging.getLogger(__name__)
 _ENVIRONMENT = {
     # A trial that never validates has no metric.
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
@@ -46,12 +47,18 @@ _ENVIRONMENT = {
     # Tune would import torch for a logger of TensorBoard before the first trial starts; trials
     # write event files of their own.
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    # At its end, Ray prints the traceback of each trial that failed after the search itself did.
+    "RAY_IGNORE_UNHANDLED_ERRORS": "1",
 }
 _QUIET: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
 #: Where there is no dashboard, Ray Train finds out at once, and not after 12 seconds a trial.
 NO_DASHBOARD = {"RAY_API_SERVER_ADDRESS": "http://127.0.0.1:9"}
 # Ray would start a process for each core before it knows of the actors, which start their own.
 _NO_SPARE_WORKERS = {"RAY_prestart_worker_first_driver": "0"}
+# The path of a socket has 107 bytes at most, and Ray 2.60 has these in its folder.
+_LONGEST_TMPDIR = 107 - len("/ray/session_2026-11-24_01-16-41_123456_1234567/sockets/plasma_store")
+# It is what Ray takes itself where there is no TMPDIR.
+_SHORT_TMPDIR = "/tmp"
 _PATIENCE = 10  # seconds
 # What runs and searches leave beside the code.
 _NO_CODE = ["/runs/", "/search_*/", "__pycache__/", ".git/", ".venv/"]
@@ -225,7 +232,7 @@ def _connected(address: str | None, at_end: Callable[[], None]) -> Iterator[None
     _is_starting.set()
     try:
         if address is None:
-            _start_here({**python_path(), **NO_DASHBOARD, **_NO_SPARE_WORKERS})
+            _start_here({**python_path(), **NO_DASHBOARD, **_NO_SPARE_WORKERS, **_short_folder()})
         else:
             _check_reachable(address)
             ray.init(**_QUIET, address=address, runtime_env={"env_vars": python_path()})
@@ -266,6 +273,18 @@ def _start_here(variables: dict[str, str]) -> None:
     with preserved_variables(*variables):
         os.environ.update(variables)
         ray.init(**_QUIET, address="local", include_dashboard=False)
+
+
+def _short_folder() -> dict[str, str]:
+    """The variable that has Ray keep its sockets elsewhere, if TMPDIR is too long for them."""
+    given = os.environ.get("TMPDIR", "")
+    if "RAY_TMPDIR" in os.environ or len(os.fsencode(given)) <= _LONGEST_TMPDIR:
+        return {}
+    _LOG.info(
+        "Ray keeps its sockets and logs in %s/ray, since TMPDIR is too long for sockets: %s",
+        *(_SHORT_TMPDIR, given),
+    )
+    return {"RAY_TMPDIR": _SHORT_TMPDIR}
 
 
 def _check_reachable(address: str | None) -> None:

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -187,8 +188,13 @@ def test_first_imports_end_where_code_of_users_begins(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def of_one_template(place: None) -> Iterator[Callable[[], Forks]]:
+def of_one_template(
+    place: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[], Forks]]:
     """Makes forks of a template; they end with the test."""
+    temporary = tmp_path / ("longer than the address of a socket " * 4)
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     imports = Imports([INSTALLED])
     with template(imports, environ()) as address, contextlib.ExitStack() as stack:
 
