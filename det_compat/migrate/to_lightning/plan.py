@@ -20,7 +20,6 @@ from det_compat.migrate.to_lightning.class_facts import (
 )
 from det_compat.migrate.to_lightning.optimization.accumulation import Accumulation
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.file import File, FileTransformer
 from det_compat.migrate.tree.parameters import HYPERPARAMETERS, Arguments, plain_dict
 
@@ -188,7 +187,6 @@ class LightningFile(File):
         early: the methods of each trial class that run before there is a Trainer, since its
             ``__init__`` calls them, or that of a class which derives from it.
         asking: the functions and classes of the tree that ask at once how many processes run.
-        elsewhere: what the code around trials does.
         asked: the names that files which import this one may take of it; ``*`` for all of them.
         length: how long its configs have it train, as the argument of a Trainer; ``""`` if there is
             no one answer.
@@ -210,7 +208,6 @@ class LightningFile(File):
     asks_lengths: bool = False
     asked: frozenset[str] = frozenset()
     length: str = ""
-    elsewhere: Elsewhere = field(default_factory=Elsewhere)
 
     @cached_property
     def called_early(self) -> frozenset[str]:
