@@ -103,25 +103,41 @@ def _farther(path: Path, name: str, near: Set[Path]) -> Iterator[Path]:
     """
     path = path.absolute()
     root = next((each for each in path.parents if (each / ".git").exists()), None)
-    files = _listed(root) if root is not None else ()
-    starts = re.compile(rf"^entrypoint:\s*[\"']?([\w.]+):(?:\w+\.)*{name}\b", re.M)
-    for file in files:
-        text = _text(file) if file.suffix in _SUFFIXES and file not in near else ""
-        started = starts.search(text)
-        module = started[1].replace(".", "/") + ".py" if started else ""
-        if started is not None and f"/{path}".endswith(f"/{module}"):
-            meant = [each for each in files if f"/{each}".endswith(f"/{module}")]
-            meant = [each for each in meant if f"class {name}" in _text(each)]
-            shared = {each: len(os.path.commonpath((each, file))) for each in meant}
-            yield from [file] if shared.get(path) == max(shared.values(), default=0) else []
+    files, started = _repository(root, root.stat().st_mtime_ns) if root is not None else ((), {})
+    for file, module in started.get(name, ()):
+        if file in near or not f"{path}".endswith(module):
+            continue
+        meant = (each for each in files if f"{each}".endswith(module))
+        shared = {
+            each: len(os.path.commonpath((each, file)))
+            for each in meant
+            if f"class {name}" in _text(each)
+        }
+        if shared.get(path) == max(shared.values(), default=0):
+            yield file
 
 
 @lru_cache(maxsize=8)
-def _listed(root: Path) -> tuple[Path, ...]:
-    return tuple(path for path, _ in list_files([str(root)]).files)
+def _repository(
+    root: Path, changed: int
+) -> tuple[tuple[Path, ...], dict[str, list[tuple[Path, str]]]]:
+    """The files of a repository, and each class that an entrypoint names: where, and its file.
+
+    It is read once, unless the folder has changed.
+    """
+    files = tuple(path for path, _ in list_files([str(root)]).files)
+    started: dict[str, list[tuple[Path, str]]] = {}
+    for file in files:
+        found = _ENTRYPOINT.search(_text(file)) if file.suffix in _SUFFIXES else None
+        if found is not None:
+            module = f"{os.sep}{found[1].replace('.', os.sep)}.py"
+            started.setdefault(found[2], []).append((file, module))
+    return files, started
 
 
-@lru_cache(maxsize=_MOST_CONFIGS)
+_ENTRYPOINT = re.compile(r"^entrypoint:\s*[\"']?([\w.]+):(?:\w+\.)*(\w+)", re.M)
+
+
 def _text(file: Path) -> str:
     try:
         return file.read_text(errors="replace")
