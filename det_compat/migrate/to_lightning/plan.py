@@ -20,6 +20,7 @@ from det_compat.migrate.to_lightning.class_facts import (
 )
 from det_compat.migrate.to_lightning.optimization.accumulation import Accumulation
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.file import File, FileTransformer
 from det_compat.migrate.tree.parameters import HYPERPARAMETERS, Arguments, plain_dict
 
@@ -188,6 +189,7 @@ class LightningFile(File):
             ``__init__`` calls them, or that of a class which derives from it.
         asking: the functions and classes of the tree that ask at once how many processes run.
         asked: the names that files which import this one may take of it; ``*`` for all of them.
+        imported: what is in the files that this one imports, and these, as far as samplers go.
         length: how long its configs have it train, as the argument of a Trainer; ``""`` if there is
             no one answer.
     """
@@ -207,6 +209,7 @@ class LightningFile(File):
     has_own_loaders: bool = False
     asks_lengths: bool = False
     asked: frozenset[str] = frozenset()
+    imported: Elsewhere = field(default_factory=Elsewhere)
     length: str = ""
 
     @cached_property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -183,6 +184,40 @@ class _Functions(Mapping[str, cst.FunctionDef]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+def of_samplers(path: Path, sources: Mapping[Path, bytes]) -> Elsewhere:
+    """What a file imports of the others, if any has a sampler that may hear of epochs."""
+    if not any(b"set_epoch" in text or b"DistributedSampler" in text for text in sources.values()):
+        return Elsewhere()
+    return elsewhere(sources[each] for each in _reached(path, sources))
+
+
+def _reached(start: Path, sources: Mapping[Path, bytes]) -> list[Path]:
+    """The files that one imports, and these, with itself: of several of a name, the nearest."""
+    known = {path: f"/{path.absolute().with_suffix('').as_posix()}/" for path in sources}
+    found = [start]
+    for path in found:
+        for name in _modules(parsed(sources[path])):
+            ends = (f"/{name}/", f"/{name}/__init__/")
+            near = {
+                other: len(os.path.commonpath((known[path], text)))
+                for other, text in known.items()
+                if text.endswith(ends)
+            }
+            nearest = max(near.values(), default=0)
+            found += [each for each in near if near[each] == nearest and each not in found]
+    return found
+
+
+def _modules(tree: ast.Module) -> Iterator[str]:
+    """What a file imports that may be another: modules as paths, without their suffix."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (each.name.replace(".", "/") for each in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or "", *(f"{node.module or ''}.{n.name}" for n in node.names)]
+            yield from (name.strip(".").replace(".", "/") for name in names if name)
 
 
 class Importers:
