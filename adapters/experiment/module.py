@@ -22,6 +22,7 @@ from det_compat.adapters.experiment.trainer import (
 from det_compat.adapters.generations.adapted import NO_FUNCTIONS, LoaderFunctions
 from det_compat.adapters.generations.entry import trial_of
 from det_compat.adapters.generations.generation import check_trial_class
+from det_compat.adapters.generations.trial_class import defines
 from det_compat.adapters.lightning import determined_pace, run_module, sources
 from det_compat.adapters.lightning.package import pl
 from det_compat.adapters.run.trial_run import TrialRun
@@ -256,10 +257,14 @@ def imported_trial(config: ExperimentConfig, model_dir: Path) -> tuple[type, Loa
             trial_cls, found = _from_package(model_dir)
         else:
             trial_cls = _imported(entrypoint.trial, model_dir)
-        named = _functions(entrypoint.functions, model_dir)
-        functions = LoaderFunctions(
-            *(own or other for own, other in zip(named, found, strict=True))
-        )
+        if defines(trial_cls, "build_training_data_loader"):
+            # A trial that has been brought into the context API asks PEDL's functions itself.
+            functions = NO_FUNCTIONS
+        else:
+            named = _functions(entrypoint.functions, model_dir)
+            functions = LoaderFunctions(
+                *(own or other for own, other in zip(named, found, strict=True))
+            )
     try:
         check_trial_class(trial_cls)
     except TypeError as error:

@@ -34,9 +34,6 @@ def trial_of(folder: Path) -> tuple[type, LoaderFunctions]:
             f"{folder / '__init__.py'} brings {found}: import the one trial class there, or name "
             "it in the config, `entrypoint: module:TrialClass`"
         )
-    if ClassFacts(last[0]).defines("build_training_data_loader"):
-        # A trial that has been brought into the context API asks the functions itself.
-        return last[0], LoaderFunctions(None, None)
     names = ("make_data_loaders", "download_data")
     return last[0], LoaderFunctions(*(getattr(entry, name, None) for name in names))
 

@@ -24,6 +24,7 @@ class DetCompat(Target):
         if facts is None:
             return None
         tree, symbols = resolve(self.sources[path], facts)
+        tree = symbols.with_held(tree)
         dotted = _DottedNames(symbols, _roots(tree))
         tree = syntax.transformed(tree, dotted)
         return syntax.transformed(tree, _Imports(dotted.kept, dotted.modules)).bytes

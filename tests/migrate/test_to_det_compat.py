@@ -55,3 +55,19 @@ def test_a_second_run_changes_nothing(tmp_path):
     )
     first = rewritten(tmp_path, source, "det_compat")
     assert rewritten(tmp_path, first, "det_compat") == first
+
+
+def test_all_but_names_of_determined_stays(tmp_path):
+    source = """\
+from determined.pytorch import PyTorchTrial
+
+
+class Trial(PyTorchTrial):
+    def __init__(self, context):
+        self.hp, hparams = context.get_hparam, context.get_hparams()
+        wrap, distributed = context.wrap_model, context.distributed
+        self.model = wrap(Net(self.hp("units"), hparams["depth"]))
+        self.rank = distributed.get_rank()
+"""
+    made = rewritten(tmp_path, source, "det_compat")
+    assert made == source.replace("determined.pytorch", "det_compat.pytorch")

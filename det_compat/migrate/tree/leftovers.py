@@ -36,9 +36,6 @@ def put_back(tree: cst.Module, file: File) -> cst.Module:
 def put_back_silently(tree: cst.Module, file: File) -> cst.Module:
     """Put back everything, without comments: this code is still Determined's."""
 
-    def held(node: cst.Attribute) -> cst.BaseExpression:
-        return file.symbols.held(node) or node
-
     def original(name: cst.Name) -> cst.BaseExpression:
         symbol = file.symbols.get(name)
         if symbol is None:
@@ -46,7 +43,7 @@ def put_back_silently(tree: cst.Module, file: File) -> cst.Module:
         file.imports.kept.update(syntax.names_in(symbol.original))
         return symbol.original.deep_clone()
 
-    return syntax.each(syntax.each(tree, cst.Attribute, held), cst.Name, original)
+    return syntax.each(file.symbols.with_held(tree), cst.Name, original)
 
 
 #: What these do with a context, others do with what they return.

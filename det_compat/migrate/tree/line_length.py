@@ -1,7 +1,7 @@
 """New code as formatters write it: lines that are too long, and blank lines between methods."""
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import libcst as cst
 from libcst import matchers as m
@@ -12,7 +12,9 @@ from det_compat.migrate.tree.syntax import code, expression, simple, transformed
 from det_compat.migrate.tree.transformers import ScopedTransformer
 
 LINE, INDENT = 100, 4
+_CLOSING = (")", "]", "}")
 _Container: TypeAlias = cst.Call | cst.Dict | cst.List
+_Node = TypeVar("_Node", bound=cst.CSTNode)
 #: How each begins and ends, and which of its fields hold what is between, and the whitespace.
 _PARTS: dict[type, tuple[str, str, tuple[str, ...]]] = {
     cst.Call: ("f(", ")", ("args", "whitespace_before_args")),
@@ -36,12 +38,22 @@ class _Spreading(ScopedTransformer):
         small = simple(updated)
         width = LINE - self.depth * INDENT
         value = getattr(small, "value", None)
-        if small is None or not isinstance(value, _Container):
+        if small is None:
             return updated
         new = [line for line in code(small).splitlines() if line.strip() not in self._there]
-        if all(len(line) <= width for line in new):
-            return updated
-        return updated.with_changes(body=[small.with_changes(value=_spread(value, 0, width))])
+        if isinstance(value, _Container) and any(len(line) > width for line in new):
+            return updated.with_changes(body=[small.with_changes(value=_spread(value, 0, width))])
+        return updated.with_changes(body=[self._below_its_start(small)])
+
+    def _below_its_start(self, small: cst.BaseSmallStatement) -> cst.BaseSmallStatement:
+        """A new statement, whose last bracket may be where a deeper one had it, below its start."""
+        first, *below = code(small).splitlines()
+        last = below[-1] if below else ""
+        deeper = last[: len(last) - len(last.lstrip())]
+        # What stands before lines of code that was made here may be no whitespace of LibCST's.
+        are_deeper = all(line.startswith(deeper) for line in below)
+        is_moved = first not in self._there and last.lstrip().startswith(_CLOSING)
+        return dedented(small, len(deeper)) if is_moved and are_deeper else small
 
 
 def _spread(node: _Container, depth: int, width: int) -> _Container:
@@ -96,11 +108,11 @@ def spaced(body: Sequence[cst.BaseStatement]) -> list[cst.BaseStatement]:
     return spaced
 
 
-def dedented(node: cst.BaseExpression) -> cst.BaseExpression:
-    """An expression of several lines, four spaces to the left."""
+def dedented(node: _Node, spaces: int = INDENT) -> _Node:
+    """An expression or statement of several lines, ``spaces`` to the left but for the first."""
 
     def shorter(space: cst.CSTNode, _: object) -> cst.CSTNode:
         last = ensure_type(space, cst.ParenthesizedWhitespace).last_line
-        return space.with_deep_changes(last, value=last.value.removeprefix("    "))
+        return space.with_deep_changes(last, value=last.value.removeprefix(" " * spaces))
 
     return ensure_type(m.replace(node, m.ParenthesizedWhitespace(), shorter), type(node))

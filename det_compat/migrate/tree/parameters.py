@@ -309,17 +309,20 @@ def plain_dict(hparams: cst.BaseExpression, sections: Collection[str]) -> cst.Ba
 
 
 def _filtered(text: str, sections: Collection[str]) -> str:
+    return f"{{{' '.join(_comprehension(text, sections))}}}"
+
+
+def _comprehension(text: str, sections: Collection[str]) -> tuple[str, str, str]:
     names = [f'"{name}"' for name in sorted(sections)]
-    condition = f"name != {names[0]}" if len(names) == 1 else f"name not in ({', '.join(names)})"
-    return f"{{name: value for name, value in {text}.items() if {condition}}}"
+    condition = f"!= {names[0]}" if len(names) == 1 else f"not in ({', '.join(names)})"
+    return "name: value", f"for name, value in {text}.items()", f"if name {condition}"
 
 
 def hyperparameters(sections: Collection[str]) -> cst.FunctionDef:
     """The property of a module that has its hyperparameters without the sections of the config."""
-    return syntax.method(
-        f"@property\ndef {HYPERPARAMETERS}(self):\n"
-        f"    return {_filtered('self.hparams', sections)}\n"
-    )
+    parts = _comprehension("self.hparams", sections)
+    made = " ".join(parts) if len(sections) == 1 else "\n        ".join(("", *parts)) + "\n    "
+    return syntax.method(f"@property\ndef {HYPERPARAMETERS}(self):\n    return {{{made}}}\n")
 
 
 #: The name of that property.

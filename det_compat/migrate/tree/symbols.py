@@ -14,7 +14,7 @@ from det_compat.analysis.scopes import CONTEXT, Member, Name, Object, Values
 from det_compat.catalog.members import TYPES
 from det_compat.catalog.support import home
 from det_compat.migrate.tree.facts import Facts
-from det_compat.migrate.tree.syntax import code, find, self_name
+from det_compat.migrate.tree.syntax import code, each, find, self_name
 from det_compat.migrate.tree.transformers import LocatingTransformer, located, parsed
 
 _Named: TypeAlias = cst.Name | cst.Attribute
@@ -113,10 +113,15 @@ class Symbols:
         name = target.attr.value if isinstance(target, cst.Attribute) else ""
         return found[1] not in _DATA or found[1] == name
 
-    def held(self, node: cst.Attribute) -> cst.BaseExpression | None:
-        """What stood in the file if ``node`` is a part of a context that was held there."""
-        symbol = self.get(node.value)
-        return symbol.original if symbol and symbol.part == node.attr.value else None
+    def with_held(self, tree: cst.Module) -> cst.Module:
+        """The tree with what held a part of a context, such as a method of it, put back."""
+
+        def held(node: cst.Attribute) -> cst.BaseExpression:
+            symbol = self.get(node.value)
+            is_held = symbol is not None and symbol.part == node.attr.value
+            return symbol.original if symbol is not None and is_held else node
+
+        return each(tree, cst.Attribute, held)
 
     def called(self, node: cst.CSTNode | None) -> tuple[cst.Name, str] | None:
         """As ``member``, for the call of one."""

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import pytorch_lightning as pl
 import torch
+import yaml
 
 from det_compat.adapters.experiment.module import ExperimentRun, imported_trial
 from det_compat.adapters.experiment.options import with_changes
@@ -210,6 +211,22 @@ def test_entrypoints_that_cannot_be_imported(
     (tmp_path / "needs.py").write_text("import no_such_library")
     with pytest.raises(error, match=message):
         run_experiment(config, tmp_path / "run", **QUIET)
+
+
+@pytest.mark.parametrize("has_entry", [True, False])
+def test_a_trial_with_loaders_of_its_own_is_given_no_functions_of_pedl(
+    has_entry: bool, tmp_path: Path
+) -> None:
+    conf = yaml.safe_load(project(tmp_path).read_text())
+    trial = conf.pop("entrypoint")
+    if has_entry:
+        load = f"from {trial.replace(':', ' import ')}\ndef make_data_loaders(conf, hparams): ...\n"
+        (tmp_path / "__init__.py").write_text(load)
+    else:
+        functions = {"data_loaders_function": "data:make_data_loaders"}
+        conf["entrypoints"] = {"trial_class": trial, **functions}
+    _, found = imported_trial(parse_config(conf), tmp_path)
+    assert not any(found)
 
 
 def test_changes_to_a_config() -> None:

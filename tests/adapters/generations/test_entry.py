@@ -84,12 +84,6 @@ def test_without_the_one_trial_class_it_says_what_it_found(
         trial_of(written(project, entry))
 
 
-def test_a_trial_that_makes_its_loaders_needs_no_functions(project: Path) -> None:
-    loader = "MyTrial.build_training_data_loader = lambda self: None\n"
-    folder = written(project, ABSOLUTE + loader)
-    assert not any(trial_of(folder)[1])
-
-
 def test_an_empty_file_is_no_entry(tmp_path: Path) -> None:
     assert not has_entry(tmp_path)
     (tmp_path / "__init__.py").write_text("\n")

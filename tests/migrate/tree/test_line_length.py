@@ -20,6 +20,8 @@ LONG = "a" * 50
         (f"x = [{LONG}, {LONG}]", f"x = [\n    {LONG},\n    {LONG},\n]"),
         (f'x = {{"a": {LONG}, "b": {LONG}}}', f'x = {{\n    "a": {LONG},\n    "b": {LONG},\n}}'),
         ("f(1)", "f(1)"),
+        ("f(\n            1,\n        )", "f(\n    1,\n)"),
+        ("x = [f(\n        1,\n    )]", "x = [f(\n    1,\n)]"),
     ],
 )
 def test_long_lines(line, expected):
@@ -27,6 +29,6 @@ def test_long_lines(line, expected):
     assert made == "if x:\n    " + expected.replace("\n", "\n    ") + "\n"
 
 
-def test_lines_that_were_there_stay():
-    source = f"f({LONG}, {LONG})\n"
+@pytest.mark.parametrize("source", [f"f({LONG}, {LONG})\n", "f(\n        1\n    )\n"])
+def test_lines_that_were_there_stay(source):
     assert apply(cst.parse_module(source), source.encode()).code == source
