@@ -2,12 +2,14 @@
 
 import ast
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from det_compat.analysis.tree import list_files
 from det_compat.config import ConfigError, ExperimentConfig, read_config
 from det_compat.config.entrypoint import Entrypoint
 from det_compat.config.hyperparameters import Categorical, Const, Double, Int, Log
@@ -29,11 +31,13 @@ def configs_of(path: Path, name: str) -> list[ExperimentConfig]:
     """Every config of the trial class ``name`` in the file ``path``, ``const.yaml`` first.
 
     That is one whose entrypoint is the class, or the file as a script; it lies beside the file, in
-    a folder beside it, or in the folder above. Where there is none, it is one beside the file that
-    has no entrypoint: PEDL and Determined 0.12 started the class that the folder had.
+    a folder beside it, or in the folder above, or says the class and lies elsewhere in the
+    repository. Where there is none, it is one beside the file that has no entrypoint: PEDL and
+    Determined 0.12 started the class that the folder had.
     """
     without, named = [], []
-    for file in _yaml_files(path):
+    near = [*_yaml_files(path)]
+    for file in (*near, *_farther(path, name, {*near})):
         config = _read(file, file.stat().st_mtime_ns)
         if config is None:
             continue
@@ -89,6 +93,56 @@ def _yaml_files(path: Path) -> Iterator[Path]:
         if os.path.splitext(name)[1] in _SUFFIXES and (each / name).is_file()
     )
     yield from islice(found, _MOST_CONFIGS)
+
+
+def _farther(path: Path, name: str, near: Set[Path]) -> Iterator[Path]:
+    """The other configs of a repository whose entrypoint is class ``name`` in the file ``path``.
+
+    Which folder was that of the experiment, nobody knows; of several files that an entrypoint may
+    mean, it is those that are nearest to the config.
+    """
+    path = path.absolute()
+    root = next((each for each in path.parents if (each / ".git").exists()), None)
+    files, started = _repository(root, root.stat().st_mtime_ns) if root is not None else ((), {})
+    for file, module in started.get(name, ()):
+        if file in near or not f"{path}".endswith(module):
+            continue
+        meant = (each for each in files if f"{each}".endswith(module))
+        shared = {
+            each: len(os.path.commonpath((each, file)))
+            for each in meant
+            if f"class {name}" in _text(each)
+        }
+        if shared.get(path) == max(shared.values(), default=0):
+            yield file
+
+
+@lru_cache(maxsize=8)
+def _repository(
+    root: Path, changed: int
+) -> tuple[tuple[Path, ...], dict[str, list[tuple[Path, str]]]]:
+    """The files of a repository, and each class that an entrypoint names: where, and its file.
+
+    It is read once, unless the folder has changed.
+    """
+    files = tuple(path for path, _ in list_files([str(root)]).files)
+    started: dict[str, list[tuple[Path, str]]] = {}
+    for file in files:
+        found = _ENTRYPOINT.search(_text(file)) if file.suffix in _SUFFIXES else None
+        if found is not None:
+            module = f"{os.sep}{found[1].replace('.', os.sep)}.py"
+            started.setdefault(found[2], []).append((file, module))
+    return files, started
+
+
+_ENTRYPOINT = re.compile(r"^entrypoint:\s*[\"']?([\w.]+):(?:\w+\.)*(\w+)", re.M)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(errors="replace")
+    except OSError:
+        return ""
 
 
 def _names(folder: Path) -> list[str]:

@@ -32,6 +32,18 @@ CONFIG = "searcher: {name: single, metric: x, max_length: {batches: 1}}\n"
             [],
             id="configs of other files with such a class",
         ),
+        pytest.param(
+            {
+                "../own/a/b.yaml": "own:T",
+                "../far/a/b.yaml": "model_def:T",
+                "../far/c.yaml": "src.model_def:T",
+            },
+            ["../far/a/b.yaml", "../far/c.yaml"],
+            id="anywhere in a repository",
+        ),
+        pytest.param(
+            {"../near/a/b.yaml": "model_def:T"}, [], id="configs of a file nearer to them"
+        ),
         pytest.param({"a.yaml": "", "b.yaml": "model_def:T"}, ["b.yaml"], id="a name wins"),
         pytest.param({"a.yaml": ""}, ["a.yaml"], id="none has a name"),
     ],
@@ -42,9 +54,13 @@ def test_the_configs_of_a_trial(files: dict[str, str], found: list[str], tmp_pat
     (folder / "model_def.py").write_text("class T: ...\n")
     (folder / "configs" / "own.py").write_text("class T: ...\n")
     (folder / "other.yaml").write_text("services: {}\n")
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "near").mkdir()
+    (tmp_path / "near" / "model_def.py").write_text("class T: ...\n")
     for name, entrypoint in files.items():
         text = f"entrypoint: {entrypoint}\n" if entrypoint else ""
-        (folder / name).write_text(text + CONFIG)
+        (tmp_path / "src" / name).resolve().parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "src" / name).resolve().write_text(text + CONFIG)
     configs = configs_of(folder / "model_def.py", "T")
     expected = [str((folder / name).resolve()) for name in found]
     assert [config.file for config in configs] == expected

@@ -29,6 +29,7 @@ _OF_TRAINER = frozenset({"trainer", "logger"})
 _CONTEXT = "det_compat.pytorch.PyTorchTrialContext"
 #: Whatever these have, no callback has.
 _NO_CALLBACKS = ("self", "super", "cls", "trainer", "pl_module", "logger")
+_GONE = "a trial has no {} any more"
 _OPEN = ("__getattr__", "__getattribute__")
 
 
@@ -44,11 +45,16 @@ def not_set(before: Code, after: Code, text: Text) -> Iterator[Finding]:
 
 
 def too_early(after: Code, text: Text) -> Iterator[Finding]:
-    """What ``__init__`` of a module asks of a Trainer, itself or by a method that it calls."""
+    """What ``__init__`` of a module asks of a Trainer, itself or by a method that it calls.
+
+    A callback is made before there is one, too, and may ask for the loaders of a module.
+    """
     for node in text.classes.values():
         ancestors, others = after.ancestors(node)
         init = methods(node).get("__init__")
         if init is None or "pl.LightningModule" not in others:
+            for each in _asked_for_loaders(init) if "pl.Callback" in others else ():
+                yield Finding(each.lineno, f"{each.attr} needs a Trainer, and there is none yet")
             continue
         own = {
             n: found for ancestor in reversed(ancestors) for n, found in methods(ancestor).items()
@@ -56,6 +62,12 @@ def too_early(after: Code, text: Text) -> Iterator[Finding]:
         for name, line in _own_reads(init):
             if name in _OF_TRAINER or (name in own and _asks_trainer(name, own, init)):
                 yield Finding(line, f"{name} needs a Trainer, and there is none yet")
+
+
+def _asked_for_loaders(init: ast.FunctionDef | None) -> Iterator[ast.Attribute]:
+    for each in ast.walk(init) if init is not None else ():
+        if isinstance(each, ast.Attribute) and each.attr in ("train_dataloader", "val_dataloader"):
+            yield each
 
 
 def _asks_trainer(start: str, own: dict[str, ast.FunctionDef], init: ast.FunctionDef) -> bool:
@@ -118,10 +130,14 @@ def gone(before: Code, after: Code, text: Text) -> Iterator[Finding]:
     own = {
         name for name in before.set_names if own_name(name) in after.set_names - before.set_names
     }
-    away = missing | renamed
+    # Something else may still have one, such as a callback.
+    context = (before.set_names & {"context"}) - missing
+    away = missing | renamed | context
     for node in text.nodes if away | own else ():
-        if isinstance(node, ast.Call) and (name := asked_by_name(node)) in away:
-            yield Finding(node.lineno, f"a trial has no {name} any more")
+        name = asked_by_name(node) if isinstance(node, ast.Call) else ""
+        if name in away and isinstance(node, ast.Call):
+            is_own = name in context and _last(node.args[0]) == "self"
+            yield from [] if is_own else [Finding(node.lineno, _GONE.format(name))]
         if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
             continue
         owner = _last(node.value)
@@ -130,7 +146,9 @@ def gone(before: Code, after: Code, text: Text) -> Iterator[Finding]:
             yield Finding(node.lineno, f"{node.attr} of a callback is {own_name(node.attr)} now")
         if node.attr in renamed and "trial" in owner.lower() and node.attr not in missing:
             yield Finding(node.lineno, f"{node.attr} of a trial is {new_name(node.attr)} now")
-        elif node.attr in missing and not {owner, _first(node)} & {"super", "self", *modules}:
+        elif (node.attr in context and "trial" in owner.lower()) or (
+            node.attr in missing and not {owner, _first(node)} & {"super", "self", *modules}
+        ):
             yield Finding(node.lineno, f"nothing sets or defines {node.attr} any more")
 
 

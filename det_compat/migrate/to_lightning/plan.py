@@ -188,8 +188,8 @@ class LightningFile(File):
         early: the methods of each trial class that run before there is a Trainer, since its
             ``__init__`` calls them, or that of a class which derives from it.
         asking: the functions and classes of the tree that ask at once how many processes run.
-        elsewhere: what the code around trials does.
         asked: the names that files which import this one may take of it; ``*`` for all of them.
+        imported: what is in the files that this one imports, and these, as far as samplers go.
         length: how long its configs have it train, as the argument of a Trainer; ``""`` if there is
             no one answer.
     """
@@ -209,8 +209,8 @@ class LightningFile(File):
     has_own_loaders: bool = False
     asks_lengths: bool = False
     asked: frozenset[str] = frozenset()
+    imported: Elsewhere = field(default_factory=Elsewhere)
     length: str = ""
-    elsewhere: Elsewhere = field(default_factory=Elsewhere)
 
     @cached_property
     def called_early(self) -> frozenset[str]:

@@ -57,7 +57,7 @@ from det_compat.migrate.to_lightning.taken.reserved import taken_names
 from det_compat.migrate.to_lightning.unwrapped import keeps_modes
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.branches import without_questions
-from det_compat.migrate.tree.elsewhere import Elsewhere, Importers, elsewhere
+from det_compat.migrate.tree.elsewhere import Elsewhere, Importers, elsewhere, of_samplers
 from det_compat.migrate.tree.facts import CALLBACK, Analysis, Facts, is_callback
 from det_compat.migrate.tree.file import bound_names, function_names
 from det_compat.migrate.tree.imports import tidied
@@ -230,6 +230,7 @@ class Lightning(Target):
             length=length_of(path) if b".fit(" in self.sources[path] else "",
             asking=self._asking,
             elsewhere=self._elsewhere,
+            imported=of_samplers(path, self.sources),
         )
 
     @cached_property

@@ -351,6 +351,7 @@ class _Rewriting:
         plan = self.plan
         around = self.file.elsewhere
         said = loaders.left_of_loaders(self.own, plan.all_models, self.file.symbols, around)
+        said += loaders.shuffled_anew(self.file.imported)
         said += changed_copies(self.node, self.file.symbols, around.texts)
         if not plan.is_mixin and plan.keeps_modes and not plan.knows_models:
             said.append("validations put all models into evaluation mode, wrapped or not")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
@@ -183,6 +185,49 @@ class _Functions(Mapping[str, cst.FunctionDef]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+def of_samplers(path: Path, sources: Mapping[Path, bytes]) -> Elsewhere:
+    """What the files that one imports, and these, have of samplers that may hear of epochs."""
+    words = (b"set_epoch", b"DistributedSampler")
+    have = {other for other, text in sources.items() if any(word in text for word in words)}
+    found = [each for each in _reached(path, sources) if each in have] if have else []
+    return elsewhere(sources[each] for each in found)
+
+
+def _reached(start: Path, sources: Mapping[Path, bytes]) -> list[Path]:
+    """The files that one imports, and these, with itself: of several of a name, the nearest."""
+    known = {path: f"/{path.absolute().with_suffix('').as_posix()}/" for path in sources}
+    named: dict[str, list[Path]] = {}
+    for path in known:
+        named.setdefault(path.parent.name if path.stem == "__init__" else path.stem, []).append(
+            path
+        )
+    found = [start]
+    for path in found:
+        for name in _modules(sources[path]):
+            ends = (f"/{name}/", f"/{name}/__init__/")
+            far = {
+                each: len(os.path.relpath(known[each], known[path]).split(os.sep))
+                for each in named.get(name.rpartition("/")[2], ())
+                if known[each].endswith(ends)
+            }
+            nearest = min(far.values(), default=0)
+            found += [each for each in far if far[each] == nearest and each not in found]
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _modules(source: bytes) -> tuple[str, ...]:
+    """What a file imports that may be another: modules as paths, without their suffix."""
+    found: list[str] = []
+    for node in ast.walk(parsed(source)):
+        if isinstance(node, ast.Import):
+            found += (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            found += (module, *(f"{module}.{each.name}" for each in node.names))
+    return tuple(name.strip(".").replace(".", "/") for name in dict.fromkeys(found) if name)
 
 
 class Importers:

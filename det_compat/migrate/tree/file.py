@@ -8,6 +8,7 @@ from typing import ClassVar, Generic, TypeAlias, TypeVar
 import libcst as cst
 
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.imports import ImportEdits
 from det_compat.migrate.tree.marks import marked
 from det_compat.migrate.tree.symbols import Symbols
@@ -26,10 +27,12 @@ class File:
     Attributes:
         symbols: what the placeholders in its tree stand for.
         imports: what becomes of its imports.
+        elsewhere: what the code around trials does.
     """
 
     symbols: Symbols
     imports: ImportEdits = field(default_factory=ImportEdits, kw_only=True)
+    elsewhere: Elsewhere = field(default_factory=Elsewhere, kw_only=True)
 
 
 _File = TypeVar("_File", bound=File)

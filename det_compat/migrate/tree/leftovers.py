@@ -23,7 +23,14 @@ _Suite = TypeVar("_Suite", bound=cst.BaseSuite)
 def put_back(tree: cst.Module, file: File) -> cst.Module:
     """Put back what placeholders stand for; a context that is handed on is the module now."""
     imports = dict(pair for line in tree.body for pair in imported(line))
-    return syntax.transformed(tree, _Leftovers(file, imports))
+    made = syntax.transformed(tree, _Leftovers(file, imports))
+    # Above the first statement a file that was rewritten before has its comments in the header.
+    there = [line.comment.value for line in made.header if line.comment is not None]
+    lines = getattr(made.body[0], "leading_lines", ()) if made.body and there else ()
+    left = [line for line in lines if line.comment is None or line.comment.value not in there]
+    if len(left) == len(lines):
+        return made
+    return made.with_changes(body=[made.body[0].with_changes(leading_lines=left), *made.body[1:]])
 
 
 def put_back_silently(tree: cst.Module, file: File) -> cst.Module:
@@ -37,6 +44,10 @@ def put_back_silently(tree: cst.Module, file: File) -> cst.Module:
         return symbol.original.deep_clone()
 
     return syntax.each(file.symbols.with_held(tree), cst.Name, original)
+
+
+#: What these do with a context, others do with what they return.
+_HOLDERS = ("contextlib", "copy", "dataclasses", "functools", "logging", "typing")
 
 
 class _Leftovers(FileTransformer[File]):
@@ -61,7 +72,10 @@ class _Leftovers(FileTransformer[File]):
         context, member = found
         link = support.of_member(CONTEXT, member.partition(".")[0]).link
         self.mark(f"the context's {member} has no counterpart", link)
-        return syntax.expression(f"{self._context(context)}.{member}")
+        symbol, (part, _, rest) = self.symbols.get(context), member.partition(".")
+        is_held = symbol is not None and symbol.part == part
+        names = [self._context(context), *([] if is_held else [part]), rest]
+        return syntax.expression(".".join(filter(None, names)))
 
     def _context(self, context: cst.Name) -> str:
         """What is written for a context: ``__init__`` of a trial is not given one any more."""
@@ -75,7 +89,17 @@ class _Leftovers(FileTransformer[File]):
         if asked is not None:
             # The module would answer, and it has other names than the context had.
             self.mark(f"the context was asked for {syntax.code(asked[1])} by name")
+        elif any(self.symbols.is_context(arg.value) for arg in original.args):
+            self._check_taker(original.func)
         return updated
+
+    def _check_taker(self, function: cst.BaseExpression) -> None:
+        """Mark that a function which nobody has read is given the module for the context."""
+        name, around = syntax.code(function), self.file.elsewhere
+        paths = around.imported.get(name.partition(".")[0], frozenset())
+        is_unread = any(path.partition(".")[0] not in _HOLDERS for path in paths)
+        if is_unread and name.rpartition(".")[2] not in around.texts:
+            self.mark(f"{name} gets this module for the context, and is in none of these files")
 
     def leave_Name(self, original: cst.Name, updated: cst.Name) -> syntax.Expression:
         symbol = self.symbols.get(original)

@@ -101,14 +101,15 @@ def arguments(
         types = {name: _annotation(name, ()) for name in names}
         return Arguments(types, {}, is_open, sections, asks)
     known = distinct((*names, *(name for space in spaces for name in space)))
+    constants = configs[0].hyperparameters.constants().items()
+    defaults = {name: value for name, value in constants if isinstance(value, _PLAIN)}
     # Where the code never asks whether a name is there, a default harms no config without it.
-    where = spaces if asks else spaces[:1]
-    named = [name for name in known if all(name in space for space in where)]
+    harmless = {} if asks else defaults
+    named = [name for name in known if name in harmless or all(name in space for space in spaces)]
     named = [name for name in named if name.isidentifier() and not keyword.iskeyword(name)]
-    constants = configs[0].hyperparameters.constants()
     return Arguments(
         {name: _annotation(name, _values(name, spaces)) for name in named},
-        {name: constants[name] for name in named if isinstance(constants.get(name), _PLAIN)},
+        {name: defaults[name] for name in named if name in defaults},
         len(named) < len(known),
         sections,
         asks,

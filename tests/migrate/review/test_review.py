@@ -158,6 +158,19 @@ def comments(folder: Path, before: str, after: str, **others: str) -> list[str]:
             id="a Trainer that is not there yet",
         ),
         pytest.param(
+            "class C(PyTorchCallback): ...",
+            """
+            class C(pl.Callback):
+                def __init__(self, trial):
+                    self.total = len(trial.val_dataloader())
+            """,
+            [
+                "val_dataloader needs a Trainer, and there is none yet: "
+                "self.total = len(trial.val_dataloader())"
+            ],
+            id="loaders that a callback asks for before there is a Trainer",
+        ),
+        pytest.param(
             """
             class C(PyTorchCallback):
                 def on_checkpoint_write_end(self, folder): ...
@@ -225,6 +238,18 @@ def test_what_was_right_before_is_looked_at(
             "def f(model):\n    return getattr(model, 'context', None)\n",
             ["a trial has no context any more: return getattr(model, 'context', None)"],
             id="an attribute that is asked for by its name",
+        ),
+        pytest.param(
+            "class T:\n    def __init__(self, c): self.context = c\n",
+            "class T:\n    pass\n",
+            "class C:\n    def __init__(self, trial, context):\n        self.context = context\n"
+            "        x = getattr(trial, 'context')\n        y = trial.context.device\n"
+            "        z = self.context, getattr(self, 'context')\n",
+            [
+                "a trial has no context any more: x = getattr(trial, 'context')",
+                "nothing sets or defines context any more: y = trial.context.device",
+            ],
+            id="an attribute that something else has, too",
         ),
     ],
 )

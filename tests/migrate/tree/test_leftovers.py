@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import pytest
+
 from det_compat.migrate.tree.marks import count
-from tests.migrate.rewriting import rewritten, trial
+from tests.migrate.rewriting import HEADER, rewritten, trial
 
 
 def test_what_is_not_known_stays_below_a_comment(tmp_path):
@@ -90,3 +92,35 @@ def test_older_trials_of_several_files_stay_whole(tmp_path):
     assert rewritten(tmp_path, made) == made
     base = (tmp_path / "base.py").read_text()
     assert "class Base(PyTorchTrial):" in rewritten(tmp_path, base, name="base.py")
+
+
+def test_what_holds_a_part_of_a_context_is_put_back_as_it_was(tmp_path):
+    source = """\
+    import determined as det
+
+    def main():
+        found = det.core.DistributedContext.from_torch_distributed()
+        with det.core.init(distributed=found) as core_context:
+            return core_context, found.unknown
+    """
+    made = rewritten(tmp_path, source)
+    assert "det.core.init(distributed=found) as" in made
+    assert "return core_context, found.unknown\n" in made
+    assert rewritten(tmp_path, made) == made
+
+
+@pytest.mark.parametrize(
+    ("line", "is_marked"),
+    [
+        ("from library import make", True),
+        ("from functools import partial as make", False),
+        ("def make(context):\n    return 1", False),
+        ("", False),
+    ],
+)
+def test_a_context_that_goes_where_nobody_has_looked(tmp_path, line, is_marked):
+    change = ('return {"error"', 'x = make(self.context)\n        return {"error"')
+    made = rewritten(tmp_path, trial(change, header=f"{line}\n\n\n{HEADER}"))
+    said = "make gets this module for the context, and is in none of these files"
+    assert (said in made) == is_marked
+    assert "x = make(self)\n" in made

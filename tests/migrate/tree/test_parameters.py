@@ -62,6 +62,13 @@ def signature(folder: Path, source: str, **configs: str) -> str:
             "def __init__(self, *, lr: float, global_batch_size: Any = 4):",
             id="a range has the type of its values",
         ),
+        pytest.param(
+            ASKS_FOR_LR,
+            "global_batch_size: 4, lr: {type: log, minval: -3, maxval: -1, base: 10}",
+            "global_batch_size: 4",
+            "def __init__(self, *, global_batch_size: int = 4, **hparams: Any):",
+            id="what is searched has no default, and another config may lack it",
+        ),
     ],
 )
 def test_a_module_takes_what_its_configs_have(

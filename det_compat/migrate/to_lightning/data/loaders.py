@@ -175,7 +175,7 @@ def left_of_loaders(
         around: the code that they call.
     """
     is_sharded = _sharded_again(own, symbols, around)
-    return [*_read_ahead(own, models, around), *is_sharded, *_shuffled_anew(around)]
+    return [*_read_ahead(own, models, around), *is_sharded]
 
 
 def _read_ahead(
@@ -243,8 +243,12 @@ def _sharded_again(
     return [_SHARDED_AGAIN] if is_torchs and is_sharded and not is_left else []
 
 
-def _shuffled_anew(around: Elsewhere) -> list[str]:
-    """What to say of samplers to which Lightning says which epoch it is: Determined did not."""
+def shuffled_anew(around: Elsewhere) -> list[str]:
+    """What to say of samplers to which Lightning says which epoch it is: Determined did not.
+
+    Args:
+        around: the code in the files that a trial's own imports.
+    """
     is_torchs = not any("determined" in p for p in around.imported.get("DistributedSampler", ()))
     texts = around.texts.items()
     names = [name for name, text in texts if _hears_of_epochs(text)]

@@ -17,6 +17,8 @@ from det_compat.migrate.tree.metric_shapes import assigned
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.transformers import ScopedTransformer
 
+_WRAPPING = {**KEPT, "wrap_model": "model"}
+
 
 @dataclass(frozen=True)
 class Resolved:
@@ -147,7 +149,7 @@ def _kept_wrapped(node: cst.ClassDef, symbols: Symbols) -> list[tuple[str, cst.C
     local = syntax.local_names(init) | {me}
     # What a module keeps, another one that keeps it sees.
     is_module = any(syntax.code(base.value).endswith("Module") for base in node.bases)
-    wrapping = KEPT if is_module else {**KEPT, "wrap_model": "model"}
+    wrapping = KEPT if is_module else _WRAPPING
     found = []
     for line in syntax.body_of(init):
         call, target = syntax.call_of(line), syntax.target_of(line) or ""
@@ -166,22 +168,26 @@ def _results(function: cst.FunctionDef, symbols: Symbols) -> list[cst.Call | Non
 
     There are none if it wraps something else, too, or with something else of the function's.
     """
-    calls = symbols.calls(function, *KEPT)
     returns = [*_returned(function)]
     value = returns[0].value if len(returns) == 1 else None
-    if not calls or value is None:
+    if value is None or not symbols.calls(function, *_WRAPPING):
         return []
     known = assigned(function)
     parts = [
         known.get(part.value) or part if isinstance(part, cst.Name) else part
         for part in syntax.parts(value)
     ]
+    # A model that it keeps, and does not return, is seen where it keeps it.
+    calls = symbols.calls(function, *KEPT)
+    calls += [call for call in symbols.calls(function, "wrap_model") if call in parts]
+    if not calls:
+        return []
     local = syntax.local_names(function) | {syntax.self_name(function)}
     is_known = all(
         call in parts
         and bool(call.args)
         and not call.args[0].star
-        and syntax.argument(call, 0, KEPT[symbols.method(call)]) is call.args[0].value
+        and syntax.argument(call, 0, _WRAPPING[symbols.method(call)]) is call.args[0].value
         and not any(syntax.names_in(arg) & local for arg in call.args[1:])
         for call in calls
     )
@@ -244,6 +250,10 @@ class _Hoisting(ScopedTransformer):
             1 if found.attributes else len(found.results)
         )
         if found is None or not is_kept or not is_all or not self._is_of(found, owner or name, own):
+            return updated
+        method = syntax.methods(self.classes[-1]).get(name) if owner == own else None
+        if method is not None and not _results(method, self._file.symbols):
+            # Another class has a method of this name that wraps what it returns.
             return updated
         self.kept.append(name)
         if found.attributes:

@@ -332,7 +332,7 @@ class _Unwrapping(FileTransformer[LightningFile]):
         if shown := self._is_trial() and of_object(original, self.symbols):
             kept = [] if syntax.is_idle(updated) else [updated]
             return cst.FlattenSentinel([*kept, syntax.statement(shown)])
-        if syntax.is_idle(updated) or (is_bare and was_call):
+        if (syntax.is_idle(updated) and not syntax.is_idle(original)) or (is_bare and was_call):
             return cst.RemoveFromParent()
         if isinstance(small, cst.Assign) and self._holds_models(small):
             target = syntax.code(small.targets[0].target)

@@ -203,3 +203,22 @@ def test_samplers_that_hear_of_epochs_are_marked(tmp_path, base, rest, made, is_
         ("DataLoader([], batch_size=4", "DataLoader([], sampler=sampler(), batch_size=4"),
     )
     assert ("Lightning calls set_epoch() of" in rewritten(tmp_path, imports + source)) == is_marked
+
+
+@pytest.mark.parametrize(
+    ("line", "is_marked"),
+    [
+        ("from data.rows import make", True),
+        ("import code.data.rows", True),
+        ("import rows", False),
+        ("import torch", False),
+    ],
+)
+def test_a_sampler_of_other_trials_is_none_of_this_one(tmp_path, line, is_marked):
+    for folder, text in (("data", "from .samplers import Rows\n"), ("", "class Rows: ...\n")):
+        (tmp_path / "code" / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "code" / folder / "rows.py").write_text(text)
+    rows = "class Rows(Sampler):\n    def set_epoch(self, epoch): ...\n"
+    (tmp_path / "code" / "data" / "samplers.py").write_text(rows)
+    made = rewritten(tmp_path, f"{line}\n{trial()}", name="code/model_def.py")
+    assert ("Lightning calls set_epoch() of Rows" in made) == is_marked

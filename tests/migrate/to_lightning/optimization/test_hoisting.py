@@ -108,3 +108,30 @@ def test_what_an_object_of_a_trial_wraps(line, is_seen, tmp_path):
     else:
         marks = [f.after.decode() for f in result.files if f.path.name == "optim.py"]
         assert "Lightning must be given this model" in marks[0]
+
+
+@pytest.mark.parametrize("other", [None, "self.spare = self.net()"])
+def test_a_model_that_a_method_returns_wrapped_is_the_one_that_validations_evaluate(
+    other, tmp_path
+):
+    net = (
+        "    def net(self):\n        self.teacher = load()\n        return {}\n\n"
+        "    def train_batch("
+    )
+    changes = [
+        ("import torch\n", "import torch\nfrom library import load\n"),
+        ("context.wrap_model(torch.nn.Linear(2, 1))", "self.net()"),
+        ("self.model(batch).sum()}", "self.model(self.teacher(batch)).sum()}"),
+        ("    def train_batch(", net.format("self.context.wrap_model(load())")),
+    ]
+    source = trial(*changes)
+    if other is not None:
+        # The method of another class has the same name, and wraps nothing.
+        changes[-1] = ("    def train_batch(", net.format("load()"))
+        changes[1] = (changes[1][0], f"context.wrap_model(load())\n        {other}")
+        source += "\n\n" + trial(*changes, header="import torch\n").replace("Trial(", "Other(", 1)
+    made = rewritten(tmp_path, source)
+    last = made.partition("class Other(")[2] or made
+    # Where one of that name wraps nothing, a call does not say which it is: there is a comment.
+    assert ("put all models into evaluation mode" in made) == (other is not None)
+    assert method(last, "on_validation_model_eval").endswith("\n    self.model.eval()")
