@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import libcst as cst
 
+from det_compat.migrate.configs import BATCHES
 from det_compat.migrate.to_lightning.class_facts import ClassFacts
 from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan
 from det_compat.migrate.tree import syntax
@@ -157,6 +158,9 @@ def _body(init: cst.FunctionDef, plan: TrialPlan, symbols: Symbols) -> list[cst.
         names = [p.name.value for p in (*init.params.params, *init.params.kwonly_params)]
         saved = "hparams" if plan.arguments.is_open and "hparams" in names else ""
         text = f"super().__init__()\n{own}.save_hyperparameters({saved})\n"
+        if saved and plan.accumulation is not None:
+            # What is in the dict of a checkpoint counts before the default.
+            text = text.replace("\n", f'\n{own}.save_hyperparameters("{BATCHES}")\n', 1)
     else:
         text = f"pl.LightningModule.__init__({own})\n{own}.save_hyperparameters(hparams)\n"
     if not plan.is_automatic:

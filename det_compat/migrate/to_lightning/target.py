@@ -274,7 +274,8 @@ class Lightning(Target):
 
     @cached_property
     def _given(self) -> GivenInScripts:
-        return given_in_scripts([(each.tree, each.symbols) for each in self._read.values()])
+        files = [(each.tree, each.symbols) for each in self._read.values()]
+        return given_in_scripts(files, self._elsewhere.tables)
 
     @cached_property
     def _steps_otherwise(self) -> bool:
