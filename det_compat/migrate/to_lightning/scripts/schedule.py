@@ -7,7 +7,30 @@ import libcst as cst
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import above
 
+#: The parameters of Determined's ``fit()``, in order.
+_FIT = (
+    "checkpoint_period",
+    "validation_period",
+    "max_length",
+    "reporting_period",
+    "checkpoint_policy",
+    "latest_checkpoint",
+    "step_zero_validation",
+    "test_mode",
+    "profiling_enabled",
+)
 _NEVER, _ALWAYS = ('"none"', "'none'"), ('"all"', "'all'")
+
+
+def given_to_fit(call: cst.Call) -> dict[str, cst.BaseExpression] | None:
+    """The arguments of ``fit()`` by name; None if they are not all known."""
+    found: dict[str, cst.BaseExpression] = {}
+    for index, arg in enumerate(call.args):
+        name = arg.keyword.value if arg.keyword else _FIT[index] if index < len(_FIT) else ""
+        if arg.star or name not in _FIT:
+            return None
+        found[name] = arg.value
+    return found
 
 
 @dataclass(frozen=True)

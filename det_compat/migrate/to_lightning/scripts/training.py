@@ -14,6 +14,7 @@ from libcst.helpers import ensure_type
 
 from det_compat.migrate.configs import BATCHES
 from det_compat.migrate.to_lightning.metrics.reducer_kinds import values_of
+from det_compat.migrate.to_lightning.optimization.gradients import asks_gradients
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer, TrialPlan
 from det_compat.migrate.to_lightning.scripts.chosen import chosen
 from det_compat.migrate.to_lightning.scripts.one_place import (
@@ -22,7 +23,12 @@ from det_compat.migrate.to_lightning.scripts.one_place import (
     has_name,
     in_one_place,
 )
-from det_compat.migrate.to_lightning.scripts.schedule import Length, Schedule, last_batch
+from det_compat.migrate.to_lightning.scripts.schedule import (
+    Length,
+    Schedule,
+    given_to_fit,
+    last_batch,
+)
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.branches import without_cluster
 from det_compat.migrate.tree.file import Line, Lines
@@ -41,18 +47,6 @@ _PERIODS = {
     "checkpoint_period": {"max_steps": "", "max_epochs": ""},
 }
 _CHECKPOINT = "from pytorch_lightning.callbacks import ModelCheckpoint"
-#: The parameters of Determined's ``fit()``, in order.
-_FIT = (
-    "checkpoint_period",
-    "validation_period",
-    "max_length",
-    "reporting_period",
-    "checkpoint_policy",
-    "latest_checkpoint",
-    "step_zero_validation",
-    "test_mode",
-    "profiling_enabled",
-)
 _STEPS = "max_steps counts the steps of each optimizer, of which there are several"
 _ACCUMULATES = "the gradients of {0} batches went into one step, and the trial steps after each"
 _COUNTS = "Lightning counts steps of {0} batches each here, where batches were counted"
@@ -235,7 +229,7 @@ class _Scripts(LightningTransformer):
 
     def _texts(self, created: cst.Call, call: cst.Call) -> tuple[str, str] | None:
         """The Trainer and its call of ``fit()``; None if something of it is not known."""
-        trial, given = syntax.argument(created, 0, "trial"), _given(call)
+        trial, given = syntax.argument(created, 0, "trial"), given_to_fit(call)
         init = next((found for found in reversed(self._inits) if found is not None), None)
         aggregation = init.aggregation if init is not None else ""
         plans = [plan for plan in self.file.trials.values() if not plan.is_mixin]
@@ -282,6 +276,11 @@ class _Scripts(LightningTransformer):
         test_mode = given.get("test_mode")
         if test_mode is not None and not _is(test_mode, "False"):
             flags.append(f"fast_dev_run={syntax.code(test_mode)}")
+        if any(
+            asks_gradients(self.file.elsewhere.texts.get(name, "")) for name in self.file.trials
+        ):
+            # What is made in inference mode, as batches are in validate(), never has gradients.
+            flags.append("inference_mode=False")
         return flags
 
     def _schedule(self, given: dict[str, cst.BaseExpression]) -> Schedule:
@@ -302,7 +301,7 @@ class _Scripts(LightningTransformer):
         trial = ensure_type(syntax.expression(fit), cst.Call).args[0].value
         is_kept = isinstance(trial, (cst.Name, cst.Attribute))
         module = syntax.code(trial) if is_kept else f"{name}.lightning_module"
-        return last_batch(name, module, self._schedule(_given(call) or {}))
+        return last_batch(name, module, self._schedule(given_to_fit(call) or {}))
 
     def _told(self, period: cst.BaseExpression | None) -> Length:
         """A period or length, as far as it is told."""
@@ -375,17 +374,6 @@ def _init(call: cst.Call) -> _Init | None:
     return _Init(
         texts.get("hparams", ""), texts.get("exp_conf", ""), texts.get("aggregation_frequency", "")
     )
-
-
-def _given(call: cst.Call) -> dict[str, cst.BaseExpression] | None:
-    """The arguments of ``fit()`` by name; None if they are not all known."""
-    found: dict[str, cst.BaseExpression] = {}
-    for index, arg in enumerate(call.args):
-        name = arg.keyword.value if arg.keyword else _FIT[index] if index < len(_FIT) else ""
-        if arg.star or name not in _FIT:
-            return None
-        found[name] = arg.value
-    return found
 
 
 def _is(value: cst.BaseExpression | None, *texts: str | None) -> bool:

@@ -436,3 +436,22 @@ def test_what_no_other_file_calls_is_told_of_no_cluster(other, is_folded, tmp_pa
     made = rewritten(tmp_path, text, name="train.py")
     assert ("get_cluster_info" not in made) is is_folded
     assert ("\nrun()\n" in made) is is_folded
+
+
+def test_a_validation_by_itself_has_gradients_where_it_asks_for_them(tmp_path):
+    evaluate = '{"error": self.model(batch).sum()}'
+    source = trial(
+        ("self.context.get_per_slot_batch_size()", "4"),
+        (
+            f"        return {evaluate}",
+            f"        with torch.enable_grad():\n            return {evaluate}",
+        ),
+    )
+    before = """
+    def main():
+        with pytorch.init() as context:
+            trainer = pytorch.Trainer(Trial(context), context)
+            trainer.fit(max_length=pytorch.Epoch(1))
+    """
+    made = rewritten(tmp_path, f"{HEAD}{source}\n\n{textwrap.dedent(before)}")
+    assert "trainer = pl.Trainer(max_epochs=1, inference_mode=False)\n" in made
