@@ -9,14 +9,9 @@ from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.optimization.kept import wrappings
 from det_compat.migrate.to_lightning.taken.reserved import RESERVED
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.file import Line, Lines
+from det_compat.migrate.tree.file import Line
 from det_compat.migrate.tree.symbols import Symbols
 
-#: What is said of models that are put into such a list or dict one by one.
-UNSEEN = (
-    "Lightning sees no model in {}, since no ModuleDict or ModuleList does what this does: give "
-    "each to add_module(), too"
-)
 #: What lists and dicts are asked for that those of modules do not have.
 _USE = (
     r"\.{0}\.(get|setdefault|copy|popitem|index|remove|sort|reverse|count|clear)\("
@@ -71,19 +66,15 @@ def _is_key(key: cst.BaseExpression) -> bool:
     return isinstance(key, cst.FormattedString)
 
 
-def seen(line: Line, target: str, value: cst.BaseExpression) -> Lines:
-    """A statement that makes such a list or dict, and one that lets Lightning see its models."""
-    values = f"{target}.values()" if isinstance(value, (cst.Dict, cst.DictComp)) else target
-    text = f"{target}_seen = torch.nn.ModuleList({values})  # which Lightning knows\n"
-    return cst.FlattenSentinel([line, syntax.statement(text)])
-
-
 #: What becomes a ModuleList or ModuleDict.
 _SEEN = (cst.List, cst.ListComp, cst.Dict, cst.DictComp)
 
 
 def hidden(
-    node: cst.ClassDef, symbols: Symbols, values: Mapping[str, Sequence[cst.BaseExpression]]
+    node: cst.ClassDef,
+    symbols: Symbols,
+    values: Mapping[str, Sequence[cst.BaseExpression]],
+    plain: Collection[str],
 ) -> set[cst.Call]:
     """The calls of a trial that wrap models which no attribute, list or dict of it shows Lightning.
 
@@ -91,6 +82,7 @@ def hidden(
         node: the class.
         symbols: of its file.
         values: what the variables and attributes of the file are set to.
+        plain: the attributes that stay a list or dict.
     """
     own = syntax.methods(node)
     found = {*symbols.calls(node, "wrap_model")}
@@ -98,12 +90,18 @@ def hidden(
         me = syntax.self_name(method)
         for each in wrappings(method, symbols):
             owner = each.attribute.partition("[")[0].removesuffix(".values()")
-            made = values.get(f"{me}.{owner}", ())
+            made = values.get(f"{me}.{owner}", ()) if owner not in plain else ()
             is_alone = each.attribute == owner and not each.is_list
             if is_alone or (made and all(isinstance(value, _SEEN) for value in made)):
                 found.discard(each.call)
         pairs = [pair for line in syntax.find(method, cst.Assign) for pair in syntax.pairs(line)]
-        kept = {syntax.code(v) for target, v in pairs if syntax.code(target).startswith(f"{me}.")}
+        # What is put into an entry of something stays in this.
+        kept = {
+            syntax.code(value)
+            for target, value in pairs
+            if syntax.code(target).removeprefix(f"{me}.").isidentifier()
+            and isinstance(target, cst.Attribute)
+        }
         kept |= _returned(method) if _keeps(node, name) else set()
         found -= {*_shown(method, kept, symbols, me)}
     return found

@@ -6,13 +6,11 @@ import libcst as cst
 
 from det_compat.migrate.to_lightning.metrics.reducer_kinds import metric_class, values_of
 from det_compat.migrate.to_lightning.optimization.containers import (
-    UNSEEN,
     handed_out,
     hidden,
     hides,
     kept_plain,
     of_object,
-    seen,
 )
 from det_compat.migrate.to_lightning.optimization.kept import wrappings
 from det_compat.migrate.to_lightning.plan import LightningFile
@@ -72,7 +70,7 @@ class _Unwrapping(FileTransformer[LightningFile]):
         self._made = values_of(node)
         for each in syntax.find(node, cst.ClassDef):
             if each.name.value in self.file.plans:
-                self._hidden |= hidden(each, self.symbols, self._made)
+                self._hidden |= hidden(each, self.symbols, self._made, self._plain)
         functions = (each for each in node.body if isinstance(each, cst.FunctionDef))
         self._loose = {call for each in functions for call in handed_out(each, self.symbols)}
 
@@ -103,12 +101,6 @@ class _Unwrapping(FileTransformer[LightningFile]):
             return cst.FlattenSentinel([*kept, syntax.statement(shown)])
         if syntax.is_idle(updated) or (is_bare and was_call):
             return cst.RemoveFromParent()
-        if isinstance(small, cst.Assign) and self._holds_models(small):
-            target = syntax.code(small.targets[0].target)
-            if not isinstance(small.value, (cst.List, cst.Dict)) or small.value.elements:
-                self.file.imports.new.add("import torch")
-                return seen(updated, target, small.value)
-            self.mark(UNSEEN.format(target))
         if not self.symbols.calls(original, *_WRAPPERS):
             return updated
         # Nothing is wrapped here any more.
@@ -117,11 +109,6 @@ class _Unwrapping(FileTransformer[LightningFile]):
 
     def _is_trial(self) -> bool:
         return any(node.name.value in self.file.plans for node in self.classes)
-
-    def _holds_models(self, small: cst.Assign) -> bool:
-        attribute = syntax.code(small.targets[0].target).partition(".")[2]
-        is_made = any(isinstance(small.value, kinds) for kinds, _ in _CONTAINERS)
-        return is_made and attribute in self._lists & self._plain
 
     def leave_If(self, original: cst.If, updated: cst.If) -> cst.If | cst.RemovalSentinel:
         """A condition on which something was only wrapped asks for nothing any more."""
