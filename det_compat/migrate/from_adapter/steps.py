@@ -17,11 +17,21 @@ from det_compat.migrate.to_lightning.steps import BATCH_SIZE, NUMBERS_OF, number
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.metric_shapes import Shapes
 from det_compat.migrate.tree.transformers import CannotRewriteError
+from det_compat.migrate.tree.trial_attributes import changes_data
 
 _NO_SANITY_CHECK = """\
 def on_fit_start(self):
     # training begins without a validation
     self.trainer.num_sanity_val_steps = 0
+"""
+_EPOCH_START = """\
+def on_train_epoch_start(self):
+    # it may change what batches are made from, and the first was there before
+    pass
+
+def on_train_batch_start(self, batch, batch_idx):
+    if batch_idx == 0:
+        super().on_train_epoch_start()
 """
 _TRAINING_MODE = """\
 def on_train_start(self):
@@ -62,6 +72,9 @@ def hooks(module: Module, *, are_modes_open: bool) -> list[cst.BaseStatement]:
     made.append(_logging(module, validation, taken))
     if are_modes_open:
         made.append(syntax.method(_TRAINING_MODE))
+    start = module.own.get("on_train_epoch_start")
+    if start is not None and changes_data(start):
+        made += map(syntax.method, _EPOCH_START.split("\n\n"))
     return [*made, syntax.method(_NO_SANITY_CHECK)]
 
 

@@ -130,6 +130,8 @@ class _Getters(LocatingTransformer):
         if scope is None:
             return None
         unit = self._needs.unit_of(scope)
+        if unit is not None and self._needs.is_left(unit):
+            return None
         own = syntax.self_name(self.functions[0]) if self.functions else "self"
         if unit is None:
             return kind if kind in parameters(scope) else _IN_TRIAL[kind].format(own)

@@ -34,11 +34,28 @@ class Needs:
         self._needs: dict[Scope, set[str]] = defaultdict(set)
         self._stored: dict[Scope, set[str]] = defaultdict(set)
         calls = [call for code in self._inference.codes for call in code.calls]
+        #: The classes that keep nothing for whoever has no object of them, and make one.
+        self._left = {unit for call in calls if (unit := self._unable(call)) is not None}
         while any([self._add(call) for call in calls]):
             pass
 
+    def _unable(self, call: Call) -> Scope | None:
+        """The class that a method without an object of it makes, or asks for."""
+        unit = self.unit_of(call.scope)
+        if unit is None or unit.kind != "class" or not any(map(_is_static, _chain(call.scope))):
+            return None
+        values = self._inference.evaluate(call.node.func, call.scope)
+        asks = getter(values) is not None or unit in map(_target, values)
+        return unit if asks else None
+
+    def is_left(self, unit: Scope) -> bool:
+        """Whether a class cannot be given what it asks for, and so is left to ask."""
+        return unit in self._left
+
     def of(self, unit: Scope) -> list[str]:
         """The parameters that a function, or a class's ``__init__``, must have more."""
+        if unit in self._left:
+            return []
         needed = set(self._needs.get(unit, ()))
         if unit.kind == "class":
             for base in self._inference.hierarchy.ancestors(unit):
@@ -100,6 +117,11 @@ def _target(value: object) -> Scope | None:
     if parent is not None and parent.kind == "class":
         return parent if value.scope.name == "__init__" else None
     return value.scope if parent is not None and parent.kind == "module" else None
+
+
+def _is_static(scope: Scope) -> bool:
+    decorators = getattr(scope.node, "decorator_list", ())
+    return any(getattr(each, "id", "") in ("staticmethod", "classmethod") for each in decorators)
 
 
 def _is_in_init(scope: Scope, unit: Scope) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import libcst as cst
 
+from det_compat.migrate.configs import BATCHES
 from det_compat.migrate.to_lightning.class_facts import ClassFacts
 from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan
 from det_compat.migrate.tree import syntax
@@ -15,6 +16,8 @@ from det_compat.migrate.tree.trial_attributes import reachable
 
 #: What the constructor of a trial did that has none itself: the module is the context.
 _BASES_INIT = syntax.statement("super().__init__(self)")
+
+_GIVEN = "**{0} had what other classes gave, and has the hyperparameters now: take them from there"
 
 #: What a trial calls that names its base, in place of ``super()``.
 _TRIALS_INIT = "det_compat.pytorch.PyTorchTrial.__init__"
@@ -54,7 +57,7 @@ def with_arguments(
     )
     if is_open:
         file.imports.new.add("from typing import Any")
-        init = _without_rest(init)
+        init = _without_rest(init, is_whole=plan.is_whole)
     init = init.with_changes(params=params)
     init = syntax.with_body(init, _body(init, plan, file))
     return _spread(init) if _is_long(init) else init
@@ -70,9 +73,10 @@ def setup(self, stage):
 """
 
 
-def _without_rest(init: cst.FunctionDef) -> cst.FunctionDef:
+def _without_rest(init: cst.FunctionDef, *, is_whole: bool) -> cst.FunctionDef:
     """The method that hands no ``**kwargs`` on: Determined gave none, and hyperparameters go on."""
     rest = init.params.star_kwarg
+    given = rest.name.value if rest is not None else "hparams"
 
     def handing_on(call: cst.Call) -> cst.Call:
         if rest is None or not syntax.code(call.func).endswith(".__init__"):
@@ -81,7 +85,13 @@ def _without_rest(init: cst.FunctionDef) -> cst.FunctionDef:
         kept = [arg for arg, left in zip(call.args, is_rest, strict=True) if not left]
         return call.with_changes(args=syntax.without_commas(kept)) if any(is_rest) else call
 
-    return syntax.each(init, cst.Call, handing_on)
+    init = syntax.each(init, cst.Call, handing_on)
+    if given == "hparams" or given not in syntax.names_in(init.body):
+        return init
+    empty = syntax.statement(f"{given} = {{}}")
+    if not is_whole:
+        empty = marked(empty, _GIVEN.format(given))
+    return syntax.with_body(init, syntax.below_docstring(syntax.body_of(init), [empty]))
 
 
 def _is_long(init: cst.FunctionDef) -> bool:
@@ -158,6 +168,9 @@ def _body(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> list[c
         is_dict = plan.arguments.is_open and "hparams" in names
         saved = "hparams" if is_dict else _left_out(plan, file)
         text = f"super().__init__()\n{own}.save_hyperparameters({saved})\n"
+        if is_dict and plan.accumulation is not None:
+            # What is in the dict of a checkpoint counts before the default.
+            text = text.replace("\n", f'\n{own}.save_hyperparameters("{BATCHES}")\n', 1)
     else:
         text = f"pl.LightningModule.__init__({own})\n{own}.save_hyperparameters(hparams)\n"
     if not plan.is_automatic:

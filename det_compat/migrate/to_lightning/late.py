@@ -37,8 +37,10 @@ def late_values(
             continue
         if not _is_late(value, symbols) or syntax.names_in(value) & local:
             continue
-        if attribute == "device" and _is_device(value, symbols):
-            # A module has it.
+        member = symbols.member(value)
+        is_getter = member is not None and member[1].startswith("get_")
+        if is_getter or (attribute == "device" and _is_device(value, symbols)):
+            # Where a getter is called is told from its name, and a module has its device.
             continue
         if not _may_be_repeated(value, symbols, own) or _is_changed(attribute, own):
             continue

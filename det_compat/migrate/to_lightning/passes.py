@@ -20,7 +20,7 @@ from det_compat.migrate.to_lightning import (
 )
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.metrics import reducers, told
-from det_compat.migrate.to_lightning.optimization import optimizers, schedulers, stepping
+from det_compat.migrate.to_lightning.optimization import schedulers, stepping, unwrapping
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.to_lightning.scripts import training
 from det_compat.migrate.to_lightning.taken import renaming
@@ -141,7 +141,7 @@ PASSES = (
     # It leaves what was wrapped, so the passes that know optimizers and schedulers by their
     # wrappers are above; it calls a class that the pass over reducers writes.
     Pass(
-        optimizers.unwrap,
+        unwrapping.unwrap,
         needs=Holds.WRAPS,
         takes=Holds.WRAPS,
         leaves=Holds.FUNCTION_METRICS,

@@ -31,7 +31,8 @@ from det_compat.migrate.to_lightning.optimization.accumulation import (
     accumulation,
     are_aggregating,
 )
-from det_compat.migrate.to_lightning.optimization.automatic import is_automatic, leaves_closure
+from det_compat.migrate.to_lightning.optimization.automatic import is_automatic
+from det_compat.migrate.to_lightning.optimization.closures import leaves_closure
 from det_compat.migrate.to_lightning.optimization.hoisting import Resolved, hoist_wraps
 from det_compat.migrate.to_lightning.optimization.rebound import keep_rebound
 from det_compat.migrate.to_lightning.optimization.schedulers import keep_modes
@@ -275,16 +276,16 @@ class Lightning(Target):
 
     @cached_property
     def _given(self) -> GivenInScripts:
-        return given_in_scripts([(each.tree, each.symbols) for each in self._read.values()])
+        files = [(each.tree, each.symbols) for each in self._read.values()]
+        return given_in_scripts(files, self._elsewhere.tables)
 
     @cached_property
     def _steps_otherwise(self) -> bool:
         """Whether files without trials step optimizers, or one has a step of its own."""
         helpers = (self.sources[path] for path, read in self._read.items() if not read.trials)
         nodes = (scope.node for code in self.analysis.inference.codes for scope in code.classes)
-        return any(b".step_optimizer(" in each for each in helpers) or any(
-            leaves_closure(node) for node in nodes if isinstance(node, ast.ClassDef)
-        )
+        has_own = any(map(leaves_closure, nodes))
+        return has_own or any(b".step_optimizer(" in each for each in helpers)
 
     @cached_property
     def _project(self) -> Project:

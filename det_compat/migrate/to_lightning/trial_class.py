@@ -24,6 +24,7 @@ from det_compat.migrate.to_lightning.metrics.reductions import (
 )
 from det_compat.migrate.to_lightning.metrics.training import training_hooks
 from det_compat.migrate.to_lightning.optimization import gradients
+from det_compat.migrate.to_lightning.optimization.closures import left_of_steps
 from det_compat.migrate.to_lightning.optimization.optimizers import (
     configure_optimizers,
     left_of_wraps,
@@ -353,6 +354,7 @@ class _Rewriting:
         said = loaders.left_of_loaders(self.own, plan.all_models, self.file.symbols, around)
         said += loaders.shuffled_anew(self.file.imported)
         said += changed_copies(self.node, self.file.symbols, around.texts)
+        said += left_of_steps(self.node, self.file.symbols, around)
         if not plan.is_mixin and plan.keeps_modes and not plan.knows_models:
             said.append("validations put all models into evaluation mode, wrapped or not")
         for message in (*said, *left_of_wraps(self.node, node, plan, self.file.symbols)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -30,6 +30,7 @@ class Elsewhere:
         texts: each class and function at the top of a file, by name.
         given: what attributes of an object that is not its own some code sets, and to what.
         imported: the paths that each name is imported from.
+        tables: the names in each dict of names at the top of a file, which nothing changes.
     """
 
     variables: frozenset[str] = frozenset()
@@ -38,6 +39,7 @@ class Elsewhere:
     texts: Mapping[str, str] = field(default_factory=dict)
     given: Mapping[str, str] = field(default_factory=dict)
     imported: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    tables: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def holds(self, code: str) -> bool:
         """Whether what a file or module has as ``code`` is a variable, which may hold anything."""
@@ -53,6 +55,8 @@ def elsewhere(sources: Iterable[bytes]) -> Elsewhere:
     definitions = _Texts()
     given: dict[str, str] = {}
     imported: dict[str, frozenset[str]] = {}
+    tables: dict[str, list[str]] = {}
+    sources = [*sources]
     for source in sources:
         tree = parsed(source)
         variables |= variables_of(tree)
@@ -70,6 +74,8 @@ def elsewhere(sources: Iterable[bytes]) -> Elsewhere:
                 definitions.add(node, source)
         for function in _functions(tree.body):
             texts.add(function, source)
+        for name, names in _tables(tree):
+            tables[name] = [] if name in tables else names
     return Elsewhere(
         frozenset(variables),
         texts,
@@ -77,6 +83,7 @@ def elsewhere(sources: Iterable[bytes]) -> Elsewhere:
         definitions,
         given,
         imported,
+        {name: names for name, names in tables.items() if names and not _is_changed(name, sources)},
     )
 
 
@@ -102,6 +109,24 @@ def _imported(body: Iterable[ast.stmt]) -> Iterator[tuple[str, str]]:
         elif isinstance(line, (ast.Try, ast.If)):
             handlers = [each for h in getattr(line, "handlers", ()) for each in h.body]
             yield from _imported([*line.body, *handlers, *line.orelse])
+
+
+def _tables(tree: ast.Module) -> Iterator[tuple[str, list[str]]]:
+    """The dicts at the top of a file, each with the last parts of the names that are in it."""
+    for line in tree.body:
+        value = line.value if isinstance(line, (ast.Assign, ast.AnnAssign)) else None
+        targets = line.targets if isinstance(line, ast.Assign) else [getattr(line, "target", None)]
+        if not isinstance(value, ast.Dict) or len(targets) != 1:
+            continue
+        names = [getattr(each, "id", getattr(each, "attr", "")) for each in value.values]
+        if isinstance(target := targets[0], ast.Name):
+            yield target.id, names if all(names) else []
+
+
+def _is_changed(name: str, sources: Iterable[bytes]) -> bool:
+    """Whether some code may put something else into a dict."""
+    changing = re.compile(rb"\b%b(\[[^\]\n]*\] *=[^=]|\.(update|setdefault)\()" % name.encode())
+    return any(map(changing.search, sources))
 
 
 def _asked(node: ast.AST) -> str:

@@ -200,7 +200,10 @@ def local_names(method: cst.FunctionDef) -> set[str]:
     assigned |= {found.name.value for found in find(method.body, cst.ClassDef)}
     for alias in find(method.body, cst.ImportAlias):
         assigned.add(alias.evaluated_alias or alias.evaluated_name.partition(".")[0])
-    return assigned | {param.name.value for param in method.params.params[1:]}
+    params = method.params
+    given = [*[*params.posonly_params, *params.params][1:], *params.kwonly_params]
+    stars = (each for each in (params.star_arg, params.star_kwarg) if isinstance(each, cst.Param))
+    return assigned | {param.name.value for param in (*given, *stars)}
 
 
 def has_docstring(body: Sequence[cst.BaseStatement]) -> bool:

@@ -13,6 +13,8 @@ from tests.migrate.from_adapter.adapted import written
 from tests.preloaded import executable
 
 SCHEDULER = 'return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler}}'
+FORWARD = "    def forward(self, x)"
+EPOCH = "    def on_train_epoch_start(self):\n"
 LOSSES = 'return {"loss": F.cross_entropy(logits, y), "accuracy": (preds == y).float().mean()}'
 
 
@@ -26,7 +28,8 @@ def migrated(folder, **changed):
 
 def test_a_plain_trainer_trains_what_the_adapter_trained(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(sys, "executable", executable())
-    written(tmp_path)
+    start = f"{EPOCH}        self.layers[0].reset_parameters()\n\n"
+    written(tmp_path, net=(FORWARD, f"{start}{FORWARD}"))
     command = ["migrate", str(tmp_path), "--to", "lightning", "--verify", "--batches", "16"]
     assert main(command) == 0
     verdict = "verified: 16 batches, every tensor bit for bit"
@@ -84,6 +87,11 @@ def test_a_module_is_made_again_from_what_its_checkpoint_keeps(tmp_path, monkeyp
             id="parts in evaluation mode",
         ),
         pytest.param(
+            {"net": (FORWARD, f"{EPOCH}        self.layers[0].reset_parameters()\n\n{FORWARD}")},
+            ["        if batch_idx == 0:", "            super().on_train_epoch_start()"],
+            id="what changes as an epoch begins",
+        ),
+        pytest.param(
             {"trials": ("lightning_module=lm, *args, **kwargs", "lm")},
             ["        super().__init__(hidden=hidden, lr=lr)"],
             id="by position",
@@ -98,7 +106,7 @@ def test_steps_log_what_they_returned(tmp_path, changed, lines):
 
 
 BASE = "        super().__init__(context, l"
-FORWARD, LOADER = "    def forward", "    def build_training"
+LOADER = "    def build_training"
 HOOK = "    def {}(self, outputs):\n        pass\n\n"
 STEPS = '[optimizer], [{"scheduler": scheduler, "interval": "step", "frequency": 2}]'
 OF_GAN = "[torch.optim.lr_scheduler.StepLR(g, 1)]"

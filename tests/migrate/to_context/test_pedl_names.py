@@ -90,6 +90,16 @@ def test_what_pedl_was_asked_for_is_handed_on(tmp_path):
     assert first in made
 
 
+@pytest.mark.parametrize("asked", ["Net()", 'pedl.get_hyperparameter("width")'])
+def test_a_class_that_makes_itself_is_left_to_ask(asked, tmp_path):
+    header = "class Net(torch.nn.Module):\n"
+    once = f"{header}    @staticmethod\n    def get():\n        return {asked}\n\n"
+    made = rewritten(tmp_path, STANDARD.replace(header, once), "context")
+    assert f"        return {asked}\n" in made
+    assert 'torch.nn.Linear(2, pedl.get_hyperparameter("width"))' in made
+    assert "hparams=" not in made
+
+
 def test_batch_methods(tmp_path):
     made = rewritten(tmp_path, STANDARD, "context")
     assert method(made, "train_batch") == (

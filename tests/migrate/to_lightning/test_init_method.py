@@ -219,3 +219,24 @@ def test_heirs_in_files_that_name_nothing_of_determineds_are_heirs(tmp_path: Pat
     # Their configs may say anything.
     assert "def __init__(self, **hparams: Any):" in made
     assert 'self.hparams["lambda"]' in made
+
+
+HEIR = """
+
+class Heir(Trial):
+    def __init__(self, context):
+        super().__init__(context, lr=1)
+"""
+
+
+@pytest.mark.parametrize("heir", ["", HEIR])
+def test_what_determined_gave_none_of_is_empty(heir: str, tmp_path: Path) -> None:
+    changes = (("self, context)", "self, context, *, size=4, **more)"), ("lr=0.1)", "**more)"))
+    hparams = (
+        "4)\n\n    def train",
+        "dict(self.context.get_hparams(), size=4)[1])\n\n    def train",
+    )
+    made = rewritten(tmp_path, trial(*changes, hparams) + heir)
+    assert "        more = {}\n" in made
+    assert "        self.opt = torch.optim.SGD(self.model.parameters(), **more)\n" in made
+    assert ("# MIGRATE: **more had what other classes gave" in made) is bool(heir)

@@ -41,6 +41,15 @@ def test_what_is_on_the_device_is_made_once(value, after, tmp_path):
     assert "MIGRATE" not in made
 
 
+def test_a_getter_that_is_kept_is_gone(tmp_path):
+    getter = "lr=0.1))\n        self.size = context.get_per_slot_batch_size\n"
+    use = ("self.context.get_per_slot_batch_size()", "self.size()")
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", getter), use))
+    assert "batch_size=self.hparams.global_batch_size // self.trainer.world_size" in made
+    assert "size(self)" not in made
+    assert "MIGRATE" not in made
+
+
 @pytest.mark.parametrize(
     "lines",
     [

@@ -53,6 +53,9 @@ def run(length):
     hparams, latest = {}, None
     trainer = pl.Trainer(**length)
     trainer.fit(Trial(**hparams), ckpt_path=latest)
+    if not trainer.is_last_batch:
+        # the last batch is validated, too
+        trainer.validate(trainer.lightning_module, verbose=False)
 
 
 def pick(debug):

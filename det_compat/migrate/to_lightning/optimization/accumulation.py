@@ -65,9 +65,6 @@ def accumulation(
     names = {BATCHES, IS_DUE, _AVERAGE}
     if not (asked or in_script) or names & {*own.methods, *own.stores}:
         return None
-    # Given as one dict, hyperparameters are all that the module has.
-    if {"hparams", BATCHES} & {*own.methods.get("__init__", ())}:
-        return None
     steps = symbols.calls(node, "step_optimizer")
     lines = map(syntax.lone_call, syntax.find(node, cst.SimpleStatementLine))
     plain = [c for c in lines if symbols.method(c) == "step_optimizer" and c and _is_plain(c)]

@@ -1,6 +1,5 @@
 """Whether Lightning may step the optimizer: one backward, one step, in straight-line code."""
 
-import ast
 import itertools
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -36,24 +35,6 @@ def is_automatic(node: cst.ClassDef, symbols: Symbols, facts: ClassFacts) -> boo
     if _is_used_elsewhere(own, without_zeroing(method, attribute), attribute):
         return False
     return _is_simple(own, symbols, facts)
-
-
-def leaves_closure(node: ast.ClassDef) -> bool:
-    """Whether a class is an optimizer whose ``step`` does not call its closure, once.
-
-    Lightning trains in that closure, where it steps the optimizer itself.
-    """
-    own = {line.name: line for line in node.body if isinstance(line, ast.FunctionDef)}
-    step = own.get("step")
-    if step is None:
-        return False
-    given = [each.arg for each in step.args.args[1:2]]
-    if given != ["closure"] and not any("optim" in ast.unparse(b).lower() for b in node.bases):
-        return False
-    found = [each for each in ast.walk(step) if isinstance(each, ast.Call)]
-    calls = [c for c in found if any(getattr(n, "id", "") in given for n in (c.func, *c.args))]
-    loops = [each for each in ast.walk(step) if isinstance(each, (ast.For, ast.While))]
-    return len(calls) != 1 or any(calls[0] in ast.walk(loop) for loop in loops)
 
 
 _ONCE = ("backward", "step_optimizer")

@@ -1,7 +1,7 @@
 """What keeps models, for which torch's own cannot always stand: lists, dicts, other objects."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import libcst as cst
 
@@ -9,14 +9,9 @@ from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.optimization.kept import wrappings
 from det_compat.migrate.to_lightning.taken.reserved import RESERVED
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.file import Line, Lines
+from det_compat.migrate.tree.file import Line
 from det_compat.migrate.tree.symbols import Symbols
 
-#: What is said of models that are put into such a list or dict one by one.
-UNSEEN = (
-    "Lightning sees no model in {}, since no ModuleDict or ModuleList does what this does: give "
-    "each to add_module(), too"
-)
 #: What lists and dicts are asked for that those of modules do not have.
 _USE = (
     r"\.{0}\.(get|setdefault|copy|popitem|index|remove|sort|reverse|count|clear)\("
@@ -71,11 +66,91 @@ def _is_key(key: cst.BaseExpression) -> bool:
     return isinstance(key, cst.FormattedString)
 
 
-def seen(line: Line, target: str, value: cst.BaseExpression) -> Lines:
-    """A statement that makes such a list or dict, and one that lets Lightning see its models."""
-    values = f"{target}.values()" if isinstance(value, (cst.Dict, cst.DictComp)) else target
-    text = f"{target}_seen = torch.nn.ModuleList({values})  # which Lightning knows\n"
-    return cst.FlattenSentinel([line, syntax.statement(text)])
+#: What becomes a ModuleList or ModuleDict.
+_SEEN = (cst.List, cst.ListComp, cst.Dict, cst.DictComp)
+
+
+def hidden(
+    node: cst.ClassDef,
+    symbols: Symbols,
+    values: Mapping[str, Sequence[cst.BaseExpression]],
+    plain: Collection[str],
+) -> set[cst.Call]:
+    """The calls of a trial that wrap models which no attribute, list or dict of it shows Lightning.
+
+    Args:
+        node: the class.
+        symbols: of its file.
+        values: what the variables and attributes of the file are set to.
+        plain: the attributes that stay a list or dict.
+    """
+    own = syntax.methods(node)
+    found = {*symbols.calls(node, "wrap_model")}
+    for name, method in own.items() if found else ():
+        me = syntax.self_name(method)
+        for each in wrappings(method, symbols):
+            owner = each.attribute.partition("[")[0].removesuffix(".values()")
+            made = values.get(f"{me}.{owner}", ()) if owner not in plain else ()
+            is_alone = each.attribute == owner and not each.is_list
+            if is_alone or (made and all(isinstance(value, _SEEN) for value in made)):
+                found.discard(each.call)
+        pairs = [pair for line in syntax.find(method, cst.Assign) for pair in syntax.pairs(line)]
+        # What is put into an entry of something stays in this.
+        kept = {
+            syntax.code(value)
+            for target, value in pairs
+            if syntax.code(target).removeprefix(f"{me}.").isidentifier()
+            and isinstance(target, cst.Attribute)
+        }
+        kept |= _returned(method) if _keeps(node, name) else set()
+        found -= {*_shown(method, kept, symbols, me)}
+    return found
+
+
+def handed_out(function: cst.FunctionDef, symbols: Symbols) -> set[cst.Call]:
+    """The calls of a function that wrap models which it neither returns nor gives to an object."""
+    found = {*symbols.calls(function, "wrap_model")}
+    return found - {*_shown(function, _returned(function), symbols)} if found else found
+
+
+def _shown(
+    function: cst.FunctionDef, kept: Collection[str], symbols: Symbols, own: str = ""
+) -> Iterator[cst.Call]:
+    """The calls that wrap what an attribute has, or one of the values that are ``kept``."""
+    for line in syntax.find(function, cst.SimpleStatementLine):
+        target = syntax.target_of(line) or ""
+        for call in symbols.calls(line, "wrap_model"):
+            model = syntax.argument(call, 0, "model")
+            text = "" if model is None else syntax.code(model)
+            is_own = bool(own) and text.removeprefix(f"{own}.").isidentifier() and "." in text
+            is_set = syntax.call_of(line) is call and (
+                target in kept or (not own and "." in target)
+            )
+            if is_own or is_set or {text, syntax.code(call)} & {*kept}:
+                yield call
+
+
+def _returned(function: cst.FunctionDef) -> set[str]:
+    """What a function returns, each of several values by itself."""
+    values = (each.value for each in syntax.find(function.body, cst.Return))
+    return {syntax.code(part) for value in values if value for part in syntax.parts(value)}
+
+
+def _keeps(node: cst.ClassDef, name: str) -> bool:
+    """Whether a class keeps in attributes, one for each, all that a method of it returns."""
+    for method in syntax.methods(node).values():
+        me = syntax.self_name(method)
+        lines = syntax.find(method, cst.Assign)
+        kept = [line.value for line in lines if _is_of_own(line.targets[0].target, me)]
+        calls = [c for c in syntax.find(method, cst.Call) if syntax.code(c.func) == f"{me}.{name}"]
+        if any(call not in kept for call in calls):
+            return False
+    return True
+
+
+def _is_of_own(target: cst.BaseExpression, own: str) -> bool:
+    parts = map(syntax.code, syntax.parts(target))
+    return all(part.startswith(f"{own}.") for part in parts)
 
 
 def of_object(line: Line, symbols: Symbols) -> str:

@@ -1,21 +1,12 @@
 """Wrapped models, optimizers and schedulers: ``configure_optimizers``."""
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 
 import libcst as cst
 
 from det_compat.migrate.to_lightning.class_facts import WrappedScheduler
-from det_compat.migrate.to_lightning.metrics.reducer_kinds import metric_class, values_of
 from det_compat.migrate.to_lightning.metrics.training import left_to_log, undecided
 from det_compat.migrate.to_lightning.optimization.accumulation import methods
-from det_compat.migrate.to_lightning.optimization.containers import (
-    UNSEEN,
-    hides,
-    kept_plain,
-    of_object,
-    seen,
-)
 from det_compat.migrate.to_lightning.optimization.kept import wrappings
 from det_compat.migrate.to_lightning.optimization.schedulers import (
     listed,
@@ -24,29 +15,10 @@ from det_compat.migrate.to_lightning.optimization.schedulers import (
 )
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.file import FileTransformer, Line, Lines
-from det_compat.migrate.tree.line_length import dedented
-from det_compat.migrate.tree.marks import PRECISION, PRECISION_LINK, comments_of
+from det_compat.migrate.tree.marks import comments_of
 from det_compat.migrate.tree.symbols import Symbols
 
 _MOVED = ("wrap_optimizer", "wrap_lr_scheduler")
-_WRAPPERS = {
-    "wrap_model": "model",
-    "wrap_optimizer": "optimizer",
-    "wrap_lr_scheduler": "lr_scheduler",
-    "wrap_scaler": "scaler",
-    "wrap_reducer": "reducer",
-    "experimental.wrap_reducer": "reducer",
-}
-
-
-#: What a module does with what is wrapped, and does not where no trial keeps it.
-_NEEDED = {
-    "wrap_optimizer": "configure_optimizers must return this optimizer",
-    "wrap_lr_scheduler": "this LR scheduler must be stepped",
-    "wrap_reducer": "a module must log what this reducer computes",
-    "experimental.wrap_reducer": "a module must log what this reducer computes",
-}
 
 
 def moved_lines(
@@ -276,113 +248,3 @@ def left_of_wraps(
         yield "Lightning saves no state of a scheduler that does not derive from torch's"
     if any(not scheduler.mode and not scheduler.choices for scheduler in plan.own.schedulers):
         yield "an LR scheduler whose step mode is known at run time must be stepped"
-
-
-def _speaks_of_wrapping(line: cst.EmptyLine) -> bool:
-    return line.comment is not None and _WRAPPING.match(line.comment.value) is not None
-
-
-_WRAPPING = re.compile(r"#+\s*wrap(ping|s)?\b", re.IGNORECASE)
-
-
-def unwrap(tree: cst.Module, file: LightningFile) -> cst.Module:
-    """Take the wrappers off: Lightning wraps what it needs to."""
-    return syntax.transformed(tree, _Unwrapping(file))
-
-
-_CONTAINERS = (
-    ((cst.List, cst.ListComp), "ModuleList"),
-    ((cst.Dict, cst.DictComp), "ModuleDict"),
-)
-
-
-class _Unwrapping(FileTransformer[LightningFile]):
-    def __init__(self, file: LightningFile) -> None:
-        super().__init__(file)
-        self._lists: set[str] = set()
-        self._made: dict[str, list[cst.BaseExpression]] = {}
-        self._plain: set[str] = set()
-
-    def visit_Module(self, node: cst.Module) -> None:
-        self._plain = kept_plain(node, self.symbols)
-        self._made = values_of(node)
-
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
-        found = wrappings(node, self.symbols)
-        # Of ``nets["d"]`` and ``nets.values()``, the dict.
-        names = {w.attribute.partition("[")[0] for w in found if w.member == "wrap_model"}
-        self._lists |= {name.removesuffix(".values()") for name in names}
-
-    def leave_Assign(self, original: cst.Assign, updated: cst.Assign) -> cst.Assign:
-        """A list of models is a ModuleList, a dict a ModuleDict, or Lightning does not see them."""
-        value = updated.value
-        attribute = syntax.code(updated.targets[0].target).partition(".")[2]
-        made = next((name for kinds, name in _CONTAINERS if isinstance(value, kinds)), "")
-        if attribute not in self._lists or not made or attribute in self._plain:
-            return updated
-        self.file.imports.new.add("import torch")
-        is_empty = isinstance(value, (cst.List, cst.Dict)) and not value.elements
-        text = f"torch.nn.{made}({'' if is_empty else syntax.code(value)})"
-        return updated.with_changes(value=syntax.expression(text))
-
-    def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
-        small = syntax.simple(updated)
-        is_bare = isinstance(small, cst.Expr) and isinstance(small.value, (cst.Name, cst.Attribute))
-        was_call = syntax.call_of(original) is not None
-        if shown := self._is_trial() and of_object(original, self.symbols):
-            kept = [] if syntax.is_idle(updated) else [updated]
-            return cst.FlattenSentinel([*kept, syntax.statement(shown)])
-        if (syntax.is_idle(updated) and not syntax.is_idle(original)) or (is_bare and was_call):
-            return cst.RemoveFromParent()
-        if isinstance(small, cst.Assign) and self._holds_models(small):
-            target = syntax.code(small.targets[0].target)
-            if not isinstance(small.value, (cst.List, cst.Dict)) or small.value.elements:
-                self.file.imports.new.add("import torch")
-                return seen(updated, target, small.value)
-            self.mark(UNSEEN.format(target))
-        if not self.symbols.calls(original, *_WRAPPERS):
-            return updated
-        # Nothing is wrapped here any more.
-        lines = [line for line in updated.leading_lines if not _speaks_of_wrapping(line)]
-        return updated.with_changes(leading_lines=lines)
-
-    def _is_trial(self) -> bool:
-        return any(node.name.value in self.file.plans for node in self.classes)
-
-    def _holds_models(self, small: cst.Assign) -> bool:
-        attribute = syntax.code(small.targets[0].target).partition(".")[2]
-        is_made = any(isinstance(small.value, kinds) for kinds, _ in _CONTAINERS)
-        return is_made and attribute in self._lists & self._plain
-
-    def leave_If(self, original: cst.If, updated: cst.If) -> cst.If | cst.RemovalSentinel:
-        """A condition on which something was only wrapped asks for nothing any more."""
-        otherwise = updated.orelse
-        if isinstance(otherwise, cst.Else) and not getattr(otherwise.body, "body", ()):
-            updated = updated.with_changes(orelse=None)
-        is_empty = updated.orelse is None and not getattr(updated.body, "body", ())
-        return cst.RemoveFromParent() if is_empty else updated
-
-    def leave_Call(self, original: cst.Call, updated: cst.Call) -> syntax.Expression:
-        member = self.symbols.method(updated)
-        if member == "configure_apex_amp":
-            return self._without_apex(updated)
-        name = _WRAPPERS.get(member)
-        wrapped = syntax.argument(updated, 0, name) if name else None
-        if wrapped is None:
-            return updated
-        if member in _NEEDED and not self._is_trial():
-            self.mark(_NEEDED[member])
-        elif member == "wrap_model" and not self._is_trial() and hides(self.classes):
-            self.mark("Lightning must be given this model, in an attribute of the module")
-        if name == "reducer" and (metric := metric_class(wrapped, self.file, self._made)):
-            return syntax.expression(f"{metric}({syntax.code(wrapped)})")
-        is_below = isinstance(updated.whitespace_before_args, cst.ParenthesizedWhitespace)
-        return dedented(wrapped) if is_below else wrapped
-
-    def _without_apex(self, call: cst.Call) -> cst.BaseExpression:
-        models = syntax.argument(call, 0, "models")
-        optimizers = syntax.argument(call, 1, "optimizers")
-        if models is None or optimizers is None:
-            return call
-        self.mark(PRECISION, PRECISION_LINK)
-        return syntax.expression(f"({syntax.code(models)}, {syntax.code(optimizers)})")

@@ -1,10 +1,12 @@
 """The hyperparameters that scripts give their trials by ``pytorch.init()``."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import libcst as cst
 
+from det_compat.migrate.to_lightning.metrics.reducer_kinds import values_of
+from det_compat.migrate.to_lightning.scripts.chosen import chosen
 from det_compat.migrate.to_lightning.scripts.one_place import INIT
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.parameters import Arguments
@@ -39,15 +41,21 @@ class GivenInScripts:
         return replace(arguments, types=arguments.types if is_same else found, is_open=True)
 
 
-def given_in_scripts(files: Collection[tuple[cst.Module, Symbols]]) -> GivenInScripts:
-    """What the scripts among the files give to ``pytorch.init()``, and make with its context."""
+def given_in_scripts(
+    files: Collection[tuple[cst.Module, Symbols]], tables: Mapping[str, Sequence[str]]
+) -> GivenInScripts:
+    """What the scripts among the files give to ``pytorch.init()``, and make with its context.
+
+    ``tables`` are the dicts of classes that the files have.
+    """
     found = [names for tree, symbols in files for names in _given(tree, symbols)]
     known = [names for names in found if names is not None]
     made = frozenset(
-        syntax.code(call.func).rpartition(".")[2]
+        name
         for tree, symbols in files
         for call in syntax.find(tree, cst.Call)
         if len(call.args) == 1 and symbols.is_context(call.args[0].value)
+        for name in chosen(call.func, values_of(tree), tables)
     )
     is_told = len(known) == len(found)
     names = frozenset[str]().union(*known) if is_told else None

@@ -13,12 +13,21 @@ import libcst as cst
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.configs import BATCHES
+from det_compat.migrate.to_lightning.metrics.reducer_kinds import values_of
+from det_compat.migrate.to_lightning.optimization.gradients import asks_gradients
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer, TrialPlan
+from det_compat.migrate.to_lightning.scripts.chosen import chosen
 from det_compat.migrate.to_lightning.scripts.one_place import (
     INIT,
     TRAINER,
     has_name,
     in_one_place,
+)
+from det_compat.migrate.to_lightning.scripts.schedule import (
+    Length,
+    Schedule,
+    given_to_fit,
+    last_batch,
 )
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.branches import without_cluster
@@ -28,22 +37,23 @@ from det_compat.migrate.tree.symbols import Symbols
 
 _CLUSTER = "det_compat.info.get_cluster_info"
 _LENGTHS = {"det_compat.pytorch.Batch": "max_steps", "det_compat.pytorch.Epoch": "max_epochs"}
+_PERIODS = {
+    "validation_period": {
+        "max_steps": "val_check_interval={0}, check_val_every_n_epoch=None",
+        "max_epochs": "check_val_every_n_epoch={0}",
+    },
+    "reporting_period": {"max_steps": "log_every_n_steps={0}"},
+    # What is said of checkpoints depends on more.
+    "checkpoint_period": {"max_steps": "", "max_epochs": ""},
+}
 _CHECKPOINT = "from pytorch_lightning.callbacks import ModelCheckpoint"
-#: The parameters of Determined's ``fit()``, in order.
-_FIT = (
-    "checkpoint_period",
-    "validation_period",
-    "max_length",
-    "reporting_period",
-    "checkpoint_policy",
-    "latest_checkpoint",
-    "step_zero_validation",
-    "test_mode",
-    "profiling_enabled",
-)
 _STEPS = "max_steps counts the steps of each optimizer, of which there are several"
 _ACCUMULATES = "the gradients of {0} batches went into one step, and the trial steps after each"
 _COUNTS = "Lightning counts steps of {0} batches each here, where batches were counted"
+_POLICY = (
+    "which validations a checkpoint follows is known at run time, and Lightning keeps the last: "
+    "give callbacks a ModelCheckpoint for others"
+)
 _OPEN = "{0} needs the hyperparameters that its context had, too: give it the rest of them"
 _INIT_KNOWN = {"hparams", "exp_conf", "aggregation_frequency", "enable_tensorboard_logging"}
 
@@ -78,7 +88,11 @@ class _Scripts(LightningTransformer):
         super().__init__(file)
         self._inits: list[_Init | None] = []
         self._calls: list[cst.Call] = []
-        self._aggregated: str | None = None
+        self._said: list[str] = []
+        self._values: dict[str, list[cst.BaseExpression]] = {}
+
+    def visit_Module(self, node: cst.Module) -> None:
+        self._values = values_of(node)
 
     def visit_With(self, node: cst.With) -> None:
         call = node.items[0].item if len(node.items) == 1 else None
@@ -108,25 +122,31 @@ class _Scripts(LightningTransformer):
         if length and len(updated.args) == 1 and not is_written_out:
             return syntax.expression(f'{{"{length}": {syntax.code(updated.args[0].value)}}}')
         init = next((found for found in reversed(self._inits) if found is not None), None)
-        name = self._trial(updated.func)
+        names = chosen(updated.func, self._values, self.file.elsewhere.tables)
+        plans = [self.file.trials[name] for name in names if name in self.file.trials]
         given = [arg for arg in updated.args if not self.symbols.is_context(arg.value)]
-        if init is None or name not in self.file.trials or len(given) == len(updated.args):
+        if init is None or len(plans) < len(names) or len(given) == len(updated.args):
             return updated
-        sections = self.file.trials[name].arguments.sections
+        first, *others = (self._arguments(plan, init, given) for plan in plans)
+        if any(other != first for other in others):
+            return updated
+        return updated.with_changes(
+            args=ensure_type(syntax.expression(f"f({first})"), cst.Call).args
+        )
+
+    def _arguments(self, plan: TrialPlan, init: _Init, given: Sequence[cst.Arg]) -> str:
+        """What a trial is given in place of its context."""
+        sections, found = plan.arguments.sections, plan.accumulation
         # A trial that is given more than the context is given its hyperparameters, too.
         more = [f"**{init.hparams}"] if init.hparams and not given else []
-        more += self._lacking(self.file.trials[name], init, given)
+        more += self._lacking(plan, init, given)
         if init.exp_conf and "experiment_config" in sections:
             more.append(f"experiment_config={init.exp_conf}")
         if init.exp_conf and "data_config" in sections:
             more.append(f'data_config={init.exp_conf}["data"]')
-        found = self.file.trials[name].accumulation
         if found is not None and str(found.batches) != (init.aggregation or "1"):
             more.append(f"{BATCHES}={init.aggregation or 1}")
-        listed = ", ".join([*(syntax.code(arg) for arg in syntax.without_commas(given)), *more])
-        return updated.with_changes(
-            args=ensure_type(syntax.expression(f"f({listed})"), cst.Call).args
-        )
+        return ", ".join([*(syntax.code(arg) for arg in syntax.without_commas(given)), *more])
 
     def _lacking(self, plan: TrialPlan, init: _Init, given: Sequence[cst.Arg]) -> list[str]:
         """The hyperparameters that a trial, which is given some of them, got by its context."""
@@ -143,14 +163,6 @@ class _Scripts(LightningTransformer):
         types, defaults = plan.arguments.types, plan.arguments.defaults
         needed = [n for n in types if n not in taken and n not in defaults]
         return [f'{n}={init.hparams}["{n}"]' for n in needed if is_plain]
-
-    def _trial(self, func: cst.BaseExpression) -> str:
-        """The trial class that a call makes; of several that it chooses from, one."""
-        if isinstance(func, cst.Subscript) and isinstance(func.value, cst.Dict):
-            names = [self._trial(e.value) for e in func.value.elements]
-            own = [self.file.trials[name].own for name in names if name in self.file.trials]
-            return names[0] if names and len(own) == len(names) else ""
-        return syntax.code(func).rpartition(".")[2]
 
     def visit_Call(self, node: cst.Call) -> None:
         self._calls.append(node)
@@ -169,7 +181,9 @@ class _Scripts(LightningTransformer):
         for made in [line for line in lines if _is_trainer(line, self.symbols)]:
             name, created = syntax.target_of(made), syntax.call_of(made)
             fits = [line for line in lines if _calls(line, f"{name}.fit")]
-            call = syntax.lone_call(fits[0]) if len(fits) == 1 else None
+            every = (c for line in lines for c in syntax.find(line, cst.Call))
+            is_one = sum(syntax.code(c.func) == f"{name}.fit" for c in every) == len(fits) == 1
+            call = syntax.lone_call(fits[0]) if is_one else None
             texts = self._texts(created, call) if name and created and call else None
             # A profiler that is off, as it is without, needs no word.
             lines = [line for line in lines if not _is_off(line, f"{name}.configure_profiler")]
@@ -179,7 +193,7 @@ class _Scripts(LightningTransformer):
                 new = self._marked(syntax.statement(f"{name} = {texts[0]}"))
                 fit = above(syntax.statement(f"{name}.{texts[1]}"), comments_of(fits[0]))
                 at = lines.index(fits[0])
-                lines[at : at + 1] = [fit, *self._last_validation(name, texts[1], call)]
+                lines[at : at + 1] = [fit, *self._at_the_end(name, texts[1], call)]
                 lines[lines.index(made)] = above(new, getattr(made, "leading_lines", ()))
         return lines
 
@@ -194,17 +208,19 @@ class _Scripts(LightningTransformer):
         texts = self._texts(created, call)
         if texts is None:
             return [line]
-        last = self._last_validation("trainer", texts[1], call)
+        last = self._at_the_end("trainer", texts[1], call)
         apart = [f"trainer = {texts[0]}", f"trainer.{texts[1]}"]
         made, *rest = map(syntax.statement, apart if last else [f"{texts[0]}.{texts[1]}"])
         return [above(self._marked(made), getattr(line, "leading_lines", ())), *rest, *last]
 
     def _marked(self, line: cst.BaseStatement) -> cst.BaseStatement:
         """The statement that makes a Trainer, with a comment where what it says means another."""
-        if self._aggregated is not None:
-            line = marked(line, self._aggregated)
-        needs = self._counts_otherwise and "max_" in syntax.code(line)
-        return marked(line, _STEPS) if needs else line
+        text = syntax.code(line)
+        are_steps = "steps=" in text.replace("log_every_n_steps=", "") or "(**" in text
+        more = [_STEPS] if self._counts_otherwise and are_steps else []
+        for message in (*dict.fromkeys(self._said), *more):
+            line = marked(line, message)
+        return line
 
     @property
     def _counts_otherwise(self) -> bool:
@@ -213,12 +229,12 @@ class _Scripts(LightningTransformer):
 
     def _texts(self, created: cst.Call, call: cst.Call) -> tuple[str, str] | None:
         """The Trainer and its call of ``fit()``; None if something of it is not known."""
-        trial, given = syntax.argument(created, 0, "trial"), _given(call)
+        trial, given = syntax.argument(created, 0, "trial"), given_to_fit(call)
         init = next((found for found in reversed(self._inits) if found is not None), None)
         aggregation = init.aggregation if init is not None else ""
         plans = [plan for plan in self.file.trials.values() if not plan.is_mixin]
         can = all(plan.accumulation is not None for plan in plans)
-        self._aggregated = _ACCUMULATES.format(aggregation) if aggregation and not can else None
+        self._said = [_ACCUMULATES.format(aggregation)] if aggregation and not can else []
         flags = self._flags(given, aggregation if can else "") if given is not None else None
         if trial is None or given is None or flags is None:
             return None
@@ -236,81 +252,68 @@ class _Scripts(LightningTransformer):
         if not is_said and (aggregation or not self.file.length):
             return None
         flags = [self._length(length, aggregation) if length and is_said else self.file.length]
-        for period, of_batches, of_epochs in (
-            (
-                "validation_period",
-                "val_check_interval={0}, check_val_every_n_epoch=None",
-                "check_val_every_n_epoch={0}",
-            ),
-            ("reporting_period", "log_every_n_steps={0}", ""),
-            (
-                "checkpoint_period",
-                "callbacks=[ModelCheckpoint(every_n_train_steps={0}, save_top_k=-1)]",
-                "callbacks=[ModelCheckpoint(every_n_epochs={0}, save_top_k=-1)]",
-            ),
-        ):
+        for period, templates in _PERIODS.items():
             value = given.get(period)
             if value is None or _is(value, "None"):
                 continue
             unit, number = self._unit(value)
-            template = {"max_steps": of_batches, "max_epochs": of_epochs}.get(unit, "")
-            if not template or isinstance(number, (cst.List, cst.Tuple, cst.Set)):
+            if unit not in templates or isinstance(number, (cst.List, cst.Tuple, cst.Set)):
                 return None
-            text = syntax.code(number)
-            if template.startswith("callbacks") and unit == "max_steps":
-                text = self._steps(text, aggregation)
-            flags.append(template.format(text))
-            if period == "checkpoint_period":
-                self.file.imports.new.add(_CHECKPOINT)
-        is_kept = any("ModelCheckpoint" in flag for flag in flags)
-        if not is_kept and _is(given.get("checkpoint_policy"), '"none"', "'none'"):
+            if templates[unit]:
+                flags.append(templates[unit].format(syntax.code(number)))
+        schedule = self._schedule(given)
+        every = schedule.checkpoint
+        steps = self._steps(every.number, aggregation) if every.unit == "max_steps" else ""
+        callbacks = schedule.callbacks(steps)
+        if callbacks:
+            self.file.imports.new.add(_CHECKPOINT)
+            flags.append(f"callbacks=[{', '.join(callbacks)}]")
+        elif not schedule.saves:
             # Lightning takes a callback that writes some, and the word that none is, for an error.
             flags.append("enable_checkpointing=False")
+        if not isinstance(given.get("checkpoint_policy", cst.SimpleString('""')), cst.SimpleString):
+            self._said.append(_POLICY)
         test_mode = given.get("test_mode")
         if test_mode is not None and not _is(test_mode, "False"):
             flags.append(f"fast_dev_run={syntax.code(test_mode)}")
+        if any(
+            asks_gradients(self.file.elsewhere.texts.get(name, "")) for name in self.file.trials
+        ):
+            # What is made in inference mode, as batches are in validate(), never has gradients.
+            flags.append("inference_mode=False")
         return flags
 
-    def _last_validation(self, name: str, fit: str, call: cst.Call) -> list[cst.BaseStatement]:
-        """The validation after the last batch, where Lightning may have none there."""
-        given = _given(call) or {}
-        unit, every = self._told(given.get("validation_period"))
-        of, length = self._told(given.get("max_length"))
-        if not of and self.file.length:
-            of, _, length = self.file.length.partition("=")
-        is_known = unit == of and every.isdigit() and length.isdigit()
-        if (is_known and int(length) % int(every) == 0) or (unit == of and every in (length, "1")):
-            return []
-        of_number = every if every.replace(".", "").replace("_", "").isalnum() else f"({every})"
-        lacks = f"{name}.current_epoch % {of_number}"
-        if unit == "max_steps":
-            lacks = f"({name}.fit_loop.total_batch_idx + 1) % {of_number}"
-        elif of != "max_epochs":
-            # Lightning validates at the end of an epoch, in which a length in batches may end.
-            ends_within = f"not {name}.is_last_batch"
-            lacks = f"{ends_within} or {lacks}" if every not in ("", "1") else ends_within
-        elif not every:
-            return []
+    def _schedule(self, given: dict[str, cst.BaseExpression]) -> Schedule:
+        length = self._told(given.get("max_length"))
+        if not length.unit and self.file.length:
+            length = Length(*self.file.length.split("="))
+        policy = given.get("checkpoint_policy")
+        return Schedule(
+            length,
+            self._told(given.get("validation_period")),
+            self._told(given.get("checkpoint_period")),
+            "" if policy is None else syntax.code(policy),
+            may_test=not _is(given.get("test_mode"), "False", None),
+        )
+
+    def _at_the_end(self, name: str, fit: str, call: cst.Call) -> list[cst.BaseStatement]:
+        """What is to be done after the last batch, where Lightning may not do it."""
         trial = ensure_type(syntax.expression(fit), cst.Call).args[0].value
         is_kept = isinstance(trial, (cst.Name, cst.Attribute))
         module = syntax.code(trial) if is_kept else f"{name}.lightning_module"
-        return syntax.statements(
-            f"if {lacks}:\n"
-            "    # the last batch is validated, too\n"
-            f"    {name}.validate({module}, verbose=False)\n"
-        )
+        return last_batch(name, module, self._schedule(given_to_fit(call) or {}))
 
-    def _told(self, period: cst.BaseExpression | None) -> tuple[str, str]:
-        """The unit of a period, and its number as text; two empty ones where it is not told."""
+    def _told(self, period: cst.BaseExpression | None) -> Length:
+        """A period or length, as far as it is told."""
         unit, number = self._unit(period) if period is not None else ("", cst.Name("None"))
-        return (unit, syntax.code(number)) if unit else ("", "")
+        return Length(unit, syntax.code(number)) if unit else Length()
 
     def _length(self, length: cst.BaseExpression, aggregation: str) -> str:
         unit, number = self._unit(length)
         if unit == "max_steps":
             return f"max_steps={self._steps(syntax.code(number), aggregation)}"
         if not unit and aggregation:
-            self._aggregated = _COUNTS.format(aggregation)
+            self._said.append(_COUNTS.format(aggregation))
         # A length of a variable is a dict by now, of the one flag that says it.
         return f"{unit}={syntax.code(number)}" if unit else f"**{syntax.code(length)}"
 
@@ -319,11 +322,11 @@ class _Scripts(LightningTransformer):
         if not aggregation:
             return batches
         if not (batches.isdigit() and aggregation.isdigit() and aggregation != "0"):
-            self._aggregated = _COUNTS.format(aggregation)
+            self._said.append(_COUNTS.format(aggregation))
             return f"{batches} // {aggregation}"
         steps, left = divmod(int(batches), int(aggregation))
         if left:
-            self._aggregated = _COUNTS.format(aggregation)
+            self._said.append(_COUNTS.format(aggregation))
         return str(steps)
 
     def _unit(self, value: cst.BaseExpression) -> tuple[str, cst.BaseExpression]:
@@ -371,17 +374,6 @@ def _init(call: cst.Call) -> _Init | None:
     return _Init(
         texts.get("hparams", ""), texts.get("exp_conf", ""), texts.get("aggregation_frequency", "")
     )
-
-
-def _given(call: cst.Call) -> dict[str, cst.BaseExpression] | None:
-    """The arguments of ``fit()`` by name; None if they are not all known."""
-    found: dict[str, cst.BaseExpression] = {}
-    for index, arg in enumerate(call.args):
-        name = arg.keyword.value if arg.keyword else _FIT[index] if index < len(_FIT) else ""
-        if arg.star or name not in _FIT:
-            return None
-        found[name] = arg.value
-    return found
 
 
 def _is(value: cst.BaseExpression | None, *texts: str | None) -> bool:

@@ -27,7 +27,10 @@ def step_optimizer(self, optimizer, clip_grads=None, auto_zero_grads=True, scale
 
 
 def write_out_handed(tree: cst.Module, file: LightningFile) -> cst.Module:
-    """Give a module the methods of the context that its class hands to other code."""
+    """Give a module the methods of the context that its class hands to other code.
+
+    So are models wrapped that nothing else would show Lightning.
+    """
 
     def written(node: cst.ClassDef) -> cst.ClassDef:
         called = {call.func for call in syntax.find(node, cst.Call)}
@@ -36,7 +39,8 @@ def write_out_handed(tree: cst.Module, file: LightningFile) -> cst.Module:
 
         def handed(attribute: cst.Attribute) -> syntax.Expression:
             found = file.symbols.member(attribute)
-            if found is None or found[1] not in free or attribute in called:
+            is_shown = attribute in called and found is not None and found[1] != "wrap_model"
+            if found is None or found[1] not in free or is_shown:
                 return attribute
             used.add(found[1])
             return syntax.expression(f"{file.symbols.module(found[0])}.{found[1]}")

@@ -121,7 +121,6 @@ BASE = "class Base(PyTorchTrial):\n    pass\n\n"
         (STEP, f"{STEP[:-1]}, auto_zero_grads=False)"),
         (STEP, f"step = {STEP}"),
         ("    def train_batch", f"{OWN}    def train_batch"),
-        ("(self, context)", "(self, context, hparams)"),
         ("class Trial(", f"{BASE}class Trial(Base, "),
     ],
 )
@@ -154,3 +153,33 @@ other = det_compat.to_lightning(Trial)({}, config)
     made = rewritten(tmp_path, trial() + script)
     assert "made = Trial(**{}, accumulate_grad_batches=1)" in made
     assert 'get("aggregation_frequency", 1)' in made
+
+
+@pytest.mark.parametrize(
+    ("lr", "saved"),
+    [
+        ('hparams["lr"]', [""]),
+        ('context.get_hparams().get("lr", 1)', ['"accumulate_grad_batches"', "hparams"]),
+    ],
+)
+def test_a_trial_that_is_given_its_hyperparameters_as_a_dict_steps_so(lr, saved, tmp_path):
+    script = """
+
+import determined.pytorch as pytorch
+
+
+def main(hparams):
+    with pytorch.init(hparams=hparams, aggregation_frequency=2) as context:
+        trainer = pytorch.Trainer(Trial(context, hparams), context)
+        trainer.fit(max_length=pytorch.Epoch(1))
+"""
+    source = trial(
+        ("(self, context)", "(self, context, hparams)"),
+        ("lr=0.1", f"lr={lr}"),
+        ("self.context.get_per_slot_batch_size()", "4"),
+    )
+    made = rewritten(tmp_path, source + script)
+    assert "Trial(hparams, accumulate_grad_batches=2)" in made
+    assert "# MIGRATE:" not in made
+    saving = [f"        self.save_hyperparameters({each})\n" for each in saved]
+    assert "        super().__init__()\n" + "".join(saving) in made

@@ -31,8 +31,6 @@ def evaluate_batch(self, batch):
 """,
             """
 def evaluate_batch(self, batch):
-    # MIGRATE: Lightning validates in inference mode: this needs pl.Trainer(inference_mode=False); \
-see MIGRATION.md#what-migrate-leaves-to-you
     with torch.no_grad(), torch.inference_mode(False), torch.enable_grad():
         self.adapt(batch)
 """,

@@ -109,7 +109,8 @@ def script(folder: Path, before: str) -> str:
                 trainer = pl.Trainer(**length, check_val_every_n_epoch=3)
                 trainer.fit(Trial(accumulate_grad_batches=n))
                 if not trainer.is_last_batch or trainer.current_epoch % 3:
-                    # the last batch is validated, too
+                    # the last batch is validated and saved, too
+                    trainer.save_checkpoint(f"{trainer.log_dir}/checkpoints/last.ckpt")
                     trainer.validate(trainer.lightning_module, verbose=False)
 
 
@@ -213,6 +214,131 @@ def test_the_last_batch_is_validated(given: str, asked: str, tmp_path: Path) -> 
     assert f"    if {asked}:\n" in made or not asked
 
 
+WITHIN = "(trainer.fit_loop.total_batch_idx + 1) % 3"
+SAVED = 'trainer.save_checkpoint(f"{trainer.log_dir}/checkpoints/last.ckpt")'
+
+
+@pytest.mark.parametrize(
+    ("given", "flag", "asked"),
+    [
+        ("Batch(6), checkpoint_period=pytorch.Batch(3)", "every_n_train_steps=3", None),
+        ("Batch(n), checkpoint_period=pytorch.Batch(3)", "every_n_train_steps=3", WITHIN),
+        ("Batch(n), checkpoint_period=pytorch.Epoch(1)", "every_n_epochs=1", None),
+        (
+            "Epoch(3), checkpoint_period=pytorch.Epoch(2), validation_period=pytorch.Batch(5)",
+            "save_on_train_epoch_end=True",
+            "trainer.current_epoch % 2",
+        ),
+        ("Batch(n), validation_period=pytorch.Batch(3)", "check_val_every_n_epoch=None)", WITHIN),
+        ("Batch(n), checkpoint_policy='none'", "enable_checkpointing=False", ""),
+        (
+            "Batch(n), checkpoint_policy='none', test_mode=n",
+            "fast_dev_run=n",
+            "not trainer.fast_dev_run",
+        ),
+        ("Epoch(3), checkpoint_policy='all'", "callbacks=[ModelCheckpoint(save_top_k=-1)]", None),
+        (
+            "Batch(6), checkpoint_policy='all', checkpoint_period=pytorch.Batch(3)",
+            "ModelCheckpoint(save_top_k=-1)",
+            None,
+        ),
+    ],
+)
+def test_the_last_batch_is_saved(given: str, flag: str, asked: str | None, tmp_path: Path) -> None:
+    before = f"""
+    def main(n):
+        with pytorch.init() as context:
+            model = Trial(context)
+            trainer = pytorch.Trainer(model, context)
+            trainer.fit(max_length=pytorch.{given})
+    """
+    made = script(tmp_path, before)
+    assert flag in made
+    assert (SAVED in made) is (asked is not None)
+    assert not asked or f"    if {asked}:\n        # the last batch is" in made
+
+
+def test_a_policy_that_the_run_decides_is_marked(tmp_path):
+    before = """
+    def main(best):
+        with pytorch.init() as context:
+            trainer = pytorch.Trainer(Trial(context), context)
+            trainer.fit(max_length=pytorch.Epoch(1), checkpoint_policy="best" if best else "all")
+    """
+    assert "# MIGRATE: which validations a checkpoint follows" in script(tmp_path, before)
+
+
+SECOND = """\
+        self.other = context.wrap_optimizer(torch.optim.SGD(self.model.parameters(), lr=0.1))
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "is_marked"),
+    [
+        ("max_length=pytorch.Batch(2)", True),
+        ("max_length=length", True),
+        ("max_length=pytorch.Epoch(2), checkpoint_period=pytorch.Batch(2)", True),
+        ("max_length=pytorch.Epoch(2), reporting_period=pytorch.Batch(2)", False),
+    ],
+)
+def test_steps_of_several_optimizers_are_marked(given, is_marked, tmp_path):
+    source = trial(
+        ("self.context.get_per_slot_batch_size()", "4"),
+        ("\n    def build_training", f"{SECOND}\n    def build_training"),
+        ("self.opt)\n", "self.opt)\n        self.context.step_optimizer(self.other)\n"),
+    )
+    before = f"""
+    def main(length):
+        with pytorch.init() as context:
+            trainer = pytorch.Trainer(Trial(context), context)
+            trainer.fit({given})
+    """
+    made = rewritten(tmp_path, f"{HEAD}{source}\n\n{textwrap.dedent(before)}")
+    assert ("# MIGRATE: max_steps counts" in made) is is_marked
+
+
+def test_what_is_fitted_twice_is_left_to_the_reader(tmp_path):
+    before = """
+    def main(more):
+        with pytorch.init() as context:
+            trainer = pytorch.Trainer(Trial(context), context)
+            trainer.fit(max_length=pytorch.Epoch(1))
+            if more:
+                trainer.fit(max_length=pytorch.Epoch(2))
+    """
+    assert "# MIGRATE: pytorch.Trainer has no counterpart" in script(tmp_path, before)
+
+
+@pytest.mark.parametrize(
+    ("made", "is_known"),
+    [
+        ("TRIALS[name](context)", True),
+        ("(Trial if name else Other)(context)", True),
+        ("TRIALS[name](context), TRIALS.update({})", False),
+    ],
+)
+def test_a_script_may_choose_its_trial(made, is_known, tmp_path):
+    before = f"""
+    class Other(Trial):
+        pass
+
+
+    TRIALS = {{"a": Trial, "b": Other}}
+
+
+    def main(name):
+        hparams = {{"global_batch_size": 4, "name": name}}
+        with pytorch.init(hparams=hparams) as context:
+            model = {made}
+            trainer = pytorch.Trainer(model, context)
+            trainer.fit(max_length=pytorch.Epoch(1))
+    """
+    made = rewritten(tmp_path, f"{HEAD}{trial()}\n\n{textwrap.dedent(before)}")
+    assert ("](**hparams)" in made or "Other)(**hparams)" in made) is is_known
+    assert ("# MIGRATE:" in made) is not is_known
+
+
 @pytest.mark.parametrize(
     ("hparams", "is_open"),
     [
@@ -310,3 +436,22 @@ def test_what_no_other_file_calls_is_told_of_no_cluster(other, is_folded, tmp_pa
     made = rewritten(tmp_path, text, name="train.py")
     assert ("get_cluster_info" not in made) is is_folded
     assert ("\nrun()\n" in made) is is_folded
+
+
+def test_a_validation_by_itself_has_gradients_where_it_asks_for_them(tmp_path):
+    evaluate = '{"error": self.model(batch).sum()}'
+    source = trial(
+        ("self.context.get_per_slot_batch_size()", "4"),
+        (
+            f"        return {evaluate}",
+            f"        with torch.enable_grad():\n            return {evaluate}",
+        ),
+    )
+    before = """
+    def main():
+        with pytorch.init() as context:
+            trainer = pytorch.Trainer(Trial(context), context)
+            trainer.fit(max_length=pytorch.Epoch(1))
+    """
+    made = rewritten(tmp_path, f"{HEAD}{source}\n\n{textwrap.dedent(before)}")
+    assert "trainer = pl.Trainer(max_epochs=1, inference_mode=False)\n" in made

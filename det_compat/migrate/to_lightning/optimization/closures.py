@@ -1,0 +1,94 @@
+"""Optimizers whose steps are not those of torch's, which Lightning hands a closure."""
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+
+import libcst as cst
+
+from det_compat.migrate.to_lightning.class_facts import variables_of
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.elsewhere import Elsewhere, parsed
+from det_compat.migrate.tree.metric_shapes import assigned
+from det_compat.migrate.tree.symbols import Symbols
+
+_NONE = (
+    "Lightning calls step(closure=...) of {0}, which takes none: let it take one, and call that "
+    "before anything else"
+)
+_UNKNOWN = (
+    "Lightning calls step(closure=...) of {0}, and it is not known whether what is around another "
+    "optimizer takes one"
+)
+_OPTIMIZER = re.compile(r"(?:^|[._])(?:opt|optim|optimizer)\d*$|\boptim\.[A-Z]\w*\(")
+
+
+def leaves_closure(node: ast.AST | None) -> bool:
+    """Whether this is the class of an optimizer whose ``step`` does not call its closure, once.
+
+    Lightning trains in that closure, where it steps the optimizer itself.
+    """
+    if not isinstance(node, ast.ClassDef) or (step := _step(node)) is None:
+        return False
+    given = [each.arg for each in step.args.args[1:2]]
+    if given != ["closure"] and not any("optim" in ast.unparse(b).lower() for b in node.bases):
+        return False
+    found = [each for each in ast.walk(step) if isinstance(each, ast.Call)]
+    calls = [c for c in found if any(getattr(n, "id", "") in given for n in (c.func, *c.args))]
+    loops = [each for each in ast.walk(step) if isinstance(each, (ast.For, ast.While))]
+    return len(calls) != 1 or any(calls[0] in ast.walk(loop) for loop in loops)
+
+
+def _step(node: ast.ClassDef) -> ast.FunctionDef | None:
+    own = {line.name: line for line in node.body if isinstance(line, ast.FunctionDef)}
+    return own.get("step")
+
+
+def left_of_steps(node: cst.ClassDef, symbols: Symbols, around: Elsewhere) -> Iterator[str]:
+    """What is to be said of the optimizers of a trial whose steps may take no closure."""
+    variables = variables_of(syntax.methods(node))
+    for wrap in symbols.calls(node, "wrap_optimizer"):
+        made = syntax.argument(wrap, 0, "optimizer")
+        for call, known in _makers(made, variables, around, set()):
+            name = syntax.code(call.func).rpartition(".")[2]
+            classes = parsed(around.texts.get(name, "")).body
+            steps = [_step(each) for each in classes if isinstance(each, ast.ClassDef)]
+            if any(step is not None and not _takes_closure(step) for step in steps):
+                yield _NONE.format(name)
+            elif not classes and name[:1].isupper() and _is_around_another(call, known):
+                yield _UNKNOWN.format(name)
+
+
+_Variables = Mapping[str, cst.BaseExpression | None]
+
+
+def _makers(
+    made: cst.BaseExpression | None, variables: _Variables, around: Elsewhere, seen: set[str]
+) -> Iterator[tuple[cst.Call, _Variables]]:
+    """The calls that make an optimizer, functions of the project followed, each with variables."""
+    if isinstance(made, cst.Name):
+        made = variables.get(made.value)
+    for call in syntax.find(made, cst.Call) if made is not None else ():
+        yield call, variables
+        name = syntax.code(call.func).rpartition(".")[2]
+        function = around.functions.get(name) if name not in seen else None
+        if function is not None:
+            seen.add(name)
+            own = assigned(function)
+            for each in syntax.find(function.body, cst.Return):
+                yield from _makers(each.value, own, around, seen)
+
+
+def _takes_closure(step: ast.FunctionDef) -> bool:
+    names = {each.arg for each in (*step.args.args, *step.args.kwonlyargs)}
+    return "closure" in names or step.args.kwarg is not None
+
+
+def _is_around_another(call: cst.Call, variables: _Variables) -> bool:
+    """Whether something is given an optimizer, as what changes its steps is."""
+    for arg in call.args:
+        value = variables.get(syntax.code(arg.value)) or arg.value
+        text = f"{syntax.code(value.func)}(" if isinstance(value, cst.Call) else syntax.code(value)
+        if _OPTIMIZER.search(text) or (arg.keyword and _OPTIMIZER.search(arg.keyword.value)):
+            return True
+    return False

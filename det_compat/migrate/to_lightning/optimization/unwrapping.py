@@ -1,0 +1,147 @@
+"""The wrappers taken off: Lightning wraps what it needs to, and is shown what it would not see."""
+
+import re
+
+import libcst as cst
+
+from det_compat.migrate.to_lightning.metrics.reducer_kinds import metric_class, values_of
+from det_compat.migrate.to_lightning.optimization.containers import (
+    handed_out,
+    hidden,
+    hides,
+    kept_plain,
+    of_object,
+)
+from det_compat.migrate.to_lightning.optimization.kept import wrappings
+from det_compat.migrate.to_lightning.plan import LightningFile
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.file import FileTransformer, Line, Lines
+from det_compat.migrate.tree.line_length import dedented
+from det_compat.migrate.tree.marks import PRECISION, PRECISION_LINK
+
+_WRAPPERS = {
+    "wrap_model": "model",
+    "wrap_optimizer": "optimizer",
+    "wrap_lr_scheduler": "lr_scheduler",
+    "wrap_scaler": "scaler",
+    "wrap_reducer": "reducer",
+    "experimental.wrap_reducer": "reducer",
+}
+
+
+#: What a module does with what is wrapped, and does not where no trial keeps it.
+_NEEDED = {
+    "wrap_optimizer": "configure_optimizers must return this optimizer",
+    "wrap_lr_scheduler": "this LR scheduler must be stepped",
+    "wrap_reducer": "a module must log what this reducer computes",
+    "experimental.wrap_reducer": "a module must log what this reducer computes",
+}
+
+
+def _speaks_of_wrapping(line: cst.EmptyLine) -> bool:
+    return line.comment is not None and _WRAPPING.match(line.comment.value) is not None
+
+
+_WRAPPING = re.compile(r"#+\s*wrap(ping|s)?\b", re.IGNORECASE)
+
+
+def unwrap(tree: cst.Module, file: LightningFile) -> cst.Module:
+    """Take the wrappers off: Lightning wraps what it needs to."""
+    return syntax.transformed(tree, _Unwrapping(file))
+
+
+_CONTAINERS = (
+    ((cst.List, cst.ListComp), "ModuleList"),
+    ((cst.Dict, cst.DictComp), "ModuleDict"),
+)
+
+
+class _Unwrapping(FileTransformer[LightningFile]):
+    def __init__(self, file: LightningFile) -> None:
+        super().__init__(file)
+        self._lists: set[str] = set()
+        self._made: dict[str, list[cst.BaseExpression]] = {}
+        self._plain: set[str] = set()
+        self._hidden: set[cst.Call] = set()
+        self._loose: set[cst.Call] = set()
+
+    def visit_Module(self, node: cst.Module) -> None:
+        self._plain = kept_plain(node, self.symbols)
+        self._made = values_of(node)
+        for each in syntax.find(node, cst.ClassDef):
+            if each.name.value in self.file.plans:
+                self._hidden |= hidden(each, self.symbols, self._made, self._plain)
+        functions = (each for each in node.body if isinstance(each, cst.FunctionDef))
+        self._loose = {call for each in functions for call in handed_out(each, self.symbols)}
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
+        found = wrappings(node, self.symbols)
+        # Of ``nets["d"]`` and ``nets.values()``, the dict.
+        names = {w.attribute.partition("[")[0] for w in found if w.member == "wrap_model"}
+        self._lists |= {name.removesuffix(".values()") for name in names}
+
+    def leave_Assign(self, original: cst.Assign, updated: cst.Assign) -> cst.Assign:
+        """A list of models is a ModuleList, a dict a ModuleDict, or Lightning does not see them."""
+        value = updated.value
+        attribute = syntax.code(updated.targets[0].target).partition(".")[2]
+        made = next((name for kinds, name in _CONTAINERS if isinstance(value, kinds)), "")
+        if attribute not in self._lists or not made or attribute in self._plain:
+            return updated
+        self.file.imports.new.add("import torch")
+        is_empty = isinstance(value, (cst.List, cst.Dict)) and not value.elements
+        text = f"torch.nn.{made}({'' if is_empty else syntax.code(value)})"
+        return updated.with_changes(value=syntax.expression(text))
+
+    def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
+        small = syntax.simple(updated)
+        is_bare = isinstance(small, cst.Expr) and isinstance(small.value, (cst.Name, cst.Attribute))
+        was_call = syntax.call_of(original) is not None
+        if shown := self._is_trial() and of_object(original, self.symbols):
+            kept = [] if syntax.is_idle(updated) else [updated]
+            return cst.FlattenSentinel([*kept, syntax.statement(shown)])
+        if (syntax.is_idle(updated) and not syntax.is_idle(original)) or (is_bare and was_call):
+            return cst.RemoveFromParent()
+        if not self.symbols.calls(original, *_WRAPPERS):
+            return updated
+        # Nothing is wrapped here any more.
+        lines = [line for line in updated.leading_lines if not _speaks_of_wrapping(line)]
+        return updated.with_changes(leading_lines=lines)
+
+    def _is_trial(self) -> bool:
+        return any(node.name.value in self.file.plans for node in self.classes)
+
+    def leave_If(self, original: cst.If, updated: cst.If) -> cst.If | cst.RemovalSentinel:
+        """A condition on which something was only wrapped asks for nothing any more."""
+        otherwise = updated.orelse
+        if isinstance(otherwise, cst.Else) and not getattr(otherwise.body, "body", ()):
+            updated = updated.with_changes(orelse=None)
+        is_empty = updated.orelse is None and not getattr(updated.body, "body", ())
+        return cst.RemoveFromParent() if is_empty else updated
+
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> syntax.Expression:
+        member = self.symbols.method(updated)
+        if member == "configure_apex_amp":
+            return self._without_apex(updated)
+        name = _WRAPPERS.get(member)
+        wrapped = syntax.argument(updated, 0, name) if name else None
+        if wrapped is None or original in self._hidden:
+            # A method of the module shows Lightning what is hidden.
+            return updated
+        if member in _NEEDED and not self._is_trial():
+            self.mark(_NEEDED[member])
+        elif original in self._loose or (
+            member == "wrap_model" and not self._is_trial() and hides(self.classes)
+        ):
+            self.mark("Lightning must be given this model, in an attribute of the module")
+        if name == "reducer" and (metric := metric_class(wrapped, self.file, self._made)):
+            return syntax.expression(f"{metric}({syntax.code(wrapped)})")
+        is_below = isinstance(updated.whitespace_before_args, cst.ParenthesizedWhitespace)
+        return dedented(wrapped) if is_below else wrapped
+
+    def _without_apex(self, call: cst.Call) -> cst.BaseExpression:
+        models = syntax.argument(call, 0, "models")
+        optimizers = syntax.argument(call, 1, "optimizers")
+        if models is None or optimizers is None:
+            return call
+        self.mark(PRECISION, PRECISION_LINK)
+        return syntax.expression(f"({syntax.code(models)}, {syntax.code(optimizers)})")

@@ -1,0 +1,42 @@
+"""Which trial classes a script makes, where it chooses one of several."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import libcst as cst
+
+from det_compat.migrate.tree import syntax
+
+_Values = Mapping[str, Sequence[cst.BaseExpression]]
+
+
+def chosen(
+    func: cst.BaseExpression, values: _Values, tables: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """The last parts of the names of the classes that an expression may be.
+
+    Args:
+        func: the expression.
+        values: what the variables of its file are set to.
+        tables: the dicts of classes that files have.
+    """
+    return [*dict.fromkeys(_chosen(func, values, tables))]
+
+
+def _chosen(
+    func: cst.BaseExpression, values: _Values, tables: Mapping[str, Sequence[str]]
+) -> Iterator[str]:
+    text = syntax.code(func)
+    if isinstance(func, cst.IfExp):
+        yield from _chosen(func.body, values, tables)
+        yield from _chosen(func.orelse, values, tables)
+    elif isinstance(func, cst.Subscript) and isinstance(func.value, cst.Dict):
+        for element in func.value.elements:
+            yield from _chosen(element.value, values, tables)
+    elif isinstance(func, cst.Subscript):
+        table = syntax.code(func.value).rpartition(".")[2]
+        yield from tables.get(table, [text])
+    elif text in values and text not in tables and len(values[text]) == 1:
+        # What a variable is set to names no variable that is set to that.
+        yield from _chosen(values[text][0], {}, tables)
+    else:
+        yield text.rpartition(".")[2]

@@ -1,0 +1,167 @@
+"""What scripts ask for, and when: the callbacks for it, and what follows the last batch."""
+
+from dataclasses import dataclass
+
+import libcst as cst
+
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.marks import above
+
+#: The parameters of Determined's ``fit()``, in order.
+_FIT = (
+    "checkpoint_period",
+    "validation_period",
+    "max_length",
+    "reporting_period",
+    "checkpoint_policy",
+    "latest_checkpoint",
+    "step_zero_validation",
+    "test_mode",
+    "profiling_enabled",
+)
+_NEVER, _ALWAYS = ('"none"', "'none'"), ('"all"', "'all'")
+
+
+def given_to_fit(call: cst.Call) -> dict[str, cst.BaseExpression] | None:
+    """The arguments of ``fit()`` by name; None if they are not all known."""
+    found: dict[str, cst.BaseExpression] = {}
+    for index, arg in enumerate(call.args):
+        name = arg.keyword.value if arg.keyword else _FIT[index] if index < len(_FIT) else ""
+        if arg.star or name not in _FIT:
+            return None
+        found[name] = arg.value
+    return found
+
+
+@dataclass(frozen=True)
+class Length:
+    """A length or a period: the flag of ``pl.Trainer`` that has its unit, and its number as text.
+
+    Both are empty where they are not told.
+    """
+
+    unit: str = ""
+    number: str = ""
+
+    @property
+    def bracketed(self) -> str:
+        """The number, to stand behind an operator."""
+        is_one = self.number.replace(".", "").replace("_", "").isalnum()
+        return self.number if is_one else f"({self.number})"
+
+    def divides(self, other: "Length") -> bool:
+        """Whether so many of this make the other one up, as far as it can be told."""
+        if self.unit != other.unit or self.number in (other.number, "1"):
+            return self.unit == other.unit
+        every, length = self.number, other.number
+        is_known = every.isdigit() and length.isdigit() and int(every) > 0
+        return is_known and int(length) % int(every) == 0
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What a script asks for, and when.
+
+    Attributes:
+        length: of the training.
+        validation: the period of validations.
+        checkpoint: that of checkpoints.
+        policy: which validations a checkpoint follows, as it is written; ``""`` if it is not said.
+        may_test: whether the training may be a test, of which nothing is written.
+    """
+
+    length: Length
+    validation: Length
+    checkpoint: Length
+    policy: str
+    may_test: bool
+
+    @property
+    def saves(self) -> bool:
+        """Whether Lightning is to write checkpoints."""
+        return bool(self.checkpoint.unit) or self.policy not in _NEVER
+
+    @property
+    def _is_validated_each_epoch(self) -> bool:
+        return self.validation in (Length(), Length("max_epochs", "1"))
+
+    def callbacks(self, steps: str) -> list[str]:
+        """The callbacks that write checkpoints, where Lightning's own is not enough.
+
+        Args:
+            steps: how many steps of optimizers are between two of them.
+        """
+        made = []
+        if self.checkpoint.unit == "max_steps":
+            made.append(f"ModelCheckpoint(every_n_train_steps={steps}, save_top_k=-1)")
+        elif self.checkpoint.unit:
+            # It would wait for the next validation, which may come in another epoch.
+            end = "" if self._is_validated_each_epoch else ", save_on_train_epoch_end=True"
+            number = self.checkpoint.number
+            made.append(f"ModelCheckpoint(every_n_epochs={number}, save_top_k=-1{end})")
+        if self.policy in _ALWAYS and not (made and self.checkpoint == self.validation):
+            made.append("ModelCheckpoint(save_top_k=-1)")
+        return made
+
+    def unvalidated(self, trainer: str) -> str:
+        """The condition on which the last batch is not validated; ``""`` if it always is."""
+        every = self.validation
+        if every.unit and every.divides(self.length):
+            return ""
+        if every.unit == "max_steps":
+            return self._within(trainer, every)
+        lacks = f"{trainer}.current_epoch % {every.bracketed}" if every.unit else ""
+        if self.length.unit == "max_epochs":
+            return lacks
+        # Lightning validates at the end of an epoch, in which a length in batches may end.
+        ends_within = f"not {trainer}.is_last_batch"
+        return f"{ends_within} or {lacks}" if every.number not in ("", "1") else ends_within
+
+    def unsaved(self, trainer: str) -> str:
+        """The condition on which there is no checkpoint of the last batch."""
+        every = self.checkpoint
+        found = f"{trainer}.current_epoch % {every.bracketed}"
+        if not self.saves:
+            found = "True"
+        elif not every.unit:
+            # Checkpoints follow validations, but where there is one in each epoch.
+            found = "" if self._is_validated_each_epoch else self.unvalidated(trainer)
+        elif every.divides(self.length) or every == Length("max_epochs", "1"):
+            found = ""
+        elif every.unit == "max_steps":
+            found = self._within(trainer, every)
+        if not (found and self.may_test):
+            return found
+        is_real = f"not {trainer}.fast_dev_run"
+        return is_real if found == "True" else f"{is_real} and ({found})"
+
+    def _within(self, trainer: str, every: Length) -> str:
+        return f"({trainer}.fit_loop.total_batch_idx + 1) % {every.bracketed}"
+
+
+def last_batch(trainer: str, module: str, schedule: Schedule) -> list[cst.BaseStatement]:
+    """The statements below ``fit()`` that validate and save what the last batch has left.
+
+    Args:
+        trainer: what the Trainer is called.
+        module: what it trains.
+        schedule: what the script asks for.
+    """
+    quoted = trainer.replace('"', "'")
+    validating = f"{trainer}.validate({module}, verbose=False)"
+    saving = f'{trainer}.save_checkpoint(f"{{{quoted}.log_dir}}/checkpoints/last.ckpt")'
+    lacking = schedule.unvalidated(trainer)
+    missing = schedule.unsaved(trainer)
+    if lacking == missing:
+        return _on(lacking, "validated and saved, too", saving, validating)
+    end = _on(missing, "saved, too", saving)
+    if missing == "True":
+        told = cst.EmptyLine(comment=cst.Comment("# the last batch is saved"))
+        end = [above(syntax.statement(saving), [told])]
+    return [*end, *_on(lacking, "validated, too", validating)]
+
+
+def _on(condition: str, done: str, *lines: str) -> list[cst.BaseStatement]:
+    """Some statements under a condition, if there is one."""
+    body = "".join(f"    {line}\n" for line in (f"# the last batch is {done}", *lines))
+    return syntax.statements(f"if {condition}:\n{body}") if condition else []
