@@ -381,6 +381,10 @@ def _given(call: cst.Call) -> dict[str, cst.BaseExpression] | None:
         if arg.star or name not in _FIT:
             return None
         found[name] = arg.value
+    length = found.get("max_length")
+    if isinstance(length, cst.Call) and _is(found.get("validation_period"), None, "None"):
+        # Determined validated after the last batch alone, where Lightning does after each epoch.
+        found["validation_period"] = length
     return found
 
 

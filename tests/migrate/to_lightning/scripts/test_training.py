@@ -36,7 +36,7 @@ def script(folder: Path, before: str) -> str:
             def main(hparams):
                 # here it begins
                 model = Trial(**hparams)
-                trainer = pl.Trainer(max_epochs=2)
+                trainer = pl.Trainer(max_epochs=2, check_val_every_n_epoch=2)
                 # two epochs
                 trainer.fit(model)
             """,
@@ -121,15 +121,11 @@ def script(folder: Path, before: str) -> str:
             """
             def main():
                 with pytorch.init() as context:
-                    pytorch.Trainer(Trial(context), context).fit(max_length=pytorch.Batch(1))
+                    pytorch.Trainer(Trial(context), context).fit(max_length=pytorch.Epoch(1))
             """,
             """
             def main():
-                trainer = pl.Trainer(max_steps=1)
-                trainer.fit(Trial())
-                if not trainer.is_last_batch:
-                    # the last batch is validated, too
-                    trainer.validate(trainer.lightning_module, verbose=False)
+                pl.Trainer(max_epochs=1, check_val_every_n_epoch=1).fit(Trial())
             """,
             id="in one statement",
         ),
@@ -147,12 +143,12 @@ def script(folder: Path, before: str) -> str:
             """
             def main():
                 trainer = pl.Trainer(
-                    max_steps=4, callbacks=[ModelCheckpoint(every_n_train_steps=2, save_top_k=-1)]
+                    max_steps=4,
+                    val_check_interval=4,
+                    check_val_every_n_epoch=None,
+                    callbacks=[ModelCheckpoint(every_n_train_steps=2, save_top_k=-1)],
                 )
                 trainer.fit(Trial())
-                if not trainer.is_last_batch:
-                    # the last batch is validated, too
-                    trainer.validate(trainer.lightning_module, verbose=False)
             """,
             id="checkpoints that no validation asks for",
         ),
@@ -245,7 +241,7 @@ def test_a_trial_takes_what_its_script_gives(hparams: str, is_open: bool, tmp_pa
         ("", ["{batches: 30}"], "max_steps=30"),
         ("max_length=None", ["{epochs: 2}", "{epochs: 2}"], "max_epochs=2"),
         ("", ["{records: 32}"], "max_steps=8"),
-        ("max_length=pytorch.Batch(5)", ["{epochs: 2}"], "max_steps=5"),
+        ("max_length=pytorch.Epoch(5)", ["{epochs: 2}"], "max_epochs=5, check_val_every_n_epoch=5"),
         ("", ["{epochs: 2}", "{epochs: 3}"], ""),
         ("", [], ""),
     ],
