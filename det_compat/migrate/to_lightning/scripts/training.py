@@ -20,6 +20,7 @@ from det_compat.migrate.to_lightning.scripts.one_place import (
     has_name,
     in_one_place,
 )
+from det_compat.migrate.to_lightning.scripts.periods import at_end, with_period
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.branches import without_cluster
 from det_compat.migrate.tree.file import Line, Lines
@@ -222,6 +223,7 @@ class _Scripts(LightningTransformer):
         flags = self._flags(given, aggregation if can else "") if given is not None else None
         if trial is None or given is None or flags is None:
             return None
+        flags += at_end(flags[0], given)
         self.file.imports.new.add("import pytorch_lightning as pl")
         latest = given.get("latest_checkpoint")
         path = "" if latest is None or _is(latest, "None") else f", ckpt_path={syntax.code(latest)}"
@@ -381,11 +383,7 @@ def _given(call: cst.Call) -> dict[str, cst.BaseExpression] | None:
         if arg.star or name not in _FIT:
             return None
         found[name] = arg.value
-    length = found.get("max_length")
-    if isinstance(length, cst.Call) and _is(found.get("validation_period"), None, "None"):
-        # Determined validated after the last batch alone, where Lightning does after each epoch.
-        found["validation_period"] = length
-    return found
+    return with_period(found)
 
 
 def _is(value: cst.BaseExpression | None, *texts: str | None) -> bool:

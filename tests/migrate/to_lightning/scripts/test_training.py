@@ -119,6 +119,24 @@ def script(folder: Path, before: str) -> str:
         ),
         pytest.param(
             """
+            def main(length):
+                with pytorch.init() as context:
+                    trainer = pytorch.Trainer(Trial(context), context)
+                    trainer.fit(max_length=length)
+            """,
+            """
+            def main(length):
+                trainer = pl.Trainer(
+                    **length,
+                    val_check_interval=length.get("max_steps"),
+                    check_val_every_n_epoch=length.get("max_epochs"),
+                )
+                trainer.fit(Trial())
+            """,
+            id="a validation at the end of a length that is handed around",
+        ),
+        pytest.param(
+            """
             def main():
                 with pytorch.init() as context:
                     pytorch.Trainer(Trial(context), context).fit(max_length=pytorch.Epoch(1))
