@@ -14,6 +14,7 @@ from libcst.helpers import ensure_type
 
 from det_compat.migrate.configs import BATCHES
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer, TrialPlan
+from det_compat.migrate.to_lightning.scripts.asked_contexts import asking_trained
 from det_compat.migrate.to_lightning.scripts.one_place import (
     INIT,
     TRAINER,
@@ -91,9 +92,10 @@ class _Scripts(LightningTransformer):
         body = ensure_type(updated.body, cst.IndentedBlock).body if init is not None else ()
         if init is None or any(_has_trainer(line, self.symbols) for line in body):
             return updated
-        names = [name for line in body for name in syntax.find(line, cst.Name)]
         given = updated.items[0].asname
         text = "" if given is None else syntax.code(given.name)
+        body = asking_trained(body, text, self.file.trials, self.symbols)
+        names = [name for line in body for name in syntax.find(line, cst.Name)]
         if any(has_name(name, text, self.symbols) for name in names):
             # The context is still asked, or handed on.
             return updated

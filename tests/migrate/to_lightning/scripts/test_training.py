@@ -119,6 +119,26 @@ def script(folder: Path, before: str) -> str:
         ),
         pytest.param(
             """
+            def main(hparams):
+                with pytorch.init(hparams=hparams) as context:
+                    trial = Trial(context)
+                    trainer = pytorch.Trainer(trial, context)
+                    trainer.fit(max_length=pytorch.Epoch(1))
+                    if context.distributed.rank == 0:
+                        save(trial, context.get_hparam("lr"))
+            """,
+            """
+            def main(hparams):
+                trial = Trial(**hparams)
+                trainer = pl.Trainer(max_epochs=1, check_val_every_n_epoch=1)
+                trainer.fit(trial)
+                if trial.global_rank == 0:
+                    save(trial, trial.hparams.lr)
+            """,
+            id="a context that is asked once all is trained",
+        ),
+        pytest.param(
+            """
             def main(length):
                 with pytorch.init() as context:
                     trainer = pytorch.Trainer(Trial(context), context)
