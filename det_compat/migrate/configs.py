@@ -184,8 +184,13 @@ def aggregating(configs: Iterable[ExperimentConfig]) -> list[Optimizations]:
 
     A script does not hear of it: it says so itself, in ``pytorch.init()``.
     """
+    return [found for found in optimizations(configs) if found.aggregation_frequency != 1]
+
+
+def optimizations(configs: Iterable[ExperimentConfig]) -> list[Optimizations]:
+    """What those of some configs say of gradients that a trial, and not a script, hears of."""
     started = (c for c in configs if c.entrypoint is None or c.entrypoint.trial is not None)
-    return [c.optimizations for c in started if c.optimizations.aggregation_frequency != 1]
+    return [c.optimizations for c in started]
 
 
 def trial_arguments(

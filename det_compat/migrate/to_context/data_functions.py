@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from det_compat.analysis.collect import positional
-from det_compat.analysis.scopes import Function, Scope
+from det_compat.analysis.scopes import Code, Function, Scope
 from det_compat.migrate.configs import config_of
 from det_compat.migrate.to_context.pedl_needs import DATA_CONFIG, DATA_DIR
 from det_compat.migrate.tree.facts import Analysis
@@ -64,17 +64,26 @@ def _in_file(name: str, file: Path, path: Path, analysis: Analysis) -> DataFunct
     code = next((analysis.code(p) for p in (file, file.resolve()) if analysis.code(p)), None)
     if code is None:
         return None
-    scope = code.module.functions.get(name) or _imported(name, code.module)
+    scope = _function(name, code.module) or _imported(name, code, analysis)
     if scope is None or not isinstance(scope.node, ast.FunctionDef):
         return None
     statement = "" if file == path else f"from {_module(file, path)} import {name}"
     return DataFunction(name, statement, _required(scope.node))
 
 
-def _imported(name: str, module: Scope) -> Scope | None:
+def _function(name: str, module: Scope) -> Scope | None:
     values = module.variables.get(name, ())
     found = [value.scope for value in values if isinstance(value, Function)]
-    return found[0] if len(found) == 1 else None
+    return module.functions.get(name) or (found[0] if len(found) == 1 else None)
+
+
+def _imported(name: str, code: Code, analysis: Analysis) -> Scope | None:
+    """The function of another file that a file imports under this name."""
+    for line in code.imports:
+        if name == (line.node.asname or line.node.name):
+            module = analysis.inference.project.module(line.scope, line.module or "", line.level)
+            return _function(line.node.name, module) if module is not None else None
+    return None
 
 
 def _module(file: Path, path: Path) -> str:

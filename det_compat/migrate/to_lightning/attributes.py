@@ -37,6 +37,8 @@ class _Aliases(LightningTransformer):
     def visit_Module(self, node: cst.Module) -> None:
         self._branches: set[cst.CSTNode] = set()
         self._used = _used_names(node, self.symbols)
+        wraps = self.symbols.calls(node, "wrap_lr_scheduler")
+        self._modes = {name for wrap in wraps for name in syntax.names_in(wrap)}
         self._has_hparams = any(
             syntax.target_of(line) == "self.hparams"
             and self.symbols.method(syntax.call_of(line)) == "get_hparams"
@@ -148,11 +150,13 @@ class _Aliases(LightningTransformer):
         while isinstance(value, cst.IfExp) and self._is_one_mode(value.body):
             # One of them is chosen at run time, where the scheduler is stepped.
             value = value.orelse
-        path = self.symbols.path(value) or ""
-        is_unused = isinstance(target, cst.Name) and target.value not in self._used
-        return is_unused and (path == STEP_MODE or path.startswith(f"{STEP_MODE}."))
+        if not isinstance(target, cst.Name) or target.value in self._used:
+            return False
+        # Nothing here reads it: that of a class may be for a base or heir in another file.
+        is_shared = bool(self.classes) and not self.functions and target.value not in self._modes
+        return self.symbols.path(value) == STEP_MODE or (self._is_one_mode(value) and not is_shared)
 
-    def _is_one_mode(self, node: cst.BaseExpression) -> bool:
+    def _is_one_mode(self, node: cst.BaseExpression | None) -> bool:
         return (self.symbols.path(node) or "").startswith(f"{STEP_MODE}.")
 
 

@@ -10,6 +10,7 @@ from det_compat.migrate.to_lightning.metrics.added import with_logging_hook
 from det_compat.migrate.to_lightning.metrics.told import asked_hook
 from det_compat.migrate.to_lightning.optimization.gradients import with_gradients
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
+from det_compat.migrate.to_lightning.taken.reserved import HOOKS
 from det_compat.migrate.to_lightning.written_out.clipping import CALLED
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import marked
@@ -144,8 +145,11 @@ def _starting_up(body: Sequence[cst.BaseStatement]) -> list[cst.BaseStatement]:
     return [*body, made]
 
 
-#: What Lightning sets on every callback, calls, or has as a property without a setter.
-_TAKEN = {"log", "log_dict", "setup", "teardown", "state_key"}
+#: What Lightning sets on every callback, calls, or has as a property without a setter. Of its hooks
+#: those are among them which Determined did not call.
+_TAKEN = {"log", "log_dict", "setup", "teardown", "state_key", "on_exception"} | (
+    HOOKS - _HOOKS.keys()
+)
 
 
 def taken_in_callbacks(nodes: Iterable[ast.ClassDef]) -> frozenset[str]:
@@ -165,7 +169,8 @@ def _with_new_name(node: cst.ClassDef, name: str) -> cst.ClassDef:
     for line in syntax.body_of(node):
         if isinstance(line, cst.FunctionDef):
             own = syntax.self_name(line)
-            line = syntax.replaced(line, f"{own}.{name}", f"{own}.{own_name(name)}")
+            for owner in (own, "super()"):
+                line = syntax.replaced(line, f"{owner}.{name}", f"{owner}.{own_name(name)}")
             if line.name.value == name:
                 line = line.with_changes(name=cst.Name(own_name(name)))
         body.append(line)

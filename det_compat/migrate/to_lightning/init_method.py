@@ -213,8 +213,25 @@ def _passing_hparams(
         return line
     if not plan.is_root and any("__init__" in each.own.methods for each in _mixins(plan)):
         line = marked(line, "a mixin's __init__, which takes no hyperparameters, comes first here")
-    hparams = cst.Arg(cst.Name("hparams"), star="**")
+    hparams = cst.Arg(syntax.expression(_rest(call, plan)), star="**")
     return line.with_deep_changes(call, args=syntax.without_commas([*given, hparams]))
+
+
+def _rest(call: cst.Call, plan: TrialPlan) -> str:
+    """The hyperparameters that a base is given besides those which it is given one by one."""
+    inits = (parent.own.methods.get("__init__", []) for parent in plan.parents)
+    places = next((names[1:] for names in inits if names), [])
+    taken = []
+    for index, arg in enumerate(call.args):
+        place = places[index] if index < len(places) and not arg.star else ""
+        name = arg.keyword.value if arg.keyword is not None else place
+        texts = {text.evaluated_value for text in syntax.find(arg, cst.SimpleString)}
+        if name in texts or any(name in each.arguments.types for each in plan.ancestors):
+            taken.append(name)
+    if not taken:
+        return "hparams"
+    test = f'!= "{taken[0]}"' if len(taken) == 1 else f"not in {tuple(taken)}".replace("'", '"')
+    return f"{{name: value for name, value in hparams.items() if name {test}}}"
 
 
 def before_base(node: cst.ClassDef, texts: Mapping[str, str]) -> cst.ClassDef:
@@ -229,15 +246,14 @@ def before_base(node: cst.ClassDef, texts: Mapping[str, str]) -> cst.ClassDef:
         return node
     me, given = syntax.self_name(init), rest.name.value
     body = syntax.body_of(init)
-    calls = [(i, c) for i, line in enumerate(body) if (c := syntax.call_of(line)) is not None]
-    at = next(
-        (
-            i
-            for i, c in calls
-            if any(a.star == "**" and given in syntax.names_in(a) for a in c.args)
-        ),
-        0,
-    )
+
+    def hands_on(line: cst.BaseStatement) -> bool:
+        args = getattr(syntax.call_of(line), "args", ())
+        return any(arg.star == "**" and given in syntax.names_in(arg) for arg in args)
+
+    at = next((i for i, line in enumerate(body) if hands_on(line)), None)
+    if at is None:
+        return node
 
     def asked(attribute: cst.Attribute) -> syntax.Expression:
         name = attribute.attr.value
@@ -245,8 +261,11 @@ def before_base(node: cst.ClassDef, texts: Mapping[str, str]) -> cst.ClassDef:
             return attribute
         return syntax.expression(f'{given}["{name}"]')
 
+    def asking(line: cst.BaseStatement) -> cst.BaseStatement:
+        return syntax.replaced(syntax.each(line, cst.Attribute, asked), f"{me}.hparams", given)
+
     def without(line: cst.BaseStatement) -> cst.BaseStatement:
-        line = syntax.replaced(syntax.each(line, cst.Attribute, asked), f"{me}.hparams", given)
+        line = asking(line)
         called = reachable(own, *(name for name in own if syntax.mentions(line, f"{me}.{name}")))
         if any(syntax.has_attribute(own[name], "hparams") for name in called):
             line = marked(line, "hyperparameters are kept by the __init__ of the base, below")
@@ -258,8 +277,8 @@ def before_base(node: cst.ClassDef, texts: Mapping[str, str]) -> cst.ClassDef:
             line = marked(line, "a module keeps no model before the __init__ of its base, below")
         return line
 
-    changed = syntax.with_body(init, [*map(without, body[:at]), *body[at:]])
-    return node if at == 0 else syntax.with_node(node, init, changed)
+    lines = [*map(without, body[:at]), asking(body[at]), *body[at + 1 :]]
+    return syntax.with_node(node, init, syntax.with_body(init, lines))
 
 
 def mixin_init(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> cst.FunctionDef:

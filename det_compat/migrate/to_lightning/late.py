@@ -149,11 +149,22 @@ def _anywhere(value: cst.BaseExpression, symbols: Symbols) -> tuple[cst.BaseExpr
         if plain is owner:
             return value, maker
         return value.with_deep_changes(value.func, value=plain), maker
+    if (given := _to_be_moved(value, symbols)) is not value:
+        return _anywhere(given, symbols)
     maker = syntax.code(value.func)
+    if maker.startswith(("nn.", "torch.nn.")) and maker.endswith("Loss"):
+        # It keeps tensors as buffers.
+        return syntax.each(value, cst.Call, lambda call: _to_be_moved(call, symbols)), maker
     args = [arg for arg in value.args if not (arg.keyword and _is_device(arg.value, symbols))]
     if len(args) < len(value.args) and _is_tensor(maker):
         return value.with_changes(args=syntax.without_commas(args)), maker
     return value, maker
+
+
+def _to_be_moved(call: cst.Call, symbols: Symbols) -> cst.BaseExpression:
+    """What ``context.to_device`` is given; any other call itself."""
+    is_moved = symbols.method(call) == "to_device" and len(call.args) == 1
+    return call.args[0].value if is_moved else call
 
 
 def _is_device(node: cst.BaseExpression, symbols: Symbols) -> bool:

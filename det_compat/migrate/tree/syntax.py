@@ -193,17 +193,17 @@ def local_names(method: cst.FunctionDef) -> set[str]:
 
     What it defines or imports by itself is among them, too.
     """
-    kinds: tuple[type[cst.AssignTarget] | type[cst.For], ...] = (cst.AssignTarget, cst.For)
-    targets = [t.target for kind in kinds for t in find(method.body, kind)]
+    targets = [found.target for found in find(method.body, cst.AssignTarget)]
+    targets += [found.target for found in find(method.body, cst.AnnAssign)]
+    targets += [found.target for found in find(method.body, cst.For)]
+    targets += [found.name for found in find(method.body, cst.AsName)]
     assigned = {name for target in targets for name in names_in(target)}
     assigned |= {found.name.value for found in find(method.body, cst.FunctionDef)}
     assigned |= {found.name.value for found in find(method.body, cst.ClassDef)}
     for alias in find(method.body, cst.ImportAlias):
         assigned.add(alias.evaluated_alias or alias.evaluated_name.partition(".")[0])
-    params = method.params
-    given = [*[*params.posonly_params, *params.params][1:], *params.kwonly_params]
-    stars = (each for each in (params.star_arg, params.star_kwarg) if isinstance(each, cst.Param))
-    return assigned | {param.name.value for param in (*given, *stars)}
+    given = {param.name.value for param in find(method.params, cst.Param)}
+    return assigned | (given - {self_name(method)})
 
 
 def has_docstring(body: Sequence[cst.BaseStatement]) -> bool:

@@ -169,6 +169,16 @@ def test_functions_of_another_file(tmp_path):
     assert data.after.decode().startswith("from torch.utils.data import DataLoader\n")
 
 
+def test_data_that_the_trials_file_has_from_another(tmp_path):
+    text = "from pedl.frameworks.pytorch.data import DataLoader\n\n\ndef make(c, h):\n"
+    (tmp_path / "loaders.py").write_text(f"{text}    return DataLoader([]), DataLoader([])\n")
+    imported = "from loaders import make as make_data_loaders\n\n\nclass Trial("
+    source = STANDARD.replace("def make_data_loaders(", "def unused(").replace(
+        "class Trial(", imported
+    )
+    assert "make_data_loaders(" in init_of_trial(rewritten(tmp_path, source))
+
+
 def test_without_data(tmp_path):
     source = STANDARD.replace("def make_data_loaders(", "def unused(")
     # A package imports the trial, so that the trial's file could not import it.

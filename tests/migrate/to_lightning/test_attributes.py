@@ -162,6 +162,20 @@ def test_a_step_mode_that_is_read_is_a_text(tmp_path):
     assert "MIGRATE" not in made
 
 
+def test_a_step_mode_that_a_base_in_another_file_reads_stays(tmp_path):
+    base = trial(
+        ("lr=0.1))\n", SCHEDULE.format("step_mode = self.mode")),
+        (
+            "    def __init__",
+            "    mode = LRScheduler.StepMode.STEP_EVERY_EPOCH\n\n    def __init__",
+        ),
+    )
+    (tmp_path / "base.py").write_text(base)
+    heir = "class Heir(Trial):\n    mode = LRScheduler.StepMode.STEP_EVERY_BATCH\n"
+    imports = "from determined.pytorch import LRScheduler\nfrom base import Trial\n\n\n"
+    assert '    mode = "STEP_EVERY_BATCH"\n' in rewritten(tmp_path, imports + heir)
+
+
 def test_the_device_is_there_already(tmp_path):
     changes = (
         ("self.context = context", "self.context = context\n        self.device = context.device"),

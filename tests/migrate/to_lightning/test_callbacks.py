@@ -103,6 +103,9 @@ def test_what_lightning_sets_on_callbacks_has_another_name(tmp_path):
     assert "        self.own_log = []\n" in made
     made = callback(tmp_path, "setup(self, folder)", "folder")
     assert "    def own_setup(self, folder):\n" in made
+    # A hook of Lightning's alone was called by nobody but the file itself.
+    made = callback(tmp_path, "on_train_epoch_start(self, epoch_idx)", "epoch_idx")
+    assert "    def own_on_train_epoch_start(self, epoch_idx):\n" in made
 
 
 def test_hooks_that_lightning_does_not_have(tmp_path):

@@ -208,6 +208,30 @@ class Heir(Trial):
     assert ("MIGRATE" in made) == is_marked
 
 
+@pytest.mark.parametrize(
+    ("given", "args"),
+    [
+        ('clip=context.get_hparam("rate")', 'clip=hparams["rate"], **hparams'),
+        # Both would give the base the same argument.
+        ('context.get_hparam("clip")', 'hparams["clip"], **{REST}'),
+        ('clip=context.get_hparams().get("clip", 1)', 'clip=hparams.get("clip", 1), **{REST}'),
+    ],
+)
+def test_what_a_base_is_given_comes_before_it(given, args, tmp_path: Path) -> None:
+    heir = f"""\
+
+
+class Heir(Trial):
+    def __init__(self, context):
+        super().__init__(context, {given})
+"""
+    base = trial(("(self, context)", "(self, context, clip=None)")) + heir
+    made = rewritten(tmp_path, base).partition("class Heir")[2]
+    rest = 'name: value for name, value in hparams.items() if name != "clip"'
+    wanted = f"super().__init__({args.replace('REST', rest)})"
+    assert "".join(made.split()).replace(",)", ")").endswith("".join(wanted.split()))
+
+
 def test_heirs_in_files_that_name_nothing_of_determineds_are_heirs(tmp_path: Path) -> None:
     (tmp_path / "small.py").write_text(
         "from model_def import Trial as Base\n\n\nclass Small(Base):\n    width = 2\n"

@@ -14,6 +14,16 @@ from tests.migrate.rewriting import rewritten, trial
             id="a tensor",
         ),
         pytest.param(
+            "context.to_device(torch.ones(2))",
+            'self.register_buffer("kept", torch.ones(2), persistent=False)',
+            id="a tensor that is handed over",
+        ),
+        pytest.param(
+            "torch.nn.BCELoss(weight=context.to_device(torch.ones(2).mean()))",
+            "self.kept = torch.nn.BCELoss(weight=torch.ones(2).mean())",
+            id="the weights of a loss",
+        ),
+        pytest.param(
             "torch.zeros(2, device=context.device).float()",
             'self.register_buffer("kept", torch.zeros(2).float(), persistent=False)',
             id="a tensor that is made there",

@@ -104,7 +104,7 @@ def _two(
     """The statement for training, and the one for validations; None if nobody can tell them."""
     reducer, name = syntax.argument(call, 0, "reducer"), syntax.argument(call, 1, "name")
     phases = [syntax.argument(call, 2, "for_training"), syntax.argument(call, 3, "for_validation")]
-    if reducer is None or phases != [None, None]:
+    if reducer is None or {syntax.code(phase) for phase in phases if phase} - {"True"}:
         return None
     # One object cannot reduce both; a function can.
     is_function = isinstance(reducer, cst.Lambda) or (
@@ -134,7 +134,9 @@ def _two(
 
 def _only(line: cst.BaseStatement, call: cst.Call, without: str) -> cst.BaseStatement:
     more = ensure_type(syntax.expression(f"_({without}=False)"), cst.Call)
-    args = [*syntax.without_commas(call.args), *more.args]
+    # It reduces both if it is told nothing, or that it does.
+    given = [arg for arg in call.args if syntax.code(arg.value) != "True"]
+    args = [*syntax.without_commas(given), *more.args]
     return syntax.with_node(line, call, call.with_changes(args=args)).deep_clone()
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from det_compat.config import ExperimentConfig
-from det_compat.migrate.configs import BATCHES, aggregating
+from det_compat.migrate.configs import BATCHES, aggregating, optimizations
 from det_compat.migrate.to_lightning.class_facts import ClassFacts, WrappedScheduler
 from det_compat.migrate.to_lightning.optimization.gradients import zeroes_gradients
 from det_compat.migrate.tree import syntax
@@ -80,7 +80,9 @@ def accumulation(
     averages |= texts - {"None"}
     if averages not in ({"True"}, {"False"}):
         return None
-    return Accumulation(asked[0].aggregation_frequency if asked else 1, averages == {"True"})
+    # As for other hyperparameters, the first config has the default.
+    batches = next((each.aggregation_frequency for each in optimizations(configs)), 1)
+    return Accumulation(batches, averages == {"True"})
 
 
 def _is_plain(step: cst.Call) -> bool:

@@ -16,6 +16,7 @@ from det_compat.migrate.configs import BATCHES
 from det_compat.migrate.to_lightning.metrics.reducer_kinds import values_of
 from det_compat.migrate.to_lightning.optimization.gradients import asks_gradients
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer, TrialPlan
+from det_compat.migrate.to_lightning.scripts.asked_contexts import asking_trained
 from det_compat.migrate.to_lightning.scripts.chosen import chosen
 from det_compat.migrate.to_lightning.scripts.one_place import (
     INIT,
@@ -23,6 +24,7 @@ from det_compat.migrate.to_lightning.scripts.one_place import (
     has_name,
     in_one_place,
 )
+from det_compat.migrate.to_lightning.scripts.periods import at_end, is_at_end, with_period
 from det_compat.migrate.to_lightning.scripts.schedule import (
     Length,
     Schedule,
@@ -104,9 +106,10 @@ class _Scripts(LightningTransformer):
         body = ensure_type(updated.body, cst.IndentedBlock).body if init is not None else ()
         if init is None or any(_has_trainer(line, self.symbols) for line in body):
             return updated
-        names = [name for line in body for name in syntax.find(line, cst.Name)]
         given = updated.items[0].asname
         text = "" if given is None else syntax.code(given.name)
+        body = asking_trained(body, text, self.file.trials, self.symbols)
+        names = [name for line in body for name in syntax.find(line, cst.Name)]
         if any(has_name(name, text, self.symbols) for name in names):
             # The context is still asked, or handed on.
             return updated
@@ -229,7 +232,7 @@ class _Scripts(LightningTransformer):
 
     def _texts(self, created: cst.Call, call: cst.Call) -> tuple[str, str] | None:
         """The Trainer and its call of ``fit()``; None if something of it is not known."""
-        trial, given = syntax.argument(created, 0, "trial"), given_to_fit(call)
+        trial, given = syntax.argument(created, 0, "trial"), self._given(call)
         init = next((found for found in reversed(self._inits) if found is not None), None)
         aggregation = init.aggregation if init is not None else ""
         plans = [plan for plan in self.file.trials.values() if not plan.is_mixin]
@@ -238,10 +241,18 @@ class _Scripts(LightningTransformer):
         flags = self._flags(given, aggregation if can else "") if given is not None else None
         if trial is None or given is None or flags is None:
             return None
+        flags += at_end(flags[0], given)
         self.file.imports.new.add("import pytorch_lightning as pl")
         latest = given.get("latest_checkpoint")
         path = "" if latest is None or _is(latest, "None") else f", ckpt_path={syntax.code(latest)}"
         return f"pl.Trainer({', '.join(flags)})", f"fit({syntax.code(trial)}{path})"
+
+    def _given(self, call: cst.Call) -> dict[str, cst.BaseExpression] | None:
+        """The arguments of ``fit()`` by name, with the period that Determined took for none."""
+        given = given_to_fit(call)
+        length = None if given is None else given.get("max_length")
+        is_told = length is not None and bool(self._unit(length)[0])
+        return with_period(given) if given is not None and is_told else given
 
     def _flags(self, given: dict[str, cst.BaseExpression], aggregation: str) -> list[str] | None:
         """The arguments of ``pl.Trainer``; None if one of them is not known."""
@@ -287,10 +298,13 @@ class _Scripts(LightningTransformer):
         length = self._told(given.get("max_length"))
         if not length.unit and self.file.length:
             length = Length(*self.file.length.split("="))
+        validation = self._told(given.get("validation_period"))
+        if is_at_end(given):
+            length = validation = Length("at run time", "1")
         policy = given.get("checkpoint_policy")
         return Schedule(
             length,
-            self._told(given.get("validation_period")),
+            validation,
             self._told(given.get("checkpoint_period")),
             "" if policy is None else syntax.code(policy),
             may_test=not _is(given.get("test_mode"), "False", None),
@@ -301,7 +315,7 @@ class _Scripts(LightningTransformer):
         trial = ensure_type(syntax.expression(fit), cst.Call).args[0].value
         is_kept = isinstance(trial, (cst.Name, cst.Attribute))
         module = syntax.code(trial) if is_kept else f"{name}.lightning_module"
-        return last_batch(name, module, self._schedule(given_to_fit(call) or {}))
+        return last_batch(name, module, self._schedule(self._given(call) or {}))
 
     def _told(self, period: cst.BaseExpression | None) -> Length:
         """A period or length, as far as it is told."""

@@ -134,6 +134,10 @@ def shared(*changes, name=', name="mean"'):
     ("name", "logged"),
     [
         (', name="mean"', 'self.log("train_mean", self.train_mean.compute())'),
+        (
+            ', name="mean", for_training=True',
+            'self.log("train_mean", self.train_mean.compute())',
+        ),
         ("", '{f"train_{name}": value for name, value in self.train_mean.compute().items()}'),
     ],
 )

@@ -135,6 +135,11 @@ def test_configs_that_disagree_are_marked(tmp_path):
     assert aggregated(tmp_path).count("# MIGRATE") == 2
 
 
+def test_the_first_config_says_what_is_usual(tmp_path):
+    (tmp_path / "often.yaml").write_text(CONFIG.format(4, "true"))
+    assert "accumulate_grad_batches: int = 1" in aggregated(tmp_path, frequency=1)
+
+
 @pytest.mark.parametrize("entrypoint", ["python3 train.py", "python3 model_def.py"])
 def test_a_script_is_told_by_no_config(entrypoint, tmp_path):
     text = CONFIG.format(3, "true").replace("model_def:Trial", entrypoint)

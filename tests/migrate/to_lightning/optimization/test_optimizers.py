@@ -61,6 +61,21 @@ def test_locals_move_along(tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ("(self, context, *, rate=0.1)", ""),
+        ("(self, context)", "rate: float = 0.1"),
+        ("(self, context)", "with torch.no_grad() as rate: pass"),
+    ],
+)
+def test_locals_of_any_kind_are_known_where_an_optimizer_is_made(given, line, tmp_path):
+    init = f"def __init__{given}:\n        {line or 'pass'}\n"
+    change = ("def __init__(self, context):\n", init)
+    # The result's own review marks names that nothing defines.
+    assert "MIGRATE" not in rewritten(tmp_path, trial(change, ("lr=0.1", "lr=rate")))
+
+
 def test_optimizers_in_a_list_are_left_to_the_reader(tmp_path):
     change = ("self.opt = context.wrap_optimizer(", "self.opts = list([context.wrap_optimizer(")
     source = trial(change, ("lr=0.1))\n", "lr=0.1))])\n"), ("(self.opt)", "(self.opts[0])"))

@@ -36,7 +36,7 @@ def script(folder: Path, before: str) -> str:
             def main(hparams):
                 # here it begins
                 model = Trial(**hparams)
-                trainer = pl.Trainer(max_epochs=2)
+                trainer = pl.Trainer(max_epochs=2, check_val_every_n_epoch=2)
                 # two epochs
                 trainer.fit(model)
             """,
@@ -120,17 +120,51 @@ def script(folder: Path, before: str) -> str:
         ),
         pytest.param(
             """
+            def main(hparams):
+                with pytorch.init(hparams=hparams) as context:
+                    trial = Trial(context)
+                    trainer = pytorch.Trainer(trial, context)
+                    trainer.fit(max_length=pytorch.Epoch(1))
+                    if context.distributed.rank == 0:
+                        save(trial, context.get_hparam("lr"))
+            """,
+            """
+            def main(hparams):
+                trial = Trial(**hparams)
+                trainer = pl.Trainer(max_epochs=1, check_val_every_n_epoch=1)
+                trainer.fit(trial)
+                if trial.global_rank == 0:
+                    save(trial, trial.hparams.lr)
+            """,
+            id="a context that is asked once all is trained",
+        ),
+        pytest.param(
+            """
+            def main(length):
+                with pytorch.init() as context:
+                    trainer = pytorch.Trainer(Trial(context), context)
+                    trainer.fit(max_length=length)
+            """,
+            """
+            def main(length):
+                trainer = pl.Trainer(
+                    **length,
+                    val_check_interval=length.get("max_steps"),
+                    check_val_every_n_epoch=length.get("max_epochs"),
+                )
+                trainer.fit(Trial())
+            """,
+            id="a validation at the end of a length that is handed around",
+        ),
+        pytest.param(
+            """
             def main():
                 with pytorch.init() as context:
-                    pytorch.Trainer(Trial(context), context).fit(max_length=pytorch.Batch(1))
+                    pytorch.Trainer(Trial(context), context).fit(max_length=pytorch.Epoch(1))
             """,
             """
             def main():
-                trainer = pl.Trainer(max_steps=1)
-                trainer.fit(Trial())
-                if not trainer.is_last_batch:
-                    # the last batch is validated, too
-                    trainer.validate(trainer.lightning_module, verbose=False)
+                pl.Trainer(max_epochs=1, check_val_every_n_epoch=1).fit(Trial())
             """,
             id="in one statement",
         ),
@@ -148,12 +182,12 @@ def script(folder: Path, before: str) -> str:
             """
             def main():
                 trainer = pl.Trainer(
-                    max_steps=4, callbacks=[ModelCheckpoint(every_n_train_steps=2, save_top_k=-1)]
+                    max_steps=4,
+                    val_check_interval=4,
+                    check_val_every_n_epoch=None,
+                    callbacks=[ModelCheckpoint(every_n_train_steps=2, save_top_k=-1)],
                 )
                 trainer.fit(Trial())
-                if not trainer.is_last_batch:
-                    # the last batch is validated, too
-                    trainer.validate(trainer.lightning_module, verbose=False)
             """,
             id="checkpoints that no validation asks for",
         ),
@@ -371,7 +405,7 @@ def test_a_trial_takes_what_its_script_gives(hparams: str, is_open: bool, tmp_pa
         ("", ["{batches: 30}"], "max_steps=30"),
         ("max_length=None", ["{epochs: 2}", "{epochs: 2}"], "max_epochs=2"),
         ("", ["{records: 32}"], "max_steps=8"),
-        ("max_length=pytorch.Batch(5)", ["{epochs: 2}"], "max_steps=5"),
+        ("max_length=pytorch.Epoch(5)", ["{epochs: 2}"], "max_epochs=5, check_val_every_n_epoch=5"),
         ("", ["{epochs: 2}", "{epochs: 3}"], ""),
         ("", [], ""),
     ],
