@@ -51,7 +51,11 @@ def run(length):
     """Train."""
     # Here.
     hparams, latest = {}, None
-    trainer = pl.Trainer(**length)
+    trainer = pl.Trainer(
+        **length,
+        val_check_interval=length.get("max_steps"),
+        check_val_every_n_epoch=length.get("max_epochs"),
+    )
     trainer.fit(Trial(**hparams), ckpt_path=latest)
     if not trainer.is_last_batch:
         # the last batch is validated, too
