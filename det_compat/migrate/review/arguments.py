@@ -94,6 +94,8 @@ def _flags(config: ExperimentConfig, is_done: bool, *, says: bool) -> Iterator[s
         )
     if config.optimizations.mixed_precision not in (None, "O0"):
         yield 'pl.Trainer(precision="16-mixed")'
+    if config.optimizations.gradient_compression and config.slots_per_trial > 1:
+        yield "pl.Trainer(strategy=DDPStrategy(ddp_comm_hook=fp16_compress_hook))"
 
 
 def unnamed(init: ast.FunctionDef | None, given: Collection[str]) -> set[str]:

@@ -347,6 +347,20 @@ def test_what_a_file_hands_on_and_nobody_needs_any_more_goes(tmp_path, text, ask
     assert not any(file.marks or b"determined" in file.after for file in found.values())
 
 
+@pytest.mark.parametrize("slots", [1, 2])
+def test_a_config_that_has_several_devices_exchange_less_is_said(
+    slots: int, tmp_path: Path
+) -> None:
+    (tmp_path / "const.yaml").write_text(
+        "entrypoint: model_def:Trial\n"
+        "searcher: {name: single, metric: x, max_length: {batches: 1}}\n"
+        f"optimizations: {{gradient_compression: true}}\nresources: {{slots_per_trial: {slots}}}\n"
+    )
+    (tmp_path / "model_def.py").write_text(trial())
+    (found,) = migrate([str(tmp_path)], "lightning").files
+    assert (b"DDPStrategy(ddp_comm_hook=fp16_compress_hook)" in found.after) is (slots > 1)
+
+
 def test_an_import_that_is_left_is_marked_where_nothing_says_why(tmp_path):
     (tmp_path / "odd.py").write_text(
         "try:\n    import determined as det\nexcept ImportError:\n    det = None\n"

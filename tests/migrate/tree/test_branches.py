@@ -57,9 +57,6 @@ def run(length):
         check_val_every_n_epoch=length.get("max_epochs"),
     )
     trainer.fit(Trial(**hparams), ckpt_path=latest)
-    if not trainer.is_last_batch:
-        # the last batch is validated, too
-        trainer.validate(trainer.lightning_module, verbose=False)
 
 
 def pick(debug):

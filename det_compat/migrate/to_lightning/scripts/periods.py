@@ -13,23 +13,23 @@ _PERIOD = "validation_period"
 
 def with_period(given: dict[str, cst.BaseExpression]) -> dict[str, cst.BaseExpression]:
     """The arguments of ``fit()``, whose length is its period where they name none."""
-    return {**given, _PERIOD: given["max_length"]} if _lacks_period(given) else given
-
-
-def is_at_end(given: dict[str, cst.BaseExpression]) -> bool:
-    """Whether the length is told, at run time, and no period is."""
-    length = given.get("max_length")
-    is_said = length is not None and syntax.code(length) != "None"
-    return is_said and _lacks_period(given)
+    return {**given, _PERIOD: given["max_length"]} if lacks_period(given) else given
 
 
 def at_end(length: str, given: dict[str, cst.BaseExpression]) -> list[str]:
-    """The flags of a validation after the last batch alone, given the flag of the length.
+    """The flags of a validation after the last batch alone, where no period is given.
 
-    A length of a variable is a dict of the one flag that says it.
+    Args:
+        length: the flag of the length: what a config says, or a variable, which is a dict of it.
+        given: the arguments of ``fit()``, with a period where they tell the length themselves.
     """
-    if not is_at_end(given):
+    if not lacks_period(given):
         return []
+    unit, _, number = length.partition("=")
+    if unit == "max_epochs":
+        return [f"check_val_every_n_epoch={number}"]
+    if unit == "max_steps":
+        return [f"val_check_interval={number}", "check_val_every_n_epoch=None"]
     name = length.removeprefix("**")
     name = name if name.replace(".", "").isidentifier() else f"({name})"
     return [
@@ -38,6 +38,7 @@ def at_end(length: str, given: dict[str, cst.BaseExpression]) -> list[str]:
     ]
 
 
-def _lacks_period(given: dict[str, cst.BaseExpression]) -> bool:
+def lacks_period(given: dict[str, cst.BaseExpression]) -> bool:
+    """Whether ``fit()`` is given no period of validations."""
     period = given.get(_PERIOD)
     return period is None or syntax.code(period) == "None"

@@ -24,7 +24,7 @@ from det_compat.migrate.to_lightning.scripts.one_place import (
     has_name,
     in_one_place,
 )
-from det_compat.migrate.to_lightning.scripts.periods import at_end, is_at_end, with_period
+from det_compat.migrate.to_lightning.scripts.periods import at_end, lacks_period, with_period
 from det_compat.migrate.to_lightning.scripts.schedule import (
     Length,
     Schedule,
@@ -296,11 +296,12 @@ class _Scripts(LightningTransformer):
 
     def _schedule(self, given: dict[str, cst.BaseExpression]) -> Schedule:
         length = self._told(given.get("max_length"))
-        if not length.unit and self.file.length:
+        if _is(given.get("max_length"), "None", None) and self.file.length:
             length = Length(*self.file.length.split("="))
         validation = self._told(given.get("validation_period"))
-        if is_at_end(given):
-            length = validation = Length("at run time", "1")
+        if lacks_period(given):
+            # Lightning is told to validate after the last batch alone, whichever that is.
+            length = validation = length if length.unit else Length("at run time", "1")
         policy = given.get("checkpoint_policy")
         return Schedule(
             length,

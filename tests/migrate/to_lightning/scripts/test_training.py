@@ -402,9 +402,21 @@ def test_a_trial_takes_what_its_script_gives(hparams: str, is_open: bool, tmp_pa
 @pytest.mark.parametrize(
     ("given", "lengths", "flags"),
     [
-        ("", ["{batches: 30}"], "max_steps=30"),
-        ("max_length=None", ["{epochs: 2}", "{epochs: 2}"], "max_epochs=2"),
-        ("", ["{records: 32}"], "max_steps=8"),
+        (
+            "",
+            ["{batches: 30}"],
+            "max_steps=30, val_check_interval=30, check_val_every_n_epoch=None",
+        ),
+        (
+            "max_length=None",
+            ["{epochs: 2}", "{epochs: 2}"],
+            "max_epochs=2, check_val_every_n_epoch=2",
+        ),
+        (
+            "validation_period=pytorch.Epoch(1)",
+            ["{records: 32}"],
+            "max_steps=8, check_val_every_n_epoch=1",
+        ),
         ("max_length=pytorch.Epoch(5)", ["{epochs: 2}"], "max_epochs=5, check_val_every_n_epoch=5"),
         ("", ["{epochs: 2}", "{epochs: 3}"], ""),
         ("", [], ""),
@@ -488,4 +500,4 @@ def test_a_validation_by_itself_has_gradients_where_it_asks_for_them(tmp_path):
             trainer.fit(max_length=pytorch.Epoch(1))
     """
     made = rewritten(tmp_path, f"{HEAD}{source}\n\n{textwrap.dedent(before)}")
-    assert "trainer = pl.Trainer(max_epochs=1, inference_mode=False)\n" in made
+    assert "pl.Trainer(max_epochs=1, check_val_every_n_epoch=1, inference_mode=False)\n" in made
