@@ -28,6 +28,7 @@ from det_compat.migrate.to_lightning.scripts.schedule import (
     Schedule,
     given_to_fit,
     last_batch,
+    policy_of,
 )
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.branches import without_cluster
@@ -271,7 +272,7 @@ class _Scripts(LightningTransformer):
         elif not schedule.saves:
             # Lightning takes a callback that writes some, and the word that none is, for an error.
             flags.append("enable_checkpointing=False")
-        if not isinstance(given.get("checkpoint_policy", cst.SimpleString('""')), cst.SimpleString):
+        if schedule.is_open:
             self._said.append(_POLICY)
         test_mode = given.get("test_mode")
         if test_mode is not None and not _is(test_mode, "False"):
@@ -287,12 +288,11 @@ class _Scripts(LightningTransformer):
         length = self._told(given.get("max_length"))
         if not length.unit and self.file.length:
             length = Length(*self.file.length.split("="))
-        policy = given.get("checkpoint_policy")
         return Schedule(
             length,
             self._told(given.get("validation_period")),
             self._told(given.get("checkpoint_period")),
-            "" if policy is None else syntax.code(policy),
+            policy_of(given.get("checkpoint_policy")),
             may_test=not _is(given.get("test_mode"), "False", None),
         )
 
