@@ -19,7 +19,7 @@ _FIT = (
     "test_mode",
     "profiling_enabled",
 )
-_NEVER, _ALWAYS = ('"none"', "'none'"), ('"all"', "'all'")
+_NEVER, _ALWAYS, _BEST = ((f'"{word}"', f"'{word}'") for word in ("none", "all", "best"))
 
 
 def given_to_fit(call: cst.Call) -> dict[str, cst.BaseExpression] | None:
@@ -31,6 +31,15 @@ def given_to_fit(call: cst.Call) -> dict[str, cst.BaseExpression] | None:
             return None
         found[name] = arg.value
     return found
+
+
+def policy_of(value: cst.BaseExpression | None) -> str:
+    """A ``checkpoint_policy`` as text; off a cluster, "best" was "all"."""
+    if isinstance(value, cst.IfExp):
+        found = {policy_of(value.body), policy_of(value.orelse)}
+        if found <= {*_ALWAYS, *_BEST}:
+            return _ALWAYS[0]
+    return "" if value is None else syntax.code(value)
 
 
 @dataclass(frozen=True)
@@ -80,6 +89,13 @@ class Schedule:
     def saves(self) -> bool:
         """Whether Lightning is to write checkpoints."""
         return bool(self.checkpoint.unit) or self.policy not in _NEVER
+
+    @property
+    def is_open(self) -> bool:
+        """Whether only the run decides which validations a checkpoint follows, and it matters."""
+        is_same = bool(self.checkpoint.unit) and self.checkpoint == self.validation
+        is_told = self.policy in ("", *_NEVER, *_ALWAYS, *_BEST)
+        return not is_told and not is_same
 
     @property
     def _is_validated_each_epoch(self) -> bool:

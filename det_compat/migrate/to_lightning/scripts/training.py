@@ -30,6 +30,7 @@ from det_compat.migrate.to_lightning.scripts.schedule import (
     Schedule,
     given_to_fit,
     last_batch,
+    policy_of,
 )
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.branches import without_cluster
@@ -282,7 +283,7 @@ class _Scripts(LightningTransformer):
         elif not schedule.saves:
             # Lightning takes a callback that writes some, and the word that none is, for an error.
             flags.append("enable_checkpointing=False")
-        if not isinstance(given.get("checkpoint_policy", cst.SimpleString('""')), cst.SimpleString):
+        if schedule.is_open:
             self._said.append(_POLICY)
         test_mode = given.get("test_mode")
         if test_mode is not None and not _is(test_mode, "False"):
@@ -302,12 +303,11 @@ class _Scripts(LightningTransformer):
         if lacks_period(given):
             # Lightning is told to validate after the last batch alone, whichever that is.
             length = validation = length if length.unit else Length("at run time", "1")
-        policy = given.get("checkpoint_policy")
         return Schedule(
             length,
             validation,
             self._told(given.get("checkpoint_period")),
-            "" if policy is None else syntax.code(policy),
+            policy_of(given.get("checkpoint_policy")),
             may_test=not _is(given.get("test_mode"), "False", None),
         )
 

@@ -292,14 +292,25 @@ def test_the_last_batch_is_saved(given: str, flag: str, asked: str | None, tmp_p
     assert not asked or f"    if {asked}:\n        # the last batch is" in made
 
 
-def test_a_policy_that_the_run_decides_is_marked(tmp_path):
-    before = """
+@pytest.mark.parametrize(
+    ("policy", "is_marked"),
+    [
+        ('"best" if best else "none"', True),
+        ("best", True),
+        ('"best" if best else "all"', False),
+        ("best, validation_period=pytorch.Epoch(2), checkpoint_period=pytorch.Epoch(2)", False),
+    ],
+)
+def test_a_policy_that_the_run_decides_is_marked(policy, is_marked, tmp_path):
+    before = f"""
     def main(best):
         with pytorch.init() as context:
             trainer = pytorch.Trainer(Trial(context), context)
-            trainer.fit(max_length=pytorch.Epoch(1), checkpoint_policy="best" if best else "all")
+            trainer.fit(max_length=pytorch.Epoch(2), checkpoint_policy={policy})
     """
-    assert "# MIGRATE: which validations a checkpoint follows" in script(tmp_path, before)
+    made = script(tmp_path, before)
+    assert ("# MIGRATE: which validations a checkpoint follows" in made) is is_marked
+    assert is_marked or "save_top_k=-1" in made
 
 
 SECOND = """\
