@@ -42,7 +42,7 @@ def lightning_config(path: Path, migration: Migration) -> FileResult:
     contents["trainer"].update(_validations(config, whole))
     cli = _for_open_module(contents, config, node, migration)
     text = yaml.safe_dump(contents, sort_keys=False)
-    searched = sorted(config.hyperparameters.space.keys() - config.hyperparameters.constants())
+    searched = sorted(config.hyperparameters.ranges())
     header = f"# made from {path.name}{cli}\n"
     if searched:
         header += f"# searched, so to be set: {', '.join(searched)}\n"

@@ -119,3 +119,15 @@ def test_lightning_validates_when_determined_did(length, periods, flags, said, t
     trainer = {name: value for name, value in trainer.items() if "check" in name}
     assert trainer == flags
     assert [each for each in (ALONE, TOO, FIRST) if each in text] == ([said] if said else [])
+
+
+def test_what_is_searched_is_named_where_it_is_nested(tmp_path):
+    conf = tmp_path / "const.yaml"
+    lr = "{type: log, base: 10, minval: -3, maxval: -1}"
+    conf.write_text(
+        f"hyperparameters: {{lr: {lr}, optim: {{lr: {lr}, momentum: 0.9}}}}\n"
+        "searcher: {name: random, max_trials: 2, metric: x, max_length: {epochs: 1}}\n"
+    )
+    text = lightning_config(conf, Migration([])).after.decode()
+    assert "# searched, so to be set: lr, optim.lr\n" in text
+    assert yaml.safe_load(text)["model"] == {"optim": {"momentum": 0.9}}
