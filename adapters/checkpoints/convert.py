@@ -1,6 +1,7 @@
 """Turning a Determined checkpoint directory into a Lightning checkpoint file."""
 
 import inspect
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from det_compat.adapters.lightning.package import pl
 from det_compat.checkpoint import lightning, reader
 from det_compat.errors import InvalidCheckpointException
 from det_compat.shared import durable_files, importing
+
+logger = logging.getLogger("det_compat")
 
 
 def convert(
@@ -141,6 +144,14 @@ def _renamed(module: nn.Module, weights: Mapping[str, torch.Tensor]) -> dict[str
         for name, value in model.items():
             state[prefix + name] = value
             found[id(own[prefix + name])] = value
+    left = [name for name in state if id(own[name]) not in found]
+    if left:
+        logger.warning(
+            f"the checkpoint has no {', '.join(left[:3])}{', ...' if left[3:] else ''} "
+            f"({len(left)} tensors): Determined kept the models that were wrapped, so these are as "
+            f"{type(module).__name__}() made them. Set them below load_from_checkpoint() if "
+            "training goes on"
+        )
     # A tensor that the module has under several names is one tensor.
     return {name: found.get(id(own[name]), value) for name, value in state.items()}
 

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from det_compat.config import ExperimentConfig, read_config
-from det_compat.config.lengths import Unit
+from det_compat.config.lengths import Period, Unit
 from det_compat.config.shims import seeded
 from det_compat.migrate.configs import BATCHES, aggregating
 from det_compat.migrate.results import FileResult, Migration
@@ -37,9 +37,12 @@ def lightning_config(path: Path, migration: Migration) -> FileResult:
         contents["model"][BATCHES] = _accumulated(config)
     if steps < batches:
         contents["trainer"]["max_steps"] = steps
+    epochs = contents["trainer"].get("max_epochs")
+    whole = Period(Unit.EPOCHS, epochs) if epochs else Period(Unit.BATCHES, batches - left)
+    contents["trainer"].update(_validations(config, whole))
     cli = _for_open_module(contents, config, node, migration)
     text = yaml.safe_dump(contents, sort_keys=False)
-    searched = sorted(config.hyperparameters.space.keys() - config.hyperparameters.constants())
+    searched = sorted(config.hyperparameters.ranges())
     header = f"# made from {path.name}{cli}\n"
     if searched:
         header += f"# searched, so to be set: {', '.join(searched)}\n"
@@ -48,6 +51,7 @@ def lightning_config(path: Path, migration: Migration) -> FileResult:
         header += f"{comment(said)}\n"
     if batches and _has_several(node):
         header += f"{comment('max_steps counts the steps of each optimizer: give their sum')}\n"
+    header += _of_validations(config, whole)
     if config.seed is None and "experiment_config" in contents["model"]:
         header += (
             f"# a cluster drew an experiment_seed, which {path.name} has not: 0 in its place\n"
@@ -137,12 +141,37 @@ def _trainer(config: ExperimentConfig) -> dict[str, Any]:
     trainer = {"devices": devices, "num_sanity_val_steps": 0, **_length(config)}
     if config.optimizations.mixed_precision not in (None, "O0"):
         trainer["precision"] = "16-mixed"
-    validation = config.periods.validation
-    if validation.value and validation.unit is Unit.EPOCHS and validation.value != 1:
-        trainer["check_val_every_n_epoch"] = validation.value
-    elif validation.value and validation.unit is Unit.BATCHES:
-        trainer.update(val_check_interval=validation.value, check_val_every_n_epoch=None)
     return trainer
+
+
+def _validations(config: ExperimentConfig, whole: Period) -> dict[str, Any]:
+    """When Lightning validates; what it has learnt by the end is saved, validated or not."""
+    every = _validation(config, whole)
+    if every == Period(Unit.EPOCHS, 1) or every.n < 1:
+        return {}
+    flags: dict[str, Any] = {"check_val_every_n_epoch": every.n}
+    if every.unit is Unit.BATCHES:
+        flags = {"val_check_interval": every.n, "check_val_every_n_epoch": None}
+    # By itself Lightning saves only after validations then.
+    saved = {"class_path": "ModelCheckpoint", "init_args": {"save_on_train_epoch_end": True}}
+    return {**flags, "callbacks": [saved]}
+
+
+def _validation(config: ExperimentConfig, whole: Period) -> Period:
+    every = config.periods.validation.period(config.global_batch_size)
+    return whole if every.is_never else every
+
+
+def _of_validations(config: ExperimentConfig, whole: Period) -> str:
+    """Comments on the validations that Determined made of itself."""
+    every, said = _validation(config, whole), ""
+    if config.periods.validation.value < 1:
+        said += "# without min_validation_period Determined validated after the last batch alone\n"
+    elif every.unit is not whole.unit or whole.n % every.n:
+        said += "# Determined validated after the last batch, too: `main.py validate` does\n"
+    if config.periods.initial_validation:
+        said += f"{comment('Determined validated before the first batch, too')}\n"
+    return said
 
 
 def _length(config: ExperimentConfig) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from det_compat.migrate.review.nothing_to_migrate import set_aside
 from det_compat.migrate.review.review import reviewed
 from det_compat.migrate.target import Problems, Target
 from det_compat.migrate.to_context.old_hooks import OldHooks
+from det_compat.migrate.to_context.pedl_left import PedlLeft
 from det_compat.migrate.to_context.pedl_names import PedlNames
 from det_compat.migrate.to_context.target import Context
 from det_compat.migrate.to_det_compat import DetCompat
@@ -34,7 +35,7 @@ from det_compat.migrate.tree.imports import without_unused
 TARGETS: dict[str, tuple[type[Target], ...]] = {
     "det_compat": (DetCompat,),
     # Lightning's callbacks are made of those that older trials had.
-    "context": (PedlNames, OldHooks, Context),
+    "context": (PedlNames, OldHooks, Context, PedlLeft),
     # What an adapter trained is a trial in between, and becomes a module with the others.
     "lightning": (PedlNames, Context, Adapters, Lightning, AdaptedModules),
 }

@@ -77,3 +77,57 @@ def test_what_a_module_takes_without_a_name_needs_the_mode_for_subclasses(
         **yaml.safe_load(hparams)["hyperparameters"],
         "data_config": {"n": 4},
     }
+
+
+ALONE = "# without min_validation_period Determined validated after the last batch alone\n"
+TOO = "# Determined validated after the last batch, too: `main.py validate` does\n"
+FIRST = "# MIGRATE: Determined validated before the first batch, too;"
+
+
+@pytest.mark.parametrize(
+    ("length", "periods", "flags", "said"),
+    [
+        ("epochs: 4", "", {"check_val_every_n_epoch": 4}, ALONE),
+        ("batches: 30", "", {"val_check_interval": 30, "check_val_every_n_epoch": None}, ALONE),
+        ("epochs: 1", "", {}, ALONE),
+        ("epochs: 4", "min_validation_period: {epochs: 1}", {}, ""),
+        ("epochs: 4", "min_validation_period: {epochs: 2}", {"check_val_every_n_epoch": 2}, ""),
+        ("epochs: 4", "min_validation_period: {epochs: 3}", {"check_val_every_n_epoch": 3}, TOO),
+        (
+            "batches: 30",
+            "min_validation_period: {records: 50}",
+            {"val_check_interval": 10, "check_val_every_n_epoch": None},
+            "",
+        ),
+        ("batches: 30", "min_validation_period: {epochs: 1}", {}, TOO),
+        (
+            "epochs: 4",
+            "min_validation_period: {epochs: 1}\nperform_initial_validation: true",
+            {},
+            FIRST,
+        ),
+    ],
+)
+def test_lightning_validates_when_determined_did(length, periods, flags, said, tmp_path):
+    conf = tmp_path / "const.yaml"
+    search = f"searcher: {{name: single, metric: x, max_length: {{{length}}}}}\n"
+    conf.write_text(f"hyperparameters: {{global_batch_size: 5}}\n{search}{periods}\n")
+    text = lightning_config(conf, Migration([])).after.decode()
+    trainer = yaml.safe_load(text)["trainer"]
+    # Without a validation Lightning saves nothing, where it does not validate every epoch.
+    assert bool(trainer.pop("callbacks", None)) is bool(flags)
+    trainer = {name: value for name, value in trainer.items() if "check" in name}
+    assert trainer == flags
+    assert [each for each in (ALONE, TOO, FIRST) if each in text] == ([said] if said else [])
+
+
+def test_what_is_searched_is_named_where_it_is_nested(tmp_path):
+    conf = tmp_path / "const.yaml"
+    lr = "{type: log, base: 10, minval: -3, maxval: -1}"
+    conf.write_text(
+        f"hyperparameters: {{lr: {lr}, optim: {{lr: {lr}, momentum: 0.9}}}}\n"
+        "searcher: {name: random, max_trials: 2, metric: x, max_length: {epochs: 1}}\n"
+    )
+    text = lightning_config(conf, Migration([])).after.decode()
+    assert "# searched, so to be set: lr, optim.lr\n" in text
+    assert yaml.safe_load(text)["model"] == {"optim": {"momentum": 0.9}}

@@ -4,7 +4,7 @@ Callbacks and hyperparameters clipped; ``create_lr_scheduler`` returned a wrappe
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import libcst as cst
 from libcst.helpers import ensure_type
@@ -13,6 +13,7 @@ from det_compat.config.hyperparameters import Const
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import File
 
+_Node = TypeVar("_Node", bound=cst.CSTNode)
 _CALLBACKS = {
     "det_compat.pytorch.ClipGradsL2Norm": "clip_grad_norm_",
     "det_compat.pytorch.ClipGradsL2Value": "clip_grad_value_",
@@ -120,7 +121,7 @@ def step_mode(create: cst.FunctionDef | None, file: File) -> str | None:
     made = _wrapper(create, file)
     if made is None:
         return None
-    mode = _mode(made)
+    mode = _with_variables(_mode(made), create, file)
     known = _locals(create)
     for _ in known:
         for name in syntax.names_in(mode) & known.keys():
@@ -129,6 +130,16 @@ def step_mode(create: cst.FunctionDef | None, file: File) -> str | None:
     if syntax.names_in(mode) & (syntax.local_names(create) - {syntax.self_name(create)}):
         return None
     return f"step_mode={syntax.code(mode)}"
+
+
+def _with_variables(node: _Node, create: cst.FunctionDef, file: File) -> _Node:
+    """What has variables of a method that are known to stand for something, with these again."""
+    known = _locals(create)
+    for name in syntax.find(node, cst.Name):
+        symbol = file.symbols.get(name)
+        if symbol is not None and syntax.code(symbol.original) in known:
+            node = syntax.replaced(node, name.value, syntax.code(symbol.original))
+    return node
 
 
 def _early_mode(made: cst.Call) -> str:
@@ -206,7 +217,10 @@ def with_plain_scheduler(create: cst.FunctionDef, file: File) -> cst.FunctionDef
             lines.append(changed)
     # What says when to step has been written where the scheduler is wrapped.
     modes = {
-        name for arg in made.args if arg.value is not scheduler for name in syntax.names_in(arg)
+        name
+        for arg in made.args
+        if arg.value is not scheduler
+        for name in syntax.names_in(_with_variables(arg, create, file))
     }
     used = [name for line in lines for name in syntax.find(line, cst.Name)]
     idle = {name for name in modes if sum(each.value == name for each in used) == 1}

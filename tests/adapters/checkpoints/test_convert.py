@@ -211,7 +211,9 @@ def test_what_is_no_module(folder: Path, tmp_path: Path, capsys: Any, name: str)
     assert capsys.readouterr().err.startswith("det-compat: ")
 
 
-def test_equal_models_keep_their_order_and_steps_count(tmp_path: Path) -> None:
+def test_equal_models_keep_their_order_and_steps_count(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file = tmp_path / "twins.py"
     file.write_text(
         "import torch, pytorch_lightning as pl\n"
@@ -221,6 +223,7 @@ def test_equal_models_keep_their_order_and_steps_count(tmp_path: Path) -> None:
         "        self.automatic_optimization = False\n"
         "        self.a, self.b = torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)\n"
         "        self.again = torch.nn.ModuleList([self.b])\n"
+        "        self.target = torch.nn.Linear(7, 1)\n"
     )
     weights = {
         f"models.{index}.{name}": torch.full(shape, float(index))
@@ -239,8 +242,11 @@ def test_equal_models_keep_their_order_and_steps_count(tmp_path: Path) -> None:
         "Twins",
         [],
     )
-    found = {name: value.item() for name, value in made["state_dict"].items()}
+    state = made["state_dict"].items()
+    found = {name: value.item() for name, value in state if "target" not in name}
     assert [found[f"{name}.weight"] for name in ("a", "b", "again.0")] == [0.0, 1.0, 1.0]
+    # No trial had wrapped it.
+    assert "has no target.weight, target.bias (2 tensors)" in caplog.text
     loop = made["loops"]["fit_loop"]
     stepped = loop["epoch_loop.manual_optimization.optim_step_progress"]["total"]["completed"]
     batches = loop["epoch_loop.batch_progress"]["total"]["completed"]

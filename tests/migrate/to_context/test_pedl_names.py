@@ -90,6 +90,9 @@ def test_what_pedl_was_asked_for_is_handed_on(tmp_path):
     assert first in made
 
 
+ASKS = "pedl.get_hyperparameter has no counterpart"
+
+
 @pytest.mark.parametrize("asked", ["Net()", 'pedl.get_hyperparameter("width")'])
 def test_a_class_that_makes_itself_is_left_to_ask(asked, tmp_path):
     header = "class Net(torch.nn.Module):\n"
@@ -98,6 +101,18 @@ def test_a_class_that_makes_itself_is_left_to_ask(asked, tmp_path):
     assert f"        return {asked}\n" in made
     assert 'torch.nn.Linear(2, pedl.get_hyperparameter("width"))' in made
     assert "hparams=" not in made
+    # The trial is none of PEDL's any more, so that nothing answers.
+    assert f"        # MIGRATE: {ASKS}; see" in made
+    again = rewritten(tmp_path, made, "context")
+    assert again == made
+
+
+def test_a_script_that_creates_its_experiment_is_marked(tmp_path):
+    assert "MIGRATE" not in rewritten(tmp_path, STANDARD, "context")
+    created = "pedl.Experiment(Trial, make_data_loaders, {}).create()\n"
+    made = rewritten(tmp_path, f"{STANDARD}\n\n{created}", "context")
+    left = made.partition("# MIGRATE: pedl.Experiment has no counterpart; see ")[2]
+    assert left.partition("\n")[2] == created
 
 
 def test_batch_methods(tmp_path):

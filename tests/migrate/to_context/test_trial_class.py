@@ -127,6 +127,16 @@ def test_a_step_mode_of_run_time_is_wrapped_where_the_scheduler_is(tmp_path):
     assert "every = " not in method(made, "create_lr_scheduler")
 
 
+@pytest.mark.parametrize("given", ["mode", "step_mode=mode"])
+def test_a_step_mode_in_a_variable_is_wrapped_where_the_scheduler_is(given, tmp_path):
+    source = of_run_time_mode().replace(
+        'every = self.context.get_hparam("every_batch")', "mode = LRScheduler.StepMode.MANUAL_STEP"
+    )
+    made = rewritten(tmp_path, source.replace("step_every_batch=every", given), "context")
+    assert "step_mode=LRScheduler.StepMode.MANUAL_STEP" in method(made, "__init__")
+    assert "mode =" not in method(made, "create_lr_scheduler")
+
+
 def test_a_step_mode_of_run_time_steps_in_lightning(tmp_path):
     after = """\
 def on_train_batch_end(self, outputs, batch, batch_idx):
