@@ -6,7 +6,7 @@ from pathlib import Path
 
 from det_compat.config import ExperimentConfig
 from det_compat.migrate.configs import BATCHES, aggregating, configs_of
-from det_compat.migrate.review.project import Code, Finding, Text, methods, written
+from det_compat.migrate.review.project import Code, Finding, Text, imports, methods, written
 
 _SECTIONS = {"data_config", "experiment_config"}
 
@@ -56,8 +56,9 @@ def misfits(after: Code, text: Text, trials: Collection[str]) -> Iterator[Findin
     """The calls of a class that was a trial with what it does not take, as a context of a test."""
     inits = {name: init for name in trials if (init := after.constructor(name)) is not None}
     for call in text.nodes:
-        name = written(call.func).rpartition(".")[2] if isinstance(call, ast.Call) else ""
-        if not isinstance(call, ast.Call) or name not in inits:
+        func = written(call.func) if isinstance(call, ast.Call) else ""
+        name = func.rpartition(".")[2]
+        if not isinstance(call, ast.Call) or name not in inits or _is_foreign(func, after, text):
             continue
         named, known, required = _parameters(inits[name])
         words = {word.arg for word in call.keywords}
@@ -71,6 +72,17 @@ def misfits(after: Code, text: Text, trials: Collection[str]) -> Iterator[Findin
             yield Finding(
                 call.lineno, f"{name} is a LightningModule, which takes {takes} and no context"
             )
+
+
+def _is_foreign(name: str, after: Code, text: Text) -> bool:
+    """Whether an import brings a name from a package of which no file was read."""
+    for node, module, level in imports(text.nodes):
+        for alias in node.names:
+            top = (module or alias.name).partition(".")[0]
+            bound = alias.asname or alias.name.partition(".")[0]
+            if bound == name.partition(".")[0] and not level:
+                return not any(top in (*path.parts, path.stem) for path in after.files)
+    return False
 
 
 def needed_flags(before: Code, text: Text, trials: tuple[str, ...]) -> Iterator[Finding]:

@@ -101,64 +101,145 @@ def without_devices(init: cst.FunctionDef, symbols: Symbols) -> cst.FunctionDef:
 
     Models are moved since they are attributes, and tensors if they are buffers.
     """
+    init = _asking_in_place(init, symbols)
     me = syntax.self_name(init)
     wraps = symbols.calls(init, "wrap_model")
     models = [model for call in wraps if (model := syntax.argument(call, 0, "model"))]
     # What is wrapped is a model for sure, whoever makes it.
     names = {syntax.code(model) for model in models}
+    makers = _makers(init, symbols)
     for model in models:
-        init = syntax.with_node(init, model, _anywhere(model, symbols)[0])
+        init = syntax.with_node(init, model, _anywhere(model, symbols, makers)[0])
+    kept = {name for name, maker in makers.items() if _is_tensor(maker) and _is_kept(name, init)}
+    # A buffer cannot take the place of an attribute that is there.
+    sets = [syntax.code(target) for target in _targets(init)]
 
-    def moved(line: cst.BaseStatement) -> cst.BaseStatement:
+    def moved(line: cst.SimpleStatementLine) -> cst.BaseStatement | cst.RemovalSentinel:
         small, target = syntax.simple(line), syntax.target_of(line) or ""
+        if isinstance(small, cst.Expr):
+            model = syntax.code(_anywhere(small.value, symbols, makers)[0])
+            is_model = model in names or _is_class(makers.get(model, ""))
+            return cst.RemoveFromParent() if is_model else line
         attribute = target.removeprefix(f"{me}.")
-        if not isinstance(small, cst.Assign) or not attribute.isidentifier():
+        if not isinstance(small, cst.Assign | cst.AnnAssign) or not attribute.isidentifier():
             return line
-        plain, maker = _anywhere(small.value, symbols)
+        plain, maker = _anywhere(small.value or cst.Name("None"), symbols, makers)
         is_model = target in names
         if plain is small.value or _is_late(plain, symbols):
             return line
         if is_model or attribute == target:
-            return line.with_deep_changes(small, value=plain) if is_model else line
+            is_plain = is_model or target in kept
+            return line.with_deep_changes(small, value=plain) if is_plain else line
         if _is_tensor(maker):
-            if "requires_grad" in syntax.code(plain):
+            if "requires_grad" in syntax.code(plain) or sets.count(target) > 1:
                 return line
             text = f'{me}.register_buffer("{attribute}", {syntax.code(plain)}, persistent=False)'
-            return line.with_deep_changes(line, body=[cst.Expr(syntax.expression(text))])
-        if not maker.rpartition(".")[2][:1].isupper():
-            return line
-        return line.with_deep_changes(small, value=plain)
+            return line.with_changes(body=[cst.Expr(syntax.expression(text))])
+        return line.with_deep_changes(small, value=plain) if _is_class(maker) else line
 
-    return syntax.with_body(init, [moved(line) for line in syntax.body_of(init)])
+    return syntax.each(init, cst.SimpleStatementLine, moved)
+
+
+def _asking_in_place(init: cst.FunctionDef, symbols: Symbols) -> cst.FunctionDef:
+    """An ``__init__`` that asks for the device where it needs it, and has no name for it."""
+    sets = [syntax.code(found.target) for found in syntax.find(init, cst.AssignTarget)]
+    given = {param.name.value for param in syntax.find(init, cst.Param)}
+    for line in syntax.body_of(init):
+        value, name = getattr(syntax.simple(line), "value", None), syntax.target_of(line) or ""
+        is_named = name.isidentifier() and name not in given and sets.count(name) == 1
+        if is_named and value is not None and _is_device(value, symbols):
+            left = [each for each in syntax.body_of(init) if each is not line]
+            init = syntax.replaced(syntax.with_body(init, left), name, syntax.code(value))
+            return _asking_in_place(init, symbols)
+    return init
+
+
+def _makers(init: cst.FunctionDef, symbols: Symbols) -> dict[str, str]:
+    """What is called first to make each variable and attribute that is set once."""
+    found: dict[str, str] = {}
+    for line in syntax.find(init, cst.Assign):
+        for target, value in syntax.pairs(line):
+            name = syntax.code(target)
+            found[name] = "" if name in found else _anywhere(value, symbols, found)[1]
+    return found
+
+
+def _is_kept(name: str, init: cst.FunctionDef) -> bool:
+    """Whether a variable of ``__init__`` is handed to losses alone, which keep it as a buffer."""
+    calls = (call for call in syntax.find(init, cst.Call) if _is_loss(syntax.code(call.func)))
+    handed = sum(syntax.code(arg.value) == name for call in calls for arg in call.args)
+    uses = (node for node in syntax.find(init, cst.Name) if node.value == name)
+    # One use is where it is set.
+    return sum(1 for _ in uses) == handed + 1
 
 
 def _is_tensor(maker: str) -> bool:
     """Whether a function makes a tensor."""
-    return maker.startswith("torch.") and maker.rpartition(".")[2] in {*_FILLING, *_DRAWING}
+    name = maker.rpartition(".")[2]
+    is_known = name in {*_FILLING, *_DRAWING, "stack", "cat"} or name.endswith("Tensor")
+    return maker.startswith("torch.") and is_known
 
 
-def _anywhere(value: cst.BaseExpression, symbols: Symbols) -> tuple[cst.BaseExpression, str]:
-    """A value without the device that it is put on, and what is called first to make it."""
+def _is_class(maker: str) -> bool:
+    return maker.rpartition(".")[2][:1].isupper()
+
+
+def _is_loss(maker: str) -> bool:
+    return maker.startswith(("nn.", "torch.nn.")) and maker.endswith("Loss")
+
+
+def _anywhere(
+    value: cst.BaseExpression, symbols: Symbols, makers: Mapping[str, str]
+) -> tuple[cst.BaseExpression, str]:
+    """A value without the device that it is put on, and what is called first to make it.
+
+    ``makers`` are the functions that have made what variables hold.
+    """
+    if isinstance(value, cst.Name):
+        return value, makers.get(value.value, "")
+    if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, _EXACT):
+        (left, one), (right, other) = (
+            _anywhere(side, symbols, makers) for side in (value.left, value.right)
+        )
+        is_same = left is value.left and right is value.right
+        made = value if is_same else value.with_changes(left=left, right=right)
+        return made, one if _is_tensor(one) else other
     if not isinstance(value, cst.Call):
         return value, ""
-    owner = value.func.value if isinstance(value.func, cst.Attribute) else None
-    if isinstance(value.func, cst.Attribute) and isinstance(owner, cst.Call):
-        plain, maker = _anywhere(owner, symbols)
-        if value.func.attr.value == "to" and all(_is_device(a.value, symbols) for a in value.args):
-            return plain, maker
+    func = value.func
+    owner = func.value if isinstance(func, cst.Attribute) else None
+    is_moved = isinstance(func, cst.Attribute) and func.attr.value == "to"
+    is_made = isinstance(owner, cst.Call | cst.BinaryOperation)
+    is_made |= isinstance(owner, cst.Name) and _is_tensor(makers.get(owner.value, ""))
+    if isinstance(func, cst.Attribute) and owner is not None and (is_made or is_moved):
+        plain, maker = _anywhere(owner, symbols, makers)
+        if func.attr.value in _NO_TENSOR:
+            return value, ""
+        args = [arg for arg in value.args if not _is_device(arg.value, symbols)]
+        if is_moved and len(args) < len(value.args):
+            args = [a for a in args if a.keyword is None or a.keyword.value != "non_blocking"]
+            if not args:
+                return plain, maker
+            value = value.with_changes(args=syntax.without_commas(args))
         if plain is owner:
             return value, maker
-        return value.with_deep_changes(value.func, value=plain), maker
+        return value.with_changes(func=func.with_changes(value=plain)), maker
     if (given := _to_be_moved(value, symbols)) is not value:
-        return _anywhere(given, symbols)
+        return _anywhere(given, symbols, makers)
     maker = syntax.code(value.func)
-    if maker.startswith(("nn.", "torch.nn.")) and maker.endswith("Loss"):
+    if _is_loss(maker):
         # It keeps tensors as buffers.
         return syntax.each(value, cst.Call, lambda call: _to_be_moved(call, symbols)), maker
     args = [arg for arg in value.args if not (arg.keyword and _is_device(arg.value, symbols))]
     if len(args) < len(value.args) and _is_tensor(maker):
         return value.with_changes(args=syntax.without_commas(args)), maker
     return value, maker
+
+
+#: What rounds the same on every device.
+_EXACT = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
+#: What makes something else of a tensor.
+_NO_TENSOR = words("item tolist numpy")
 
 
 def _to_be_moved(call: cst.Call, symbols: Symbols) -> cst.BaseExpression:

@@ -309,10 +309,14 @@ class _Members(LightningTransformer):
         if plan is None and self.classes and len(self.file.plans) == 1:
             # A callback, for example, that the one trial of the file makes.
             (plan,) = self.file.plans.values()
-        if plan is None or plan.is_mixin:
+        if plan is not None and not plan.is_mixin:
+            # Code of a base may run in a class that wraps more.
+            family = [plan, *(p for p in self.file.trials.values() if plan in p.ancestors)]
+        elif plan is None and not self.classes and member == "models":
+            # A script, which trains one of these.
+            family = [p for p in self.file.trials.values() if not p.is_mixin]
+        else:
             return None
-        # Code of a base may run in a class that wraps more.
-        family = [plan, *(p for p in self.file.trials.values() if plan in p.ancestors)]
         if any(_LISTS[member] in p.own.unkept for each in family for p in each.ancestors):
             return None
         if member == "optimizers" and any(each.lacking_optimizers for each in family):

@@ -18,6 +18,7 @@ Left: TypeAlias = cst.CSTNodeT | cst.RemovalSentinel | cst.FlattenSentinel[cst.C
 
 _Node = TypeVar("_Node", bound=cst.CSTNode)
 _Tree = TypeVar("_Tree", bound=cst.CSTNode)
+_Change: TypeAlias = Callable[[_Node], cst.CSTNode | cst.RemovalSentinel]
 
 
 @lru_cache(maxsize=1 << 13)
@@ -214,13 +215,13 @@ def has_docstring(body: Sequence[cst.BaseStatement]) -> bool:
     )
 
 
-def each(tree: _Tree, kind: type[_Node], change: Callable[[_Node], cst.CSTNode]) -> _Tree:
+def each(tree: _Tree, kind: type[_Node], change: _Change[_Node]) -> _Tree:
     """The tree with each node of a kind changed, from the innermost one outwards."""
     return transformed(tree, _Each(kind, change))
 
 
 class _Each(cst.CSTTransformer, Generic[_Node]):
-    def __init__(self, kind: type[_Node], change: Callable[[_Node], cst.CSTNode]) -> None:
+    def __init__(self, kind: type[_Node], change: _Change[_Node]) -> None:
         super().__init__()
         self._kind = kind
         self._change = change

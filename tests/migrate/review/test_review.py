@@ -285,6 +285,8 @@ def test_each_config_of_a_class_is_tried(tmp_path: Path) -> None:
         ("T(**given)", True),
         ("T(*given)", False),
         ("other.U(FakeContext())", True),
+        ("import torch.nn as nn; nn.T(4, 2)", True),
+        ("from a import T as U; import a; a.T(4, 2)", False),
     ],
 )
 def test_a_context_of_a_test_is_not_what_a_module_takes(call, fits, tmp_path):

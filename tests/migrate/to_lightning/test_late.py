@@ -29,6 +29,11 @@ from tests.migrate.rewriting import rewritten, trial
             id="a tensor that is made there",
         ),
         pytest.param(
+            "1 / torch.FloatTensor([1, 2]).to(context.device, non_blocking=True)",
+            'self.register_buffer("kept", 1 / torch.FloatTensor([1, 2]), persistent=False)',
+            id="what is computed of one",
+        ),
+        pytest.param(
             "torch.nn.Linear(2, 1).to(context.device)",
             "self.kept = torch.nn.Linear(2, 1)",
             id="a model",
@@ -49,6 +54,43 @@ def test_what_is_on_the_device_is_made_once(value, after, tmp_path):
     made = rewritten(tmp_path, trial(("lr=0.1))\n", f"lr=0.1))\n        self.kept = {value}\n")))
     assert f"        {after.strip()}\n" in made
     assert "MIGRATE" not in made
+
+
+@pytest.mark.parametrize(
+    ("lines", "after"),
+    [
+        pytest.param(
+            ["at = context.device", "self.kept = torch.ones(2, device=at)"],
+            ['self.register_buffer("kept", torch.ones(2), persistent=False)'],
+            id="the device",
+        ),
+        pytest.param(
+            ["w = torch.ones(2)", "self.kept = context.to_device(w)"],
+            ["w = torch.ones(2)", 'self.register_buffer("kept", w, persistent=False)'],
+            id="a tensor",
+        ),
+        pytest.param(
+            ["w = torch.ones(2).to(context.device)", "self.kept = torch.nn.BCELoss(weight=w)"],
+            ["w = torch.ones(2)", "self.kept = torch.nn.BCELoss(weight=w)"],
+            id="the weights of a loss",
+        ),
+        pytest.param(
+            ["self.net = torch.nn.Linear(2, 1)", "self.net.to(context.device)", "self.kept = 1"],
+            ["self.net = torch.nn.Linear(2, 1)", "self.kept = 1"],
+            id="a model, in a statement",
+        ),
+        pytest.param(
+            ["w = torch.ones(2)", "self.kept = (w / w.sum()).to(context.device)"],
+            ["w = torch.ones(2)", 'self.register_buffer("kept", (w / w.sum()), persistent=False)'],
+            id="what is computed of a tensor",
+        ),
+    ],
+)
+def test_what_has_a_name_in_init_is_moved_as_what_has_none(lines, after, tmp_path):
+    text = "".join(f"        {line}\n" for line in lines)
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", f"lr=0.1))\n{text}")))
+    assert "".join(f"        {line}\n" for line in after) in made
+    assert "MIGRATE" not in made and "device" not in made
 
 
 def test_a_getter_that_is_kept_is_gone(tmp_path):
@@ -82,6 +124,14 @@ def test_models_that_are_wrapped_are_moved_by_lightning(lines, tmp_path):
             "torch.ones(2, device=context.device, requires_grad=True)", "pass", id="a parameter"
         ),
         pytest.param("make(context.device)", "pass", id="what another function makes"),
+        pytest.param(
+            "None\n        self.kept = torch.ones(2).to(context.device)",
+            "pass",
+            id="what takes another one's place",
+        ),
+        pytest.param(
+            "torch.ones(2, device=context.device).tolist()", "pass", id="what is no tensor"
+        ),
         pytest.param("[context.device]", "self.kept.append(1)", id="a list that is changed"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What scripts ask a context for, once the trial that was made with it is trained: the module."""
+"""What scripts ask a context for: the module, once there is one, and what is written out."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -15,37 +15,45 @@ _ANSWERED = words(
     """
     get_hparam get_hparams get_global_batch_size distributed.get_rank distributed.rank
     distributed.get_local_rank distributed.local_rank distributed.get_size distributed.size
+    models
     """
 )
+_LITERALS = (cst.Integer, cst.Float, cst.SimpleString)
 
 
 def asking_trained(
     body: Sequence[cst.BaseStatement], context: str, trials: Collection[str], symbols: Symbols
 ) -> list[cst.BaseStatement]:
-    """The statements below ``pytorch.init()`` which ask the trial that ``fit()`` has trained.
+    """The statements below ``pytorch.init()`` which ask the trial that is made there.
 
-    Before that, a module does not know of its rank. What asks for something else asks the context.
+    Before ``fit()``, a module knows its models, and nothing of its rank. What asks for something
+    else asks the context.
     """
     trial, lines, is_trained = "", [*body], False
     for index, line in enumerate(body):
         func = syntax.code(getattr(syntax.call_of(line), "func", cst.Pass()))
         if func.rpartition(".")[2] in trials:
             trial = syntax.target_of(line) or ""
-        if is_trained and trial.isidentifier():
-            lines[index] = _asking(line, context, trial, symbols)
+        elif trial.isidentifier():
+            answered = _ANSWERED if is_trained else frozenset({"models"})
+            lines[index] = _asking(line, context, trial, answered, symbols)
         is_trained = is_trained or func.endswith(".fit")
     return lines
 
 
 def _asking(
-    line: cst.BaseStatement, context: str, trial: str, symbols: Symbols
+    line: cst.BaseStatement,
+    context: str,
+    trial: str,
+    answered: Collection[str],
+    symbols: Symbols,
 ) -> cst.BaseStatement:
     def asked(node: cst.Attribute) -> cst.Attribute:
         member, name = symbols.member(node), node
         while isinstance(name.value, cst.Attribute):
             name = name.value
         symbol = symbols.get(name.value)
-        if member is None or symbol is None or member[1] not in _ANSWERED:
+        if member is None or symbol is None or member[1] not in answered:
             return node
         if not has_name(member[0], context, symbols):
             return node
@@ -54,3 +62,33 @@ def _asking(
         return node.with_deep_changes(name, value=made)
 
     return syntax.each(line, cst.Attribute, asked)
+
+
+def _literals(hparams: str) -> dict[str, cst.BaseExpression]:
+    """The hyperparameters of a dict that is written out, in which each has a literal.
+
+    The keys are as they are written, and it has none where one of them is not told.
+    """
+    given = syntax.expression(hparams) if hparams else None
+    elements = given.elements if isinstance(given, cst.Dict) else ()
+    values: dict[str, cst.BaseExpression] = {
+        syntax.code(each.key): each.value
+        for each in elements
+        if isinstance(each, cst.DictElement) and isinstance(each.value, _LITERALS)
+    }
+    # What is unpacked, or stands there twice, may be another value.
+    return values if len(values) == len(elements) else {}
+
+
+def told(call: cst.Call, hparams: str, symbols: Symbols) -> cst.BaseExpression:
+    """The hyperparameter that a context is asked for, where ``init()`` has it written out."""
+    name = syntax.argument(call, 0, "name") if symbols.method(call) == "get_hparam" else None
+    return _literals(hparams).get(syntax.code(name), call) if name is not None else call
+
+
+def tells_all(given: Sequence[cst.Arg], hparams: str) -> bool:
+    """Whether a trial is given, as arguments, each hyperparameter that a context is told."""
+    values = {arg.keyword.value: syntax.code(arg.value) for arg in given if arg.keyword}
+    known = _literals(hparams).items()
+    is_same = (values.get(key[1:-1]) == syntax.code(value) for key, value in known)
+    return bool(known) and all(is_same)

@@ -16,7 +16,7 @@ from det_compat.migrate.configs import BATCHES
 from det_compat.migrate.to_lightning.metrics.reducer_kinds import values_of
 from det_compat.migrate.to_lightning.optimization.gradients import asks_gradients
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer, TrialPlan
-from det_compat.migrate.to_lightning.scripts.asked_contexts import asking_trained
+from det_compat.migrate.to_lightning.scripts.asked_contexts import asking_trained, tells_all, told
 from det_compat.migrate.to_lightning.scripts.chosen import chosen
 from det_compat.migrate.to_lightning.scripts.one_place import (
     INIT,
@@ -129,6 +129,8 @@ class _Scripts(LightningTransformer):
         names = chosen(updated.func, self._values, self.file.elsewhere.tables)
         plans = [self.file.trials[name] for name in names if name in self.file.trials]
         given = [arg for arg in updated.args if not self.symbols.is_context(arg.value)]
+        if init is not None and self.symbols.method(updated):
+            return told(updated, init.hparams, self.symbols)
         if init is None or len(plans) < len(names) or len(given) == len(updated.args):
             return updated
         first, *others = (self._arguments(plan, init, given) for plan in plans)
@@ -157,6 +159,8 @@ class _Scripts(LightningTransformer):
         by_name = {arg.keyword.value for arg in given if arg.keyword is not None}
         by_place = [arg for arg in given if arg.keyword is None and not arg.star]
         taken = by_name | {*plan.own.methods.get("__init__", [])[2 : 2 + len(by_place)]}
+        if tells_all(given, init.hparams):
+            return []
         if plan.arguments.is_open and init.hparams and given:
             if "hparams" in (plan.parameters("__init__") or ()):
                 return []

@@ -140,6 +140,24 @@ def script(folder: Path, before: str) -> str:
         ),
         pytest.param(
             """
+            def main():
+                with pytorch.init(hparams={"lr": 0.1}) as context:
+                    trial = Trial(context, lr=context.get_hparam("lr"))
+                    trainer = pytorch.Trainer(trial, context)
+                    print(context.models)
+                    trainer.fit(max_length=pytorch.Epoch(1))
+            """,
+            """
+            def main():
+                trial = Trial(lr=0.1)
+                trainer = pl.Trainer(max_epochs=1, check_val_every_n_epoch=1)
+                print([trial.model])
+                trainer.fit(trial)
+            """,
+            id="a context that is asked for what is known before",
+        ),
+        pytest.param(
+            """
             def main(length):
                 with pytorch.init() as context:
                     trainer = pytorch.Trainer(Trial(context), context)
