@@ -106,6 +106,7 @@ def without_devices(init: cst.FunctionDef, symbols: Symbols) -> cst.FunctionDef:
     models = [model for call in wraps if (model := syntax.argument(call, 0, "model"))]
     # What is wrapped is a model for sure, whoever makes it.
     names = {syntax.code(model) for model in models}
+    asked = _asked_as_models(init)
     for model in models:
         init = syntax.with_node(init, model, _anywhere(model, symbols)[0])
 
@@ -125,11 +126,25 @@ def without_devices(init: cst.FunctionDef, symbols: Symbols) -> cst.FunctionDef:
                 return line
             text = f'{me}.register_buffer("{attribute}", {syntax.code(plain)}, persistent=False)'
             return line.with_deep_changes(line, body=[cst.Expr(syntax.expression(text))])
-        if not maker.rpartition(".")[2][:1].isupper():
+        is_asked = not asked.isdisjoint((target, syntax.code(plain)))
+        if not maker.rpartition(".")[2][:1].isupper() and not is_asked:
             return line
         return line.with_deep_changes(small, value=plain)
 
     return syntax.with_body(init, [moved(line) for line in syntax.body_of(init)])
+
+
+def _asked_as_models(init: cst.FunctionDef) -> set[str]:
+    """What is asked for what models have alone, and what ``eval()`` of one returns."""
+    found = set[str]()
+    for call in syntax.find(init, cst.Call):
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _OF_MODELS:
+            found.add(syntax.code(call.func.value))
+            found |= {syntax.code(call)} if call.func.attr.value == "eval" else set()
+    return found
+
+
+_OF_MODELS = ("eval", "parameters", "named_parameters")
 
 
 def _is_tensor(maker: str) -> bool:

@@ -13,7 +13,7 @@ import libcst as cst
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.configs import BATCHES
-from det_compat.migrate.to_lightning.metrics.reducer_kinds import values_of
+from det_compat.migrate.to_lightning.metrics.reducer_kinds import set_otherwise, values_of
 from det_compat.migrate.to_lightning.optimization.gradients import asks_gradients
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer, TrialPlan
 from det_compat.migrate.to_lightning.scripts.asked_contexts import asking_trained
@@ -92,9 +92,12 @@ class _Scripts(LightningTransformer):
         self._calls: list[cst.Call] = []
         self._said: list[str] = []
         self._values: dict[str, list[cst.BaseExpression]] = {}
+        self._epochs: set[str] = set()
 
     def visit_Module(self, node: cst.Module) -> None:
         self._values = values_of(node)
+        units = {k: {self._unit(v)[0] for v in values} for k, values in self._values.items()}
+        self._epochs = {k for k in units if units[k] == {"max_epochs"}} - set_otherwise(node)
 
     def visit_With(self, node: cst.With) -> None:
         call = node.items[0].item if len(node.items) == 1 else None
@@ -327,7 +330,7 @@ class _Scripts(LightningTransformer):
         unit, number = self._unit(length)
         if unit == "max_steps":
             return f"max_steps={self._steps(syntax.code(number), aggregation)}"
-        if not unit and aggregation:
+        if not unit and aggregation and syntax.code(length) not in self._epochs:
             self._said.append(_COUNTS.format(aggregation))
         # A length of a variable is a dict by now, of the one flag that says it.
         return f"{unit}={syntax.code(number)}" if unit else f"**{syntax.code(length)}"
