@@ -107,7 +107,7 @@ def without_devices(init: cst.FunctionDef, symbols: Symbols) -> cst.FunctionDef:
     models = [model for call in wraps if (model := syntax.argument(call, 0, "model"))]
     # What is wrapped is a model for sure, whoever makes it.
     names = {syntax.code(model) for model in models}
-    makers = _makers(init, symbols)
+    makers, asked = _makers(init, symbols), _asked_as_models(init)
     for model in models:
         init = syntax.with_node(init, model, _anywhere(model, symbols, makers)[0])
     kept = {name for name, maker in makers.items() if _is_tensor(maker) and _is_kept(name, init)}
@@ -135,7 +135,9 @@ def without_devices(init: cst.FunctionDef, symbols: Symbols) -> cst.FunctionDef:
                 return line
             text = f'{me}.register_buffer("{attribute}", {syntax.code(plain)}, persistent=False)'
             return line.with_changes(body=[cst.Expr(syntax.expression(text))])
-        return line.with_deep_changes(small, value=plain) if _is_class(maker) else line
+        is_asked = not asked.isdisjoint((target, syntax.code(plain)))
+        is_model = _is_class(maker) or is_asked
+        return line.with_deep_changes(small, value=plain) if is_model else line
 
     return syntax.each(init, cst.SimpleStatementLine, moved)
 
@@ -171,6 +173,19 @@ def _is_kept(name: str, init: cst.FunctionDef) -> bool:
     uses = (node for node in syntax.find(init, cst.Name) if node.value == name)
     # One use is where it is set.
     return sum(1 for _ in uses) == handed + 1
+
+
+def _asked_as_models(init: cst.FunctionDef) -> set[str]:
+    """What is asked for what models have alone, and what ``eval()`` of one returns."""
+    found = set[str]()
+    for call in syntax.find(init, cst.Call):
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _OF_MODELS:
+            found.add(syntax.code(call.func.value))
+            found |= {syntax.code(call)} if call.func.attr.value == "eval" else set()
+    return found
+
+
+_OF_MODELS = ("eval", "parameters", "named_parameters")
 
 
 def _is_tensor(maker: str) -> bool:

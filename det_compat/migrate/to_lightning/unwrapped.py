@@ -41,6 +41,8 @@ _WITHOUT_MODES = re.compile(
 )
 #: Values that are no models: literals, and what the context returns.
 _NO_MODEL = re.compile(r"[\[{\"'\d]|__det_")
+#: A context returns what it moves to the device.
+_MOVING = re.compile(r"__det_\d+__\.to_device\(")
 #: What is wrapped is what has been handed over, under another name.
 _WRAPPED = re.compile(r"wrap_model\(\s*(?:model\s*=\s*)?self\.(\w+)\s*[,)]")
 _TORCHS_MODELS = re.compile(r"torch\.(hub|jit|load|package|export|ao|quantization)\b")
@@ -76,6 +78,7 @@ def keeps_modes(
     for method in methods:
         for name, value, is_whole in attributes_set(method):
             if name in values:
+                value = _MOVING.sub("(", value)
                 values[name].append(value)
                 whole[name] += [value] if is_whole else []
     others = [method for method in methods if method not in validating]

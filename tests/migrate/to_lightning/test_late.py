@@ -117,6 +117,23 @@ def test_models_that_are_wrapped_are_moved_by_lightning(lines, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("lines", "marks"),
+    [
+        ("self.old = context.to_device(make(2).eval())", 0),
+        ("old = make(2)\n        old.eval()\n        self.old = context.to_device(old)", 0),
+        ("self.old = context.to_device(make(2))\n        freeze(self.old.parameters())", 0),
+        # What nothing asks for what models have may be a tensor.
+        ("self.old = context.to_device(make(2))\n        freeze(self.old)", 1),
+    ],
+)
+def test_models_that_an_attribute_keeps_are_moved_by_lightning(lines, marks, tmp_path):
+    optimizer = "        self.opt ="
+    made = rewritten(tmp_path, trial((optimizer, f"        {lines}\n{optimizer}")))
+    assert made.count("# MIGRATE: to_device is that of one device here") == marks
+    assert ("device" in made) == bool(marks)
+
+
+@pytest.mark.parametrize(
     ("value", "use"),
     [
         pytest.param("Average(device=context.device)", "pass", id="what asks for the device"),

@@ -89,6 +89,9 @@ def loaded(name):
         ("losses.pair()", True, False),
         ("losses.grown()", True, False),
         ("losses.loaded('a')", True, False),
+        # A context returns what it moves.
+        ("context.to_device(losses.Perceptual())", True, False),
+        ("context.to_device(torch.nn.ReLU())", False, False),
     ],
 )
 def test_a_model_of_another_file_that_is_not_wrapped_stays_in_its_mode(

@@ -23,6 +23,14 @@ def values_of(tree: cst.Module) -> dict[str, list[cst.BaseExpression]]:
     return found
 
 
+def set_otherwise(tree: cst.Module) -> set[str]:
+    """The variables that a file sets in other ways than these assignments."""
+    found = {syntax.code(each.target) for each in syntax.find(tree, cst.AnnAssign)}
+    found |= {syntax.code(each.target) for each in syntax.find(tree, cst.NamedExpr)}
+    found |= {syntax.code(each.target) for each in syntax.find(tree, cst.For)}
+    return found | {each.name.value for each in syntax.find(tree, cst.Param)}
+
+
 def metric_class(
     node: cst.BaseExpression, file: LightningFile, values: Mapping[str, Sequence[cst.CSTNode]]
 ) -> str:

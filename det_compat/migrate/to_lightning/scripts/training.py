@@ -7,17 +7,17 @@ the arguments of ``pl.Trainer``, elsewhere a dict of these.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import libcst as cst
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.configs import BATCHES
-from det_compat.migrate.to_lightning.metrics.reducer_kinds import values_of
+from det_compat.migrate.to_lightning.metrics.reducer_kinds import set_otherwise, values_of
 from det_compat.migrate.to_lightning.optimization.gradients import asks_gradients
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer, TrialPlan
 from det_compat.migrate.to_lightning.scripts.asked_contexts import asking_trained, tells_all, told
 from det_compat.migrate.to_lightning.scripts.chosen import chosen
+from det_compat.migrate.to_lightning.scripts.init_call import Init, given_to_init
 from det_compat.migrate.to_lightning.scripts.one_place import (
     INIT,
     TRAINER,
@@ -58,7 +58,6 @@ _POLICY = (
     "give callbacks a ModelCheckpoint for others"
 )
 _OPEN = "{0} needs the hyperparameters that its context had, too: give it the rest of them"
-_INIT_KNOWN = {"hparams", "exp_conf", "aggregation_frequency", "enable_tensorboard_logging"}
 
 
 def run_off_clusters(tree: cst.Module, file: LightningFile) -> cst.Module:
@@ -77,30 +76,24 @@ def train_with_lightning(tree: cst.Module, file: LightningFile) -> cst.Module:
     return syntax.transformed(in_one_place(tree, file), _Scripts(file))
 
 
-@dataclass(frozen=True)
-class _Init:
-    """What ``pytorch.init()`` was given: expressions as text, ``""`` for none."""
-
-    hparams: str = ""
-    exp_conf: str = ""
-    aggregation: str = ""
-
-
 class _Scripts(LightningTransformer):
     def __init__(self, file: LightningFile) -> None:
         super().__init__(file)
-        self._inits: list[_Init | None] = []
+        self._inits: list[Init | None] = []
         self._calls: list[cst.Call] = []
         self._said: list[str] = []
         self._values: dict[str, list[cst.BaseExpression]] = {}
+        self._epochs: set[str] = set()
 
     def visit_Module(self, node: cst.Module) -> None:
         self._values = values_of(node)
+        units = {k: {self._unit(v)[0] for v in values} for k, values in self._values.items()}
+        self._epochs = {k for k in units if units[k] == {"max_epochs"}} - set_otherwise(node)
 
     def visit_With(self, node: cst.With) -> None:
         call = node.items[0].item if len(node.items) == 1 else None
         is_init = isinstance(call, cst.Call) and self.symbols.path(call.func) == INIT
-        self._inits.append(_init(call) if is_init and isinstance(call, cst.Call) else None)
+        self._inits.append(given_to_init(call) if is_init and isinstance(call, cst.Call) else None)
 
     def leave_With(self, original: cst.With, updated: cst.With) -> Lines:
         init = self._inits.pop()
@@ -140,7 +133,7 @@ class _Scripts(LightningTransformer):
             args=ensure_type(syntax.expression(f"f({first})"), cst.Call).args
         )
 
-    def _arguments(self, plan: TrialPlan, init: _Init, given: Sequence[cst.Arg]) -> str:
+    def _arguments(self, plan: TrialPlan, init: Init, given: Sequence[cst.Arg]) -> str:
         """What a trial is given in place of its context."""
         sections, found = plan.arguments.sections, plan.accumulation
         # A trial that is given more than the context is given its hyperparameters, too.
@@ -154,7 +147,7 @@ class _Scripts(LightningTransformer):
             more.append(f"{BATCHES}={init.aggregation or 1}")
         return ", ".join([*(syntax.code(arg) for arg in syntax.without_commas(given)), *more])
 
-    def _lacking(self, plan: TrialPlan, init: _Init, given: Sequence[cst.Arg]) -> list[str]:
+    def _lacking(self, plan: TrialPlan, init: Init, given: Sequence[cst.Arg]) -> list[str]:
         """The hyperparameters that a trial, which is given some of them, got by its context."""
         by_name = {arg.keyword.value for arg in given if arg.keyword is not None}
         by_place = [arg for arg in given if arg.keyword is None and not arg.star]
@@ -331,7 +324,7 @@ class _Scripts(LightningTransformer):
         unit, number = self._unit(length)
         if unit == "max_steps":
             return f"max_steps={self._steps(syntax.code(number), aggregation)}"
-        if not unit and aggregation:
+        if not unit and aggregation and syntax.code(length) not in self._epochs:
             self._said.append(_COUNTS.format(aggregation))
         # A length of a variable is a dict by now, of the one flag that says it.
         return f"{unit}={syntax.code(number)}" if unit else f"**{syntax.code(length)}"
@@ -380,19 +373,6 @@ def _has_trainer(line: cst.BaseStatement, symbols: Symbols) -> bool:
 def _is_trainer(line: cst.BaseStatement, symbols: Symbols) -> bool:
     call = syntax.call_of(line) if isinstance(line, Line) else None
     return call is not None and symbols.path(call.func) == TRAINER
-
-
-def _init(call: cst.Call) -> _Init | None:
-    """What ``init()`` is given; None if something of it has no place in Lightning."""
-    given = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
-    if len(given) < len(call.args) or not given.keys() <= _INIT_KNOWN:
-        return None
-    texts = {
-        name: "" if _is(value, "None") else syntax.code(value) for name, value in given.items()
-    }
-    return _Init(
-        texts.get("hparams", ""), texts.get("exp_conf", ""), texts.get("aggregation_frequency", "")
-    )
 
 
 def _is(value: cst.BaseExpression | None, *texts: str | None) -> bool:

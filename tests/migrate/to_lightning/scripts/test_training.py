@@ -120,6 +120,31 @@ def script(folder: Path, before: str) -> str:
         ),
         pytest.param(
             """
+            def main(n, is_short):
+                if is_short:
+                    length = pytorch.Epoch(1)
+                else:
+                    length = pytorch.Epoch(9)
+                with pytorch.init(aggregation_frequency=n) as context:
+                    trainer = pytorch.Trainer(Trial(context), context)
+                    trainer.fit(max_length=length, validation_period=pytorch.Epoch(1))
+            """,
+            """
+            def main(n, is_short):
+                if is_short:
+                    length = {"max_epochs": 1}
+                else:
+                    length = {"max_epochs": 9}
+                trainer = pl.Trainer(**length, check_val_every_n_epoch=1)
+                trainer.fit(Trial(accumulate_grad_batches=n))
+                if not trainer.is_last_batch:
+                    # the last batch is validated, too
+                    trainer.validate(trainer.lightning_module, verbose=False)
+            """,
+            id="a variable that is a number of epochs",
+        ),
+        pytest.param(
+            """
             def main(hparams):
                 with pytorch.init(hparams=hparams) as context:
                     trial = Trial(context)
