@@ -106,8 +106,12 @@ def test_the_config_of_lightning_cli(repository, capsys):
     command = ["migrate", str(repository / "model_def.py"), "--to", "lightning", "--write"]
     assert main([*command, "--config", str(config)]) == 0
     assert (repository / "const.lightning.yaml").read_text() == (
-        "# made from const.yaml\n# searched, so to be set: lr\nseed_everything: 7\n"
+        "# made from const.yaml\n# searched, so to be set: lr\n"
+        "# without min_validation_period Determined validated after the last batch alone\n"
+        "seed_everything: 7\n"
         "trainer:\n  devices: 1\n  num_sanity_val_steps: 0\n  max_epochs: 3\n"
+        "  check_val_every_n_epoch: 3\n  callbacks:\n  - class_path: ModelCheckpoint\n"
+        "    init_args:\n      save_on_train_epoch_end: true\n"
         "model:\n  global_batch_size: 8\n"
     )
 
