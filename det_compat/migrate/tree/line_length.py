@@ -13,13 +13,14 @@ from det_compat.migrate.tree.transformers import ScopedTransformer
 
 LINE, INDENT = 100, 4
 _CLOSING = (")", "]", "}")
-_Container: TypeAlias = cst.Call | cst.Dict | cst.List
+_Container: TypeAlias = cst.Call | cst.Dict | cst.List | cst.Tuple
 _Node = TypeVar("_Node", bound=cst.CSTNode)
 #: How each begins and ends, and which of its fields hold what is between, and the whitespace.
 _PARTS: dict[type, tuple[str, str, tuple[str, ...]]] = {
     cst.Call: ("f(", ")", ("args", "whitespace_before_args")),
     cst.Dict: ("{", "}", ("elements", "lbrace", "rbrace")),
     cst.List: ("[", "]", ("elements", "lbracket", "rbracket")),
+    cst.Tuple: ("(", ")", ("elements", "lpar", "rpar")),
 }
 
 
@@ -57,7 +58,7 @@ class _Spreading(ScopedTransformer):
 
 
 def _spread(node: _Container, depth: int, width: int) -> _Container:
-    """A call, dict or list with what is in it on lines of its own.
+    """A call, dict, list or tuple with what is in it on lines of its own.
 
     What is in a call is on one line if it fits there, else each on its own.
     """

@@ -19,6 +19,7 @@ LONG = "a" * 50
         ),
         (f"x = [{LONG}, {LONG}]", f"x = [\n    {LONG},\n    {LONG},\n]"),
         (f'x = {{"a": {LONG}, "b": {LONG}}}', f'x = {{\n    "a": {LONG},\n    "b": {LONG},\n}}'),
+        (f"x = {LONG}, {LONG}", f"x = (\n    {LONG},\n    {LONG},\n)"),
         ("f(1)", "f(1)"),
         ("f(\n            1,\n        )", "f(\n    1,\n)"),
         ("x = [f(\n        1,\n    )]", "x = [f(\n    1,\n)]"),

@@ -9,6 +9,11 @@ import libcst as cst
 from det_compat.migrate.tree import syntax
 
 _PERIOD = "validation_period"
+#: How ``pl.Trainer`` is told a period of validations, by the flag that a length in its unit has.
+FLAGS = {
+    "max_steps": "val_check_interval={0}, check_val_every_n_epoch=None",
+    "max_epochs": "check_val_every_n_epoch={0}",
+}
 
 
 def with_period(given: dict[str, cst.BaseExpression]) -> dict[str, cst.BaseExpression]:
@@ -26,10 +31,8 @@ def at_end(length: str, given: dict[str, cst.BaseExpression]) -> list[str]:
     if not lacks_period(given):
         return []
     unit, _, number = length.partition("=")
-    if unit == "max_epochs":
-        return [f"check_val_every_n_epoch={number}"]
-    if unit == "max_steps":
-        return [f"val_check_interval={number}", "check_val_every_n_epoch=None"]
+    if unit in FLAGS:
+        return [FLAGS[unit].format(number)]
     name = length.removeprefix("**")
     name = name if name.replace(".", "").isidentifier() else f"({name})"
     return [

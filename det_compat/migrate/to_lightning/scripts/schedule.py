@@ -99,7 +99,7 @@ class Schedule:
 
     @property
     def _is_validated_each_epoch(self) -> bool:
-        return self.validation in (Length(), Length("max_epochs", "1"))
+        return self.validation == Length("max_epochs", "1")
 
     def callbacks(self, steps: str) -> list[str]:
         """The callbacks that write checkpoints, where Lightning's own is not enough.
@@ -122,16 +122,16 @@ class Schedule:
     def unvalidated(self, trainer: str) -> str:
         """The condition on which the last batch is not validated; ``""`` if it always is."""
         every = self.validation
-        if every.unit and every.divides(self.length):
+        if every.divides(self.length):
             return ""
         if every.unit == "max_steps":
             return self._within(trainer, every)
-        lacks = f"{trainer}.current_epoch % {every.bracketed}" if every.unit else ""
+        lacks = f"{trainer}.current_epoch % {every.bracketed}"
         if self.length.unit == "max_epochs":
             return lacks
         # Lightning validates at the end of an epoch, in which a length in batches may end.
         ends_within = f"not {trainer}.is_last_batch"
-        return f"{ends_within} or {lacks}" if every.number not in ("", "1") else ends_within
+        return ends_within if every.number == "1" else f"{ends_within} or {lacks}"
 
     def unsaved(self, trainer: str) -> str:
         """The condition on which there is no checkpoint of the last batch."""

@@ -24,7 +24,7 @@ from det_compat.migrate.to_lightning.scripts.one_place import (
     has_name,
     in_one_place,
 )
-from det_compat.migrate.to_lightning.scripts.periods import at_end, lacks_period, with_period
+from det_compat.migrate.to_lightning.scripts.periods import FLAGS, at_end, lacks_period, with_period
 from det_compat.migrate.to_lightning.scripts.schedule import (
     Length,
     Schedule,
@@ -41,10 +41,7 @@ from det_compat.migrate.tree.symbols import Symbols
 _CLUSTER = "det_compat.info.get_cluster_info"
 _LENGTHS = {"det_compat.pytorch.Batch": "max_steps", "det_compat.pytorch.Epoch": "max_epochs"}
 _PERIODS = {
-    "validation_period": {
-        "max_steps": "val_check_interval={0}, check_val_every_n_epoch=None",
-        "max_epochs": "check_val_every_n_epoch={0}",
-    },
+    "validation_period": FLAGS,
     "reporting_period": {"max_steps": "log_every_n_steps={0}"},
     # What is said of checkpoints depends on more.
     "checkpoint_period": {"max_steps": "", "max_epochs": ""},
