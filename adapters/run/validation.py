@@ -32,7 +32,9 @@ class Validation:
         self._metrics = MetricsWindow(
             "evaluate_batch" if self.by_batch else "evaluate_full_dataset"
         )
-        self._passes_batch_idx = False
+        self._passes_batch_idx = self.by_batch and takes_parameter(
+            run.trial.evaluate_batch, "batch_idx", 2
+        )
 
     def forget(self) -> None:
         """Forget the metrics of a run that an exception has ended."""
@@ -55,7 +57,6 @@ class Validation:
         self.has_begun = False
         run.callbacks.call("on_validation_start")
         if self.by_batch:
-            self._passes_batch_idx = takes_parameter(run.trial.evaluate_batch, "batch_idx", 2)
             run.callbacks.call("on_validation_epoch_start")
 
     def evaluate(self, batch: Any, batch_idx: int) -> None:

@@ -132,6 +132,13 @@ class Symbols:
         found = self.called(node)
         return "" if found is None else found[1]
 
+    def held_by(self, node: cst.Attribute) -> str:
+        """The variable that holds the member of a context that ``node`` is; ``""`` if none does."""
+        symbol = self.get(node.value)
+        if symbol is None or not symbol.part or not isinstance(symbol.original, cst.Name):
+            return ""
+        return symbol.original.value
+
     def calls(self, node: cst.CSTNode, *methods: str) -> list[cst.Call]:
         """The calls of these methods of a context below ``node``."""
         return [call for call in find(node, cst.Call) if self.method(call) in methods]

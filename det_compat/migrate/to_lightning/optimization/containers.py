@@ -145,7 +145,7 @@ def _keeps(node: cst.ClassDef, name: str) -> bool:
         calls = [c for c in syntax.find(method, cst.Call) if syntax.code(c.func) == f"{me}.{name}"]
         if any(call not in kept for call in calls):
             return False
-    return True
+    return name != "__init__"
 
 
 def _is_of_own(target: cst.BaseExpression, own: str) -> bool:

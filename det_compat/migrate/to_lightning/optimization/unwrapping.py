@@ -82,15 +82,16 @@ class _Unwrapping(FileTransformer[LightningFile]):
 
     def leave_Assign(self, original: cst.Assign, updated: cst.Assign) -> cst.Assign:
         """A list of models is a ModuleList, a dict a ModuleDict, or Lightning does not see them."""
-        value = updated.value
-        attribute = syntax.code(updated.targets[0].target).partition(".")[2]
-        made = next((name for kinds, name in _CONTAINERS if isinstance(value, kinds)), "")
-        if attribute not in self._lists or not made or attribute in self._plain:
-            return updated
-        self.file.imports.new.add("import torch")
-        is_empty = isinstance(value, (cst.List, cst.Dict)) and not value.elements
-        text = f"torch.nn.{made}({'' if is_empty else syntax.code(value)})"
-        return updated.with_changes(value=syntax.expression(text))
+        for target, value in syntax.pairs(updated):
+            attribute = syntax.code(target).partition(".")[2]
+            made = next((name for kinds, name in _CONTAINERS if isinstance(value, kinds)), "")
+            if attribute not in self._lists or not made or attribute in self._plain:
+                continue
+            self.file.imports.new.add("import torch")
+            is_empty = isinstance(value, (cst.List, cst.Dict)) and not value.elements
+            text = f"torch.nn.{made}({'' if is_empty else syntax.code(value)})"
+            updated = syntax.with_node(updated, value, syntax.expression(text))
+        return updated
 
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
         small = syntax.simple(updated)
@@ -117,6 +118,14 @@ class _Unwrapping(FileTransformer[LightningFile]):
             updated = updated.with_changes(orelse=None)
         is_empty = updated.orelse is None and not getattr(updated.body, "body", ())
         return cst.RemoveFromParent() if is_empty else updated
+
+    def leave_Attribute(
+        self, original: cst.Attribute, updated: cst.Attribute
+    ) -> cst.Attribute | cst.Name:
+        """Leave a parameter that wraps models: it is given the module's own method for that."""
+        holder = self.symbols.held_by(updated) if updated.attr.value == "wrap_model" else ""
+        params = (each for f in self.functions for each in syntax.find(f.params, cst.Param))
+        return cst.Name(holder) if holder in {each.name.value for each in params} else updated
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> syntax.Expression:
         member = self.symbols.method(updated)

@@ -15,6 +15,10 @@ METHODS = """
         made = self.context.wrap_model(torch.nn.Linear(2, 1))
         return made, self.context.wrap_model(torch.nn.Linear(2, 1))
 
+    def boxed(self, show=None):
+        if show is not None:
+            self.box = show(torch.nn.Linear(2, 1)), show(torch.nn.Linear(2, 1))
+
     def build_training"""
 
 
@@ -26,6 +30,9 @@ METHODS = """
         ("self.nets = wrap(net()), wrap(net())", True),
         ("self.nets = {'a': [wrap(net()) for _ in range(2)]}", True),
         ("self.nets = [wrap(net())] + [wrap(net())]", True),
+        ("self.nets, self.n = [], 2\nfor _ in range(2):\n    self.nets.append(wrap(net()))", False),
+        ("def own(model):\n    return wrap(model)\nself.nets = [own(net()), own(net())]", True),
+        ("self.boxed(context.wrap_model)", True),
         ("self.nets = list()\nself.nets.extend([wrap(net()), wrap(net())])", True),
         ("self.nets = [net(), net()]\nfor each in self.nets:\n    wrap(each)", True),
         ("self.nets = dict(a=wrap(net()), b=wrap(net()))", True),
