@@ -1,7 +1,5 @@
 """The attributes of trials that are aliases of what a LightningModule has."""
 
-from collections.abc import Sequence
-
 import libcst as cst
 from libcst import matchers as m
 from libcst.helpers import ensure_type
@@ -52,16 +50,33 @@ class _Aliases(LightningTransformer):
         return updated.with_changes(value=self.plain_hparams(updated.value))
 
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
-        small = syntax.simple(updated)
+        lines = [self._as_of_module(line) for line in self._apart(updated)]
+        return cst.FlattenSentinel([line for line in lines if line is not None])
+
+    def _apart(self, line: Line) -> list[Line]:
+        """``rows = read()`` and ``c = context`` for an assignment of both at once."""
+        small = syntax.simple(line)
+        pairs = [*syntax.pairs(small)] if isinstance(small, cst.Assign) else []
+        is_one = len(pairs) < 2 or len({value for _, value in pairs}) == 1
+        if is_one or not any(self.symbols.is_followed(value, target) for target, value in pairs):
+            return [line]
+        targets = [syntax.code(target) for target, _ in pairs]
+        if any(syntax.mentions(value, each) for _, value in pairs for each in targets):
+            return [line]
+        lines = [cst.SimpleStatementLine([syntax.assignment(*pair)]) for pair in pairs]
+        lines[0] = lines[0].with_changes(leading_lines=line.leading_lines)
+        return lines
+
+    def _as_of_module(self, line: Line) -> cst.BaseStatement | None:
+        """A statement as a module has it; None for one that it does not need."""
+        small = syntax.simple(line)
         if self._holds_module(small):
-            return _unregistered(updated)
-        if isinstance(small, cst.Assign) and self.plan is not None:
-            updated = self._without_aliases(updated, small)
+            return _unregistered(line)
         is_alias = isinstance(small, (cst.Assign, cst.AnnAssign)) and (
             self._is_alias(small) or self._is_mode(small)
         )
-        is_dropped = self.symbols.method(syntax.lone_call(updated)) in _IS_DROPPED
-        return cst.RemoveFromParent() if is_alias or is_dropped else updated
+        is_dropped = self.symbols.method(syntax.lone_call(line)) in _IS_DROPPED
+        return None if is_alias or is_dropped else line
 
     def leave_FunctionDef(
         self, original: cst.FunctionDef, updated: cst.FunctionDef
@@ -101,8 +116,7 @@ class _Aliases(LightningTransformer):
         if self.plan is None or small.value is None:
             return False
         target, value = _target(small), _without_cast(small.value)
-        targets, values = syntax.parts(target), syntax.parts(value)
-        if not all(m.matches(part, _OWN) for part in targets) or self._are_shared(targets):
+        if not m.matches(target, _OWN) or self._is_shared(target):
             return False
         if isinstance(value, cst.Call):
             inner = value.args[0].value if len(value.args) == 1 else value
@@ -110,27 +124,15 @@ class _Aliases(LightningTransformer):
             asking = inner if name in ATTRIBUTE_DICTS else value
             is_hparams = self.symbols.method(asking) == "get_hparams"
             return is_hparams and syntax.code(target) == "self.hparams"
-        is_followed = self.symbols.is_followed
-        return len(targets) == len(values) and all(map(is_followed, values, targets))
+        return self.symbols.is_followed(value, target)
 
-    def _are_shared(self, targets: Sequence[cst.BaseExpression]) -> bool:
-        """Whether one is a variable of the file, or of a function around, which others read."""
+    def _is_shared(self, target: cst.BaseExpression) -> bool:
+        """Whether it is a variable of the file, or of a function around, which others read."""
         function = self.functions[-1] if self.functions else cst.Pass()
         items = [i for found in syntax.find(function, cst.Global) for i in found.names]
         items += [i for found in syntax.find(function, cst.Nonlocal) for i in found.names]
         shared = {item.name.value for item in items}
-        return any(isinstance(one, cst.Name) and one.value in shared for one in targets)
-
-    def _without_aliases(self, line: Line, small: cst.Assign) -> Line:
-        """What is left of ``rows, ranks = read(), context.distributed``: ``rows = read()``."""
-        target, value = small.targets[0].target, small.value
-        targets, values = syntax.parts(target), syntax.parts(value)
-        pairs = [*zip(targets, values, strict=False)]
-        kept = [(t, v) for t, v in pairs if not self.symbols.is_followed(v, t)]
-        if len(targets) != len(values) or len(kept) not in range(1, len(pairs)):
-            return line
-        changed = syntax.assignment(*map(_one_or_tuple, zip(*kept, strict=True)))
-        return line.with_changes(body=[changed])
+        return isinstance(target, cst.Name) and target.value in shared
 
     def _holds_module(self, small: cst.BaseSmallStatement | None) -> bool:
         """Whether a torch module keeps a context, which is a module now, or a trial itself."""
@@ -205,7 +207,3 @@ def _unregistered(line: Line) -> cst.BaseStatement:
         body=[cst.Expr(syntax.expression(text))],
         leading_lines=[*line.leading_lines, cst.EmptyLine(comment=comment)],
     )
-
-
-def _one_or_tuple(values: Sequence[cst.BaseExpression]) -> cst.BaseExpression:
-    return values[0] if len(values) == 1 else cst.Tuple([cst.Element(value) for value in values])

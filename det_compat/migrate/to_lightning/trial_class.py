@@ -160,7 +160,9 @@ class _Rewriting:
 
     def _needs_init(self) -> bool:
         is_inherited = self.plan.other_bases is OtherBases.INITIALIZED
-        return "train_batch" in self.own or is_inherited
+        heirs = (p for p in self.file.trials.values() if self.plan in p.ancestors)
+        is_called = any(heir.own.calls_init for heir in heirs)
+        return "train_batch" in self.own or is_inherited or is_called
 
     def _index_of_init(self, body: list[cst.BaseStatement]) -> int:
         original, init = syntax.body_of(self.node), self.own.get("__init__")

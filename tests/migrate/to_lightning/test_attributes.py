@@ -92,10 +92,11 @@ def test_a_torch_module_with_the_context(tmp_path):
         "        super().__init__()\n"
         "        self.context = context\n\n\n"
     )
-    source = trial(
-        ("lr=0.1))\n", "lr=0.1))\n        self.loss = Loss(context)\n"), header=HEADER + loss
-    )
-    made = rewritten(tmp_path, source)
+    change = ("lr=0.1))\n", "lr=0.1))\n        self.loss = Loss(context)\n")
+    both = loss.replace("self.context = context", "self.n, self.context = 2, context")
+    made = rewritten(tmp_path, trial(change, header=HEADER + both))
+    assert "        self.n = 2\n        # no submodule, since it has this one in it\n" in made
+    made = rewritten(tmp_path, trial(change, header=HEADER + loss))
     assert "        # no submodule, since it has this one in it\n" in made
     assert '        object.__setattr__(self, "context", context)\n' in made
     assert "self.loss = Loss(self)" in made

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.migrate.rewriting import rewritten, trial
+from tests.migrate.rewriting import method, rewritten, trial
 
 MIXIN = """\
 class Counting:
@@ -264,3 +264,19 @@ def test_what_determined_gave_none_of_is_empty(heir: str, tmp_path: Path) -> Non
     assert "        more = {}\n" in made
     assert "        self.opt = torch.optim.SGD(self.model.parameters(), **more)\n" in made
     assert ("# MIGRATE: **more had what other classes gave" in made) is bool(heir)
+
+
+def test_a_base_without_init_that_an_heir_calls_gets_one(tmp_path: Path) -> None:
+    base = (
+        "class Base(PyTorchTrial):\n    def evaluate_batch(self, batch):\n        return {}\n\n\n"
+    )
+    heir = ("class Trial(PyTorchTrial):", f"{base}class Trial(Base):")
+    call = ("self.context = context", "super().__init__(context)\n        self.context = context")
+    made = rewritten(tmp_path, trial(heir, call))
+    assert method(made.partition("class Trial(")[0], "__init__") == (
+        "def __init__(self, **hparams: Any):\n"
+        "    super().__init__()\n"
+        "    self.save_hyperparameters()\n"
+        "    self.automatic_optimization = False"
+    )
+    assert "        super().__init__(**hparams)\n" in made
