@@ -1,4 +1,5 @@
-"""Attacks on det_compat: disturbed runs and searches, damaged checkpoints and configs.
+"""Attacks on det_compat: disturbed runs and searches, damaged checkpoints and configs,
+and trials that are written in other ways.
 
 ``make attack`` makes them for half an hour, with a seed that it prints; ``test_attacks`` makes a
 few.
@@ -10,7 +11,16 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from tests.attacks import checkpoints, clusters, configs, machines, outages, runs, searches
+from tests.attacks import (
+    checkpoints,
+    clusters,
+    configs,
+    machines,
+    migrations,
+    outages,
+    runs,
+    searches,
+)
 
 #: Each attack draws what it does, does it in a folder of its own, and raises what went wrong.
 ATTACKS: dict[str, Callable[[Random, Path], None]] = {
@@ -23,4 +33,5 @@ ATTACKS: dict[str, Callable[[Random, Path], None]] = {
     "searches": searches.attack,
     "full searches": searches.attack_full,
     "clusters": clusters.attack,
+    "migrations": migrations.attack,
 }

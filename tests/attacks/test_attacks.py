@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import sys
 from pathlib import Path
@@ -10,7 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.attacks import ATTACKS, __main__, checkpoints, runs
+from tests.attacks import ATTACKS, __main__, checkpoints, migrations, runs
+from tests.attacks.rewordings import MUTATIONS
 from tests.preloaded import executable
 
 
@@ -40,3 +42,15 @@ def test_checkpoints(seed: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", [0, 57, 22])
 def test_runs(seed: int, tmp_path: Path) -> None:
     runs.attack(Random(seed), tmp_path, executable())
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_mutation_changes_a_trial_that_is_migrated(name: str, tmp_path: Path) -> None:
+    source, cls = migrations.alone("evaluation:FullDataset")
+    module = ast.parse(source)
+    trial = next(n for n in module.body if isinstance(n, ast.ClassDef) and n.name == cls)
+    draws = (Random(seed) for seed in range(20))
+    assert any(MUTATIONS[name](module, trial, draw) for draw in draws)
+    text = ast.unparse(ast.fix_missing_locations(module))
+    assert text != ast.unparse(ast.parse(source))
+    migrations.migrated(text, cls, {}, tmp_path)

@@ -1,0 +1,118 @@
+"""Trials that are written in another way are migrated: the same comes out, or a mark."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import sys
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from det_compat.adapters.verify.verdict import Pair, verify_all
+from det_compat.migrate.migration import migrate
+from tests.attacks.rewordings import reworded
+
+PARITY = Path(__file__).parents[1] / "parity"
+#: As many are verified in the same two processes, whose imports take longer than their training.
+AT_ONCE = 12
+BATCHES = 14
+
+
+def attack(draw: Random, folder: Path) -> None:
+    """Reword, migrate and verify a dozen of the trials of tests/parity.
+
+    Raises:
+        AssertionError: one that trains, and is the same where it is not reworded, differs without
+            a mark.
+    """
+    tried: list[tuple[str, str, Pair]] = []
+    for number in range(AT_ONCE):
+        trial = draw.choice([*trials()])
+        source, cls = alone(trial)
+        text, names = reworded(source, cls, draw)
+        pair = migrated(text, cls, trials()[trial], folder / str(number))
+        if names and pair is not None:
+            tried.append((trial, ", ".join(names), pair))
+    verdicts = verify_all([pair for *_, pair in tried], batches=BATCHES)
+    wrong = [
+        f"{trial}, {names}: {verdict}\n{pair.old[0].read_text()}"
+        for (trial, names, pair), verdict in zip(tried, verdicts, strict=True)
+        if not verdict.is_identical and not verdict.original_error and _is_right(trial, folder)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@functools.cache
+def trials() -> dict[str, dict[str, Any]]:
+    """The trials that train on one rank, with the hyperparameters of their first case."""
+    sys.path.insert(0, str(PARITY))
+    try:
+        from cases import CASES
+    finally:
+        sys.path.remove(str(PARITY))
+    found: dict[str, dict[str, Any]] = {}
+    for case in CASES:
+        for trial in (case.trial, case.older):
+            if trial and case.aggregation == 1 and not case.differs:
+                found.setdefault(trial, {"global_batch_size": 4, **case.hparams})
+    return found
+
+
+def alone(trial: str) -> tuple[str, str]:
+    """The source of a trial with all that it needs of its file and of base.py, and its name."""
+    module, _, cls = trial.partition(":")
+    files = [PARITY / "trials" / f"{name}.py" for name in ("base", module)]
+    tree = ast.parse("\n".join(path.read_text() for path in dict.fromkeys(files)))
+    imports = [n for n in tree.body if isinstance(n, (ast.Import, ast.ImportFrom))]
+    others = [n for n in tree.body if n not in imports]
+    needed = {cls}
+    for node in reversed(others):
+        if needed & {*_defined(node)}:
+            needed |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+    kept = [n for n in others if needed & {*_defined(n)}]
+    return ast.unparse(ast.Module([*_outer(imports, needed), *kept], [])), cls
+
+
+def _defined(node: ast.stmt) -> list[str]:
+    if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+        return [node.name]
+    names = (n for n in ast.walk(node) if isinstance(n, ast.Name))
+    return [n.id for n in names if isinstance(n.ctx, ast.Store)]
+
+
+def _outer(imports: list[ast.Import | ast.ImportFrom], needed: set[str]) -> list[ast.stmt]:
+    """The imports from outside of tests/parity that something needs."""
+    kept: dict[str, ast.stmt] = {}
+    for node in imports:
+        names = [a for a in node.names if (a.asname or a.name).partition(".")[0] in needed]
+        if isinstance(node, ast.ImportFrom):
+            if (node.module or "").startswith("trials") or not names:
+                continue
+            one: ast.stmt = ast.ImportFrom(node.module, names, node.level)
+        elif names:
+            one = ast.Import(names)
+        else:
+            continue
+        kept[ast.unparse(one)] = one
+    return sorted(kept.values(), key=lambda n: "__future__" not in ast.unparse(n))
+
+
+def migrated(source: str, cls: str, hparams: dict[str, Any], home: Path) -> Pair | None:
+    """A trial before and after; None if something is marked."""
+    old, new = home / "old" / "model_def.py", home / "new" / "model_def.py"
+    for path in (old, new):
+        path.parent.mkdir(parents=True)
+    old.write_text(source)
+    (file,) = migrate([str(old.parent)], "lightning").files
+    assert not file.problem, f"{file.problem}\n{source}"
+    new.write_bytes(file.after)
+    return None if file.marks else Pair((old, cls), (new, cls), hparams)
+
+
+@functools.cache
+def _is_right(trial: str, folder: Path) -> bool:
+    """Whether a trial that is not reworded comes out the same, without a mark."""
+    source, cls = alone(trial)
+    pair = migrated(source, cls, trials()[trial], folder / trial.replace(":", "-"))
+    return pair is not None and verify_all([pair], batches=BATCHES)[0].is_identical
