@@ -53,19 +53,25 @@ def _parameters(init: ast.FunctionDef) -> tuple[list[str], set[str], set[str]]:
 
 
 def misfits(after: Code, text: Text, trials: Collection[str]) -> Iterator[Finding]:
-    """The calls of a class that was a trial with what it does not take, as a context of a test."""
+    """The calls of a class that was a trial, or of its ``__init__``, with what it does not take.
+
+    A test gives it a context, for example.
+    """
     inits = {name: init for name in trials if (init := after.constructor(name)) is not None}
     for call in text.nodes:
         func = written(call.func) if isinstance(call, ast.Call) else ""
-        name = func.rpartition(".")[2]
+        cls = func.removesuffix(".__init__")
+        name = cls.rpartition(".")[2]
         if not isinstance(call, ast.Call) or name not in inits or _is_foreign(func, after, text):
             continue
         named, known, required = _parameters(inits[name])
+        # A class that names its base gives it the object, too.
+        args = call.args[cls != func :]
         words = {word.arg for word in call.keywords}
-        is_open = None in words or any(isinstance(each, ast.Starred) for each in call.args)
-        given = words | {*named[: len(call.args)]}
+        is_open = None in words or any(isinstance(each, ast.Starred) for each in args)
+        given = words | {*named[: len(args)]}
         takes_any = inits[name].args.vararg is not None
-        is_extra = len(call.args) > len(named) and not takes_any
+        is_extra = len(args) > len(named) and not takes_any
         is_unknown = inits[name].args.kwarg is None and bool(words - known - {None})
         if is_extra or is_unknown or (required - given and not is_open):
             takes = ", ".join(sorted(known)) or "nothing"

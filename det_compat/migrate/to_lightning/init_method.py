@@ -153,8 +153,7 @@ def _literal(value: bool | float | str) -> str:
 
 def _body(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> list[cst.BaseStatement]:
     own = syntax.self_name(init)
-    body = [_passing_hparams(line, plan, file.symbols) for line in syntax.body_of(init)]
-    lines = [line for line in body if line is not None]
+    lines = [made for line in syntax.body_of(init) for made in _passing(line, plan, file.symbols)]
     if not plan.is_root and plan.own.calls_init:
         return lines
     # A class that does not call the __init__ of its base still must not.
@@ -192,6 +191,19 @@ def _all(params: cst.Parameters) -> str:
     if not named:
         return "".join(rest)
     return f"dict({', '.join([*(f'{name}={name}' for name in named), *(f'**{n}' for n in rest)])})"
+
+
+def _passing(line: cst.BaseStatement, plan: TrialPlan, symbols: Symbols) -> list[cst.BaseStatement]:
+    """What becomes of a statement that calls the base's ``__init__``, in a block or not."""
+    if isinstance(line, cst.SimpleStatementLine):
+        made = _passing_hparams(line, plan, symbols)
+        return [] if made is None else [made]
+
+    def in_block(small: cst.SimpleStatementLine) -> cst.BaseStatement:
+        made = _passing_hparams(small, plan, symbols)
+        return syntax.statement("pass") if made is None else made
+
+    return [syntax.each(line, cst.SimpleStatementLine, in_block)]
 
 
 def _passing_hparams(

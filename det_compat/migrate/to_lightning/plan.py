@@ -78,6 +78,12 @@ class TrialPlan:
             found.extend(parent for parent in plan.parents if parent not in found)
         return found
 
+    @property
+    def new(self) -> list[TrialPlan]:
+        """This plan and those of mixins that no base has which is a trial itself."""
+        had = {each for p in self.parents if not p.is_mixin for each in p.ancestors}
+        return [each for each in self.ancestors if each not in had]
+
     def parameters(self, method: str) -> list[str] | None:
         """The parameters of a method, its own or inherited; None if there is none."""
         known = (plan.own.methods for plan in self.ancestors)

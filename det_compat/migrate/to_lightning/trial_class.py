@@ -315,18 +315,23 @@ class _Rewriting:
             return self._decides_late() and name in self.own
         if plan.is_root:
             return bool(plan.parameters(name))
-        methods = plan.own.methods.keys()
+        bases = [p for p in plan.parents if not p.is_mixin]
+        methods = {name for p in plan.new for name in p.own.methods}
         # The validation_step of a base asks for no reduction that only this class has.
-        if any("evaluation_reducer" in methods - p.all_methods for p in plan.parents):
+        if any("evaluation_reducer" in methods - p.all_methods for p in bases):
             return bool(plan.parameters(name))
         if not plan.is_mixin and self._own_odd(name):
             # Nor does it expect metrics that are no single numbers.
             return True
-        differs = any(plan.parameters(name) != p.parameters(name) for p in plan.parents)
+        differs = any(plan.parameters(name) != p.parameters(name) for p in bases)
         return differs and not methods.isdisjoint(_EVALUATIONS)
 
     def _own_odd(self, name: str) -> frozenset[str]:
-        return self.shapes.odd_kinds(self.own[name]) if name in self.own else frozenset()
+        """What of the metrics of a method that is new in this class is no single number."""
+        new = {p.own.name for p in self.plan.new}
+        owns = [self.own, *(syntax.methods(n) for n in self.others if n.name.value in new)]
+        found = next((own[name] for own in owns if name in own), None)
+        return frozenset() if found is None else self.shapes.odd_kinds(found)
 
     def _odd(self, name: str) -> frozenset[str]:
         """What of the metrics of a method, in whichever class of the file, is no single number."""

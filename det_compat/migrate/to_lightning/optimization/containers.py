@@ -88,10 +88,14 @@ def hidden(
     found = {*symbols.calls(node, "wrap_model")}
     for name, method in own.items() if found else ():
         me = syntax.self_name(method)
+        lines = syntax.find(method, cst.SimpleStatementLine)
+        below = [syntax.call_of(line) for line in lines if of_object(line, symbols)]
         for each in wrappings(method, symbols):
             owner = each.attribute.partition("[")[0].removesuffix(".values()")
             made = values.get(f"{me}.{owner}", ()) if owner not in plain else ()
-            is_alone = each.attribute == owner and not each.is_list
+            # What an object of the trial keeps is shown below the one statement that wraps it.
+            is_own = "." not in owner or each.call in below
+            is_alone = each.attribute == owner and not each.is_list and is_own
             if is_alone or (made and all(isinstance(value, _SEEN) for value in made)):
                 found.discard(each.call)
         pairs = [pair for line in syntax.find(method, cst.Assign) for pair in syntax.pairs(line)]

@@ -83,15 +83,23 @@ class _Unwrapping(FileTransformer[LightningFile]):
     def leave_Assign(self, original: cst.Assign, updated: cst.Assign) -> cst.Assign:
         """A list of models is a ModuleList, a dict a ModuleDict, or Lightning does not see them."""
         for target, value in syntax.pairs(updated):
-            attribute = syntax.code(target).partition(".")[2]
-            made = next((name for kinds, name in _CONTAINERS if isinstance(value, kinds)), "")
-            if attribute not in self._lists or not made or attribute in self._plain:
-                continue
-            self.file.imports.new.add("import torch")
-            is_empty = isinstance(value, (cst.List, cst.Dict)) and not value.elements
-            text = f"torch.nn.{made}({'' if is_empty else syntax.code(value)})"
-            updated = syntax.with_node(updated, value, syntax.expression(text))
+            updated = syntax.with_node(updated, value, self._seen(target, value))
         return updated
+
+    def leave_AnnAssign(self, original: cst.AnnAssign, updated: cst.AnnAssign) -> cst.AnnAssign:
+        """As for an assignment without an annotation."""
+        value = updated.value
+        seen = value and self._seen(updated.target, value)
+        return updated if seen is value else updated.with_changes(value=seen)
+
+    def _seen(self, target: cst.BaseExpression, value: cst.BaseExpression) -> cst.BaseExpression:
+        attribute = syntax.code(target).partition(".")[2]
+        made = next((name for kinds, name in _CONTAINERS if isinstance(value, kinds)), "")
+        if attribute not in self._lists or not made or attribute in self._plain:
+            return value
+        self.file.imports.new.add("import torch")
+        is_empty = isinstance(value, (cst.List, cst.Dict)) and not value.elements
+        return syntax.expression(f"torch.nn.{made}({'' if is_empty else syntax.code(value)})")
 
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
         small = syntax.simple(updated)
