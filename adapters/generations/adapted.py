@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 import logging
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from det_compat.adapters.generations.trial_class import full_name
 from det_compat.errors import InvalidExperimentException
 from det_compat.pytorch.context.steering import Steering
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
-from det_compat.pytorch.lr_scheduler import stepping_of
+from det_compat.pytorch.lr_scheduler import settings_of, stepping_of
 from det_compat.pytorch.overrides import is_user_code
 from det_compat.pytorch.reducer import Reducer
 
@@ -134,7 +133,7 @@ class AdaptedTrial:
         # Until 0.12.10 the context had these attributes, beside get_model() and the like.
         vars(context).update(model=self.model, optimizer=self.optimizer, lr_scheduler=None)
         self._set_up_mixed_precision()
-        settings = [_without_params(group) for group in optimizer.param_groups]
+        settings = settings_of(optimizer)
         try:
             self._set_up_lr_scheduler()
         except AttributeError as error:
@@ -275,10 +274,6 @@ def with_hparams(
     ]
     extra = [hparams] if len(positional) == len(args) + 1 else []
     return method(*args, *extra, **kwargs)
-
-
-def _without_params(group: dict[str, Any]) -> dict[str, Any]:
-    return {name: copy.copy(value) for name, value in group.items() if name != "params"}
 
 
 def clip_by_hparams(hparams: dict[str, Any]) -> Callable[[Any], Any] | None:

@@ -1,5 +1,6 @@
 """The learning rate schedulers that the trainer steps."""
 
+import copy
 import enum
 import functools
 import numbers
@@ -147,6 +148,14 @@ def _steps_due(wrapper: Any, batch_idx: int, epoch_len: int, aggregation: int) -
 def _multiples(above: int, up_to: int, of: int) -> int:
     """How many multiples of ``of`` are greater than ``above`` and not greater than ``up_to``."""
     return up_to // of - above // of
+
+
+def settings_of(optimizer: Any) -> list[dict[str, Any]]:
+    """What each group of an optimizer is set to, its learning rate among it."""
+    return [
+        {name: copy.copy(value) for name, value in group.items() if name != "params"}
+        for group in getattr(optimizer, "param_groups", ())
+    ]
 
 
 def as_step_mode(value: Any) -> LRScheduler.StepMode:

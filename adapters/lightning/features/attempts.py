@@ -1,7 +1,6 @@
 """Trials that are built to find something out, and leave nothing behind."""
 
 import contextlib
-import copy
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from det_compat.adapters.lightning.package import pl
 from det_compat.adapters.lightning.sources import Source
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.errors import InvalidExperimentException
+from det_compat.pytorch.lr_scheduler import settings_of
 from det_compat.shared.random_state import preserved_random_state
 
 
@@ -66,8 +66,7 @@ class Attempt:
 
     def optimizer_settings(self) -> list[dict[str, Any]]:
         """What each group of the trial's optimizers is set to, learning rates among it."""
-        groups = [g for o in self.run.context.optimizers for g in o.param_groups]
-        return [{k: copy.copy(v) for k, v in group.items() if k != "params"} for group in groups]
+        return [group for one in self.run.context.optimizers for group in settings_of(one)]
 
     def _placed(self, batch: Any) -> Any:
         with contextlib.suppress(TypeError, ValueError):

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 
 from det_compat.adapters.lightning.door import changes_of
+from det_compat.pytorch.lr_scheduler import settings_of
 from det_compat.shared.random_state import random_state
 
 Surroundings = dict[str, Any]
@@ -25,24 +26,43 @@ def surroundings() -> Surroundings:
     }
 
 
-def state_of(models: torch.nn.Module) -> Surroundings:
-    """What a change of models between two batches would show in."""
-    parameters = [*models.parameters()]
-    gradients = [parameter.grad for parameter in parameters]
+def state_of(models: torch.nn.Module, optimizers: list[Any]) -> Surroundings:
+    """What a change of models and optimizers between two batches would show in."""
+    gradients = [parameter.grad for parameter in models.parameters()]
     return {
         "changes the modes of models": [part.training for part in models.modules()],
-        "changes weights": [*map(changes_of, parameters)],
+        "changes weights": [*map(changes_of, _tensors_of(models))],
         "changes gradients": [
             None if gradient is None else (id(gradient), changes_of(gradient))
             for gradient in gradients
         ],
+        "changes learning rates": [*map(settings_of, optimizers)],
+        "changes what optimizers keep": [*map(_kept_by, optimizers)],
     }
 
 
-def weights_of(models: torch.nn.Module) -> list[float]:
-    """Numbers that are others if weights are, and the same on another device."""
-    sums = [parameter.detach().double().sum() for parameter in models.parameters()]
-    return [float(f"{value.item():.9e}") for value in sums]
+def _kept_by(optimizer: Any) -> list[Any]:
+    states = getattr(optimizer, "state", {}).values()
+    kept = [state for state in states if isinstance(state, dict)]
+    tensors = [value for state in kept for value in state.values() if torch.is_tensor(value)]
+    return [len(kept), *map(changes_of, tensors)]
+
+
+def numbers_of(models: torch.nn.Module) -> Surroundings:
+    """What a change of models shows in that torch has not seen, the same on another device."""
+    gradients = [p.grad for p in models.parameters() if p.grad is not None]
+    return {
+        "changes numbers of weights": [*map(_sum_of, _tensors_of(models))],
+        "changes numbers of gradients": [*map(_sum_of, gradients)],
+    }
+
+
+def _tensors_of(models: torch.nn.Module) -> list[torch.Tensor]:
+    return [*models.parameters(), *models.buffers()]
+
+
+def _sum_of(tensor: torch.Tensor) -> str:
+    return f"{tensor.detach().double().sum().item():.9e}"  # as text, since nan is unlike itself
 
 
 def difference(before: Surroundings, now: Surroundings) -> str | None:

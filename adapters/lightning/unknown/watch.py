@@ -22,9 +22,9 @@ from det_compat.adapters.lightning.unknown.surroundings import (
     DTYPE,
     Surroundings,
     difference,
+    numbers_of,
     state_of,
     surroundings,
-    weights_of,
 )
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ _HOOKS = (
 # Callbacks of Lightning 2.6.6 that change nothing of a trial and draw no random numbers.
 _QUIET = {
     *("EarlyStopping", "LearningRateMonitor", "ModelCheckpoint", "ModelSummary", "ProgressBar"),
+# In so many batches at the start of training numbers are looked at, which takes time.
+_BY_NUMBERS = 8
     *("RichModelSummary", "RichProgressBar", "TQDMProgressBar", "DeviceStatsMonitor", "Timer"),
 }
 # What stands for a batch that was trained on or evaluated.
@@ -182,9 +184,10 @@ class Watch:
             # It is a plugin's way to compute that way.
             found.pop(DTYPE, None)
         if self.is_alone and self._trains:
-            found.update(state_of(self._module.models))
-        elif self.is_alone:
-            found["changes weights"] = weights_of(self._module.models)
+            found.update(state_of(module.models, module.context.optimizers))
+        since = module.run.state.batches_trained - (self._begun_after or 0)
+        if self.is_alone and not (self._trains and since > _BY_NUMBERS):
+            found.update(numbers_of(module.models))
         return found
 
     def _check_fetched(self, batch: Any) -> None:
@@ -196,6 +199,7 @@ class Watch:
 
     def _check_batch(self, name: str, batch: Any) -> None:
         own = type(self._module).on_after_batch_transfer
+        module = self._module
         expected, self._batch = self._batch, _USED
         self._evaluated += 1
         if own is pl.LightningModule.on_after_batch_transfer and batch is not expected:

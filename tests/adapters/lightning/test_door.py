@@ -134,13 +134,14 @@ def into_property(file: str, name: str, before: str) -> Change:
     return replaced(file, (before, AS_PROPERTY.format(name=name) + before))
 
 
-EXTRA_STEP = replaced(
-    EPOCH_LOOP,
-    (
-        "        self.batch_progress.increment_processed()\n",
-        "        self.batch_progress.increment_processed()\n"
-        '        self.trainer.extra_steps = getattr(self.trainer, "extra_steps", 0) + 1\n',
-    ),
+def _after_each_batch(code: str) -> Change:
+    """A Lightning with one more step in ``advance``."""
+    trained = "        self.batch_progress.increment_processed()\n"
+    return replaced(EPOCH_LOOP, (trained, f"{trained}        {code}\n"))
+
+
+EXTRA_STEP = _after_each_batch(
+    'self.trainer.extra_steps = getattr(self.trainer, "extra_steps", 0) + 1'
 )
 READ_ONLY_INFERENCE_MODE = replaced(
     "loops/evaluation_loop.py",
@@ -343,6 +344,27 @@ CHANGED: dict[str, tuple[Change, set[str]]] = {
         replaced(
             EPOCH_LOOP,
             (BATCH_BEGINS, f"{BATCH_BEGINS}            self.trainer.lightning_module.eval()\n"),
+        ),
+        FITS,
+    ),
+    "learning rates are changed": (
+        _after_each_batch(
+            "[group.update(lr=0.1) for one in trainer.optimizers for group in one.param_groups]"
+        ),
+        FITS,
+    ),
+    "the state of optimizers is cleared": (
+        _after_each_batch("[one.state.clear() for one in trainer.optimizers]"),
+        FITS,
+    ),
+    "buffers are reset after each batch": (
+        _after_each_batch("[b.zero_() for b in trainer.lightning_module.buffers()]"),
+        FITS,
+    ),
+    "weights are changed where torch does not see it": (
+        # Those of probe.py, which would notice, are two.
+        _after_each_batch(
+            "[p.data.mul_(0.9) for p in trainer.lightning_module.parameters() if p.numel() != 2]"
         ),
         FITS,
     ),
