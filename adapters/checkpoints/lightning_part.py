@@ -64,9 +64,10 @@ def _kept_by_lightning(context: PyTorchTrialContext) -> set[str]:
     return {"models_state_dict", "optimizers_state_dict"} if all_of_torch else {"models_state_dict"}
 
 
-def kept_by_lightning(checkpoint: dict[str, Any], models: torch.nn.ModuleList) -> dict[str, Any]:
+def kept_by_lightning(checkpoint: dict[str, Any], run: TrialRun) -> dict[str, Any]:
     """What Lightning puts back of a checkpoint, under the keys of ``state_of``."""
     found: dict[str, Any] = {}
+    models = torch.nn.ModuleList(run.steering.inner_models)
     weights = under_names_of(models, checkpoint.get("state_dict") or {})
     if weights:
         prefixes = [f"models.{index}." for index in range(len(models))]

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from det_compat.adapters.checkpoints import continuation
+from det_compat.adapters.checkpoints import continuation, lightning_part
 from det_compat.adapters.checkpoints.run_state import restore_run
 from det_compat.adapters.data.loaders import UNSIZED
 from det_compat.adapters.lightning.loop_progress import ended_epoch, go_on_after
@@ -69,6 +69,23 @@ class Resume:
         check_content(found.path, found.state, found.counters, found.continuation)
         more = {"trial_state": found.counters, "continuation": found.continuation}
         return cls(run, {**found.state, **more}, found.path)
+
+    @classmethod
+    def of_lightning(
+        cls, run: TrialRun, checkpoint: dict[str, Any], path: object, *, whole: bool
+    ) -> Resume:
+        """Take up a checkpoint that Lightning has read, and is about to put back in part.
+
+        ``whole`` says that nothing may be left to Lightning.
+
+        Raises:
+            InvalidCheckpointException: states of optimizers are none that can be put back.
+        """
+        _check_optimizers(path, run.context.optimizers, checkpoint.get("optimizer_states"))
+        state = {**checkpoint["determined"], "loops": checkpoint.get("loops")}
+        if whole:
+            state = {**lightning_part.kept_by_lightning(checkpoint, run), **state}
+        return cls(run, state, path)
 
     @property
     def continuation(self) -> dict[str, Any]:
@@ -177,7 +194,7 @@ def _count(batches: int) -> str:
     return "an unknown number of" if batches >= UNSIZED else str(batches)
 
 
-def check_optimizers(path: object, optimizers: list[Any], states: Any) -> None:
+def _check_optimizers(path: object, optimizers: list[Any], states: Any) -> None:
     """Raise InvalidCheckpointException for states that Lightning could not put back."""
     with reader.putting_back(path, "optimizer_states", reader.WRONG_TYPE):
         pairs = [*zip(optimizers, states or (), strict=False)]

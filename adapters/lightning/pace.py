@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from det_compat.adapters.checkpoints.resume import Resume
 from det_compat.adapters.lightning import door, loop_progress, strategy
+from det_compat.adapters.lightning.features import own_callbacks
 from det_compat.adapters.lightning.package import pl
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class LightningPace(Pace):
 
     def epoch_has_ended(self, module: RunModule) -> None:
         # Callbacks may monitor a training metric in an epoch that is shorter than a period.
-        if len(module.run.training.metrics) and module.is_observed:
+        if len(module.run.training.metrics) and not own_callbacks.are_all(module.trainer):
             module.publisher.training_so_far(module.trainer, module.run.training.averages_so_far())
 
     def validation_has_ended(self, module: RunModule) -> None:

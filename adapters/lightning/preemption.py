@@ -39,16 +39,6 @@ class Reason(enum.IntEnum):
     REQUEUE = 2
 
 
-def reason_of(trainer: pl.Trainer) -> Reason:
-    """Why the run is to end already, by the signals that Lightning's handlers have had.
-
-    Those come before the run's own are in their place.
-    """
-    if door.has_had_requeue(trainer):
-        return Reason.REQUEUE
-    return Reason(bool(getattr(trainer, "received_sigterm", False)))
-
-
 class Preempted(SystemExit):
     """The run has ended because of a signal, and its state is in a checkpoint.
 
@@ -162,6 +152,17 @@ class TerminationSignal:
         set_handler(signal.SIGTERM, self._note if self._is_ours else disposition)
         if requeue is not None:
             set_handler(requeue, self._note_requeue)
+
+    @classmethod
+    def of(
+        cls, trainer: pl.Trainer, distributed: core.DistributedContext, disposition: Any
+    ) -> "TerminationSignal":
+        """What notes the signals of a Trainer, whose handlers may have had one already."""
+        has_come = Reason(bool(getattr(trainer, "received_sigterm", False)))
+        if door.has_had_requeue(trainer):
+            has_come = Reason.REQUEUE
+        requeue = door.requeue_signal(trainer)
+        return cls(distributed, disposition, has_come=has_come, requeue=requeue)
 
     def _note(self, number: int, frame: Any) -> None:
         self._received = max(self._received, Reason.TERMINATION)

@@ -1,23 +1,23 @@
 """The one LightningModule: Lightning's hooks, in terms of a trial's run."""
 
 import contextlib
+import functools
 import signal
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 
-from det_compat.adapters.checkpoints import lightning_part, run_state
+from det_compat.adapters.checkpoints import lightning_part
 from det_compat.adapters.checkpoints.checkpoint_io import DeterminedCheckpointIO
 from det_compat.adapters.checkpoints.continuation import continuation
-from det_compat.adapters.checkpoints.resume import Resume, check_optimizers
+from det_compat.adapters.checkpoints.resume import Resume
 from det_compat.adapters.data.batch_stream import BatchStream
 from det_compat.adapters.data.loaders import ValidationBatches, WholeDataset
 from det_compat.adapters.generations.adapted import user_trial
 from det_compat.adapters.lightning import (
     door,
     epoch_loop,
-    exit_request,
     host_memory,
     loop_progress,
     preemption,
@@ -25,6 +25,7 @@ from det_compat.adapters.lightning import (
 )
 from det_compat.adapters.lightning.features import gradient_hooks, own_callbacks, refusals
 from det_compat.adapters.lightning.features.evaluation import TestsByValidation
+from det_compat.adapters.lightning.features.models import HasModels
 from det_compat.adapters.lightning.features.taken import Taken
 from det_compat.adapters.lightning.known import is_known
 from det_compat.adapters.lightning.pace import Pace
@@ -35,22 +36,34 @@ from det_compat.adapters.lightning.unknown import checks, watch
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.checkpoint import reader
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
-from det_compat.pytorch.private.boundaries import TrialState
+from det_compat.pytorch.private.boundaries import ShouldExit, TrialState
 
 
-@watch.watched
-@exit_request.ends_on_request
-class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
+def _user_code_may_exit(hook: Callable[..., Any]) -> Callable[..., Any]:
+    """A hook of RunModule after which ``fit`` returns where user code raises ShouldExit in it."""
+
+    @functools.wraps(hook)
+    def asked(self: "RunModule", *args: Any, **kwargs: Any) -> Any:
+        try:
+            return hook(self, *args, **kwargs)
+        except ShouldExit as request:
+            if self.trainer.state.fn != pl.trainer.states.TrainerFn.FITTING:
+                raise
+            self.run.is_stopping = True
+            self.pace.asked_to_exit(self, saves=not request.skip_exit_checkpoint)
+        door.end_quietly()
+
+    return asked
+
+
+class RunModule(door.PlainAttributes, own_callbacks.HasRun, HasModels, TestsByValidation):
     """Runs a trial on Lightning's loops.
 
     What makes one run different from another is passed in: ``source`` says where the trial comes
     from, ``pace`` what is due when.
-
-    The models of the trial are the submodules of ``models``, without DistributedDataParallel, so
-    that checkpoints have the same names on any number of ranks.
     """
 
-    _count_step: Callable[[], None]  # There is one from the start of training on.
+    _step_counters: checks.StepCounters  # They are there from the start of training on.
 
     def __init__(self, source: Source, pace: Pace) -> None:
         super().__init__()
@@ -64,7 +77,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
         self._nothing_due_before = 0  # batches
         self._termination: preemption.TerminationSignal | None = None
         self._sigterm_did: Any = None
-        self._memory = contextlib.ExitStack()
+        self._until_end = contextlib.ExitStack()  # It undoes what holds for one run.
         self._taken = Taken()
         self._is_prepared = False
         #: What looks at a Lightning that is not known.
@@ -96,10 +109,10 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
 
     def __getstate__(self) -> dict[str, Any]:
         # A run holds workers and process groups. The weights stay, in `models`.
-        names = ("_run", "_resume", "_termination", "_sigterm_did", "_count_step", "watch")
+        names = ("_run", "_resume", "_termination", "_sigterm_did", "_step_counters", "watch")
         own: dict[str, Any] = dict.fromkeys(names)
-        own.update(_memory=contextlib.ExitStack(), _is_prepared=False)
-        return {**super().__getstate__(), **own}
+        own.update(_until_end=contextlib.ExitStack(), _is_prepared=False)
+        return watch.without_hooks({**super().__getstate__(), **own})
 
     # The trial and its models
 
@@ -122,7 +135,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
         strategy.follow_gradient_flags(self.trainer, self._taken.flags, self.run.steering)
         self.run.steering.hook(gradient_hooks.hooks_of(self.trainer, self))
         if self.watch is not None:
-            self.watch.begin()
+            self._until_end.enter_context(self.watch.watching())
 
     def configure_model(self) -> None:
         # load_from_checkpoint has no Trainer, and needs models that it can load weights into.
@@ -139,22 +152,6 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
         if weights:
             self.models.load_state_dict(weights)
 
-    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """Weights as ``nn.Module`` has them; of sharded models whole, which every rank calls."""
-        state = super().state_dict(*args, **kwargs)
-        return state if self._run is None else self._run.steering.whole(state)
-
-    def load_state_dict(
-        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> Any:
-        """Load weights as ``nn.Module`` does; the trial is built first, if nothing has yet.
-
-        The ``module.`` that DistributedDataParallel puts into names may be there or not.
-        """
-        self.configure_model()
-        state_dict = run_state.under_names_of(self.models, state_dict)
-        return super().load_state_dict(state_dict, strict=strict, assign=assign)
-
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         refusals.check_hooks(cls)
@@ -166,11 +163,6 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
         self._taken = Taken.of(self.trainer)
         own_callbacks.add_first(self.trainer)
         return own_callbacks.added_last(self.trainer)
-
-    @property
-    def is_observed(self) -> bool:
-        """Whether the Trainer has callbacks beside the module's own."""
-        return not own_callbacks.are_all(self.trainer)
 
     def configure_optimizers(self) -> pl.utilities.types.OptimizerLRScheduler:
         """The trial's own, for Lightning's checkpoints and monitors; the trial steps them."""
@@ -240,12 +232,9 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
                 self.pace.has_failed(self, error)
 
     def _end_run(self) -> None:
-        door.release_trainer(self.trainer)
-        own_callbacks.remove_first(self.trainer)
         self._taken.give_back(self.trainer)
         self._taken, self._is_prepared = Taken(), False
-        epoch_loop.restore_loops(self.trainer)
-        self._memory.close()
+        self._until_end.close()
         if self._run is not None:
             self._run.end()
 
@@ -256,15 +245,10 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
         run, resume, self._resume = self.run, self._resume, None
         self._nothing_due_before = 0
         door.leave_lengths_open(self.trainer)
-        self._count_step = checks.step_counter(self.trainer, run.stream)
+        self._step_counters = checks.step_counters(self.trainer, run.stream)
         self.pace.training_starts(self, resume)
         ranks = self.context.distributed
-        self._termination = preemption.TerminationSignal(
-            ranks,
-            self._sigterm_did,
-            has_come=preemption.reason_of(self.trainer),
-            requeue=door.requeue_signal(self.trainer),
-        )
+        self._termination = preemption.TerminationSignal.of(self.trainer, ranks, self._sigterm_did)
         run.callbacks.call("on_training_start")
         if resume is not None:
             self.publisher.show_again(self.trainer)
@@ -274,15 +258,18 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
             self.pace.go_on(self)
         epoch_loop.shorten_training(self.trainer, RunModule)
         if self.trainer.strategy.root_device.type == "cpu":
-            self._memory.enter_context(host_memory.freed_memory_kept())
+            self._until_end.enter_context(host_memory.freed_memory_kept())
         self.pace.first_batch_is_next(self)
 
+    @_user_code_may_exit
     def training_step(self, batch: Any, batch_idx: int = 0) -> None:
         self.run.training.train_batch(batch)
-        self._count_step()
+        for count in self._step_counters:
+            count()
         if self.run.state.batches_trained >= self._nothing_due_before:
             self.pace.batch_is_trained(self)
 
+    @_user_code_may_exit
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
         if self.run.state.batches_trained >= self._nothing_due_before:
             self.pace.batch_has_ended(self)
@@ -299,6 +286,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
         averages = self.run.training.end_period()
         self.publisher.training(self.trainer, averages, self.run.state.batches_trained)
 
+    @_user_code_may_exit
     def on_train_epoch_end(self) -> None:
         stream = self.run.stream
         if stream is not None and stream.epoch_is_over:
@@ -316,6 +304,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
 
     # Validation
 
+    @_user_code_may_exit
     def on_validation_model_eval(self) -> None:
         refusals.check_loaders(self.trainer)
         if len(self.run.training.metrics):
@@ -326,6 +315,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
     def on_validation_model_train(self) -> None:
         """Do nothing: the next training period puts the models into train mode."""
 
+    @_user_code_may_exit
     def on_validation_start(self) -> None:
         if not self.run.validation.has_begun:  # Lightning has called no hook for it.
             self.on_validation_model_eval()
@@ -333,20 +323,24 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
         door.leave_lengths_open(self.trainer)
         self.run.validation.start()
 
+    @_user_code_may_exit
     def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> None:
         self.run.validation.evaluate(batch, batch_idx)
 
+    @_user_code_may_exit
     def validation_steps(self, batches: Iterable[Any], first: int) -> None:
         """Take a validation step for each of ``batches``, of which ``first`` is the index."""
         for batch_idx, batch in enumerate(batches, first):
             self.run.validation.evaluate(batch, batch_idx)
 
+    @_user_code_may_exit
     def on_validation_epoch_end(self) -> None:
         metrics = self.run.validation.end()
         self.publisher.validation(self, metrics, self.run.state.batches_trained)
         if self.trainer.state.fn == pl.trainer.states.TrainerFn.FITTING:
             self.pace.validated(self, metrics)
 
+    @_user_code_may_exit
     def on_validation_end(self) -> None:
         self.pace.validation_has_ended(self)
 
@@ -384,11 +378,9 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, TestsByValidation):
         path = self.started_from()
         reader.check_lightning_content(path, state)
         if stage == pl.trainer.states.TrainerFn.FITTING:
-            check_optimizers(path, self.context.optimizers, checkpoint.get("optimizer_states"))
-            if self.watch is not None and self.watch.is_alone:
-                # Nobody knows whether this Lightning does, and no callback may have others.
-                state = {**lightning_part.kept_by_lightning(checkpoint, self.models), **state}
-            self._resume = Resume(self.run, {**state, "loops": checkpoint.get("loops")}, path)
+            # Nobody knows whether a Lightning that is watched puts back its own part.
+            whole = self.watch is not None and self.watch.is_alone
+            self._resume = Resume.of_lightning(self.run, checkpoint, path, whole=whole)
         elif batches := state.get("trial_state", {}).get("batches_trained"):
             self.run.show_progress(batches)
         self._show_again(state.get("continuation") or {})

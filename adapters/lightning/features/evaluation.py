@@ -1,10 +1,8 @@
-"""``Trainer.test``, which evaluates the validation data, and what else a module is asked for."""
+"""``Trainer.test``, which evaluates the validation data, and ``predict``, which is refused."""
 
 from typing import Any
 
-import torch
-
-from det_compat.adapters.lightning.features.refusals import cannot_predict, has_no_forward
+from det_compat.adapters.lightning.features.refusals import cannot_predict
 from det_compat.adapters.lightning.package import pl
 
 
@@ -13,18 +11,6 @@ class TestsByValidation(pl.LightningModule):
 
     Metrics, callbacks and reducers of the trial are those of a validation.
     """
-
-    models: torch.nn.ModuleList
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the trial's model makes of its input: for summaries, graphs and exports.
-
-        Raises:
-            InvalidExperimentException: it has another number of models than one.
-        """
-        if len(self.models) != 1:
-            raise has_no_forward(type(self).__name__, len(self.models))
-        return self.models[0](*args, **kwargs)
 
     def test_dataloader(self) -> Any:
         return self.val_dataloader()

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from det_compat.adapters.lightning import strategy
-from det_compat.adapters.lightning.features import finders
+from det_compat.adapters.lightning import door, epoch_loop, strategy
+from det_compat.adapters.lightning.features import finders, own_callbacks
 from det_compat.adapters.lightning.features.attempts import Attempts
 from det_compat.adapters.lightning.package import pl
 from det_compat.adapters.lightning.sources import Source
@@ -49,6 +49,9 @@ class Taken:
         finders.find(Attempts(trainer, source, self.flags, weights), self.finders, save)
 
     def give_back(self, trainer: pl.Trainer) -> None:
-        """Put all of it back."""
+        """Put all of it back, and take away what the run has put in its place."""
+        door.release_trainer(trainer)
+        own_callbacks.remove_first(trainer)
+        epoch_loop.restore_loops(trainer)
         strategy.give_back(trainer, self.flags)
         finders.give_back_finders(trainer, self.finders)

@@ -31,30 +31,35 @@ def check_validation(trainer: pl.Trainer) -> None:
         raise refusal("it validates in inference mode", "give the Trainer inference_mode=False, ")
 
 
-def step_counter(trainer: pl.Trainer, stream: BatchStream | None) -> Callable[[], None]:
-    """A function that lets ``trainer.global_step`` count a batch: checkpoints and loggers go by it.
+#: Functions that are called in turn when a batch has been trained.
+StepCounters = tuple[Callable[[], None], ...]
+
+
+def step_counters(trainer: pl.Trainer, stream: BatchStream | None) -> StepCounters:
+    """What lets ``trainer.global_step`` count a batch: checkpoints and loggers go by it.
 
     Lightning counts steps of optimizers that are its own, and the trial steps others. In a
-    Lightning that is not known, the function raises InvalidExperimentException where the count has
-    another effect, or where Lightning has not taken one batch of ``stream`` for each that was
+    Lightning that is not known, they raise InvalidExperimentException where the count has another
+    effect, or where Lightning has not taken one batch of ``stream`` for each that was
     trained: it would leave some out, train some twice, or draw random numbers for them too early.
     """
     with needed("the count of steps"):
         progress = trainer.fit_loop.epoch_loop.manual_optimization.optim_step_progress
         begin, end = progress.increment_ready, progress.increment_completed
     assert stream is not None
-    looks = not is_known()
+    if is_known():
+        return begin, end
     trained = 0
 
     def count() -> None:
         nonlocal trained
         trained += 1
-        if looks and stream.handed_out != trained:
+        if stream.handed_out != trained:
             raise refusal(f"it took {stream.handed_out} batches for {trained} to train on")
-        before = trainer.global_step if looks else 0
+        before = trainer.global_step
         begin()
         end()
-        if looks and trainer.global_step != before + 1:
+        if trainer.global_step != before + 1:
             raise refusal(f"global_step is {trainer.global_step} one step after {before}")
 
-    return count
+    return (count,)

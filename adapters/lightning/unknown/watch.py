@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from det_compat.adapters.lightning.run_module import RunModule
     from det_compat.adapters.run.trial_run import TrialRun
 
-Module = TypeVar("Module", bound=type[Any])
-
 # The hooks from whose end to the beginning of the next Lightning is on its own.
 _HOOKS = (
     *(
@@ -51,10 +49,10 @@ _HOOKS = (
 # Callbacks of Lightning 2.6.6 that change nothing of a trial and draw no random numbers.
 _QUIET = {
     *("EarlyStopping", "LearningRateMonitor", "ModelCheckpoint", "ModelSummary", "ProgressBar"),
-# In so many batches at the start of training numbers are looked at, which takes time.
-_BY_NUMBERS = 8
     *("RichModelSummary", "RichProgressBar", "TQDMProgressBar", "DeviceStatsMonitor", "Timer"),
 }
+# In so many batches at the start of training numbers are looked at, which takes time.
+_BY_NUMBERS = 8
 # What stands for a batch that was trained on or evaluated.
 _USED = object()
 _QUIET_LOGGERS = {"CSVLogger", "TensorBoardLogger"}
@@ -110,9 +108,26 @@ class Watch:
         """The trial's ``data``, watched while Lightning iterates over them."""
         return _Data(data, self)
 
-    def begin(self) -> None:
-        """Lightning goes on after the hook in which it was found out that it is not known."""
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        """Watch the hooks of the module, from the one on in which Lightning was not known."""
+        own = vars(self._module)
+        own.update((name, self._watched(name)) for name in _HOOKS)
         self._keep("setup")
+        try:
+            yield
+        finally:
+            for name in _HOOKS:
+                own.pop(name, None)
+
+    def _watched(self, name: str) -> Callable[..., Any]:
+        hook = getattr(self._module, name)
+
+        @functools.wraps(hook)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            return self.call(name, hook, *args, **kwargs)
+
+        return called
 
     @contextlib.contextmanager
     def validation_asked_for(self) -> Iterator[None]:
@@ -183,6 +198,7 @@ class Watch:
         if getattr(trainer, "precision", None) != "32-true":
             # It is a plugin's way to compute that way.
             found.pop(DTYPE, None)
+        module = self._module
         if self.is_alone and self._trains:
             found.update(state_of(module.models, module.context.optimizers))
         since = module.run.state.batches_trained - (self._begun_after or 0)
@@ -199,7 +215,6 @@ class Watch:
 
     def _check_batch(self, name: str, batch: Any) -> None:
         own = type(self._module).on_after_batch_transfer
-        module = self._module
         expected, self._batch = self._batch, _USED
         self._evaluated += 1
         if own is pl.LightningModule.on_after_batch_transfer and batch is not expected:
@@ -300,21 +315,9 @@ class _DataIterator:
         return self._watch.call("next()", next, self._iterator)
 
 
-def watched(module_cls: Module) -> Module:
-    """A RunModule class whose hooks are watched where the module has a watch."""
-    for name in _HOOKS:
-        setattr(module_cls, name, _watched(name, getattr(module_cls, name)))
-    return module_cls
-
-
-def _watched(name: str, hook: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(hook)
-    def called(self: RunModule, *args: Any, **kwargs: Any) -> Any:
-        if self.watch is None:
-            return hook(self, *args, **kwargs)
-        return self.watch.call(name, hook.__get__(self), *args, **kwargs)
-
-    return called
+def without_hooks(state: dict[str, Any]) -> dict[str, Any]:
+    """The state of a module without the hooks that are watched, for a copy of it."""
+    return {name: value for name, value in state.items() if name not in _HOOKS}
 
 
 def _is_quiet(kind: type, names: set[str]) -> bool:
