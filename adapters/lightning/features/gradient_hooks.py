@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from det_compat.adapters.lightning.epoch_loop import replaces
 from det_compat.adapters.lightning.package import pl
 from det_compat.adapters.lightning.strategy import callbacks_of
 from det_compat.pytorch.context.gradient_hooks import GradientHooks
@@ -31,17 +32,11 @@ def hooks_of(trainer: pl.Trainer, module: pl.LightningModule) -> GradientHooks |
 
 
 def _calls(name: str, trainer: pl.Trainer, module: pl.LightningModule) -> list[Callable[..., Any]]:
-    hooks = [getattr(callback, name) for callback in callbacks_of(trainer)]
-    own = getattr(module, name)
+    with_hook = [one for one in callbacks_of(trainer) if replaces(one, pl.Callback, name)]
     return [
-        *(partial(hook, trainer, module) for hook in hooks if not _is_of(hook, pl.Callback, name)),
-        *([] if _is_of(own, pl.LightningModule, name) else [own]),
+        *(partial(getattr(callback, name), trainer, module) for callback in with_hook),
+        *([getattr(module, name)] if replaces(module, pl.LightningModule, name) else []),
     ]
-
-
-def _is_of(hook: Any, base: type, name: str) -> bool:
-    """Whether ``hook`` is the one of ``base``, which does nothing."""
-    return getattr(hook, "__func__", None) is getattr(base, name)
 
 
 def _in_turn(calls: Sequence[Callable[..., Any]]) -> Callable[..., None]:
