@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 # The packages of the extra ``search``, and those of Ray's own that only its extras bring.
 _PACKAGES = (
     "matplotlib",
-    "pathspec",
     "ray",
     "rich",
     "pandas",
