@@ -21,6 +21,7 @@ from det_compat.search.errors import SearchError
 from det_compat.search.records import SEARCH, SearchFolder, Status, TrialRecord
 from det_compat.shared.data_files import object_in
 from det_compat.shared.masking import without_secrets
+from det_compat.shared.nested import by_dotted_name
 
 _VALIDATION = '"validation"'
 _STATES = {
@@ -95,7 +96,10 @@ class Summary:
     def hparams(self) -> dict[str, Any]:
         """The hyperparameters, by dotted name; ranges of a search as the config has them."""
         found = self.record.get("hyperparameters")
-        return dict(_flat(found)) if isinstance(found, dict) else {}
+        if not isinstance(found, dict):
+            return {}
+        flat = by_dotted_name(found, whole="type")
+        return {name: _without_const(value) for name, value in flat}
 
     @property
     def length(self) -> str:
@@ -252,9 +256,9 @@ def _trial(record: TrialRecord, search: RunState) -> Summary:
     return Summary(folder, "run", state, about)
 
 
-def _path_of(place: str) -> Path | None:
+def _path_of(location: str) -> Path | None:
     """The path of a storage; None for URLs of others than files, and for none."""
-    scheme, separator, path = place.rpartition("://")
+    scheme, separator, path = location.rpartition("://")
     return Path(path) if path and (scheme in ("file", "local") or not separator) else None
 
 
@@ -288,11 +292,6 @@ def _number(value: Any) -> float | None:
     return float(value) if is_number else None
 
 
-def _flat(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        if isinstance(value, dict) and value.get("type") == "const":
-            yield f"{prefix}{name}", value.get("val")
-        elif isinstance(value, dict) and value and "type" not in value:
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
+def _without_const(value: Any) -> Any:
+    is_const = isinstance(value, dict) and value.get("type") == "const"
+    return value.get("val") if is_const else value

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from det_compat.runs.summary import Checkpoint, Summary
-from det_compat.search.results import flat_hparams
+from det_compat.shared.nested import by_dotted_name
 from det_compat.shared.terminal import pairs_table
 
 _STYLES = {"running": "bold", "done": "green", "stopped": "yellow", "failed": "red"}
@@ -116,7 +116,7 @@ def _settings(run: Summary) -> dict[str, Any]:
     """The config by dotted names, with hyperparameters as the trial gets them."""
     others = {name: it for name, it in run.config.items() if name != "hyperparameters"}
     hparams = {f"hyperparameters.{name}": value for name, value in run.hparams.items()}
-    return {**flat_hparams(others), **hparams}
+    return {**dict(by_dotted_name(others)), **hparams}
 
 
 def _pairs(title: str, rows: dict[str, Any]) -> Table:

@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from det_compat.shared.nested import by_dotted_name
+
 # What every report of these groups has besides the trial's own metrics.
 _COUNTS = dict.fromkeys(("training", "validation"), ("batches", "epochs"))
 
@@ -28,8 +30,6 @@ def reports(lines: Iterable[str | bytes]) -> Iterator[dict[str, Any]]:
 
 def numbers(metrics: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
     """The numbers among metrics, those in dicts by dotted names; may be NaN or infinite."""
-    for name, value in metrics.items():
-        if isinstance(value, dict):
-            yield from numbers(value, f"{prefix}{name}.")
-        elif isinstance(value, (int, float)):
-            yield f"{prefix}{name}", float(value)
+    for name, value in by_dotted_name(metrics, prefix):
+        if isinstance(value, (int, float)):
+            yield name, float(value)

@@ -10,6 +10,7 @@ from typing import Any
 
 from det_compat.search.records import Report, SearchFolder, Status, TrialRecord
 from det_compat.shared.masking import without_secrets
+from det_compat.shared.nested import by_dotted_name
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def write_results(folder: Path, results: list[TrialResult]) -> None:
     """Write ``results.json`` and ``results.csv`` into ``folder``."""
     rows = [result.as_dict() for result in results]
     (folder / "results.json").write_text(json.dumps(rows, indent=2, default=str), "utf-8")
-    flat = [{**flat_hparams(row["hparams"], "hparams."), **row} for row in rows]
+    flat = [{**dict(by_dotted_name(row["hparams"], "hparams.")), **row} for row in rows]
     columns = ["trial", *list(TrialResult.__dataclass_fields__)[1:-1]]
     columns[columns.index("hparams") : columns.index("hparams") + 1] = sorted(
         {name for row in flat for name in row if name.startswith("hparams.")}
@@ -114,17 +115,6 @@ def write_results(folder: Path, results: list[TrialResult]) -> None:
         writer = csv.DictWriter(file, columns, extrasaction="ignore")
         writer.writeheader()
         writer.writerows(flat)
-
-
-def flat_hparams(hparams: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested hyperparameters by dotted name."""
-    flat: dict[str, Any] = {}
-    for name, value in hparams.items():
-        if isinstance(value, dict) and value:
-            flat.update(flat_hparams(value, f"{prefix}{name}."))
-        else:
-            flat[f"{prefix}{name}"] = value
-    return flat
 
 
 def value_of(hparams: Any, name: str) -> Any:

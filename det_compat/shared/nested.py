@@ -1,4 +1,4 @@
-"""Nested dicts, lists and tuples, rebuilt with other values in them.
+"""Nested dicts, lists and tuples: rebuilt with other values in them, or dicts without nesting.
 
 Walkers that do something else have their own homes: ``plain_types`` tells containers by their exact
 type and says what they were, ``masking`` goes by the keys above a value, ``checkpoint.show`` makes
@@ -8,7 +8,7 @@ JSON, ``pytorch.data`` is in the way of every batch, and ``verify.comparison`` w
 once.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 
@@ -39,3 +39,17 @@ def map_nested(
             for index, item in enumerate(value)
         )
     return leaf(value, where)
+
+
+def by_dotted_name(
+    values: Mapping[str, Any], prefix: str = "", *, whole: str | None = None
+) -> Iterator[tuple[str, Any]]:
+    """What nested dicts hold, each with a name such as ``optimizer.lr``.
+
+    An empty dict stays one, and so does one that has the key ``whole``.
+    """
+    for name, value in values.items():
+        if isinstance(value, dict) and value and whole not in value:
+            yield from by_dotted_name(value, f"{prefix}{name}.", whole=whole)
+        else:
+            yield f"{prefix}{name}", value

@@ -12,8 +12,8 @@ from typing import Any
 from det_compat import __version__
 from det_compat.experiment.run_state import State
 from det_compat.runs.summary import Summary, summary_of
-from det_compat.search.results import flat_hparams
 from det_compat.shared.masking import without_secrets
+from det_compat.shared.nested import by_dotted_name
 from det_compat.tracking.reports import Names, Value, read_new
 from det_compat.tracking.sent import Sent
 from det_compat.tracking.store import Store
@@ -87,12 +87,11 @@ class Sending:
 
     def _describe(self, run: Summary, sent: Sent) -> None:
         named = Names(sent.names)
-        hparams = flat_hparams(run.hparams)
-        params = {named(name): str(value) for name, value in hparams.items()}
+        params = {named(name): str(value) for name, value in by_dotted_name(run.hparams)}
         searcher = run.record.get("searcher")
         if isinstance(searcher, dict):
-            flat = flat_hparams(searcher, "searcher.")
-            params |= {named(name): str(value) for name, value in flat.items()}
+            flat = by_dotted_name(searcher, "searcher.")
+            params |= {named(name): str(value) for name, value in flat}
         self._store.describe(sent.run, params, {})
         sent.is_described = True
         sent.write(run.path)

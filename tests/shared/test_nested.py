@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from det_compat.shared.nested import map_nested
+from det_compat.shared.nested import by_dotted_name, map_nested
 
 Pair = namedtuple("Pair", "a b")
 
@@ -36,3 +36,10 @@ def test_a_leaf_is_told_where_it_is() -> None:
     seen: list[str] = []
     map_nested({"a": [1, {"b": 2}]}, lambda _, where: seen.append(where), "it")
     assert seen == ["it['a'][0]", "it['a'][1]['b']"]
+
+
+def test_what_nested_dicts_hold_is_told_by_dotted_names() -> None:
+    values = {"a": {"b": {"c": 1}, "d": {}}, "e": [{"f": 2}]}
+    flat = {"x.a.b.c": 1, "x.a.d": {}, "x.e": [{"f": 2}]}
+    assert dict(by_dotted_name(values, "x.")) == flat
+    assert dict(by_dotted_name(values, whole="c"))["a.b"] == {"c": 1}
