@@ -40,11 +40,11 @@ class Machines:
     blind: list[str]
     is_blind: bool
 
-    def warn(self, place: str) -> None:
+    def warn(self, location: str) -> None:
         """Say what a loss of the first machine would cost."""
         logger.warning(
-            f"checkpoints go to {place} on {self.host}, which {', '.join(self.blind)} cannot see: "
-            f"they are lost with {self.host}, and no run can go on without it. Set "
+            f"checkpoints go to {location} on {self.host}, which {', '.join(self.blind)} cannot "
+            f"see: they are lost with {self.host}, and no run can go on without it. Set "
             "checkpoint_storage to a directory that all machines share, or to an object store"
         )
 

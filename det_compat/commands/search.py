@@ -114,12 +114,12 @@ def _given_up(why: str, search: Search, args: argparse.Namespace) -> int:
 
 def _announce(search: Search) -> None:
     from det_compat.config import parse_config
-    from det_compat.experiment.checks import notes_on_place
+    from det_compat.experiment.checks import cluster_only_notes
 
     plan = search.plan
     metric = f"{plan.searcher.metric} ({plan.mode}imum)"
     config, model_dir = parse_config(search.task.config), search.task.model_dir
-    for note in (*plan.searcher.notes, *notes_on_place(config, model_dir)):
+    for note in (*plan.searcher.notes, *cluster_only_notes(config, model_dir)):
         print(note)
     if config.entrypoint is not None and config.entrypoint.is_command:
         print(

@@ -195,7 +195,7 @@ def init(
         raise ValueError("you must provide a valid DistributedContext for a multi-slot task")
     distributed = distributed or DummyDistributedContext()
     manager = _get_storage_manager(checkpoint_storage)
-    elsewhere = storage.place_of(manager, checkpoint_storage or "") if manager else None
+    elsewhere = storage.location_of(manager, checkpoint_storage or "") if manager else None
     parts = tasks.task_parts(
         task, distributed, manager, elsewhere, preempt_mode, TensorboardMode(tensorboard_mode)
     )
@@ -234,9 +234,9 @@ def _off_cluster(
     context.preempt = preempt = SignalPreemptContext(distributed, preempt_mode)
     if distributed.rank == 0 and own_runs.are_kept(folder):
         context.checkpoint.run = RunPaths(folder)
-        place = storage.place_of(context.checkpoint._storage_manager, checkpoint_storage or "")
+        where = storage.location_of(context.checkpoint._storage_manager, checkpoint_storage or "")
         about = {"name": Path(sys.argv[0]).stem}
-        context._kept = lambda: own_runs.kept(folder, about, place, lambda: preempt.has_preempted)
+        context._kept = lambda: own_runs.kept(folder, about, where, lambda: preempt.has_preempted)
     return context
 
 

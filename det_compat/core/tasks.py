@@ -216,7 +216,7 @@ class _Operation(LoggedReports):
             for tell in waiting:
                 self._tell(tell)
 
-    def place(self, steps: int, tell: Callable[[dict[str, Any]], None]) -> None:
+    def once_counted(self, steps: int, tell: Callable[[dict[str, Any]], None]) -> None:
         """Call ``tell`` with how much is trained, by the name of the unit, once that is known."""
         again, self._steps = steps == self._steps, steps
         if self._waiting and not again:
@@ -289,7 +289,7 @@ def task_parts(
         Goal.of(task.config),
         tensorboard_mode,
         line=line,
-        place=operation.place,
+        once_counted=operation.once_counted,
         checkpoint_at=checkpoint.at,
         asks=lambda: preempt.has_asked,
     )

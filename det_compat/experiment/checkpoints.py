@@ -113,8 +113,8 @@ def checkpoints_of(storage: CheckpointStorage, folder: RunFolder) -> RunCheckpoi
         # A script has its checkpoints where it likes.
         base_path, options = chosen, {}
     try:
-        is_own_place = storage.url is None and not chosen
-        return RunCheckpoints(base_path, folder, options, are_all_own=is_own_place)
+        is_own = storage.url is None and not chosen
+        return RunCheckpoints(base_path, folder, options, are_all_own=is_own)
     except (ImportError, ValueError) as error:
         raise FitError(f"checkpoint_storage cannot be used: {error}") from error
 
@@ -146,10 +146,10 @@ def earlier_one_named(
 
 def _without(damaged: str, checkpoints: RunCheckpoints, command: str) -> str:
     """What to do where a checkpoint is damaged."""
-    place = checkpoints.location(damaged)
+    location = checkpoints.location(damaged)
     is_local = isinstance(checkpoints.base_path, Path)
-    away = f"mv {shlex.quote(place)} {shlex.quote(place + '.damaged')}"
-    move = f"\n  {away}\n" if is_local else f" move {place} away, then\n"
+    away = f"mv {shlex.quote(location)} {shlex.quote(location + '.damaged')}"
+    move = f"\n  {away}\n" if is_local else f" move {location} away, then\n"
     start = "no other checkpoint of the run is whole; to train from the beginning:"
     if whole := checkpoints.whole_beside(damaged):
         where = checkpoints.location(whole.uuid)

@@ -122,14 +122,14 @@ def _check_search(request: Request, config: ExperimentConfig) -> None:
     )
 
 
-def notes_on_place(config: ExperimentConfig, model_dir: Path) -> list[str]:
+def cluster_only_notes(config: ExperimentConfig, model_dir: Path) -> list[str]:
     """What of ``config`` and its folder a cluster did before a trial, and nobody does here."""
     hook = startup_hook.note(model_dir)
     return [*([] if hook is None else [hook]), *_missing_mounts(config, model_dir)]
 
 
 def _announce(config: ExperimentConfig, model_dir: Path) -> None:
-    for note in (*config.notes, *notes_on_place(config, model_dir)):
+    for note in (*config.notes, *cluster_only_notes(config, model_dir)):
         print(f"note: {note}", file=sys.stderr)
     if config.ignored:
         listed = "; ".join(f"{key} ({why})" for key, why in config.ignored.items())

@@ -67,8 +67,8 @@ def _stored_runs(folder: RunFolder, config: ExperimentConfig) -> list[StoredRun]
     try:
         complete = checkpoints_of(config.checkpoint_storage, folder).list()
     except OSError as error:
-        place = config.checkpoint_storage.url
-        raise FitError(f"cannot read the checkpoints in {place}: {error}") from error
+        location = config.checkpoint_storage.url
+        raise FitError(f"cannot read the checkpoints in {location}: {error}") from error
     by_run: dict[str, list[CompleteCheckpoint]] = defaultdict(list)
     for checkpoint in complete:
         about = checkpoint.metadata.get(RUN)
@@ -91,14 +91,14 @@ def _run_of(checkpoints: list[CompleteCheckpoint]) -> StoredRun:
     )
 
 
-def _which_of(found: list[StoredRun], place: str) -> str:
+def _which_of(found: list[StoredRun], location: str) -> str:
     lines = "\n".join(
         f"  {run.folder}: after batch {run.latest.steps_completed}, saved {run.latest.saved_at} "
-        f"in {place.rstrip('/')}/{run.latest.uuid}"
+        f"in {location.rstrip('/')}/{run.latest.uuid}"
         for run in found
     )
     return (
-        f"{place} has {len(found)} runs of this name, and none has its folder here:\n{lines}\n"
+        f"{location} has {len(found)} runs of this name, and none has its folder here:\n{lines}\n"
         "say which by --run_dir NAME, or begin a run with one of these checkpoints by "
         "--ckpt_path URL"
     )

@@ -165,7 +165,7 @@ def init_context(
         train=TaskTrainContext(paths.path, Goal.of(raw), tensorboard_mode),
         info=_info(config, raw, *checkpoints.latest()),
         folder=paths.path,
-        storage=storage.place_of(manager, where),
+        storage=storage.location_of(manager, where),
         goes_on_by_name=config.external_trial_id is not None,
     )
 

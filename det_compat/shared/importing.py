@@ -145,9 +145,9 @@ def load_package(folder: Path) -> ModuleType:
         return known
     if known is not None:
         name = f"{name}_entry"
-    for place, path in ((0, folder), (len(sys.path), folder.parent)):
+    for index, path in ((0, folder), (len(sys.path), folder.parent)):
         if str(path) not in sys.path:
-            sys.path.insert(place, str(path))
+            sys.path.insert(index, str(path))
     spec = importlib.util.spec_from_file_location(
         name, file, submodule_search_locations=[str(folder)]
     )

@@ -69,8 +69,8 @@ def build(
     arguments = (get_base_path(checkpoint_config), where, async_upload, sync_on_close)
     if kind == "shared_fs":
         host, storage = checkpoint_config["host_path"], checkpoint_config.get("storage_path")
-        place = full_storage_path(host, storage, container_path)
-        return SharedFSTensorboardManager(place, *arguments)
+        path = full_storage_path(host, storage, container_path)
+        return SharedFSTensorboardManager(path, *arguments)
     if kind == "directory":
         return DirectoryTensorboardManager(checkpoint_config["container_path"], *arguments)
     if kind not in _CLOUDS:

@@ -84,8 +84,8 @@ class MlflowStore:
         if found is not None:
             return str(found.experiment_id)
         try:
-            place = _artifacts_of(self.uri, name)
-            return str(self._client.create_experiment(name, place, tags=_OF_TRAINING))
+            artifacts = _artifacts_of(self.uri, name)
+            return str(self._client.create_experiment(name, artifacts, tags=_OF_TRAINING))
         except Exception:
             # Another process may have been faster.
             if (found := self._client.get_experiment_by_name(name)) is None:

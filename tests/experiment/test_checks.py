@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from det_compat.experiment.checks import check_runnable, notes_on_place
+from det_compat.experiment.checks import check_runnable, cluster_only_notes
 from det_compat.experiment.errors import FitError
 from det_compat.shared.masking import without_secrets
 from tests.config.samples import parsed
@@ -23,27 +23,27 @@ def test_a_mount_that_is_not_there_is_told_with_the_link_that_would_make_it(
     host, container = tmp_path / "host data", tmp_path / "container"
     host.mkdir()
     config = config_with({"host_path": str(host), "container_path": str(container)})
-    [note] = notes_on_place(config, tmp_path)
+    [note] = cluster_only_notes(config, tmp_path)
     assert f"the trial expects {container}, which is not there" in note
     link = note.split("`")[1]
     assert shlex.split(link) == ["ln", "-s", str(host), str(container)]
     subprocess.run(link, shell=True, check=True)
-    assert notes_on_place(config, tmp_path) == []
+    assert cluster_only_notes(config, tmp_path) == []
 
 
 def test_a_relative_mount_is_in_the_folder_of_the_code(tmp_path: Path) -> None:
     config = config_with({"host_path": "/no/such/place", "container_path": "data"})
-    [note] = notes_on_place(config, tmp_path)
+    [note] = cluster_only_notes(config, tmp_path)
     assert note.endswith(
         f"`ln -s /no/such/place {tmp_path}/data` would do, once /no/such/place is there"
     )
     (tmp_path / "data").mkdir()
-    assert notes_on_place(config, tmp_path) == []
+    assert cluster_only_notes(config, tmp_path) == []
 
 
 def test_a_startup_hook_is_named(tmp_path: Path) -> None:
     (tmp_path / "startup-hook.sh").write_text("pip install x\n")
-    [note] = notes_on_place(config_with(), tmp_path)
+    [note] = cluster_only_notes(config_with(), tmp_path)
     assert str(tmp_path / "startup-hook.sh") in note and "--startup-hook" in note
 
 

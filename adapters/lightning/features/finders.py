@@ -53,8 +53,8 @@ def take_finders(trainer: pl.Trainer) -> Finders:
 
 def give_back_finders(trainer: pl.Trainer, taken: Finders) -> None:
     """Put finders back in their places."""
-    for place, finder in taken:
-        callbacks_of(trainer).insert(place, finder)
+    for index, finder in taken:
+        callbacks_of(trainer).insert(index, finder)
 
 
 def find(attempts: Attempts, finders: Finders, save: Callable[[dict[str, Any]], None]) -> None:

@@ -178,8 +178,8 @@ class TaskTrainContext(KeptTrainContext):
         goal: the metric of the experiment.
         mode: whether metrics go to TensorBoard files by themselves.
         line: to the search that runs the trial, None without one.
-        place: calls what it is given with what is to be told to the search of a validation after
-            so many batches, next to its metrics, once that is known.
+        once_counted: calls what it is given, once it is known how much the script has trained at a
+            validation after so many batches, with what the search is told of that.
         checkpoint_at: the checkpoint of so many batches, None if there is none yet.
         asks: whether the script asks ``should_preempt()``, by which it hears that it is stopped.
     """
@@ -191,14 +191,14 @@ class TaskTrainContext(KeptTrainContext):
         mode: TensorboardMode = TensorboardMode.AUTO,
         *,
         line: SearchLine | None = None,
-        place: Callable[[int, Callable[[dict[str, Any]], None]], None] | None = None,
+        once_counted: Callable[[int, Callable[[dict[str, Any]], None]], None] | None = None,
         checkpoint_at: Callable[[int], str | None] = lambda steps: None,
         asks: Callable[[], bool] = bool,
     ) -> None:
         super().__init__(run_dir, run_dir / "tensorboard", mode)
         self._goal = goal
         self._line = line
-        self._place = place
+        self._once_counted = once_counted
         self._judged: int | None = None
         self._checkpoint_at = checkpoint_at
         self._asks = asks
@@ -221,10 +221,12 @@ class TaskTrainContext(KeptTrainContext):
             if not has_goal and steps == self._judged:
                 return  # The search has heard of this validation; these are more metrics of it.
             self._judged = steps if has_goal else None
-            if self._place is None or "epochs" in metrics:  # The script itself says it.
+            if self._once_counted is None or "epochs" in metrics:  # The script itself says it.
                 self._tell(line, steps, metrics)
             else:
-                self._place(steps, lambda known: self._tell(line, steps, {**known, **metrics}))
+                self._once_counted(
+                    steps, lambda known: self._tell(line, steps, {**known, **metrics})
+                )
 
     def _tell(self, line: SearchLine, steps_completed: int, metrics: dict[str, Any]) -> None:
         """Tell the search of a validation, and let it stop the trial.

@@ -31,9 +31,9 @@ __all__ = [
     "StorageManager",
     "build",
     "from_string",
+    "location_of",
     "manager_of",
     "normalize_prefix",
-    "place_of",
     "validate_config",
     "validate_manager",
 ]
@@ -135,7 +135,7 @@ def manager_of(given: str | dict[str, Any]) -> StorageManager:
     raise TypeError("checkpoint_storage must be a string, dictionary, or None")
 
 
-def place_of(manager: StorageManager, given: str | dict[str, Any]) -> str:
+def location_of(manager: StorageManager, given: str | dict[str, Any]) -> str:
     """The path or URL at which a manager has its checkpoints, wherever it is read.
 
     Args:

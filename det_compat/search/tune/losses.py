@@ -207,8 +207,8 @@ def _living() -> list[dict[str, Any]]:
 
 def _answers(machine: dict[str, Any]) -> bool:
     """Whether there is something of Ray on a machine."""
-    place = machine["NodeManagerAddress"], machine["NodeManagerPort"]
-    with contextlib.suppress(OSError), socket.create_connection(place, _SECONDS_TO_ANSWER):
+    address = machine["NodeManagerAddress"], machine["NodeManagerPort"]
+    with contextlib.suppress(OSError), socket.create_connection(address, _SECONDS_TO_ANSWER):
         return True
     return False
 
