@@ -11,7 +11,7 @@ import torch
 
 from det_compat.adapters.lightning.known import refusal
 from det_compat.adapters.lightning.package import MODULE, LightningEnvironment, pl
-from det_compat.adapters.lightning.unknown.surroundings import difference, surroundings
+from det_compat.adapters.lightning.unknown.surroundings import SETTINGS, difference, surroundings
 from det_compat.shared.random_state import preserved_random_state
 
 _BATCHES = 3
@@ -67,8 +67,9 @@ def check_defaults() -> None:
 
 
 def _found() -> str | None:
-    other = torch.float32 if torch.get_default_dtype() == torch.float64 else torch.float64
-    torch.set_default_dtype(other)
+    for setting in SETTINGS.values():
+        first, second = setting.values
+        setting.set(second if setting.get() == first else first)
     before = surroundings()
     witness = _Witness()
     trainer = pl.Trainer(
@@ -104,7 +105,8 @@ def _rank_zero_only() -> Any:
 
 @contextlib.contextmanager
 def _as_if_nothing_was() -> Iterator[None]:
-    dtype, rank_zero = torch.get_default_dtype(), _rank_zero_only()
+    settings = [(setting, setting.get()) for setting in SETTINGS.values()]
+    rank_zero = _rank_zero_only()
     rank = getattr(rank_zero, "rank", None)
     log = logging.getLogger(MODULE.partition(".")[0])
     level = log.level
@@ -115,5 +117,6 @@ def _as_if_nothing_was() -> Iterator[None]:
             yield
     finally:
         log.setLevel(level)
-        torch.set_default_dtype(dtype)
+        for setting, value in settings:
+            setting.set(value)
         rank_zero.rank = rank

@@ -1,6 +1,9 @@
 """What Lightning must leave as it is where it trains as Determined did."""
 
-from typing import Any
+import contextlib
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 
@@ -10,8 +13,34 @@ from det_compat.shared.random_state import random_state
 
 Surroundings = dict[str, Any]
 
+
+class Setting(NamedTuple):
+    """One thing that says how torch computes in this process, and two values that it may have."""
+
+    get: Callable[[], Any]
+    set: Callable[[Any], None]
+    values: tuple[Any, Any]
+
+
+def _of_backend(backend: Any, name: str) -> Setting:
+    return Setting(partial(getattr, backend, name), partial(setattr, backend, name), (False, True))
+
+
 #: The words for another default dtype.
 DTYPE = "sets another default dtype"
+
+#: What results depend upon beside a trial's own code, by the words for another value.
+SETTINGS = {
+    DTYPE: Setting(
+        torch.get_default_dtype, torch.set_default_dtype, (torch.float32, torch.float64)
+    ),
+    "sets the number of threads": Setting(torch.get_num_threads, torch.set_num_threads, (1, 2)),
+    "sets whether algorithms are deterministic": Setting(
+        torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode, (0, 1)
+    ),
+    "turns cuDNN's benchmark on or off": _of_backend(torch.backends.cudnn, "benchmark"),
+    "turns MKL-DNN on or off": _of_backend(torch.backends.mkldnn, "enabled"),
+}
 
 
 def surroundings() -> Surroundings:
@@ -22,8 +51,16 @@ def surroundings() -> Surroundings:
         "draws random numbers of Python": state["python"],
         "draws random numbers of NumPy": numpy and (numpy[0], numpy[1].tobytes(), *numpy[2:]),
         "draws random numbers of torch": state["torch"].numpy().tobytes(),
-        DTYPE: torch.get_default_dtype(),
+        **{words: setting.get() for words, setting in SETTINGS.items()},
+        "sets the precision of float32 products": _float32_products(),
     }
+
+
+def _float32_products() -> str | None:
+    """Their precision; None where a program has set it by newer names, and torch does not say."""
+    with contextlib.suppress(RuntimeError):
+        return torch.get_float32_matmul_precision()
+    return None
 
 
 def state_of(models: torch.nn.Module, optimizers: list[Any]) -> Surroundings:
@@ -31,6 +68,7 @@ def state_of(models: torch.nn.Module, optimizers: list[Any]) -> Surroundings:
     gradients = [parameter.grad for parameter in models.parameters()]
     return {
         "changes the modes of models": [part.training for part in models.modules()],
+        "freezes or thaws weights": [one.requires_grad for one in models.parameters()],
         "changes weights": [*map(changes_of, _tensors_of(models))],
         "changes gradients": [
             None if gradient is None else (id(gradient), changes_of(gradient))

@@ -20,6 +20,7 @@ from det_compat.adapters.lightning.known import refusal
 from det_compat.adapters.lightning.package import MODULE, pl
 from det_compat.adapters.lightning.unknown.surroundings import (
     DTYPE,
+    SETTINGS,
     Surroundings,
     difference,
     numbers_of,
@@ -189,7 +190,8 @@ class Watch:
     def _compare(self, name: str) -> None:
         left, self._left = self._left, None
         if left is not None and (changed := difference(left, self._seen())) is not None:
-            torch.set_default_dtype(left.get(DTYPE, torch.get_default_dtype()))
+            for words, setting in SETTINGS.items():
+                setting.set(left.get(words, setting.get()))
             self._refuse(changed, name)
 
     def _seen(self) -> Surroundings:

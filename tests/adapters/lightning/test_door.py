@@ -357,6 +357,21 @@ CHANGED: dict[str, tuple[Change, set[str]]] = {
         _after_each_batch("[one.state.clear() for one in trainer.optimizers]"),
         FITS,
     ),
+    "weights are frozen": (
+        _after_each_batch("next(trainer.lightning_module.parameters()).requires_grad_(False)"),
+        FITS,
+    ),
+    "a Trainer sets the number of threads": (
+        replaced(
+            "trainer/connectors/accelerator_connector.py",
+            (
+                "        self.use_distributed_sampler = use_distributed_sampler\n",
+                "        self.use_distributed_sampler = use_distributed_sampler\n"
+                "        torch.set_num_threads(3)\n",
+            ),
+        ),
+        ALL,
+    ),
     "buffers are reset after each batch": (
         _after_each_batch("[b.zero_() for b in trainer.lightning_module.buffers()]"),
         FITS,
