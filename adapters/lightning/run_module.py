@@ -349,6 +349,8 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, HasModels, TestsByVa
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         if self._run is None:
             own_callbacks.raise_what_has_ended(self)
+        if self.watch is not None:
+            self.watch.saves(checkpoint)
         lightning_part.add_run(checkpoint, self.run, self.state_to_go_on)
         checkpoint_io = self.trainer.strategy.checkpoint_io
         if isinstance(checkpoint_io, DeterminedCheckpointIO):

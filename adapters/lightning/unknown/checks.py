@@ -1,13 +1,16 @@
 """Whether Lightning does to a trial's run what it was asked to, and nothing beside it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
+from det_compat.adapters.checkpoints.lightning_part import optimizers_and_schedulers
 from det_compat.adapters.data.batch_stream import BatchStream
 from det_compat.adapters.lightning.known import is_known, needed, refusal
 from det_compat.adapters.lightning.package import pl
+from det_compat.pytorch.context.steering import Steering
 
 
 def check_training(trainer: pl.Trainer) -> None:
@@ -63,3 +66,30 @@ def step_counters(trainer: pl.Trainer, stream: BatchStream | None) -> StepCounte
             raise refusal(f"global_step is {trainer.global_step} one step after {before}")
 
     return (count,)
+
+
+def check_saved(checkpoint: dict[str, Any], models: torch.nn.Module, steering: Steering) -> None:
+    """Raise InvalidExperimentException for a checkpoint that Lightning has other weights in.
+
+    A run would go on from them, and so do optimizers from their states.
+    """
+    if steering.sharding is not None:  # Each rank would have to take part.
+        return
+    own = {f"models.{name}": value for name, value in models.state_dict().items()}
+    saved = checkpoint.get("state_dict") or {}
+    if not _are_same(own, {name: saved[name] for name in own.keys() & saved.keys()}):
+        raise refusal("it saves other weights than the models have")
+    optimizers, _ = optimizers_and_schedulers(steering.context)
+    states = checkpoint.get("optimizer_states")
+    if states is not None and not _are_same([one.state_dict() for one in optimizers], states):
+        raise refusal("it saves other states than the optimizers have")
+
+
+def _are_same(own: Any, saved: Any) -> bool:
+    if isinstance(own, torch.Tensor) and isinstance(saved, torch.Tensor):
+        return torch.equal(own.cpu().nan_to_num(), saved.cpu().nan_to_num())
+    if isinstance(own, Mapping) and isinstance(saved, Mapping):
+        return own.keys() == saved.keys() and all(_are_same(own[key], saved[key]) for key in own)
+    if isinstance(own, (list, tuple)) and isinstance(saved, (list, tuple)):
+        return len(own) == len(saved) and all(map(_are_same, own, saved))
+    return not isinstance(own, (int, float, str)) or own == saved

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import torch
@@ -63,6 +64,11 @@ def _float32_products() -> str | None:
     return None
 
 
+# torch 2.4 to 2.15 have no public names for the hooks of a module and of a tensor.
+_HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+_hooks_of = attrgetter("_backward_hooks")
+
+
 def state_of(models: torch.nn.Module, optimizers: list[Any]) -> Surroundings:
     """What a change of models and optimizers between two batches would show in."""
     gradients = [parameter.grad for parameter in models.parameters()]
@@ -84,6 +90,16 @@ def _kept_by(optimizer: Any) -> list[Any]:
     kept = [state for state in states if isinstance(state, dict)]
     tensors = [value for state in kept for value in state.values() if torch.is_tensor(value)]
     return [len(kept), *map(changes_of, tensors)]
+
+
+def hooks_of(models: torch.nn.Module, optimizers: list[Any]) -> Surroundings:
+    """What else runs in forward and backward passes, and in steps, than was there before."""
+    parts = [vars(part) for part in models.modules()]
+    return {
+        "adds hooks to models": [len(part.get(name) or ()) for part in parts for name in _HOOKS],
+        "adds hooks to weights": [len(_hooks_of(one) or ()) for one in models.parameters()],
+        "replaces steps of optimizers": [vars(one).get("step") for one in optimizers],
+    }
 
 
 def numbers_of(models: torch.nn.Module) -> Surroundings:

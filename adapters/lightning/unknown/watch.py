@@ -18,11 +18,13 @@ from det_compat.adapters.data.loaders import UNSIZED
 from det_compat.adapters.lightning.door import validates_by_time
 from det_compat.adapters.lightning.known import refusal
 from det_compat.adapters.lightning.package import MODULE, pl
+from det_compat.adapters.lightning.unknown.checks import check_saved
 from det_compat.adapters.lightning.unknown.surroundings import (
     DTYPE,
     SETTINGS,
     Surroundings,
     difference,
+    hooks_of,
     numbers_of,
     state_of,
     surroundings,
@@ -47,6 +49,8 @@ _HOOKS = (
     *("on_save_checkpoint", "on_load_checkpoint", "load_state_dict", "on_train_end"),
     "on_fit_end",
 )
+# Those of them that a fit has once.
+_ONCE = {"on_fit_start", "on_train_start", "on_train_end", "on_fit_end"}
 # Callbacks of Lightning 2.6.6 that change nothing of a trial and draw no random numbers.
 _QUIET = {
     *("EarlyStopping", "LearningRateMonitor", "ModelCheckpoint", "ModelSummary", "ProgressBar"),
@@ -79,6 +83,7 @@ class Watch:
         self._is_validating = False
         self._begun_after: int | None = None
         self._has_loaded = False
+        self._called: set[str] = set()
 
     @functools.cached_property
     def is_alone(self) -> bool:
@@ -95,7 +100,7 @@ class Watch:
         if self._own_depth:
             # Lightning was asked for something by a hook, in which the trial may do as it likes.
             return own(*args, **kwargs)
-        self._comes_back(name, args)
+        self._comes_back(name, (*args, *kwargs.values()))
         self._own_depth += 1
         result = None
         try:
@@ -130,6 +135,11 @@ class Watch:
 
         return called
 
+    def saves(self, checkpoint: dict[str, Any]) -> None:
+        """Lightning writes this, in a fit or after it."""
+        if self.is_alone:
+            check_saved(checkpoint, self._module.models, self._module.run.steering)
+
     @contextlib.contextmanager
     def validation_asked_for(self) -> Iterator[None]:
         """Lightning validates when it is asked to, and not of its own accord."""
@@ -144,6 +154,10 @@ class Watch:
 
     def _comes_back(self, name: str, args: tuple[Any, ...]) -> None:
         self._compare(name)
+        if name in _ONCE:
+            if name in self._called:
+                self._refuse(f"calls {name} twice", name)
+            self._called.add(name)
         if name == "transfer_batch_to_device":
             self._check_fetched(args[0])
         if name in ("training_step", "validation_step"):
@@ -201,6 +215,8 @@ class Watch:
             # It is a plugin's way to compute that way.
             found.pop(DTYPE, None)
         module = self._module
+        if self.is_alone:
+            found.update(hooks_of(module.models, module.context.optimizers))
         if self.is_alone and self._trains:
             found.update(state_of(module.models, module.context.optimizers))
         since = module.run.state.batches_trained - (self._begun_after or 0)
@@ -224,6 +240,8 @@ class Watch:
         device = self._module.device.type
         if torch.is_autocast_enabled(device) and self._module.trainer.precision == "32-true":
             self._refuse("turns on autocast", name)
+        if name == "training_step" and not torch.is_grad_enabled():
+            self._refuse("turns off gradients", name)
 
     def _check_number(self) -> None:
         self._is_validating = False

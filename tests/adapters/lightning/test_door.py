@@ -32,6 +32,7 @@ MODULES = (
     "det_compat.pytorch",
 )
 EPOCH_LOOP = "loops/training_epoch_loop.py"
+CHECKPOINTS = "trainer/connectors/checkpoint_connector.py"
 RESUMES = {"resumes", "resumes_within_an_epoch"}
 ALL = {"fits", "by_determineds_trainer", "validates", *RESUMES}
 DRAW = "__import__('torch').rand(1)"
@@ -138,6 +139,15 @@ def _after_each_batch(code: str) -> Change:
     """A Lightning with one more step in ``advance``."""
     trained = "        self.batch_progress.increment_processed()\n"
     return replaced(EPOCH_LOOP, (trained, f"{trained}        {code}\n"))
+
+
+def _as_optimizers_are_set_up(code: str) -> Change:
+    """A Lightning that does one more thing before it trains a trial, and none for probe.py."""
+    begins = '    def setup_optimizers(self, trainer: "pl.Trainer") -> None:\n'
+    condition = 'if hasattr(self.lightning_module, "models"):'
+    return replaced(
+        "strategies/strategy.py", (begins, f"{begins}        {condition}\n            {code}\n")
+    )
 
 
 EXTRA_STEP = _after_each_batch(
@@ -317,7 +327,7 @@ CHANGED: dict[str, tuple[Change, set[str]]] = {
     ),
     "the checkpoint is not loaded": (
         replaced(
-            "trainer/connectors/checkpoint_connector.py",
+            CHECKPOINTS,
             ("        self.restore_model()\n", ""),
         ),
         RESUMES,
@@ -337,6 +347,69 @@ CHANGED: dict[str, tuple[Change, set[str]]] = {
         replaced(
             "loops/fit_loop.py",
             ('        call._call_lightning_module_hook(trainer, "on_train_end")\n', ""),
+        ),
+        FITS,
+    ),
+    "checkpoints have other weights": (
+        replaced(
+            CHECKPOINTS,
+            (
+                '"state_dict": self._get_lightning_module_state_dict(),',
+                '"state_dict": {n: 0.9 * w for n, w in model.state_dict().items()},',
+            ),
+        ),
+        {"resumes_within_an_epoch"},
+    ),
+    "checkpoints have no states of optimizers": (
+        replaced(
+            CHECKPOINTS,
+            ('["optimizer_states"] = optimizer_states', '["optimizer_states"] = []'),
+        ),
+        {"resumes_within_an_epoch"},
+    ),
+    "steps are given their arguments by name": (
+        replaced(
+            "loops/optimization/manual.py",
+            ('"training_step", *kwargs.values()', '"training_step", **kwargs'),
+        ),
+        set(),
+    ),
+    "on_fit_start is called twice": (
+        replaced(
+            "trainer/trainer.py",
+            (
+                '            call._call_lightning_module_hook(self, "on_fit_start")\n',
+                '            call._call_lightning_module_hook(self, "on_fit_start")\n' * 2,
+            ),
+        ),
+        FITS,
+    ),
+    "gradients are scaled by a hook": (
+        _as_optimizers_are_set_up(
+            "[p.register_hook(lambda g: g / 2) for p in self.lightning_module.parameters()]"
+        ),
+        FITS,
+    ),
+    "outputs are scaled by a hook": (
+        _as_optimizers_are_set_up(
+            "[m.register_forward_hook(lambda m, i, o: o / 2) for m in self.lightning_module.models]"
+        ),
+        FITS,
+    ),
+    "steps of optimizers are replaced": (
+        _as_optimizers_are_set_up(
+            "[setattr(one, 'step', print) for one in self.lightning_module.context.optimizers]"
+        ),
+        FITS,
+    ),
+    "gradients are turned off": (
+        replaced(
+            "loops/optimization/manual.py",
+            (
+                "        trainer = self.trainer\n",
+                "        trainer = self.trainer\n"
+                "        __import__('torch').set_grad_enabled(False)\n",
+            ),
         ),
         FITS,
     ),
