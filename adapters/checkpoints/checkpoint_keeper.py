@@ -47,12 +47,7 @@ class CheckpointKeeper:
         try:
             return self._policy.is_due(value)
         except ValueError as error:
-            names = sorted(set(map(str, metrics)) - {"batches", "epochs"})
-            meant = "" if self._metric is None else did_you_mean(self._metric, names)
-            raise ValueError(
-                f"{error}. searcher.metric is {self._metric!r}, and the validation metrics are "
-                f"{', '.join(names) or 'none'}{meant}"
-            ) from None
+            raise ValueError(f"{error}. {not_validated(self._metric, metrics)}") from None
 
     def saved(self, name: str, batches: int) -> None:
         """Take note of a complete checkpoint, by its UUID."""
@@ -85,6 +80,16 @@ class CheckpointKeeper:
                     self._retained.load_state_dict(state["retained"])
                 self.saved(Path(checkpoint).name, batches)
         self.latest = checkpoint
+
+
+def not_validated(metric: str | None, metrics: dict[str, Any]) -> str:
+    """What to say where validations have no metric that the config's searcher goes by."""
+    names = sorted(set(map(str, metrics)) - {"batches", "epochs"})
+    meant = "" if metric is None else did_you_mean(metric, names)
+    return (
+        f"searcher.metric is {metric!r}, and the trial's validation metrics are "
+        f"{', '.join(names) or 'none'}: set searcher.metric to one of them{meant}"
+    )
 
 
 def checkpoint_keeper(

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
 
-from det_compat.adapters.checkpoints.checkpoint_keeper import checkpoint_keeper
+from det_compat.adapters.checkpoints.checkpoint_keeper import checkpoint_keeper, not_validated
 from det_compat.adapters.checkpoints.resume import Resume
 from det_compat.adapters.experiment.machines import Machines, brought, machines_of
 from det_compat.adapters.experiment.trainer import (
@@ -43,7 +43,6 @@ from det_compat.pytorch.train_unit import Batch
 from det_compat.script.task import current_task, tell
 from det_compat.search.searchers.validations import RungsToo
 from det_compat.shared.importing import NoSuchName, imported
-from det_compat.shared.spelling import did_you_mean
 
 
 class ExperimentRun(sources.Source):
@@ -230,12 +229,7 @@ class ExperimentRun(sources.Source):
         self.validations.append((batches, metrics))
         metric = self.experiment.searcher.metric
         if metric is not None and metric not in metrics:
-            known = sorted(set(map(str, metrics)) - {"batches", "epochs"})
-            names, meant = ", ".join(known), did_you_mean(metric, known)
-            raise FitError(
-                f"searcher.metric is {metric!r}, and the trial's validation metrics are "
-                f"{names or 'none'}: set searcher.metric to one of them{meant}"
-            )
+            raise FitError(not_validated(metric, metrics))
 
 
 def imported_trial(config: ExperimentConfig, model_dir: Path) -> tuple[type, LoaderFunctions]:
