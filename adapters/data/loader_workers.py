@@ -22,6 +22,8 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
+from det_compat.core.ranks import forks
+
 _SECONDS_BETWEEN_LOOKS = 1.0
 
 
@@ -82,6 +84,7 @@ def with_lasting_workers(loader: Any) -> Any:
     """A copy of ``loader`` whose workers ignore SIGTERM; the same one if it has no workers."""
     if not isinstance(loader, DataLoader) or loader.num_workers == 0:
         return loader
+    forks.make_safe()
     loader = copy.copy(loader)
     loader.worker_init_fn = IgnoresSignals(loader.worker_init_fn)
     return loader

@@ -79,6 +79,7 @@ class ExperimentRun(sources.Source):
     ) -> None:
         self.experiment = experiment
         self._start = start
+        self._has_seen_folder = False
         self.plan: ResolvedPeriods | None = None
         self.validations: list[tuple[int, dict[str, Any]]] = []
         self._model_dir = model_dir.resolve()
@@ -116,8 +117,11 @@ class ExperimentRun(sources.Source):
 
     @property
     def has_lost_its_folder(self) -> bool:
-        """Whether the run's directory was there and is no more."""
-        return self._start is not None and not self._start.folder.path.is_dir()
+        """Whether the run's directory was there and is no more.
+
+        It never was on a machine that has no disk in common with that of rank 0.
+        """
+        return self._has_seen_folder and not self.start.folder.path.is_dir()
 
     @property
     def checkpoints(self) -> RunCheckpoints:
@@ -143,6 +147,7 @@ class ExperimentRun(sources.Source):
             return self._trial.provide(None, built)
         self._start = trainer.strategy.broadcast(self._start)
         start = self.start
+        self._has_seen_folder = start.folder.path.is_dir()
         self._started_in = os.getcwd()
         os.chdir(self._model_dir)
         given = self._trial.arguments

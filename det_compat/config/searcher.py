@@ -73,7 +73,7 @@ def parse_searcher(config: Mapping[str, Any], step: int, problems: Problems) -> 
         problems.missing(("searcher",), "a searcher, such as {name: single, metric: loss}")
         return None
     given = config["searcher"]
-    _check(given, problems)
+    _check(given, step, problems)
     if "name" not in given:
         return None
     name = given["name"]
@@ -91,22 +91,26 @@ def parse_searcher(config: Mapping[str, Any], step: int, problems: Problems) -> 
     )
 
 
-def _check(given: dict[str, Any], problems: Problems) -> None:
+def _check(given: dict[str, Any], step: int, problems: Problems) -> None:
     name = given.get("name")
     required = ("name", "metric", *_REQUIRED.get(str(name), ()))
     for key in required:
         if key not in given:
             problems.missing(("searcher", key), f"a value, which {name or 'every searcher'} needs")
-    _check_lengths(given, problems)
+    _check_lengths(given, step, problems)
     if name in _HALVING and not any(key in given for key in _LENGTHS):
         problems.missing(("searcher", "max_length"), "max_length, or max_time with time_metric")
     if name == "adaptive" and not ("budget" in given or "step_budget" in given):
         problems.missing(("searcher", "budget"), "a value, which adaptive needs")
 
 
-def _check_lengths(given: dict[str, Any], problems: Problems) -> None:
+def _check_lengths(given: dict[str, Any], step: int, problems: Problems) -> None:
     several = [key for key in _LENGTHS if key in given]
+    first = _first_length(given, tuple(several[:1]), step, Unit.CUSTOM)
     for key in several[1:]:
+        # As it was on a cluster, a config has the length in batches beside that in steps.
+        if key in _IN_STEPS and _first_length(given, (key,), step, Unit.CUSTOM) == first:
+            continue
         found = f"{key} next to {several[0]}"
         problems.add_key(("searcher", key), "one length", found)
     if "budget" in given and "step_budget" in given:

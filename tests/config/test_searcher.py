@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from det_compat.config import ConfigError
+from det_compat.config import ConfigError, parse_config
 from det_compat.config.lengths import Length, Unit
 from det_compat.config.searcher import Searcher
 from tests.config.samples import parsed
@@ -64,6 +64,21 @@ def test_older_names_become_their_successors() -> None:
     halving = searcher("sync_halving", num_rungs=3, max_length={"epochs": 4}, budget={"epochs": 9})
     assert (halving.name, halving.num_rungs) == ("async_halving", 3)
     assert searcher("random", max_trials=2).notes == ()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"name": "grid", "max_steps": 5},
+        {"name": "random", "max_steps": 5, "max_trials": 3},
+        {"name": "adaptive_simple", "max_steps": 8, "max_trials": 4},
+        {"name": "adaptive", "target_trial_steps": 16, "step_budget": 500},
+    ],
+)
+def test_older_searches_are_read_again_as_they_were_on_a_cluster(given: dict[str, Any]) -> None:
+    config = parsed(searcher={"metric": "m", **given}, batches_per_step=7)
+    again = parse_config(config.raw)
+    assert again.searcher == config.searcher and again.raw == config.raw
 
 
 @pytest.mark.parametrize("name", ["pbt", "custom"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import time
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ class DiskFileSystem(LocalFileSystem):
 
     def put_file(self, lpath: str, rpath: str, **kwargs: Any) -> None:
         time.sleep(self.delay)
+        random.random()  # as a request does that is tried again
         if self.fails_at and self.fails_at in rpath:
             raise NotAnOSError(f"503 for {rpath}")
         # As in an object store, nobody sees a part of an object.

@@ -7,12 +7,14 @@ of their timeout where a machine has gone without a word.
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import selectors
 import socket
 import struct
 import threading
 import time
+import weakref
 from collections.abc import Callable
 
 _TOKEN_BYTES = 16
@@ -24,6 +26,9 @@ _SECONDS_TO_CONNECT = 10.0
 # The system asks a machine that says nothing after 10 s, every 5 s, and takes five answers that do
 # not come for its end. A process that is busy answers: the system does it for it.
 _KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 5, "TCP_USER_TIMEOUT": 35_000}
+
+
+_all: weakref.WeakSet[Lifeline] = weakref.WeakSet()
 
 
 class Lifeline:
@@ -46,6 +51,7 @@ class Lifeline:
         self._is_closed = threading.Event()
         self._connections: dict[socket.socket, int] = {}
         self._asked: set[socket.socket] = set()
+        _all.add(self)
 
     @property
     def is_closed(self) -> bool:
@@ -97,6 +103,11 @@ class Lifeline:
         silent = [asked[it] for it in asked if it in self._asked and it in self._connections]
         if silent:
             threading.Thread(target=self._lose, args=(min(silent),), daemon=True).start()
+
+    def let_go(self) -> None:
+        """Close what a fork has of the connections: they have to end with the process itself."""
+        for connection in self._connections:
+            connection.close()
 
     def _is_talk(self, connection: socket.socket, said: bytes) -> bool:
         """Whether a process has said that it is there, or has asked this one."""
@@ -157,6 +168,15 @@ class Lifeline:
         connection.settimeout(None)
         self._connections[connection] = _HELLO.unpack(hello)[1]
         return connection
+
+
+def _let_go_of_all() -> None:
+    for lifeline in _all:
+        lifeline.let_go()
+
+
+# A process that a trial has forked may outlive the rank that it comes from.
+os.register_at_fork(after_in_child=_let_go_of_all)
 
 
 def _received(connection: socket.socket, size: int) -> bytes:

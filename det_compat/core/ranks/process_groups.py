@@ -8,14 +8,13 @@ import itertools
 import math
 import os
 import pickle
-import sys
-from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 
+from det_compat.core.ranks import forks
 from det_compat.core.ranks.starts import NotAllThereError, name_of_start
 
 T = TypeVar("T")
@@ -162,11 +161,6 @@ def cpu_group() -> Any:
 class GroupExchange:
     """Objects between the members of a gloo group; the interface is that of ``Exchange``.
 
-    Under CPython 3.10, the last tensors that carried them are kept. A thread of gloo that is the
-    last to let go of one makes a Python thread state for that, and a process that is forked in that
-    moment, as loader workers are, hangs there: one of 400 did, after torch's own collectives of
-    objects. Later Pythons do not, and give the memory back at once.
-
     Args:
         rank: this member.
         first: the rank, among all processes, of the first member.
@@ -177,7 +171,7 @@ class GroupExchange:
         self._rank = rank
         self._first = first
         self._group = group
-        self._sent: deque[Any] = deque(maxlen=8 if sys.version_info < (3, 11) else 0)
+        forks.make_safe()
 
     def gather(self, thing: Any) -> list[Any] | None:
         """Every member's ``thing``, for the first; None for the others."""
@@ -207,12 +201,10 @@ class GroupExchange:
 
     def _gathered(self, tensor: torch.Tensor) -> list[torch.Tensor]:
         tensors = [torch.empty_like(tensor) for _ in range(dist.get_world_size(self._group))]
-        self._sent.append((tensor, tensors))
         dist.all_gather(tensors, tensor, group=self._group)
         return tensors
 
     def _broadcast(self, tensor: torch.Tensor) -> torch.Tensor:
-        self._sent.append(tensor)
         dist.broadcast(tensor, src=self._first, group=self._group)
         return tensor
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from det_compat.core.storage.local import METADATA
 from det_compat.shared.extras import how_to_install
+from det_compat.shared.random_state import preserved_random_state
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)")
 _LOCAL_URL = re.compile(r"(file|local)://")
@@ -247,10 +248,13 @@ class RemoteStorage:
         """The filesystem with nothing cached, and with OSError for whatever it raises.
 
         Filesystems raise errors of their own HTTP libraries, which have no base class in common.
+        botocore draws from Python's ``random`` before it tries a request again: a trial that draws
+        from it, too, must not notice.
         """
         self._filesystem.invalidate_cache()
         try:
-            yield self._filesystem
+            with preserved_random_state():
+                yield self._filesystem
         except OSError:
             raise
         except Exception as error:

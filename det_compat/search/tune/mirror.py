@@ -15,6 +15,7 @@ import os
 import shutil
 import tempfile
 import threading
+import time
 import uuid
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
@@ -39,6 +40,8 @@ _LOGS = "log*.txt"
 # Of what several processes note of a trial the first counts.
 _NOTED_ONCE = {"end.json", "error.txt"}
 _PERIOD = 5.0  # seconds
+# A checkpoint that was begun is noted before long: what is lost with its upload can be removed.
+_LOOK = 0.2
 
 
 @dataclass(frozen=True)
@@ -249,9 +252,16 @@ class Mirror:
 
         What fails the next one does.
         """
-        while not self._is_closed.wait(_PERIOD):
-            with contextlib.suppress(Exception):
-                self.push()
+        due = time.monotonic() + _PERIOD
+        while not self._is_closed.wait(_LOOK):
+            if time.monotonic() > due or self._has_begun_checkpoint():
+                due = time.monotonic() + _PERIOD
+                with contextlib.suppress(Exception):
+                    self.push()
+
+    def _has_begun_checkpoint(self) -> bool:
+        names = RunFolder(self.task.folder.trial(self._index).folder).checkpoint_names
+        return _states({names.name: names}).get(names.name) != self._known.get(names.name)
 
 
 def begin(keeper: Any, index: int) -> int:

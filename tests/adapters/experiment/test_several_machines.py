@@ -8,9 +8,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from det_compat.adapters.experiment.machines import brought
 from det_compat.checkpoint import read_checkpoint
 from det_compat.core import CheckpointStore
+from tests.clusters import can_hide
 from tests.core.threads import on_ranks
 from tests.experiment.projects import project
 from tests.machines import Machine, launched
@@ -26,6 +29,19 @@ SEES = """
         agents = ranks.get_num_agents(), ranks.cross_rank, ranks.allgather_local(ranks.rank)
         told = info.container_rank, info.container_addrs, info.slot_ids
         pathlib.Path(f"sees{ranks.rank}").write_text(json.dumps([*agents, *told]))
+"""
+
+#: Runs det-compat where the folder that ``HIDDEN`` names is empty, as on a disk of another machine.
+ON_A_DISK_OF_ITS_OWN = """
+import ctypes, os, sys
+from det_compat.cli import main
+if hidden := os.environ.get("HIDDEN", "").encode():
+    libc = ctypes.CDLL(None, use_errno=True)
+    own_mounts, private = 0x20000, (1 << 14) | (1 << 18)
+    assert libc.unshare(own_mounts) == 0
+    assert libc.mount(b"none", b"/", None, private, None) == 0
+    assert libc.mount(b"tmpfs", hidden, b"tmpfs", 0, None) == 0
+sys.exit(main(sys.argv[1:]))
 """
 
 #: Starts tasks as SLURM does, with its variables, on this machine.
@@ -94,6 +110,17 @@ def test_a_failure_starts_all_again_which_go_on(tmp_path: Path) -> None:
     assert "the trial's own error" in said and "after batch 4, from checkpoint" in said
     [run] = (first / "runs" / "tiny").iterdir()
     assert end_of(run)
+
+
+@pytest.mark.skipif(not can_hide(), reason="no folder can be hidden here")
+def test_an_error_on_a_machine_that_does_not_see_the_folder_of_the_run(tmp_path: Path) -> None:
+    folders = machines(tmp_path, "one", "two")
+    fit = "-c", ON_A_DISK_OF_ITS_OWN, *FIT[2:], "--run_dir", "r"
+    variables = [{}, {"HIDDEN": str(folders[0]), "CRASH_AT": "3"}]
+    one, two = launched(folders, executable(), *fit, variables=variables)
+    assert 0 not in (one.wait(), two.wait())
+    assert "the trial's own error" in two.said(), two.said()
+    assert "was deleted or moved" not in one.said() + two.said()
 
 
 def test_the_script_for_slurm_as_the_page_has_it(tmp_path: Path) -> None:

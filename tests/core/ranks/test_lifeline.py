@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import queue
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
 import pytest
 
 from det_compat.core.ranks.lifeline import Lifeline
+from tests.fresh_python import ROOT
 
 SECONDS = 20.0
 
@@ -81,3 +84,22 @@ def test_one_that_does_not_answer_is_lost(asks: int, silent: int | None) -> None
     else:
         assert ranks.heard.get(timeout=SECONDS) in {(it, silent) for it in range(3)}
         assert ranks.all[asks].lost == silent
+
+
+FORKS = """
+import os, sys
+from det_compat.core.ranks.lifeline import Lifeline
+Lifeline(1, print).connect("127.0.0.1", int(sys.argv[1]), bytes.fromhex(sys.argv[2]))
+if os.fork() == 0:
+    sys.stdin.read()
+os._exit(0)
+"""
+
+
+def test_one_that_dies_and_leaves_a_fork() -> None:
+    heard: queue.Queue[int] = queue.Queue()
+    port, token = Lifeline(0, heard.put).listen()
+    command = [sys.executable, "-c", FORKS, str(port), token.hex()]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE):
+        # The fork reads until this block ends.
+        assert heard.get(timeout=SECONDS) == 1

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,12 @@ def store(context: CheckpointStore) -> str:
         (path / "code" / "model_def.py").write_text("pass")
         (path / "state").write_text("content")
     return name
+
+
+def test_a_trial_does_not_notice_that_a_filesystem_draws_random_numbers(tmp_path: Path) -> None:
+    state = random.getstate()
+    store(CheckpointStore(f"disk://{tmp_path}/base"))
+    assert random.getstate() == state
 
 
 @pytest.mark.parametrize("fails_at", ["model_def.py", "state", "metadata.json"])

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from det_compat.config.experiment import parse_config
+from det_compat.experiment.run_folder import RunFolder
 from det_compat.search.errors import SearchError
 from det_compat.search.records import NONCE, Report, SearchFolder, Status
 from det_compat.search.searchers.plan import plan_search
@@ -126,6 +127,18 @@ def test_what_a_trial_writes_comes_back(
     assert tempfile.mkdtemp().startswith(str(scratch))
     other.close()
     assert not scratch.exists()
+
+
+def test_word_of_a_checkpoint_that_is_begun(
+    ours: SearchFolder, elsewhere: Callable[..., Mirror]
+) -> None:
+    there = elsewhere()
+    there.pull(0)
+    RunFolder(there.task.folder.trial(0).folder).begin_checkpoint("one")
+    kept, until = RunFolder(ours.trial(0).folder), time.monotonic() + 3
+    while not kept.begun_checkpoints() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert kept.begun_checkpoints() == ["one"]
 
 
 def test_two_processes_write_to_one_trial(
