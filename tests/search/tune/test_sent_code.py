@@ -12,7 +12,6 @@ import pytest
 from det_compat.search.errors import SearchError
 
 pytest.importorskip("ray", reason="needs det-compat[search]")
-pytest.importorskip("pathspec", reason="needs det-compat[search]")
 
 from det_compat.search.tune import sent_code
 
