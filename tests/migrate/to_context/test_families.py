@@ -119,7 +119,7 @@ def test_what_is_left_out_of_a_base_is_not_handed_to_it(tmp_path):
 
 CALLBACKS = """
     def build_callbacks(self):
-        return {}
+        return {"clip": determined.pytorch.ClipGradsL2Norm(1.0)}
 """
 TRAIN = """
     def train_batch(self, batch, model, epoch_idx, batch_idx):
@@ -136,7 +136,7 @@ class Other(Base):
     ("more", "said"),
     [
         (TRAIN, "Trial calls train_batch or create_lr_scheduler of its base"),
-        (CALLBACKS, "its build_callbacks is in another class than its train_batch"),
+        (CALLBACKS, "it clips gradients in another class than it trains in"),
         (OTHER, "Other, which has the same base, is no such trial"),
     ],
 )
