@@ -14,6 +14,7 @@ def without_model(line: cst.FunctionDef, model: str = "model") -> cst.FunctionDe
     if not gone:
         return line
     own = syntax.self_name(line)
+    line = syntax.each(line, cst.Call, _of_base)
     kept = syntax.without_commas([p for p in given if p not in gone])
     for param in gone:
         name = param.name.value
@@ -21,6 +22,15 @@ def without_model(line: cst.FunctionDef, model: str = "model") -> cst.FunctionDe
         line = syntax.replaced(line, name, new)
     params = line.params.with_changes(params=kept)
     return line.with_changes(params=params, whitespace_before_params=cst.SimpleWhitespace(""))
+
+
+def _of_base(call: cst.Call) -> cst.Call:
+    """A call of a base's method without the model, which that is not given any more either."""
+    owner, _, name = syntax.code(call.func).rpartition(".")
+    if not owner.startswith("super(") or not name.startswith("evaluate_"):
+        return call
+    args = [arg for arg in call.args if syntax.code(arg.value) not in ("model", "hparams")]
+    return call.with_changes(args=syntax.without_commas(args))
 
 
 def train_batch(

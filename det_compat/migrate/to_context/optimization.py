@@ -193,12 +193,14 @@ def _mode(made: cst.Call) -> cst.BaseExpression:
     return syntax.argument(made, 1, "step_mode") or syntax.expression(_early_mode(made))
 
 
-def with_plain_scheduler(create: cst.FunctionDef, file: File) -> cst.FunctionDef:
+def with_plain_scheduler(create: cst.FunctionDef, file: File, *, is_apart: bool) -> cst.FunctionDef:
     """The method ``create_lr_scheduler`` that returns torch's scheduler itself.
 
-    One that wraps it in a way of its own asks the context to.
+    One that wraps it in a way of its own asks the context to, and one ``is_apart``, in another
+    class than what calls it.
     """
-    made = _wrapper(create, file) if step_mode(create, file) is not None else None
+    is_plain = not is_apart and step_mode(create, file) is not None
+    made = _wrapper(create, file) if is_plain else None
     scheduler = syntax.argument(made, 0, "scheduler") if made is not None else None
     if made is None or scheduler is None:
         wrap = f"{syntax.self_name(create)}.context.wrap_lr_scheduler"

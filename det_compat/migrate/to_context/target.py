@@ -3,16 +3,19 @@
 PEDL's names have become Determined's before.
 """
 
+from functools import cached_property
 from pathlib import Path
 
 import libcst as cst
 
 from det_compat.analysis.classes import Hierarchy
 from det_compat.analysis.generations import TrialClass
+from det_compat.analysis.scopes import Scope
 from det_compat.catalog.generations import Generation
 from det_compat.migrate.configs import configs_of
 from det_compat.migrate.target import Target
 from det_compat.migrate.to_context.data_functions import find_function
+from det_compat.migrate.to_context.families import Families
 from det_compat.migrate.to_context.trial_class import Older, in_context_api
 from det_compat.migrate.tree import leftovers, syntax
 from det_compat.migrate.tree.facts import Facts
@@ -38,7 +41,14 @@ class Context(Target):
             CannotRewriteError: one of these builds itself in two ways, and Determined runs neither.
         """
         facts, old = self.analysis.facts(path), self._old_trials(path)
-        if facts is None or not old:
+        if facts is None:
+            return None
+        known = {
+            scope.name: self._older(path, scope, old.get(scope.name))
+            for scope in facts.classes.values()
+            if scope.name in old or scope in self._families.bases
+        }
+        if not known:
             return None
         for scope in facts.classes.values():
             trial = TrialClass(scope, self.analysis.inference.hierarchy)
@@ -46,7 +56,6 @@ class Context(Target):
                 raise CannotRewriteError(f"{scope.name} {trial.problem}")
         tree, symbols = resolve(self.sources[path], facts)
         file = File(symbols)
-        known = {name: self._older(path, name, kind) for name, kind in old.items()}
 
         def rewritten(node: cst.ClassDef) -> cst.BaseStatement:
             older = known.get(node.name.value)
@@ -55,16 +64,38 @@ class Context(Target):
         tree = syntax.each(tree, cst.ClassDef, rewritten)
         return tidied(leftovers.put_back_silently(tree, file), file.imports).bytes
 
+    @cached_property
+    def _families(self) -> Families:
+        found = map(self.analysis.facts, self.sources)
+        hierarchy = self.analysis.inference.hierarchy
+        return Families(
+            {
+                scope
+                for facts in found
+                if facts is not None
+                for scope in facts.classes.values()
+                if scope.name in old_trials(facts, hierarchy)
+            },
+            hierarchy,
+            self.sources,
+        )
+
     def _old_trials(self, path: Path) -> dict[str, Generation]:
         facts = self.analysis.facts(path)
         return old_trials(facts, self.analysis.inference.hierarchy) if facts is not None else {}
 
-    def _older(self, path: Path, name: str, generation: Generation) -> Older:
+    def _older(self, path: Path, scope: Scope, generation: Generation | None) -> Older:
         names = ("make_data_loaders", "download_data")
+        family = self._families.of(scope)
         return Older(
             is_standard=generation is Generation.PEDL_STANDARD,
-            hparams=[found.hyperparameters.space for found in configs_of(path, name)],
-            functions={n: find_function(n, path, name, self.analysis) for n in names},
+            hparams=[
+                found.hyperparameters.space
+                for each in family.relatives
+                for found in configs_of(each.source.path, each.name)
+            ],
+            functions={n: find_function(n, path, scope.name, self.analysis) for n in names},
+            family=family,
         )
 
 

@@ -9,6 +9,7 @@ from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_context.batch_methods import batch_methods, train_batch, without_model
 from det_compat.migrate.to_context.data_functions import DataFunction
+from det_compat.migrate.to_context.families import Family
 from det_compat.migrate.to_context.optimization import (
     clipping,
     is_wrapped,
@@ -38,11 +39,13 @@ class Older:
         is_standard: whether it has losses and metrics in the place of batch methods.
         hparams: those of each of its experiment configs.
         functions: its make_data_loaders and download_data, if it has no loader methods.
+        family: what it has from other classes.
     """
 
     is_standard: bool = False
     hparams: Sequence[Mapping[str, Any]] = ()
     functions: dict[str, DataFunction | None] = field(default_factory=dict)
+    family: Family = field(default_factory=Family)
 
 
 def in_context_api(node: cst.ClassDef, file: File, older: Older) -> cst.BaseStatement:
@@ -57,14 +60,17 @@ def in_context_api(node: cst.ClassDef, file: File, older: Older) -> cst.BaseStat
 
 
 def _problem(node: cst.ClassDef, file: File, older: Older) -> str:
-    own = syntax.methods(node)
+    own = {**older.family.inherited, **syntax.methods(node)}
     needed = ["build_model", "optimizer", "losses" if older.is_standard else "train_batch"]
-    missing = [name for name in needed if name not in own]
+    missing = [name for name in needed if name not in own] if older.family.wraps else []
+    if older.family.problem:
+        return older.family.problem
     if missing:
-        return f"{', '.join(missing)} of this trial is not in this class"
-    if not any(name in own for name in _LOADERS) and not older.functions.get("make_data_loaders"):
+        return f"{', '.join(missing)} of this trial is in no class that was read"
+    has_data = any(name in own for name in _LOADERS) or older.functions.get("make_data_loaders")
+    if older.family.wraps and not has_data:
         return "it has no data: there is no make_data_loaders beside it"
-    create = own.get("create_lr_scheduler")
+    create = syntax.methods(node).get("create_lr_scheduler")
     if create and step_mode(create, file) is None and not is_wrapped(create, file):
         return "its LR scheduler is made in a way that is not known"
     return ""
@@ -76,9 +82,12 @@ class _Rewriting:
     def __init__(self, node: cst.ClassDef, file: File, older: Older) -> None:
         self._node = node
         self._file = file
-        self._older = older
-        self._own = syntax.methods(node)
-        taken = {n.attr.value for n in syntax.find(node, cst.Attribute)} | {*self._own}
+        self._older, self._family = older, older.family
+        self._here = syntax.methods(node)
+        self._own = {**self._family.inherited, **self._here}
+        self._relatives = self._family.nodes or [node]
+        attributes = (n for each in self._relatives for n in syntax.find(each, cst.Attribute))
+        taken = {n.attr.value for n in attributes} | {*self._own}
         self._model = self._free("model", "network", made_by="build_model")
         self._scheduler = self._free(
             "lr_scheduler", "trial_scheduler", made_by="create_lr_scheduler"
@@ -101,10 +110,11 @@ class _Rewriting:
 
     def _stores(self, name: str) -> Iterator[tuple[str, str]]:
         """The methods that set an attribute, ``""`` for the class, each with the value as text."""
-        for line in syntax.body_of(self._node):
+        for line in (line for each in self._relatives for line in syntax.body_of(each)):
             if syntax.target_of(line) == name:
                 yield "", syntax.code(line)
-        for method, node in self._own.items():
+        methods = (pair for each in self._relatives for pair in syntax.methods(each).items())
+        for method, node in methods:
             own = syntax.self_name(node)
             for assign in syntax.find(node, cst.Assign):
                 for target, value in syntax.pairs(assign):
@@ -114,12 +124,12 @@ class _Rewriting:
     def result(self) -> cst.ClassDef:
         """The class."""
         body = [made for line in syntax.body_of(self._node) for made in self._made_of(line)]
-        if "__init__" not in self._own:
+        if "__init__" not in self._here and self._family.wraps:
             body = _below_fields(self._init(self._new_init()), body)
-        if self._older.is_standard:
+        if self._older.is_standard and self._family.wraps:
             body.extend(batch_methods(self._own, **self._names))
             self._file.imports.new.add("import torch")
-        if not self._has_loaders:
+        if not self._has_loaders and self._family.wraps:
             body.extend(_loader_methods())
         kept = {
             "wrap_model": self._model,
@@ -144,8 +154,8 @@ class _Rewriting:
         if name in ("evaluate_batch", "evaluate_full_dataset"):
             return [without_model(line, self._model)]
         if name == "create_lr_scheduler":
-            return [with_plain_scheduler(line, self._file)]
-        is_asked = syntax.has_attribute(self._node, name)
+            return [with_plain_scheduler(line, self._file, is_apart=self._is_spread)]
+        is_asked = any(syntax.has_attribute(each, name) for each in self._relatives)
         if name == "batch_size" and self._older.is_standard and not is_asked:
             # The contract asked for this method, and nothing calls it: loaders know their size.
             return []
@@ -154,6 +164,11 @@ class _Rewriting:
             return [] if kept is None else [kept]
         return [line]
 
+    @property
+    def _is_spread(self) -> bool:
+        """Whether the trial is several classes, of which each is rewritten by itself."""
+        return len(self._relatives) > 1
+
     def _new_init(self) -> cst.FunctionDef:
         is_annotated = any(found.returns is not None for found in self._own.values())
         header = "def __init__(self, context):\n    pass\n"
@@ -161,7 +176,9 @@ class _Rewriting:
             header = "def __init__(self, context: PyTorchTrialContext) -> None:\n    pass\n"
             self._file.imports.new.add(_CONTEXT)
             self._file.imports.kept.add("PyTorchTrialContext")
-        return syntax.with_body(ensure_type(syntax.statement(header), cst.FunctionDef), [])
+        first = "super().__init__(context)\n" if "__init__" in self._family.inherited else ""
+        made = ensure_type(syntax.statement(header), cst.FunctionDef)
+        return syntax.with_body(made, syntax.statements(first))
 
     def _init(self, init: cst.FunctionDef) -> cst.FunctionDef:
         init, context = _with_context(init)
@@ -170,17 +187,21 @@ class _Rewriting:
             line for line in syntax.body_of(init) if not isinstance(syntax.simple(line), cst.Pass)
         ]
         # Who makes loaders by methods calls what downloads their data as well.
-        functions = {} if self._has_loaders else self._older.functions
+        has_data = self._has_loaders or not self._family.wraps
+        functions = {} if has_data else self._older.functions
         download = functions.get("download_data")
-        first = [] if self._keeps_context(lines, own) else [f"{own}.context = {context}"]
+        has_it = "__init__" in self._family.inherited and any(map(_is_super, lines))
+        has_it = has_it or self._keeps_context(lines, own)
+        first = [] if has_it else [f"{own}.context = {context}"]
         if download is not None:
             self._import(download)
             first.append(f"{own}.download_data_dir = {download.call(own, context)}")
         at = 1 if syntax.has_docstring(lines) else 0
         at += any(_is_super(line) for line in lines[at : at + 1])
         after = syntax.statements("\n".join([*first, ""])) if first else []
-        wraps = syntax.statements("".join(f"{text}\n" for text in self._wraps(own, context)))
-        if lines or len(after) > 1:
+        made = self._wraps(own, context) if self._family.wraps else []
+        wraps = syntax.statements("".join(f"{text}\n" for text in made))
+        if wraps and (lines or len(after) > 1):
             wraps[0] = wraps[0].with_changes(leading_lines=[cst.EmptyLine(indent=False)])
         return syntax.with_body(init, [*lines[:at], *after, *lines[at:], *wraps])
 
@@ -207,7 +228,7 @@ class _Rewriting:
             f"{own}.{optimizer} = {context}.wrap_optimizer({own}.optimizer({own}.{model}{extra}))",
         ]
         create = self._own.get("create_lr_scheduler")
-        mode = step_mode(create, self._file)
+        mode = "" if self._is_spread else step_mode(create, self._file)
         if create is not None:
             given = f", {hparams}" if _takes(create, 2) else ""
             text = f"{own}.create_lr_scheduler({own}.{optimizer}{given})"

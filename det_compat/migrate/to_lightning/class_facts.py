@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import libcst as cst
@@ -282,10 +282,25 @@ def _maker(reducer: cst.BaseExpression | None) -> str:
     return "" if reducer is None else syntax.code(reducer)
 
 
-def are_decorated(node: cst.ClassDef, names: Collection[str]) -> bool:
-    """Whether a decorator has made of one of these methods what may need the arguments it had."""
+_BATCH_METHODS = frozenset(("train_batch", "evaluate_batch", "evaluate_full_dataset"))
+
+
+def calls_batch_methods(tree: cst.Module, *, of_trials: bool) -> bool:
+    """Whether a file calls the methods that would become Lightning's.
+
+    One that is not ``of_trials``, and has a class with such methods, calls those of that class.
+    """
+    nodes = () if of_trials else syntax.find(tree, cst.ClassDef)
+    own = {name for node in nodes for name in syntax.methods(node)}
+    functions = (call.func for call in syntax.find(tree, cst.Call))
+    called = {func.attr.value for func in functions if isinstance(func, cst.Attribute)}
+    return bool(called & (_BATCH_METHODS - own))
+
+
+def are_decorated(node: cst.ClassDef) -> bool:
+    """Whether a decorator has made of a batch method what may need the arguments that it had."""
     own = syntax.methods(node)
-    found = (d for name in names if name in own for d in own[name].decorators)
+    found = (d for name in _BATCH_METHODS if name in own for d in own[name].decorators)
     return any(not syntax.code(each.decorator).startswith(_HARMLESS) for each in found)
 
 

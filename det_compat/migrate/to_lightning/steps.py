@@ -109,7 +109,7 @@ def training_step(
     loss = loss if loss.isidentifier() else ""
     logged = Logged(syntax.self_name(method), loss=loss, reduction="", shapes=shapes)
     method = with_optimizers(logged.in_method(method), plan, file, are_moved)
-    return [_training(method)]
+    return [_training(method, is_automatic=False)]
 
 
 def _automatic(
@@ -133,7 +133,7 @@ def _automatic(
     own = syntax.self_name(method)
     logged = Logged(own, loss=loss, reduction="", shapes=shapes)
     method = logged.in_method(method, last=f"return {loss}")
-    made: list[cst.BaseStatement] = [_training(method, "torch.Tensor")]
+    made: list[cst.BaseStatement] = [_training(method, is_automatic=True)]
     clip = syntax.argument(step, 1, "clip_grads")
     if clip is not None and syntax.code(clip) != "None":
         made.append(_clipping_hook(clip, own, file.functions))
@@ -168,10 +168,10 @@ def _clipping_hook(
     )
 
 
-def _training(method: cst.FunctionDef, returns: str = "None") -> cst.FunctionDef:
+def _training(method: cst.FunctionDef, *, is_automatic: bool) -> cst.FunctionDef:
     index = _parameter(method, "batch")
-    method = with_batch_number(_with_epoch(method), index)
-    return _as_step(method, "training_step", returns)
+    method = with_batch_number(_with_epoch(method), index, is_automatic=is_automatic)
+    return _as_step(method, "training_step", "torch.Tensor" if is_automatic else "None")
 
 
 def validation_step(

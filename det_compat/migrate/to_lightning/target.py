@@ -19,8 +19,10 @@ from det_compat.migrate.to_context.target import old_trials
 from det_compat.migrate.to_lightning.callbacks import taken_in_callbacks
 from det_compat.migrate.to_lightning.class_facts import (
     ClassFacts,
+    WrappedModel,
     are_decorated,
     asking_at_once,
+    calls_batch_methods,
     facts_of,
 )
 from det_compat.migrate.to_lightning.data import loaders
@@ -71,7 +73,6 @@ from det_compat.migrate.tree.parameters import (
 from det_compat.migrate.tree.symbols import Symbols, new_name, own_name, resolve
 
 _REDUCER = "det_compat.pytorch.MetricReducer"
-_BATCH_METHODS = ("train_batch", "evaluate_batch", "evaluate_full_dataset")
 
 
 @dataclass(frozen=True)
@@ -323,21 +324,15 @@ class Lightning(Target):
         """The plan of a trial class, made after those of its bases."""
         if scope in self._plans:
             return self._plans[scope]
-        path = self._paths[scope]
-        source = self._read[path]
-        node, own = source.trials[scope]
+        source = self._read[path := self._paths[scope]]
+        node, own = self._class(scope)
         bases = self._hierarchy.bases(scope)
         parents = [b.scope for b in bases if isinstance(b, Class) and b.scope in self._paths]
         is_root = any(getattr(base, "path", None) for base in bases)
         is_alone = not parents and not self._hierarchy.children(scope)
-        is_whole = (
-            is_alone
-            and is_root
-            and not (self._calls_methods(own) or are_decorated(node, _BATCH_METHODS))
-        )
+        is_whole = is_alone and is_root and not (self._calls_methods(own) or are_decorated(node))
         family = [s for s in reversed(self._hierarchy.ancestors(scope)) if s in self._paths]
-        relatives = [self._read[self._paths[s]].trials[s] for s in family]
-        family_methods = [syntax.methods(each) for each, _ in relatives]
+        family_methods = [syntax.methods(self._class(each)[0]) for each in family]
         methods = {name: method for own in family_methods for name, method in own.items()}
         # What a trial hands its context to may ask for more than its own file.
         named = map(self._read.get, self.analysis.imported(path))
@@ -370,7 +365,7 @@ class Lightning(Target):
                 and not steps_elsewhere
                 and accumulates is None
                 and not self._steps_otherwise
-                and is_automatic(node, source.symbols, own)
+                and is_automatic(node, source.symbols, own, self._project)
             ),
             arguments=taken,
             is_mixin=not self._hierarchy.is_trial(scope),
@@ -379,12 +374,18 @@ class Lightning(Target):
             and self._arrays
             and not loaders.is_default_collated(methods, source.symbols),
             needs_loader=needs_training_loader(methods, self._project),
-            keeps_modes=keeps_modes(
-                family_methods, [m for _, facts in relatives for m in facts.models], self._elsewhere
-            ),
+            keeps_modes=keeps_modes(family_methods, self._wrapped_models(scope), self._elsewhere),
             accumulation=accumulates,
         )
         return plan
+
+    def _wrapped_models(self, scope: Scope) -> list[WrappedModel]:
+        """The models that a class wraps, one that it derives from, or one that does from it."""
+        found = [each for each in self._hierarchy.relatives(scope) if each in self._paths]
+        return [model for each in found for model in self._class(each)[1].models]
+
+    def _class(self, scope: Scope) -> tuple[cst.ClassDef, ClassFacts]:
+        return self._read[self._paths[scope]].trials[scope]
 
     def _calls_methods(self, own: ClassFacts) -> bool:
         """Whether some code calls the methods that would become Lightning's."""
@@ -394,7 +395,6 @@ class Lightning(Target):
     @cached_property
     def _calls_batch_methods(self) -> bool:
         return any(
-            isinstance(call.func, cst.Attribute) and call.func.attr.value in _BATCH_METHODS
-            for source in self._read.values()
-            for call in syntax.find(source.tree, cst.Call)
+            calls_batch_methods(each.tree, of_trials=bool(each.trials))
+            for each in self._read.values()
         )

@@ -54,7 +54,10 @@ class _Spreading(ScopedTransformer):
         # What stands before lines of code that was made here may be no whitespace of LibCST's.
         are_deeper = all(line.startswith(deeper) for line in below)
         is_moved = first not in self._there and last.lstrip().startswith(_CLOSING)
-        return dedented(small, len(deeper)) if is_moved and are_deeper else small
+        # Some write the last bracket as deep as what is in it, which stays below the start.
+        is_hanging = any(not line.startswith(f"{deeper} ") for line in below[:-1])
+        spaces = max(0, len(deeper) - INDENT) if is_hanging else len(deeper)
+        return dedented(small, spaces) if is_moved and are_deeper else small
 
 
 def _spread(node: _Container, depth: int, width: int) -> _Container:

@@ -62,6 +62,14 @@ def above(statement: _Node, comments: Sequence[cst.EmptyLine]) -> _Node:
     return statement.with_changes(leading_lines=[*comments, *lines])
 
 
+def without_word_of_wrapping(line: _Node) -> _Node:
+    """A statement without the comments above it that speak of wrapping."""
+    lines = getattr(line, "leading_lines", None) or ()
+    kept = [each for each in lines if not each.comment or not _WRAPPING.match(each.comment.value)]
+    return line.with_changes(leading_lines=kept) if len(kept) < len(lines) else line
+
+
+_WRAPPING = re.compile(r"#+\s*wrap(ping|s)?\b", re.IGNORECASE)
 #: What only Determined's context is asked for, and where its classes come from.
 _OLD = re.compile(
     r"context\.(wrap_|backward\(|step_optimizer\(|configure_apex|get_hparam|get_data_config"
@@ -146,4 +154,5 @@ def _is_inside(line: cst.EmptyLine, first: cst.EmptyLine) -> bool:
 def _is_old(lines: Sequence[cst.EmptyLine], parts: int) -> bool:
     """Whether some lines are Determined's code, or all that is said of it."""
     is_old = any(_OLD.search(_text(line) or "") for line in lines)
-    return is_old and (_parses(lines) or (parts == 1 and len(lines) == 1))
+    is_sentence = re.fullmatch(r" *[A-Z].*\.", _text(lines[0]) or "") is not None
+    return is_old and (_parses(lines) or (len(lines) == 1 and (parts == 1 or is_sentence)))

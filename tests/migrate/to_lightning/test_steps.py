@@ -238,3 +238,13 @@ def test_the_metrics_of_a_dict_that_is_unpacked(tmp_path, entry, logged):
     made = method(rewritten(tmp_path, trial(change)), "validation_step")
     assert logged in made
     assert ("# MIGRATE: Lightning logs numbers" in made) is ("text" in entry)
+
+
+def test_a_dict_whose_bracket_is_as_deep_as_its_entries(tmp_path):
+    entries = '                "loss": loss,\n                "n": 1,\n                }'
+    result = f"        return {{\n{entries}"
+    made = rewritten(tmp_path, trial(('        return {"loss": loss}', result)))
+    assert (
+        '        self.log_dict({\n            "loss": loss,\n            "n": 1,\n            })'
+        in made
+    )

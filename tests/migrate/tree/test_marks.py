@@ -18,6 +18,10 @@ from det_compat.migrate.tree.marks import without_old_code
         ("#if self.context.get_hparam('a'):\n#    x = 1\n# Mine.\nx = 2\n", "# Mine.\nx = 2\n"),
         ("def f():\n    x = 1\n    # self.context.backward(loss)\n", "def f():\n    x = 1\n"),
         ("# Wrap it using self.context.wrap_model().\nx = 1\n", "x = 1\n"),
+        (
+            "# It loads.\n# It returns a determined.pytorch.Dataset.\nx = 1\n",
+            "# It loads.\nx = 1\n",
+        ),
         # Code that is not Determined's, prose of several lines, and marks stay.
         ("# self.opt = SGD(self.context)\nx = 1\n", None),
         ("# Why self.context.wrap_model() is called\n# here, and only here.\nx = 1\n", None),

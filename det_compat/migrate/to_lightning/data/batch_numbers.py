@@ -10,12 +10,15 @@ _IS_FIRST = ("{0} == 0", "not {0}")
 _IS_LATER = ("{0} != 0", "{0} > 0")
 
 
-def with_batch_number(method: cst.FunctionDef, index: str) -> cst.FunctionDef:
+def with_batch_number(
+    method: cst.FunctionDef, index: str, *, is_automatic: bool
+) -> cst.FunctionDef:
     """A batch method that finds the number of its batch, if it uses that.
 
     Args:
         method: train_batch.
         index: the parameter that it was given the number by; Lightning's is ``batch_idx``.
+        is_automatic: whether Lightning makes one step with each batch, which it counts.
     """
     names = [name for name in syntax.find(method.body, cst.Name) if name.value == index]
     if not names:
@@ -25,7 +28,8 @@ def with_batch_number(method: cst.FunctionDef, index: str) -> cst.FunctionDef:
     asking = syntax.transformed(method.body, first)
     if first.asked == len(names):
         return method.with_changes(body=asking)
-    line = syntax.statements(f"{index} = {TOTAL_BATCH.format(own)}\n")
+    number = f"{own}.global_step" if is_automatic else TOTAL_BATCH.format(own)
+    line = syntax.statements(f"{index} = {number}\n")
     return syntax.with_body(method, syntax.below_docstring(syntax.body_of(method), line))
 
 

@@ -30,8 +30,7 @@ _READING = words(
     astype clone copy count cpu cuda debug decode encode endswith error exists float format get info
     index int is_dir is_file item items iterdir join keys len lower max mean min numpy open read
     reshape rsplit shape size split startswith std strip sum to tolist upper values view warning
-    get_data_config get_experiment_config get_global_batch_size get_hparam get_hparams
-    get_per_slot_batch_size get_rank get_size get_local_rank get_trial_seed
+    annToMask loadAnns loadCats loadImgs
     """
 )
 #: What these methods are called on is another thing afterwards.
@@ -158,6 +157,16 @@ def _is_done_once(line: ast.stmt, given: Sequence[ast.arg]) -> bool:
     )
 
 
+def _is_text(value: ast.expr) -> bool:
+    """Whether a value is known to be a text, which is never changed but replaced by another."""
+    if isinstance(value, ast.BinOp):
+        return _is_text(value.left) or _is_text(value.right)
+    if isinstance(value, ast.Call):
+        return ast.unparse(value.func) == "str"
+    is_constant = isinstance(value, ast.Constant) and isinstance(value.value, str)
+    return is_constant or isinstance(value, ast.JoinedStr)
+
+
 @dataclass
 class _Traces:
     """The names of attributes and variables that some code changes, and that it reads.
@@ -221,7 +230,7 @@ class _Reader:
             if isinstance(node, (ast.Attribute, ast.Subscript)):
                 if not isinstance(node.ctx, ast.Load):
                     self._change(node)
-            elif isinstance(node, ast.AugAssign):
+            elif isinstance(node, ast.AugAssign) and not _is_text(node.value):
                 self._change(node.target)
             elif isinstance(node, ast.Call):
                 self._call(node)
@@ -271,7 +280,9 @@ class _Reader:
     def _call(self, call: ast.Call) -> None:
         name = getattr(call.func, "attr", getattr(call.func, "id", ""))
         changed = [it.value for it in call.keywords if it.arg in _KEYWORDS]
-        if name in _CHANGING or self._project.changes(name).arguments:
+        of_module = self._names_of(call.func)[1] in self._project.modules
+        is_in_place = name in _CHANGING or (of_module and _is_in_place(name))
+        if is_in_place or self._project.changes(name).arguments:
             changed += [*call.args, *(it.value for it in call.keywords)]
         if isinstance(call.func, ast.Attribute) and self._changes_owner(call.func):
             changed.append(call.func.value)
@@ -284,9 +295,17 @@ class _Reader:
         owner, name = func.value, func.attr
         if isinstance(owner, ast.Name) and owner.id in self._first and name in self._own:
             return False
-        if name in _MUTATING or (name.endswith("_") and not name.startswith("_")):
+        of_module = self._names_of(owner)[1] in self._project.modules
+        # ``torch.nn.init.normal_`` is a function, and changes what it is given.
+        if name in _MUTATING or (_is_in_place(name) and not of_module):
             return True
         if name in self._project.functions:
             return self._project.changes(name).owner
-        root = self._names_of(owner)[1]
-        return not (self._is_watched or name in _READING or root in self._project.modules)
+        is_getter = re.match("get(_|[A-Z])", name) and "next" not in name.lower()
+        is_reading = name in _READING or is_getter
+        return not (self._is_watched or is_reading or of_module)
+
+
+def _is_in_place(name: str) -> bool:
+    """Whether a tensor's method, or a function, has the name of those that change a tensor."""
+    return name.endswith("_") and not name.startswith("_")

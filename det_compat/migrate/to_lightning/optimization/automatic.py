@@ -8,12 +8,13 @@ import libcst as cst
 from libcst import matchers as m
 
 from det_compat.migrate.to_lightning.class_facts import ClassFacts
+from det_compat.migrate.to_lightning.data.loader_order import Project
 from det_compat.migrate.to_lightning.optimization.gradients import zeroes_gradients
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
 
 
-def is_automatic(node: cst.ClassDef, symbols: Symbols, facts: ClassFacts) -> bool:
+def is_automatic(node: cst.ClassDef, symbols: Symbols, facts: ClassFacts, project: Project) -> bool:
     """Whether one optimizer is stepped right after one backward, in straight-line code."""
     own = syntax.methods(node)
     method = own.get("train_batch")
@@ -34,7 +35,7 @@ def is_automatic(node: cst.ClassDef, symbols: Symbols, facts: ClassFacts) -> boo
     attribute = f"{syntax.self_name(method)}.{facts.optimizers[0]}"
     if _is_used_elsewhere(own, without_zeroing(method, attribute), attribute):
         return False
-    return _is_simple(own, symbols, facts)
+    return _is_simple(own, symbols, facts, project)
 
 
 _ONCE = ("backward", "step_optimizer")
@@ -82,7 +83,9 @@ def _is_used_elsewhere(
     return used.count(attribute) != 1 + reads
 
 
-def _is_simple(own: dict[str, cst.FunctionDef], symbols: Symbols, facts: ClassFacts) -> bool:
+def _is_simple(
+    own: dict[str, cst.FunctionDef], symbols: Symbols, facts: ClassFacts, project: Project
+) -> bool:
     method = own["train_batch"]
     attribute = f"{syntax.self_name(method)}.{facts.optimizers[0]}"
     found = backward_and_step(method, symbols)
@@ -100,6 +103,8 @@ def _is_simple(own: dict[str, cst.FunctionDef], symbols: Symbols, facts: ClassFa
     if syntax.argument(step, 3, "scaler") or not zeroes_gradients(step):
         return False
     if clip is not None and syntax.names_in(clip) & syntax.local_names(method):
+        return False
+    if _Afterwards(own, index, syntax.code(loss), project).changes_the_loss():
         return False
     return _ends_plainly(own, index, symbols, facts)
 
@@ -130,6 +135,92 @@ def _ends_plainly(
         if _sees(seen, me, changing | (own.keys() - functions), schedulers):
             return False
     return True
+
+
+class _Afterwards:
+    """What comes after the step of a ``train_batch``, and before Lightning's backward pass.
+
+    Args:
+        own: the methods of the trial.
+        index: of the statement with the backward pass.
+        loss: what that is of, as code.
+        project: the functions that it may call.
+    """
+
+    def __init__(
+        self, own: dict[str, cst.FunctionDef], index: int, loss: str, project: Project
+    ) -> None:
+        body = syntax.body_of(own["train_batch"])
+        self._after, self._loss, self._project = body[index + 2 :], loss, project
+        others = [each for name, each in own.items() if name != "train_batch"]
+        lines = [(line, False) for line in [*body[:index], *others]]
+        lines += [(line, True) for line in self._after]
+        self._values = [
+            (syntax.code(to), value, is_late)
+            for line, is_late in lines
+            for to, value in _pairs(line)
+        ]
+
+    def changes_the_loss(self) -> bool:
+        """Whether it sets the loss anew, or may change in place what the backward pass needs.
+
+        What measures the time of a step belongs behind it, too.
+        """
+        return any(self._changes(node) for line in self._after for node in syntax.below(line))
+
+    def _changes(self, node: cst.CSTNode) -> bool:
+        if isinstance(node, cst.Call):
+            name = _called(node).rpartition(".")[2]
+            given = {arg.keyword.value for arg in node.args if arg.keyword}
+            is_in_place = name.endswith("_") and not name.startswith("_")
+            is_in_place |= self._project.changes(name).arguments or bool(given & _IN_PLACE)
+            return is_in_place or name in _CLOCKS
+        if isinstance(node, cst.Del):
+            return self._loss in syntax.names_in(node)
+        if not isinstance(node, (cst.AssignTarget, cst.AnnAssign, cst.AugAssign, *_FOR)):
+            return False
+        targets = syntax.parts(node.target)
+        if any(syntax.code(target) == self._loss for target in targets):
+            return True
+        changed: list[cst.BaseExpression] = []
+        changed += (t for t in targets if isinstance(t, cst.Subscript) and not _is_key(t))
+        changed += targets if isinstance(node, cst.AugAssign) else []
+        return not all(map(self._is_fresh, changed))
+
+    def _is_fresh(self, target: cst.BaseExpression) -> bool:
+        """Whether what changes is a number or a container, or no tensor of the loss."""
+        whole = syntax.code(target.value if isinstance(target, cst.Subscript) else target)
+        values = [(value, is_late) for to, value, is_late in self._values if to == whole]
+        return bool(values) and all(_is_new(value, is_late) for value, is_late in values)
+
+
+_FOR = (cst.For, cst.CompFor, cst.NamedExpr)
+_IN_PLACE = {"inplace", "out"}
+_CLOCKS = ("memory_allocated", "monotonic", "now", "perf_counter", "synchronize", "time")
+_DISPLAYS = (cst.BaseNumber, cst.BaseString, cst.List, cst.Dict, cst.BaseComp, cst.Set)
+_COMPUTED = (cst.Comparison, cst.BinaryOperation, cst.BooleanOperation)
+_COMPUTING = ("argmax", "clone", "item", "len", "mean", "size", "sum", "tolist")
+
+
+def _pairs(node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    for line in syntax.find(node, cst.Assign):
+        yield from syntax.pairs(line)
+
+
+def _is_key(target: cst.Subscript) -> bool:
+    """Whether something is set under a text, which is a dict's."""
+    return m.matches(target, m.Subscript(slice=[m.SubscriptElement(m.Index(m.SimpleString()))]))
+
+
+def _is_new(value: cst.BaseExpression, is_late: bool) -> bool:
+    """Whether a value is no tensor that the loss was computed from, nor a view of one."""
+    if isinstance(value, cst.UnaryOperation):
+        value = value.expression
+    if isinstance(value, _DISPLAYS) or not is_late:
+        return isinstance(value, _DISPLAYS)
+    if isinstance(value, cst.Call):
+        return _called(value).rpartition(".")[2] in _COMPUTING
+    return isinstance(value, _COMPUTED)
 
 
 def _is_function(method: cst.FunctionDef) -> bool:

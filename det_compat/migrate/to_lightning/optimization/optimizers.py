@@ -15,7 +15,7 @@ from det_compat.migrate.to_lightning.optimization.schedulers import (
 )
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.marks import comments_of
+from det_compat.migrate.tree.marks import comments_of, without_word_of_wrapping
 from det_compat.migrate.tree.symbols import Symbols
 
 _MOVED = ("wrap_optimizer", "wrap_lr_scheduler")
@@ -104,7 +104,7 @@ def configure_optimizers(
     names = {n: _own(n) if n in kept or "." in n else n for n in every}
     returned = _returned(plan, optimizers, schedulers, names)
     made = syntax.method(f"def configure_optimizers(self):\n    return {returned}\n")
-    lines = [_unwrapped_line(line, names) for line in moved]
+    lines = [without_word_of_wrapping(_unwrapped_line(line, names)) for line in moved]
     lines[:1] = [line.with_changes(leading_lines=comments_of(line)) for line in lines[:1]]
     end = [*syntax.body_of(made)]
     if lines and returned.isidentifier() and _target(lines[-1]) == returned:

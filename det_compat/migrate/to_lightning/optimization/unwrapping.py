@@ -1,7 +1,5 @@
 """The wrappers taken off: Lightning wraps what it needs to, and is shown what it would not see."""
 
-import re
-
 import libcst as cst
 
 from det_compat.migrate.to_lightning.metrics.reducer_kinds import metric_class, values_of
@@ -17,7 +15,7 @@ from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import FileTransformer, Line, Lines
 from det_compat.migrate.tree.line_length import dedented
-from det_compat.migrate.tree.marks import PRECISION, PRECISION_LINK
+from det_compat.migrate.tree.marks import PRECISION, PRECISION_LINK, without_word_of_wrapping
 
 _WRAPPERS = {
     "wrap_model": "model",
@@ -36,13 +34,6 @@ _NEEDED = {
     "wrap_reducer": "a module must log what this reducer computes",
     "experimental.wrap_reducer": "a module must log what this reducer computes",
 }
-
-
-def _speaks_of_wrapping(line: cst.EmptyLine) -> bool:
-    return line.comment is not None and _WRAPPING.match(line.comment.value) is not None
-
-
-_WRAPPING = re.compile(r"#+\s*wrap(ping|s)?\b", re.IGNORECASE)
 
 
 def unwrap(tree: cst.Module, file: LightningFile) -> cst.Module:
@@ -113,8 +104,7 @@ class _Unwrapping(FileTransformer[LightningFile]):
         if not self.symbols.calls(original, *_WRAPPERS):
             return updated
         # Nothing is wrapped here any more.
-        lines = [line for line in updated.leading_lines if not _speaks_of_wrapping(line)]
-        return updated.with_changes(leading_lines=lines)
+        return without_word_of_wrapping(updated)
 
     def _is_trial(self) -> bool:
         return any(node.name.value in self.file.plans for node in self.classes)

@@ -33,15 +33,6 @@ def given_to_fit(call: cst.Call) -> dict[str, cst.BaseExpression] | None:
     return found
 
 
-def policy_of(value: cst.BaseExpression | None) -> str:
-    """A ``checkpoint_policy`` as text; off a cluster, "best" was "all"."""
-    if isinstance(value, cst.IfExp):
-        found = {policy_of(value.body), policy_of(value.orelse)}
-        if found <= {*_ALWAYS, *_BEST}:
-            return _ALWAYS[0]
-    return "" if value is None else syntax.code(value)
-
-
 @dataclass(frozen=True)
 class Length:
     """A length or a period: the flag of ``pl.Trainer`` that has its unit, and its number as text.

@@ -30,7 +30,6 @@ from det_compat.migrate.to_lightning.scripts.schedule import (
     Schedule,
     given_to_fit,
     last_batch,
-    policy_of,
 )
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.branches import without_cluster
@@ -112,7 +111,7 @@ class _Scripts(LightningTransformer):
         self._calls.pop()
         length = _LENGTHS.get(self.symbols.path(updated.func) or "")
         # A period or length among the arguments of fit() is written out there.
-        is_written_out = bool(self._calls) and _is_fit(self._calls[-1])
+        is_written_out = bool(self._calls) and _is_given_to_fit(original, self._calls[-1])
         if length and len(updated.args) == 1 and not is_written_out:
             return syntax.expression(f'{{"{length}": {syntax.code(updated.args[0].value)}}}')
         init = next((found for found in reversed(self._inits) if found is not None), None)
@@ -134,7 +133,7 @@ class _Scripts(LightningTransformer):
         """What a trial is given in place of its context."""
         sections, found = plan.arguments.sections, plan.accumulation
         # A trial that is given more than the context is given its hyperparameters, too.
-        more = [f"**{init.hparams}"] if init.hparams and not given else []
+        more = [f"**{init.hparams}"] if init.hparams not in ("", "{}") and not given else []
         more += self._lacking(plan, init, given)
         if init.exp_conf and "experiment_config" in sections:
             more.append(f"experiment_config={init.exp_conf}")
@@ -301,7 +300,7 @@ class _Scripts(LightningTransformer):
             length,
             validation,
             self._told(given.get("checkpoint_period")),
-            policy_of(given.get("checkpoint_policy")),
+            "" if (policy := given.get("checkpoint_policy")) is None else syntax.code(policy),
             may_test=not _is(given.get("test_mode"), "False", None),
         )
 
@@ -324,6 +323,8 @@ class _Scripts(LightningTransformer):
         if not unit and aggregation and syntax.code(length) not in self._epochs:
             self._said.append(_COUNTS.format(aggregation))
         # A length of a variable is a dict by now, of the one flag that says it.
+        if isinstance(length, cst.IfExp):
+            length = length.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
         return f"{unit}={syntax.code(number)}" if unit else f"**{syntax.code(length)}"
 
     def _steps(self, batches: str, aggregation: str) -> str:
@@ -361,6 +362,15 @@ def _is_off(line: cst.BaseStatement, func: str) -> bool:
 
 def _is_fit(node: cst.Call) -> bool:
     return isinstance(node.func, cst.Attribute) and node.func.attr.value == "fit"
+
+
+def _is_given_to_fit(length: cst.Call, call: cst.Call) -> bool:
+    """Whether a period or length is an argument of ``fit()``, or what a period is chosen from."""
+    given = (arg for arg in call.args if any(node is length for node in syntax.find(arg, cst.Call)))
+    return _is_fit(call) and any(
+        arg.value is length or (arg.keyword is not None and arg.keyword.value != "max_length")
+        for arg in given
+    )
 
 
 def _has_trainer(line: cst.BaseStatement, symbols: Symbols) -> bool:

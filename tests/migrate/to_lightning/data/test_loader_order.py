@@ -51,6 +51,12 @@ def needs(lines: dict[str, str], *files: bytes) -> bool:
         ("random.shuffle(self.kept)", "val_loader: return self.kept", True),
         ("torch.utils.data.DataLoader(self.kept)", "val_loader: return self.kept", False),
         ("return [x for x in self.kept.values()]", "val_loader: return self.kept", False),
+        ("path(self.names)", "val_loader: return self.names", False),
+        ("longer(self.names)", "val_loader: return self.names", True),
+        ("self.names.getIds()", "val_loader: return self.names", False),
+        ("self.names.get_next()", "val_loader: return self.names", True),
+        ("torch.nn.init.normal_(w)", "val_loader: return torch.nn.init", False),
+        ("torch.nn.init.normal_(self.kept)", "val_loader: return self.kept", True),
     ],
 )
 def test_what_a_validation_needs_of_the_training_loader(
@@ -97,6 +103,13 @@ import random, torch
 def fill(scaler): refill(scaler)
 
 def refill(scaler): scaler.fit(1)
+
+def path(root):
+    root += "/a" + str(1)
+    return root
+
+def longer(names):
+    names += ["a"]
 
 def look(kept): return len(kept) + kept["a"]
 

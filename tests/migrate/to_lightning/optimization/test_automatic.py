@@ -122,3 +122,39 @@ def test_what_a_method_has_returned_may_come_after_a_step(tmp_path, result, is_a
     )
     made = rewritten(tmp_path, trial(*changes))
     assert ("automatic_optimization" not in made) is is_automatic
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param("loss = loss.item()", id="the loss is a number"),
+        pytest.param("loss *= 2", id="another loss"),
+        pytest.param("for loss in range(3): pass", id="a loop over losses"),
+        pytest.param("batch[batch > 1] = 0", id="a batch that the backward pass needs"),
+        pytest.param("seen = batch.detach(); seen[0] = 1", id="a view of it"),
+        pytest.param("seen = batch; seen += 1", id="another name of it"),
+        pytest.param("batch.clamp_(0, 1)", id="a method in place"),
+        pytest.param("torch.relu(batch, inplace=True)", id="a function in place"),
+        pytest.param("rounded(batch)", id="a function of the file"),
+        pytest.param("print(time.time())", id="the time that a step has taken"),
+    ],
+)
+def test_what_the_backward_pass_needs_is_not_changed_before_it(tmp_path, after):
+    own = "def rounded(x):\n    x[x < 0.5] = 0\n\n\nclass Trial("
+    changes = (("class Trial(", own), (RETURN, f"        {after}\n{RETURN}"))
+    step = method(rewritten(tmp_path, trial(*changes)), "training_step")
+    assert step.index("self.manual_backward(loss)") < step.index(after)
+
+
+@pytest.mark.parametrize(
+    ("init", "after"),
+    [
+        pytest.param("self.seen = {}", "self.seen[batch_idx] = loss.item()", id="a dict"),
+        pytest.param("", "right = (batch > 0).sum(); right += 1", id="a sum of its own"),
+        pytest.param("", "sums = [0, 0]; sums[0] += 1", id="a list"),
+        pytest.param("", "out = {}; out['a'] = loss.item()", id="a text"),
+    ],
+)
+def test_what_the_backward_pass_does_not_need_may_change(tmp_path, init, after):
+    changes = ((INIT, f"{INIT}        {init}\n"), (RETURN, f"        {after}\n{RETURN}"))
+    assert "manual_backward" not in rewritten(tmp_path, trial(*changes))

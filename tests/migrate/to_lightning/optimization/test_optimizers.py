@@ -222,6 +222,18 @@ def test_comments_on_wrapping_go(tmp_path):
     assert "        # It is small.\n        self.model = torch.nn.Linear(2, 1)" in made
 
 
+def test_comments_on_wrapping_go_with_what_moves(tmp_path):
+    line = "        self.opt = context.wrap_optimizer("
+    source = trial(
+        (line, f"        # wrap optimizer\n        sgd = {SGD}\n{line}"), (f"({SGD}", "(sgd")
+    )
+    made = method(rewritten(tmp_path, source), "configure_optimizers")
+    assert made == f"def configure_optimizers(self):\n    sgd = {SGD}\n    return sgd"
+
+
+SGD = "torch.optim.SGD(self.model.parameters(), lr=0.1)"
+
+
 @pytest.mark.parametrize(
     "known", ["def rate(n):\n            return 1", "from math import ceil as rate"]
 )

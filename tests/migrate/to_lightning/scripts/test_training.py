@@ -340,7 +340,7 @@ def test_the_last_batch_is_saved(given: str, flag: str, asked: str | None, tmp_p
     [
         ('"best" if best else "none"', True),
         ("best", True),
-        ('"best" if best else "all"', False),
+        ('"best" if best else "all"', True),
         ("best, validation_period=pytorch.Epoch(2), checkpoint_period=pytorch.Epoch(2)", False),
     ],
 )
@@ -555,3 +555,23 @@ def test_a_validation_by_itself_has_gradients_where_it_asks_for_them(tmp_path):
     """
     made = rewritten(tmp_path, f"{HEAD}{source}\n\n{textwrap.dedent(before)}")
     assert "pl.Trainer(max_epochs=1, check_val_every_n_epoch=1, inference_mode=False)\n" in made
+
+
+def test_a_length_that_the_run_chooses(tmp_path):
+    before = """
+    def main(epochs):
+        with pytorch.init(hparams={}) as context:
+            trainer = pytorch.Trainer(Trial(context), context)
+            trainer.fit(
+                max_length=pytorch.Epoch(epochs) if epochs else pytorch.Batch(100),
+                validation_period=pytorch.Epoch(1),
+            )
+    """
+    assert script(tmp_path, before).startswith(
+        "def main(epochs):\n"
+        "    trainer = pl.Trainer(\n"
+        '        **({"max_epochs": epochs} if epochs else {"max_steps": 100}),'
+        " check_val_every_n_epoch=1\n"
+        "    )\n"
+        "    trainer.fit(Trial())\n"
+    )

@@ -1,0 +1,119 @@
+"""Older trials that are several classes: what they share is in a base, what differs in its heirs.
+
+The last ``__init__`` that runs wraps what a trial has built, as all that builds it needs is there
+then; each class has its own methods rewritten.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import libcst as cst
+
+from det_compat.analysis.classes import Hierarchy
+from det_compat.analysis.scopes import Scope
+from det_compat.migrate.tree import syntax
+
+_CLIPS, _NONE = "ClipGrads", cst.Name("None")
+#: What builds itself, as trials of Determined 0.12.12 may.
+_WRAPS = re.compile(rb"\.(_?Model|wrap_model)\(")
+#: What is another method afterwards, which no heir may add to.
+_ASKS_BASE = re.compile(r"super\([^)]*\)\.(train_batch|create_lr_scheduler)\(")
+
+
+@dataclass(frozen=True)
+class Family:
+    """What a class of an older trial has from elsewhere.
+
+    Attributes:
+        relatives: the class itself, those that it derives from, and all that derive from these.
+        nodes: the code of these.
+        inherited: the methods that it has from others.
+        wraps: whether its own ``__init__`` is the last that runs.
+        problem: why it stays as it was.
+    """
+
+    relatives: Sequence[Scope] = ()
+    nodes: Sequence[cst.ClassDef] = ()
+    inherited: Mapping[str, cst.FunctionDef] = field(default_factory=dict)
+    wraps: bool = True
+    problem: str = ""
+
+
+class Families:
+    """The classes of older trials, with what they are related to.
+
+    Args:
+        old: the classes that are older trials.
+        hierarchy: of all classes.
+        sources: the files that are rewritten.
+    """
+
+    def __init__(
+        self, old: Collection[Scope], hierarchy: Hierarchy, sources: Mapping[Path, bytes]
+    ) -> None:
+        self._hierarchy, self._sources = hierarchy, sources
+        self._old = {scope for scope in old if not self._is_base(scope)}
+        self._found: dict[Scope, Family] = {}
+
+    def _is_base(self, scope: Scope) -> bool:
+        """Whether heirs of a class build what it trains."""
+        names = {name for each in self._hierarchy.ancestors(scope) for name in each.functions}
+        is_built = "build_model" in names or any(
+            _WRAPS.search(self._sources.get(each.source.path, b""))
+            for each in self._hierarchy.ancestors(scope)
+        )
+        return bool(self._hierarchy.children(scope)) and not is_built
+
+    @cached_property
+    def bases(self) -> frozenset[Scope]:
+        """The classes that older trials derive from, and which are none by themselves."""
+        every = (base for scope in self._old for base in self._hierarchy.ancestors(scope))
+        return frozenset(every) - {*self._old}
+
+    def of(self, scope: Scope) -> Family:
+        """What a class has from others."""
+        if scope not in self._found:
+            self._found[scope] = self._family(scope)
+        return self._found[scope]
+
+    def _family(self, scope: Scope) -> Family:
+        own, *bases = self._hierarchy.ancestors(scope)
+        every = (each for base in (own, *bases) for each in self._hierarchy.relatives(base))
+        relatives = {each: self._node(each) for each in dict.fromkeys(every)}
+        inherited: dict[str, cst.FunctionDef] = {}
+        for base in reversed(bases):
+            inherited |= syntax.methods(relatives[base])
+        return Family(
+            relatives=[*relatives],
+            nodes=[*relatives.values()],
+            inherited=inherited,
+            wraps=scope in self._old and not self._has_old(bases),
+            problem=self._problem(relatives) if len(relatives) > 1 else "",
+        )
+
+    def _node(self, scope: Scope) -> cst.ClassDef:
+        tree = cst.parse_module(self._sources[scope.source.path])
+        return next(n for n in syntax.find(tree, cst.ClassDef) if n.name.value == scope.name)
+
+    def _has_old(self, bases: Sequence[Scope]) -> bool:
+        return any(base in self._old for base in bases)
+
+    def _problem(self, relatives: Mapping[Scope, cst.ClassDef]) -> str:
+        for scope, node in relatives.items():
+            if scope not in self._old and not self._hierarchy.children(scope):
+                return f"{scope.name}, which has the same base, is no such trial"
+            follows = self._has_old(self._hierarchy.ancestors(scope)[1:])
+            if follows and "__init__" in syntax.methods(node):
+                return f"the model of {scope.name} was built after its own __init__, too"
+            if _ASKS_BASE.search(syntax.code(node)):
+                return f"{scope.name} calls train_batch or create_lr_scheduler of its base"
+        own = [*map(syntax.methods, relatives.values())]
+        clipping = [
+            each for each in own if _CLIPS in syntax.code(each.get("build_callbacks", _NONE))
+        ]
+        if clipping and clipping != [each for each in own if "train_batch" in each]:
+            return "it clips gradients in another class than it trains in"
+        return ""

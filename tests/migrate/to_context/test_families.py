@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.migrate.rewriting import method, rewritten
+
+BASE = """\
+import torch
+from determined.pytorch import DataLoader, LRScheduler, PyTorchTrial
+
+
+class Base(PyTorchTrial):
+    def __init__(self, context):
+        self.context = context
+
+    def optimizer(self, model):
+        return torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def create_lr_scheduler(self, optimizer):
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)
+        return LRScheduler(scheduler, step_mode=LRScheduler.StepMode.STEP_EVERY_EPOCH)
+
+    def build_training_data_loader(self):
+        return DataLoader([], batch_size=4)
+
+    def build_validation_data_loader(self):
+        return DataLoader([], batch_size=4)
+
+    def train_batch(self, batch, model, epoch_idx, batch_idx):
+        return {"loss": model(batch).sum()}
+
+    def evaluate_batch(self, batch, model):
+        return {"error": model(batch).sum()}
+"""
+HEIR = """\
+import torch
+from base import Base
+
+
+class Trial(Base):
+    def build_model(self):
+        return torch.nn.Linear(2, 1)
+"""
+
+
+INIT = """\
+    def __init__(self, context):
+        super().__init__(context)
+        self.n = 2
+
+"""
+
+
+def of_family(tmp_path, heir: str, base: str = BASE, to: str = "context") -> tuple[str, str]:
+    """What becomes of a base in a file of its own, and of its heir."""
+    (tmp_path / "model_def.py").write_text(heir)
+    made = rewritten(tmp_path, base, to, "base.py")
+    (tmp_path / "base.py").write_text(base)
+    return made, rewritten(tmp_path, heir, to)
+
+
+def test_the_last_init_wraps_and_each_class_has_its_own_methods_rewritten(tmp_path):
+    base, heir = of_family(tmp_path, HEIR)
+    assert method(base, "__init__") == "def __init__(self, context):\n    self.context = context"
+    assert method(base, "train_batch") == (
+        "def train_batch(self, batch, epoch_idx, batch_idx):\n"
+        "    loss = self.model(batch).sum()\n"
+        "    self.context.backward(loss)\n"
+        "    self.context.step_optimizer(self.opt)\n"
+        '    return {"loss": loss}'
+    )
+    assert method(base, "create_lr_scheduler").endswith(
+        "return self.context.wrap_lr_scheduler(\n"
+        "        scheduler, step_mode=LRScheduler.StepMode.STEP_EVERY_EPOCH\n    )"
+    )
+    assert method(heir, "__init__") == (
+        "def __init__(self, context):\n"
+        "    super().__init__(context)\n"
+        "\n"
+        "    self.model = context.wrap_model(self.build_model())\n"
+        "    self.opt = context.wrap_optimizer(self.optimizer(self.model))\n"
+        "    self.lr_scheduler = self.create_lr_scheduler(self.opt)"
+    )
+
+
+def test_a_family_becomes_modules(tmp_path):
+    for made in of_family(tmp_path, HEIR, to="lightning"):
+        assert "determined" not in made
+        assert "MIGRATE" not in made
+
+
+def test_an_heir_with_an_init_wraps_at_its_end(tmp_path):
+    _, heir = of_family(tmp_path, HEIR.replace("    def build", f"{INIT}    def build"))
+    lines = method(heir, "__init__").splitlines()
+    assert lines[1:5] == [
+        "    super().__init__(context)",
+        "    self.n = 2",
+        "",
+        "    self.model = context.wrap_model(self.build_model())",
+    ]
+
+
+def test_a_base_that_is_a_trial_itself_wraps_for_its_heirs(tmp_path):
+    base, heir = of_family(tmp_path, HEIR, f"{BASE}\n{HEIR[HEIR.index('    def build') :]}")
+    assert "context.wrap_model(self.build_model())" in method(base, "__init__")
+    assert "__init__" not in heir
+
+
+def test_what_is_left_out_of_a_base_is_not_handed_to_it(tmp_path):
+    more = (
+        "\n    def evaluate_batch(self, batch, model):\n"
+        "        return super().evaluate_batch(batch, model)\n"
+    )
+    _, heir = of_family(tmp_path, HEIR + more)
+    assert method(heir, "evaluate_batch") == (
+        "def evaluate_batch(self, batch):\n    return super().evaluate_batch(batch)"
+    )
+
+
+CALLBACKS = """
+    def build_callbacks(self):
+        return {"clip": determined.pytorch.ClipGradsL2Norm(1.0)}
+"""
+TRAIN = """
+    def train_batch(self, batch, model, epoch_idx, batch_idx):
+        return super().train_batch(batch, model, epoch_idx, batch_idx)
+"""
+OTHER = """
+
+class Other(Base):
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (TRAIN, "Trial calls train_batch or create_lr_scheduler of its base"),
+        (CALLBACKS, "it clips gradients in another class than it trains in"),
+        (OTHER, "Other, which has the same base, is no such trial"),
+    ],
+)
+def test_families_that_stay(tmp_path, more, said):
+    base, heir = of_family(tmp_path, HEIR + more)
+    assert f"# MIGRATE: {said}" in base
+    assert "def train_batch(self, batch, model" in base
+    assert "wrap_model" not in heir
