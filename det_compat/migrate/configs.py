@@ -35,6 +35,7 @@ def configs_of(path: Path, name: str) -> list[ExperimentConfig]:
     repository. Where there is none, it is one beside the file that has no entrypoint: PEDL and
     Determined 0.12 started the class that the folder had.
     """
+    path = path.absolute()
     without, named = [], []
     near = [*_yaml_files(path)]
     for file in (*near, *_farther(path, name, {*near})):
@@ -101,7 +102,6 @@ def _farther(path: Path, name: str, near: Set[Path]) -> Iterator[Path]:
     Which folder was that of the experiment, nobody knows; of several files that an entrypoint may
     mean, it is those that are nearest to the config.
     """
-    path = path.absolute()
     root = next((each for each in path.parents if (each / ".git").exists()), None)
     files, started = _repository(root, root.stat().st_mtime_ns) if root is not None else ((), {})
     for file, module in started.get(name, ()):

@@ -48,7 +48,14 @@ CONFIG = "searcher: {name: single, metric: x, max_length: {batches: 1}}\n"
         pytest.param({"a.yaml": ""}, ["a.yaml"], id="none has a name"),
     ],
 )
-def test_the_configs_of_a_trial(files: dict[str, str], found: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_relative", [False, True])
+def test_the_configs_of_a_trial(
+    is_relative: bool,
+    files: dict[str, str],
+    found: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     folder = tmp_path / "src"
     (folder / "configs").mkdir(parents=True)
     (folder / "model_def.py").write_text("class T: ...\n")
@@ -61,7 +68,9 @@ def test_the_configs_of_a_trial(files: dict[str, str], found: list[str], tmp_pat
         text = f"entrypoint: {entrypoint}\n" if entrypoint else ""
         (tmp_path / "src" / name).resolve().parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "src" / name).resolve().write_text(text + CONFIG)
-    configs = configs_of(folder / "model_def.py", "T")
+    monkeypatch.chdir(folder)
+    named = Path("model_def.py") if is_relative else folder / "model_def.py"
+    configs = configs_of(named, "T")
     expected = [str((folder / name).resolve()) for name in found]
     assert [config.file for config in configs] == expected
 

@@ -40,7 +40,10 @@ _CALLED = {
     "get_hparams": "{0}.hparams",
     "get_data_config": "{0}.hparams.data_config",
     "get_experiment_config": "{0}.hparams.experiment_config",
-    "get_trial_seed": '{0}.hparams.experiment_config["reproducibility"]["experiment_seed"]',
+    # A config need not have one: a cluster drew it then.
+    "get_trial_seed": (
+        '{0}.hparams.experiment_config.get("reproducibility", {{}}).get("experiment_seed", 0)'
+    ),
     # Lightning itself skips the batches that a resumed run has trained on, so it starts at none.
     "get_initial_batch": "0",
     "env.first_step": "1",

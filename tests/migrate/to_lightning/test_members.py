@@ -32,7 +32,7 @@ from tests.migrate.rewriting import HEADER, method, rewritten, trial
         ("self.context._epoch_len", "self.trainer.num_training_batches"),
         (
             "self.context.get_trial_seed()",
-            'self.hparams.experiment_config["reproducibility"]["experiment_seed"]',
+            '.experiment_config.get("reproducibility", {}).get("experiment_seed", 0)',
         ),
     ],
 )
