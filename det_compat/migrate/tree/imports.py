@@ -263,9 +263,7 @@ def added(tree: cst.Module, new: Collection[str]) -> cst.Module:
     standard library come to those at the top.
     """
     body: list[cst.BaseStatement] = [*tree.body]
-    # One line may have several, behind semicolons.
-    lines = [cst.SimpleStatementLine([each]) for line in body for each in _small(line)]
-    there = {text for line in lines for _, text in imported(line)}
+    there = {text for line in body for _, text in imported(line)}
     start = next((i for i, line in enumerate(body) if any(map(_is_ours, _modules(line)))), None)
     start = _first_import(body) if start is None else start
     others: list[str] = []
@@ -282,10 +280,6 @@ def added(tree: cst.Module, new: Collection[str]) -> cst.Module:
     for text in sorted(others, key=_order, reverse=True):
         body = _in_group(body, at, text)
     return tree.with_changes(body=body)
-
-
-def _small(line: cst.BaseStatement) -> Sequence[cst.BaseSmallStatement]:
-    return line.body if isinstance(line, cst.SimpleStatementLine) else ()
 
 
 def _first_import(body: Sequence[cst.BaseStatement]) -> int:

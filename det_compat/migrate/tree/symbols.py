@@ -14,7 +14,7 @@ from det_compat.analysis.scopes import CONTEXT, Member, Name, Object, Values
 from det_compat.catalog.members import TYPES
 from det_compat.catalog.support import home
 from det_compat.migrate.tree.facts import Facts
-from det_compat.migrate.tree.syntax import code, each, find, self_name
+from det_compat.migrate.tree.syntax import below, code, each, find, self_name
 from det_compat.migrate.tree.transformers import LocatingTransformer, located, parsed
 
 _Named: TypeAlias = cst.Name | cst.Attribute
@@ -251,7 +251,11 @@ class _Resolver(LocatingTransformer):
         return cst.IndentedBlock(_lines(updated_node.body))
 
     def _has_symbol(self, node: cst.CSTNode) -> bool:
-        return any(self._symbols.get(name) is not None for name in find(node, cst.Name))
+        # Some imports go, and what stands beside them stays.
+        return any(
+            isinstance(part, (cst.Import, cst.ImportFrom)) or self._symbols.get(part) is not None
+            for part in below(node)
+        )
 
     def _with_new_name(self, original: cst.Attribute, updated: cst.Attribute) -> cst.Attribute:
         name = original.attr.value

@@ -87,12 +87,6 @@ def test_imports_that_are_left_over(before: str, rewritten: str, after: str) -> 
             "\nimport own\n",
             id="a group of their own",
         ),
-        pytest.param(
-            "import pytorch_lightning as pl; import yaml\nfrom determined import pytorch\n",
-            "import pytorch_lightning as pl; import yaml\n"
-            "from torch.utils.data import DataLoader\n",
-            id="one that stands on a line with others",
-        ),
     ],
 )
 def test_new_imports_have_their_place(before: str, after: str) -> None:
