@@ -90,12 +90,16 @@ def _module(config: ExperimentConfig, migration: Migration) -> ast.ClassDef | No
     """The module that a config trains, as it was rewritten."""
     started = "" if config.entrypoint is None else config.entrypoint.trial or ""
     wanted = started.rpartition(":")[2].rpartition(".")[2]
-    named = [(f, name) for f in migration.files for name in f.trials if wanted in ("", name)]
-    if len(named) != 1:
-        return None
-    ((file, name),) = named
-    nodes = (node for node in ast.walk(ast.parse(file.after)) if isinstance(node, ast.ClassDef))
-    return next((node for node in nodes if node.name == name), None)
+    nodes = [
+        node
+        for file in migration.files
+        for node in (ast.walk(ast.parse(file.after)) if file.trials else ())
+        if isinstance(node, ast.ClassDef) and node.name in file.trials
+    ]
+    # Where no class is said, it is none from which others derive.
+    bases = {ast.unparse(base).rpartition(".")[2] for node in nodes for base in node.bases}
+    named = [node for node in nodes if node.name == wanted or not (wanted or node.name in bases)]
+    return named[0] if len(named) == 1 else None
 
 
 def _accumulated(config: ExperimentConfig) -> int:

@@ -68,8 +68,7 @@ def test_what_a_module_takes_without_a_name_needs_the_mode_for_subclasses(
     search = "searcher: {name: single, metric: x, max_length: {epochs: 3}}\n"
     conf.write_text(entrypoint + hparams + search)
     files = [FileResult(tmp_path / "model_def.py", b"", OPEN, trials=("T", "Base"))]
-    named = files if entrypoint else [FileResult(files[0].path, b"", OPEN, trials=("T",))]
-    config = lightning_config(conf, Migration(named))
+    config = lightning_config(conf, Migration(files))
     assert b", for LightningCLI(T, subclass_mode_model=True)\n" in config.after
     model = yaml.safe_load(config.after)["model"]
     assert model["class_path"] == path

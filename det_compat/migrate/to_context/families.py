@@ -4,6 +4,7 @@ The last ``__init__`` that runs wraps what a trial has built, as all that builds
 then; each class has its own methods rewritten.
 """
 
+import ast
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -59,13 +60,13 @@ class Families:
         self._found: dict[Scope, Family] = {}
 
     def _is_base(self, scope: Scope) -> bool:
-        """Whether heirs of a class build what it trains."""
+        """Whether heirs of a class build what it trains, or a part of that."""
         names = {name for each in self._hierarchy.ancestors(scope) for name in each.functions}
         is_built = "build_model" in names or any(
             _WRAPS.search(self._sources.get(each.source.path, b""))
             for each in self._hierarchy.ancestors(scope)
         )
-        return bool(self._hierarchy.children(scope)) and not is_built
+        return bool(self._hierarchy.children(scope)) and (_is_abstract(scope) or not is_built)
 
     @cached_property
     def bases(self) -> frozenset[Scope]:
@@ -117,3 +118,17 @@ class Families:
         if clipping and clipping != [each for each in own if "train_batch" in each]:
             return "it clips gradients in another class than it trains in"
         return ""
+
+
+def _is_abstract(scope: Scope) -> bool:
+    """Whether a class leaves methods to its heirs, so that it is no trial yet."""
+    lines = scope.node.body if isinstance(scope.node, ast.ClassDef) else []
+    return any(isinstance(line, ast.FunctionDef) and _is_left_to_heirs(line) for line in lines)
+
+
+def _is_left_to_heirs(method: ast.FunctionDef) -> bool:
+    marked = any(ast.unparse(each).endswith("abstractmethod") for each in method.decorator_list)
+    [*before, last] = map(ast.unparse, method.body)
+    is_documented = ast.get_docstring(method) is not None
+    is_alone = len(before) == int(is_documented)
+    return marked or (is_alone and last.startswith("raise NotImplementedError"))

@@ -19,7 +19,6 @@ from det_compat.migrate.to_context.target import old_trials
 from det_compat.migrate.to_lightning.callbacks import taken_in_callbacks
 from det_compat.migrate.to_lightning.class_facts import (
     ClassFacts,
-    WrappedModel,
     are_decorated,
     asking_at_once,
     calls_batch_methods,
@@ -329,10 +328,13 @@ class Lightning(Target):
         bases = self._hierarchy.bases(scope)
         parents = [b.scope for b in bases if isinstance(b, Class) and b.scope in self._paths]
         is_root = any(getattr(base, "path", None) for base in bases)
-        is_alone = not parents and not self._hierarchy.children(scope)
+        has_heirs = bool(self._hierarchy.children(scope))
+        is_alone = not (parents or has_heirs)
         is_whole = is_alone and is_root and not (self._calls_methods(own) or are_decorated(node))
         family = [s for s in reversed(self._hierarchy.ancestors(scope)) if s in self._paths]
-        family_methods = [syntax.methods(self._class(each)[0]) for each in family]
+        relatives = [self._class(each) for each in family]
+        family_methods = [syntax.methods(each) for each, _ in relatives]
+        models = [model for _, facts in relatives for model in facts.models]
         methods = {name: method for own in family_methods for name, method in own.items()}
         # What a trial hands its context to may ask for more than its own file.
         named = map(self._read.get, self.analysis.imported(path))
@@ -374,15 +376,10 @@ class Lightning(Target):
             and self._arrays
             and not loaders.is_default_collated(methods, source.symbols),
             needs_loader=needs_training_loader(methods, self._project),
-            keeps_modes=keeps_modes(family_methods, self._wrapped_models(scope), self._elsewhere),
+            keeps_modes=keeps_modes(family_methods, models, self._elsewhere, has_heirs),
             accumulation=accumulates,
         )
         return plan
-
-    def _wrapped_models(self, scope: Scope) -> list[WrappedModel]:
-        """The models that a class wraps, one that it derives from, or one that does from it."""
-        found = [each for each in self._hierarchy.relatives(scope) if each in self._paths]
-        return [model for each in found for model in self._class(each)[1].models]
 
     def _class(self, scope: Scope) -> tuple[cst.ClassDef, ClassFacts]:
         return self._read[self._paths[scope]].trials[scope]

@@ -52,6 +52,7 @@ def keeps_modes(
     family: Sequence[Mapping[str, cst.FunctionDef]],
     wrapped: Iterable[WrappedModel],
     around: Elsewhere,
+    has_heirs: bool = False,
 ) -> bool:
     """Whether validations may use a model that Determined left in its mode, being not wrapped.
 
@@ -61,6 +62,7 @@ def keeps_modes(
         family: the methods of a trial class and of its bases, nearest last.
         wrapped: the models that are.
         around: the code of which others may be.
+        has_heirs: whether others derive from it: what it has of them alone is looked at there.
     """
     every = {name: method for own in family for name, method in own.items()}
     known = {model.attribute.removeprefix("*") for model in wrapped}
@@ -103,7 +105,8 @@ def keeps_modes(
         texts = [text for text in texts if text not in aliases and not _NO_MODEL.match(text)]
         if any(map(makers.have_modes, texts)):
             return True
-        if name in in_use and (any(map(makers.are_unknown, texts)) or not (own_values or given)):
+        is_there = own_values or given or has_heirs
+        if name in in_use and (any(map(makers.are_unknown, texts)) or not is_there):
             return True
     return False
 

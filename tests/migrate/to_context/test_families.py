@@ -89,6 +89,15 @@ def test_a_family_becomes_modules(tmp_path):
         assert "MIGRATE" not in made
 
 
+def test_the_scheduler_of_a_base_is_that_of_the_module(tmp_path):
+    train = BASE.index("    def train_batch"), BASE.index("    def evaluate_batch")
+    heir = f"{HEIR}\n{BASE[slice(*train)].rstrip()}\n"
+    _, heir = of_family(tmp_path, heir, BASE[: train[0]] + BASE[train[1] :], to="lightning")
+    assert method(heir, "configure_optimizers").endswith("return [self.opt], [self.lr_scheduler]")
+    assert method(heir, "on_train_epoch_end").endswith("self.lr_scheduler.step()")
+    assert "MIGRATE" not in heir
+
+
 def test_an_heir_with_an_init_wraps_at_its_end(tmp_path):
     _, heir = of_family(tmp_path, HEIR.replace("    def build", f"{INIT}    def build"))
     lines = method(heir, "__init__").splitlines()
@@ -104,6 +113,23 @@ def test_a_base_that_is_a_trial_itself_wraps_for_its_heirs(tmp_path):
     base, heir = of_family(tmp_path, HEIR, f"{BASE}\n{HEIR[HEIR.index('    def build') :]}")
     assert "context.wrap_model(self.build_model())" in method(base, "__init__")
     assert "__init__" not in heir
+
+
+def test_what_an_heir_sets_is_there_when_a_method_of_its_base_builds(tmp_path):
+    abstract = '    def net(self):\n        """Ours."""\n        raise NotImplementedError\n\n'
+    build = "    def build_model(self):\n        return self.net()\n\n"
+    net = INIT + HEIR[HEIR.index("    def build") :].replace("build_model", "net")
+    heir = HEIR[: HEIR.index("    def build")] + net
+    base, heir = of_family(
+        tmp_path, heir, BASE.replace("    def optim", f"{abstract}{build}    def optim")
+    )
+    assert "wrap_model" not in base
+    assert method(heir, "__init__").splitlines()[2:5] == [
+        "    self.n = 2",
+        "",
+        "    self.model = context.wrap_model(self.build_model())",
+    ]
+    assert "MIGRATE" not in base + heir
 
 
 def test_what_is_left_out_of_a_base_is_not_handed_to_it(tmp_path):

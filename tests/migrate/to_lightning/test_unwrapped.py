@@ -195,3 +195,21 @@ def test_a_model_that_a_function_gives_a_trial_stays_in_its_mode_or_is_marked(tm
     assert ("def on_validation_model_eval" in made) == is_wrapped
     mark = "# MIGRATE: validations put all models into evaluation mode, wrapped or not"
     assert (mark in made) != is_wrapped
+
+
+@pytest.mark.parametrize("made", ["self.context.wrap_model(NET)", "NET"])
+def test_a_model_that_heirs_alone_make_is_judged_there(tmp_path, made):
+    (tmp_path / "base.py").write_text(
+        trial(("self.model = context.wrap_model(torch.nn.Linear(2, 1))", "self.build()"))
+    )
+    net = "torch.nn.BatchNorm1d(2)"
+    source = (
+        "import torch\nfrom base import Trial\n\n\nclass Heir(Trial):\n    def build(self):\n"
+        "        self.rest = self.context.wrap_model(torch.nn.Linear(2, 1))\n"
+        f"        self.model = {made.replace('NET', net)}\n"
+    )
+    heir = rewritten(tmp_path, source, name="heir.py")
+    base = rewritten(tmp_path, (tmp_path / "base.py").read_text(), name="base.py")
+    assert ("def on_validation_model_eval" in heir) == (made == "NET")
+    assert "MIGRATE" not in base + heir
+    assert "on_validation_model_eval" not in base

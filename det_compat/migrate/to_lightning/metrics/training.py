@@ -74,7 +74,8 @@ def _apart(
         is_known = once and inside == used.count(attribute) and f"{_PREFIX}{attribute}" not in used
         if target == attribute or not training or is_shared or not is_known:
             continue
-        if (lines := _two(line, call, attribute, symbols, functions)) is None:
+        methods = {f"{syntax.self_name(init)}.{name}" for name in own}
+        if (lines := _two(line, call, attribute, symbols, {*functions, *methods})) is None:
             continue
 
         body = [each for old in syntax.body_of(init) for each in (lines if old is line else [old])]
@@ -109,7 +110,7 @@ def _two(
     # One object cannot reduce both; a function can.
     is_function = isinstance(reducer, cst.Lambda) or (
         isinstance(reducer, (cst.Name, cst.Attribute))
-        and syntax.code(reducer).partition(".")[0] in functions
+        and not {syntax.code(reducer), syntax.code(reducer).partition(".")[0]}.isdisjoint(functions)
         and syntax.code(reducer).rpartition(".")[2].islower()
     )
     if not isinstance(reducer, cst.Call) and not is_function:

@@ -281,14 +281,18 @@ class _Hoisting(ScopedTransformer):
         """What wraps a value as a function did, with placeholders of this file."""
         call = found.results[index]
         assert call is not None
-        made = call.with_changes(args=[call.args[0].with_changes(value=value), *call.args[1:]])
-        if found.symbols is self._file.symbols:
-            return made.deep_clone()
+        if found.symbols is not self._file.symbols:
+            call = self._with_own_placeholders(call, found.symbols)
+        args = [call.args[0].with_changes(value=value), *call.args[1:]]
+        return call.with_changes(args=args).deep_clone()
+
+    def _with_own_placeholders(self, call: cst.Call, symbols: Symbols) -> cst.Call:
         assert self.method is not None
         own = cst.Name(syntax.self_name(self.method))
-        for name in [n for n in syntax.find(call, cst.Name) if found.symbols.get(n) is not None]:
-            symbol = found.symbols.get(name)
-            assert symbol is not None
-            here = self._file.symbols.add(replace(symbol, module=own))
-            made = syntax.replaced(made, name.value, here.value)
-        return made.deep_clone()
+        here = {
+            name.value: self._file.symbols.add(replace(symbol, module=own))
+            for name in syntax.find(call, cst.Name)
+            if (symbol := symbols.get(name)) is not None
+        }
+        # All at once: a placeholder of this file may be called as another one of that file is.
+        return syntax.each(call, cst.Name, lambda name: here.get(name.value, name))

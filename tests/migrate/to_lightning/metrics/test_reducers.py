@@ -153,10 +153,14 @@ def test_training_gets_a_reducer_of_its_own(name, logged, tmp_path):
     assert "train_mean" not in method(made, "on_validation_start")
 
 
-@pytest.mark.parametrize("reducer", ["len", "sum_of", "np.median", "lambda values: values[0]"])
+@pytest.mark.parametrize(
+    "reducer", ["len", "sum_of", "np.median", "lambda values: values[0]", "self.most"]
+)
 def test_a_function_reduces_training_and_validations_apart(reducer, tmp_path):
     functions = "import numpy as np\n\n\ndef sum_of(values):\n    return sum(values)\n\n\n"
-    made = rewritten(tmp_path, functions + shared(("Mean()", reducer)))
+    own = "    @staticmethod\n    def most(values):\n        return max(values)\n\n"
+    loader = "    def build_training_data_loader"
+    made = rewritten(tmp_path, functions + shared(("Mean()", reducer), (loader, own + loader)))
     for name in ("mean", "train_mean"):
         assert f"        self.{name} = FunctionMetric({reducer})\n" in made
     assert "self.train_mean.update(loss.item())" in method(made, "training_step")
