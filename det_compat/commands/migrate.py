@@ -46,7 +46,10 @@ def add_parser(commands: _Commands) -> None:
     parser.add_argument(
         "--config",
         metavar="CONFIG.yaml",
-        help="an experiment config: also make CONFIG.lightning.yaml, for LightningCLI",
+        action="append",
+        default=[],
+        help="an experiment config: also make CONFIG.lightning.yaml, for LightningCLI; may be "
+        "given several times",
     )
     parser.add_argument(
         "--verify",
@@ -96,8 +99,8 @@ def _migrate(args: argparse.Namespace, hparams: dict[str, Any] | None) -> int:
     from det_compat.migrate.writing import refusals, write
 
     migration = migrate(args.paths, args.to, args.lightning or PACKAGES[0])
-    if args.config:
-        migration.files.append(lightning_config(Path(args.config), migration))
+    # Each is made of the Python files alone.
+    migration.files += [lightning_config(Path(each), migration) for each in args.config]
     for file in migration.changed:
         print(file.diff(), end="")
     different = _verify(args, migration, hparams) if args.verify else 0

@@ -21,7 +21,7 @@ def verify_migration(
     paths: Sequence[str],
     migration: Migration,
     hparams: dict[str, Any] | None,
-    config: str | None,
+    configs: Sequence[str],
     batches: int,
     package: str | None = None,
 ) -> list[tuple[str, Verdict]]:
@@ -41,7 +41,7 @@ def verify_migration(
             for file, copy in _copies(paths, migration, Path(folder))
             for name in file.trials
             if name not in bases or configs_of(file.path, name)
-            for label, arguments in _arguments(file.path, name, hparams, config)
+            for label, arguments in _arguments(file.path, name, hparams, configs)
         ]
         verdicts = (
             verify_all([pair for _, pair in found], batches=batches, package=package)
@@ -59,10 +59,10 @@ def _bases(migration: Migration) -> set[str]:
 
 
 def _arguments(
-    path: Path, name: str, hparams: dict[str, Any] | None, config: str | None
+    path: Path, name: str, hparams: dict[str, Any] | None, configs: Sequence[str]
 ) -> list[tuple[str, tuple[dict[str, Any], dict[str, Any] | None]]]:
-    """What to train a trial with, and how to name it: the config that is given, or all it has."""
-    files = [found.file for found in configs_of(path, name)] if config is None else [config]
+    """What to train a trial with, and how to name it: the configs that are given, or all it has."""
+    files: Sequence[str | None] = configs or [each.file for each in configs_of(path, name)]
     named = [(f" ({Path(file).name})", trial_arguments(hparams, file)) for file in files if file]
     return named or [("", trial_arguments(hparams, None))]
 

@@ -159,6 +159,20 @@ def test_an_order_that_several_devices_do_not_keep(repository, capsys, slots, sh
     assert ("Lightning shuffles what this loads" in capsys.readouterr().err) == is_said
 
 
+def test_each_config_that_is_given_has_one_for_lightning_cli(repository):
+    command = ["migrate", str(repository / "model_def.py"), "--to", "lightning", "--write"]
+    for epochs, name in enumerate(("one", "two"), start=1):
+        (repository / f"{name}.yaml").write_text(
+            "name: x\nentrypoint: model_def:Trial\nhyperparameters: {global_batch_size: 8}\n"
+            f"searcher: {{name: single, metric: error, max_length: {{epochs: {epochs}}}}}\n"
+        )
+        command += ["--config", str(repository / f"{name}.yaml")]
+    assert main(command) == 0
+    for epochs, name in enumerate(("one", "two"), start=1):
+        made = yaml.safe_load((repository / f"{name}.lightning.yaml").read_text())
+        assert made["trainer"]["max_epochs"] == epochs
+
+
 def test_a_seed_that_a_cluster_would_have_drawn(repository):
     model, config = repository / "model_def.py", repository / "const.yaml"
     own = "self.context = context"
