@@ -11,9 +11,9 @@ could train other weights, and ``unknown/checks.py`` looks at what came of it.
 import contextlib
 import importlib
 import inspect
-import itertools
 import operator
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import torch
@@ -44,25 +44,16 @@ class PlainAttributes:
 
 # Batches: what the shorter loops of epoch_loop.py do in a Lightning that is known
 
-#: The methods that train on a batch and evaluate one, of the loops over batches.
-ADVANCE, EVALUATION_STEP = "advance", "_evaluation_step"
-#: The method that looks, before each evaluation, at the signatures of the module's hooks.
-SIGNATURE_CHECK = "_verify_dataloader_idx_requirement"
+#: The methods of the loops over batches that train on a batch, and that evaluate all of them.
+ADVANCE, EVALUATION = "advance", "run"
 
 
 def begin_batch(trainer: Any, loop: Any, batch: Any) -> None:
     """Let ``log`` know of the batch that it is called in."""
-    metrics = trainer._logger_connector
-    if metrics._first_loop_iter is not False:
-        metrics.on_batch_start(batch)
-    else:  # Lightning does the same with more calls after an epoch's first two batches.
-        show_batch(loop, batch)
-
-
-def show_batch(loop: Any, batch: Any) -> None:
-    """Let ``log`` know of a batch that is not one of the first two of an epoch."""
-    results = loop._results
-    results.batch, results.batch_size = batch, None
+    metrics, results = trainer._logger_connector, loop._results
+    # It is None before an epoch's first batch, True in that one, and False in the others.
+    metrics._first_loop_iter = metrics._first_loop_iter is None
+    results.batch, results.batch_size, results.dataloader_idx = batch, None, None
 
 
 def end_batch(trainer: Any, loop: Any, *, trains: bool) -> None:
@@ -73,69 +64,58 @@ def end_batch(trainer: Any, loop: Any, *, trains: bool) -> None:
         metrics.on_batch_end()
     loop.batch_progress.increment_completed()
     if not trains:
-        _end_evaluation_step(metrics, loop, has_logged)
+        loop._has_run = True
+        seen = loop._seen_batches_per_dataloader
+        if has_logged:
+            metrics.update_eval_step_metrics(seen[0])
+        seen[0] += 1
     elif has_logged:
         metrics.update_train_step_metrics()
     results.batch = None
 
 
-def _end_evaluation_step(metrics: Any, loop: Any, has_logged: bool) -> None:
-    loop._has_run = True
-    seen = loop._seen_batches_per_dataloader
-    if has_logged:
-        metrics.update_eval_step_metrics(seen[0])
-    seen[0] += 1
+def loaders(loop: Any) -> list[Any]:
+    """The loaders of an evaluation, once it has them."""
+    return [*loop._combined_loader.flattened]
 
 
-def can_go_on(trainer: Any, loop: Any) -> bool:
-    """Whether the batches that are left can be evaluated with no account of each to Lightning."""
-    fetcher = loop._data_fetcher
-    return (
-        trainer._logger_connector._first_loop_iter is False
-        and not loop._results
-        and not trainer.received_sigterm
-        and fetcher.length is not None
-        and not fetcher.batches
-        and len(fetcher.combined_loader.flattened) == 1
-    )
+def begin_evaluation(loop: Any) -> None:
+    """Begin an evaluation."""
+    loop._has_run = False
+    loop.batch_progress.reset_on_run()
 
 
-def logged_in(loop: Any) -> Any:
-    """What is true as soon as something has been logged in a batch of the loop."""
-    return loop._results
+def logged_in_batches(trainer: Any, loop: Any) -> dict[str, Any]:
+    """What was logged in the batches of an evaluation, which are over."""
+    metrics = trainer._logger_connector
+    metrics.epoch_end_reached()
+    return {**metrics.update_eval_epoch_metrics()} if loop._results else {}
 
 
-def batches_left(loop: Any) -> Iterator[Any]:
-    """The batches that are left of an evaluation; ``count_evaluated`` says how many were."""
-    fetcher = loop._data_fetcher
-    [iterator] = fetcher.combined_loader._iterator.iterators
-    return itertools.islice(iterator, fetcher.length - fetcher.fetched)
+def log_evaluation(trainer: Any, loop: Any, logged: dict[str, Any]) -> None:
+    """Add to ``logged`` what was logged since, and pass it on."""
+    if loop._results:
+        metrics = trainer._logger_connector
+        metrics.on_epoch_end()
+        logged.update(metrics.update_eval_epoch_metrics())
+        metrics.log_eval_end_metrics(logged)
 
 
-def count_evaluated(trainer: Any, loop: Any, begun: int, done: int) -> None:
-    """Count batches of ``batches_left``, of which all but the last have logged nothing."""
-    fetcher, progress = loop._data_fetcher, loop.batch_progress
-    fetcher.combined_loader._iterator._idx += begun
-    fetcher.fetched += begun
-    fetcher.done = progress.is_last_batch = fetcher.fetched >= fetcher.length
-    for counts in (progress.total, progress.current):
-        counts.ready += begun
-        counts.started += begun
-        counts.processed += done
-        counts.completed += done
-    seen, metrics = loop._seen_batches_per_dataloader, trainer._logger_connector
-    seen[0] += done
-    if loop._results and begun == done:
-        metrics.on_batch_end()
-        metrics.update_eval_step_metrics(seen[0] - 1)
-    loop._results.batch = None
+def end_evaluation(trainer: Any, loop: Any, logged: dict[str, Any]) -> None:
+    """End an evaluation, and print what was logged if the loop is one that does so."""
+    trainer._logger_connector.reset_results()
+    if loop.verbose and trainer.is_global_zero:
+        loop._print_results([logged], loop._stage.value)
+    trainer._last_val_time = time.monotonic()
 
 
 def call_hook(module: Any, hook: str, method: Callable[..., Any], *args: Any) -> None:
     """Call a method under the name of a hook, which ``log`` goes by."""
-    before, module._current_fx_name = module._current_fx_name, hook
+    # A module that is asked to set an attribute looks at more than these, twice for each hook.
+    attributes = vars(module)
+    before, attributes["_current_fx_name"] = attributes["_current_fx_name"], hook
     method(*args)
-    module._current_fx_name = before
+    attributes["_current_fx_name"] = before
 
 
 def count_batch_for_loggers(loop: Any) -> None:
@@ -254,12 +234,6 @@ def validation_loops(trainer: pl.Trainer) -> list[Any]:
     return _found(trainer, "fit_loop.epoch_loop.val_loop", "validate_loop", "test_loop")
 
 
-def running_validations(trainer: Any) -> list[Any]:
-    """The loop of the validation that runs; all of them in a Lightning that does not say which."""
-    running = getattr(trainer, "_evaluation_loop", None)
-    return validation_loops(trainer) if running is None else [running]
-
-
 def loops_over_batches(trainer: pl.Trainer) -> list[Any]:
     """The loops that train and validate, where they are still there."""
     return [*_found(trainer, "fit_loop.epoch_loop"), *validation_loops(trainer)]
@@ -351,6 +325,15 @@ def validate_now(trainer: pl.Trainer) -> None:
     trainer.training = True
     # Lightning, too, puts it back when it has validated inside of an epoch.
     logged._first_loop_iter = first_loop_iter
+
+
+def shown_metrics(trainer: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The metrics that callbacks read, and those of the progress bar, to be added to."""
+    # The properties return these, too, once they have looked for what is logged at the moment.
+    if is_known():
+        shown = trainer._logger_connector
+        return shown._callback_metrics, shown._progress_bar_metrics
+    return trainer.callback_metrics, trainer.progress_bar_metrics
 
 
 def show_epochs(trainer: pl.Trainer, epochs: int) -> None:

@@ -4,21 +4,25 @@ For a model of one layer, Lightning 2.6.6 spends three times as long between two
 it calls a dozen hooks that do nothing, each in a profiler's context, collects what nobody logged,
 inspects the signature of ``training_step``, and under DDP waits for a broadcast over all ranks.
 Lightning has had no public way to give a Trainer another loop since 2.0; so the methods of its
-loop objects that run for each batch are replaced here while a trial runs on them, and nowhere else,
+loop objects that run over batches are replaced here while a trial runs on them, and nowhere else,
 and only in a Lightning that ``known.py`` knows.
 """
 
+import functools
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
+
 from det_compat.adapters.data.batch_stream import BatchStream
+from det_compat.adapters.data.loaders import ValidationBatches, WholeDataset
 from det_compat.adapters.lightning import door
 from det_compat.adapters.lightning.known import is_known
 from det_compat.adapters.lightning.package import MODULE, pl
 from det_compat.adapters.lightning.unknown import checks
 
 _TRAINING = ("on_train_batch_start", "on_train_batch_end")
-_VALIDATION = ("on_validation_batch_start", "on_validation_batch_end")
 _TRANSFER = ("on_before_batch_transfer", "on_after_batch_transfer")
 
 
@@ -31,30 +35,23 @@ def shorten_training(trainer: pl.Trainer, known: type) -> None:
         InvalidExperimentException: Lightning would reduce gradients twice.
     """
     checks.check_training(trainer)
-    restore_loops(trainer)
     hooks = (*_TRAINING, "training_step", "on_validation_model_zero_grad")
     loop = door.training_loop(trainer)
+    _restore(loop)
     if (
         _is_plain(trainer, loop, known, hooks)
         and isinstance(trainer.train_dataloader, BatchStream)
         and not replaces(trainer.strategy, pl.strategies.Strategy, _TRAINING[0])
     ):
-        vars(loop)[door.ADVANCE] = ShortLoop(trainer, loop, _TRAINING).advance
+        vars(loop)[door.ADVANCE] = ShortTraining(trainer, loop).advance
 
 
-def shorten_validation(trainer: pl.Trainer, known: type) -> None:
-    """Replace what the loop of the validation that is about to start does for each batch.
-
-    Raises:
-        InvalidExperimentException: it is a validation that a trial would not be the same after.
-    """
-    checks.check_validation(trainer)
-    for loop in door.running_validations(trainer):
-        _restore(loop)
-        if _is_plain(trainer, loop, known, (*_VALIDATION, "validation_step")):
-            short = ShortLoop(trainer, loop, _VALIDATION)
-            vars(loop)[door.EVALUATION_STEP] = short.evaluate
-            vars(loop)[door.SIGNATURE_CHECK] = short.check_signatures
+def shorten_evaluations(trainer: pl.Trainer, known: type) -> None:
+    """Replace how loops evaluate, where nothing depends on what is left out: they look first."""
+    if is_known():
+        for loop in door.validation_loops(trainer):
+            _restore(loop)
+            vars(loop)[door.EVALUATION] = ShortEvaluation(trainer, loop, known).run
 
 
 def restore_loops(trainer: pl.Trainer) -> None:
@@ -65,8 +62,12 @@ def restore_loops(trainer: pl.Trainer) -> None:
 
 def _restore(loop: Any) -> None:
     for name, value in [*vars(loop).items()]:
-        if isinstance(getattr(value, "__self__", None), ShortLoop):
+        if _is_ours(value):
             del vars(loop)[name]
+
+
+def _is_ours(value: Any) -> bool:
+    return isinstance(getattr(value, "__self__", None), (ShortTraining, ShortEvaluation))
 
 
 def _is_plain(trainer: pl.Trainer, loop: Any, known: type, hooks: tuple[str, ...]) -> bool:
@@ -84,8 +85,9 @@ def _is_plain(trainer: pl.Trainer, loop: Any, known: type, hooks: tuple[str, ...
 
 def _is_lightnings_own(loop: Any) -> bool:
     """Whether the class of the loop and all its methods are Lightning's own."""
+    others = (name for name, value in vars(loop).items() if not _is_ours(value))
     is_lightnings = type(loop).__module__.startswith(f"{MODULE}.")
-    return is_lightnings and not any(hasattr(type(loop), name) for name in vars(loop))
+    return is_lightnings and not any(hasattr(type(loop), name) for name in others)
 
 
 def _own_step(strategy: Any, step: str) -> Callable[..., Any] | None:
@@ -95,7 +97,7 @@ def _own_step(strategy: Any, step: str) -> Callable[..., Any] | None:
         type(precision).forward_context is pl.plugins.precision.Precision.forward_context
         and all(
             getattr(type(precision), name) is getattr(pl.plugins.precision.Precision, name)
-            for name in ("train_step_context", "val_step_context")
+            for name in ("train_step_context", "val_step_context", "test_step_context")
         )
         and getattr(type(strategy), step) is getattr(pl.strategies.Strategy, step)
         and not {step, "forward_context"} & {*vars(strategy), *vars(precision)}
@@ -138,24 +140,10 @@ class Listeners:
             for hook in self._hooks
         }
 
-    @property
-    def are_none(self) -> bool:
-        """Whether no callback has either of the hooks."""
-        self._look_again()
-        return not any(self._methods.values())
-
-    @property
-    def are_others(self) -> bool:
-        """Whether the Trainer has other callbacks than when they were looked at."""
-        return bool(self._trainer.callbacks != self._callbacks)
-
-    def _look_again(self) -> None:
-        if self.are_others:
-            self.refresh()
-
     def tell(self, hook: str, *args: Any) -> None:
         """Call what the callbacks have for ``hook``, as Lightning does."""
-        self._look_again()
+        if self._trainer.callbacks != self._callbacks:
+            self.refresh()
         if methods := self._methods[hook]:
             module = self._trainer.lightning_module
             door.call_hook(module, hook, self._tell_all, methods, module, args)
@@ -165,27 +153,21 @@ class Listeners:
             method(self._trainer, module, *args)
 
 
-class ShortLoop:
-    """What Lightning 2.6.6's loops over batches do for a batch that nobody else watches.
+class ShortTraining:
+    """What Lightning 2.6.6's training loop does for a batch that nobody else watches.
 
     Args:
         trainer: the Trainer.
         loop: the loop that it works for.
-        hooks: the names of the hooks at the start and the end of a batch.
     """
 
-    def __init__(self, trainer: pl.Trainer, loop: Any, hooks: tuple[str, str]) -> None:
+    def __init__(self, trainer: pl.Trainer, loop: Any) -> None:
         self._trainer: Any = trainer
         self._loop = loop
         self._progress = loop.batch_progress
-        self._hooks = hooks
-        self._trains = hooks == _TRAINING
-        self._step = "training_step" if self._trains else "validation_step"
-        own = _own_step(trainer.strategy, self._step)
-        self._is_direct = own is not None
-        self._take_step = own or getattr(trainer.strategy, self._step)
-        self._listeners = Listeners(trainer, hooks)
-        self._begun = self._done = 0
+        own = _own_step(trainer.strategy, "training_step")
+        self._take_step = own or trainer.strategy.training_step
+        self._listeners = Listeners(trainer, _TRAINING)
 
     def advance(self, data_fetcher: Any) -> None:
         """Train on one batch, and go on while nothing else can be due after it.
@@ -203,71 +185,27 @@ class ShortLoop:
             self._train(data_fetcher)
 
     def _train(self, data_fetcher: Any) -> None:
-        batch, is_last = door.next_batch(data_fetcher)
-        batch_idx = self._progress.current.ready
-        if batch_idx == 0:
-            self._listeners.refresh()
-        self._progress.is_last_batch = is_last
-        self._run(batch, batch_idx, {})
-
-    def evaluate(self, batch: Any, batch_idx: int, *_: Any) -> None:
-        """Evaluate a batch, and those that are left while nobody is to hear of any.
-
-        Raises:
-            SIGTERMException: SIGTERM has come, and Lightning is to act on it.
-        """
-        self._run(batch, batch_idx, None)
-        trainer, loop = self._trainer, self._loop
-        if self._is_direct and self._listeners.are_none and door.can_go_on(trainer, loop):
-            module = trainer.strategy.lightning_module
-            self._begun = self._done = 0
-            steps, left = module.validation_steps, self._left()
-            try:
-                door.call_hook(module, self._step, steps, left, batch_idx + 1)
-            finally:
-                door.count_evaluated(trainer, loop, self._begun, self._done)
-        if trainer.received_sigterm and not self._progress.is_last_batch:
-            raise pl.utilities.exceptions.SIGTERMException
-
-    def check_signatures(self) -> None:
-        """Check what the module's hooks take, but for one loader, which has been done once."""
-        if self._loop.num_dataloaders != 1:
-            getattr(type(self._loop), door.SIGNATURE_CHECK)(self._loop)
-
-    def _left(self) -> Iterator[Any]:
-        """The batches that are left to evaluate, on the device, up to one that has an effect."""
-        trainer, loop = self._trainer, self._loop
-        strategy = trainer.strategy
-        convert, device = strategy.precision_plugin.convert_input, strategy.root_device
-        to_device = strategy.lightning_module.transfer_batch_to_device
-        logged = door.logged_in(loop)
-        for batch in door.batches_left(loop):
-            self._begun += 1
-            batch = to_device(convert(batch), device, 0)
-            door.show_batch(loop, batch)
-            yield batch
-            self._done += 1
-            if logged or trainer.received_sigterm or self._listeners.are_others:
-                return
-
-    def _run(self, batch: Any, batch_idx: int, outputs: dict[str, Any] | None) -> None:
         trainer, told, progress = self._trainer, self._listeners, self._progress
-        start, end = self._hooks
+        start, end = _TRAINING
         strategy = trainer.strategy
         module = strategy.lightning_module
+        batch, is_last = door.next_batch(data_fetcher)
+        batch_idx = progress.current.ready
+        if batch_idx == 0:
+            told.refresh()
+        progress.is_last_batch = is_last
         batch = strategy.precision_plugin.convert_input(batch)
         batch = module.transfer_batch_to_device(batch, strategy.root_device, 0)
         progress.increment_ready()
         door.begin_batch(trainer, self._loop, batch)
         told.tell(start, batch, batch_idx)
         progress.increment_started()
-        door.call_hook(module, self._step, self._take_step, batch, batch_idx)
-        if self._trains:
-            strategy.post_training_step()
+        door.call_hook(module, "training_step", self._take_step, batch, batch_idx)
+        strategy.post_training_step()
         progress.increment_processed()
-        told.tell(end, outputs, batch, batch_idx)
-        door.call_hook(module, end, getattr(module, end), outputs, batch, batch_idx)
-        door.end_batch(trainer, self._loop, trains=self._trains)
+        told.tell(end, {}, batch, batch_idx)
+        door.call_hook(module, end, module.on_train_batch_end, {}, batch, batch_idx)
+        door.end_batch(trainer, self._loop, trains=True)
 
     def _may_be_due(self) -> bool:
         """Whether Lightning may have to validate, or to end the epoch or the training."""
@@ -288,3 +226,117 @@ class ShortLoop:
         counts_on = trainer.check_val_every_n_epoch is None
         batches = progress.total.ready if counts_on else progress.current.ready
         return bool(batches % period == 0)
+
+
+class ShortEvaluation:
+    """What Lightning 2.6.6's evaluation loop does where nobody else watches its batches.
+
+    Args:
+        trainer: the Trainer.
+        loop: the loop that it works for.
+        known: the class of modules whose steps and hooks are known.
+    """
+
+    def __init__(self, trainer: pl.Trainer, loop: Any, known: type) -> None:
+        self._trainer: Any = trainer
+        self._loop = loop
+        self._known = known
+
+    @functools.cached_property
+    def _is_plain(self) -> bool:
+        strategy = self._trainer.strategy
+        return all(
+            _is_plain(self._trainer, self._loop, self._known, (f"{stage}_step", *_hooks(stage)))
+            and not replaces(strategy, pl.strategies.Strategy, f"on_{stage}_start")
+            and not replaces(strategy, pl.strategies.Strategy, f"on_{stage}_end")
+            for stage in ("validation", "test")
+        )
+
+    def run(self) -> Any:
+        """Evaluate, and return what was logged for each loader.
+
+        Raises:
+            SIGTERMException: SIGTERM has come, and Lightning is to act on it.
+        """
+        loop = self._loop
+        if self._is_plain and not loop.restarting:
+            with torch.no_grad():
+                loop.setup_data()
+                limits = loop.max_batches
+                if not sum(limits):
+                    return []
+                [loader, *others] = door.loaders(loop)
+                if not others and isinstance(loader, (ValidationBatches, WholeDataset)):
+                    # A hook may say later that a loader without a length has no limit.
+                    return self._run(loader, int(min(len(loader), *limits)))
+        return type(loop).run(loop)
+
+    def _run(self, loader: ValidationBatches | WholeDataset, length: int) -> Any:
+        trainer, loop = self._trainer, self._loop
+        stage = "test" if trainer.testing else "validation"
+        module = trainer.strategy.lightning_module
+        door.begin_evaluation(loop)
+        door.call_hook(module, f"on_{stage}_model_eval", getattr(module, f"on_{stage}_model_eval"))
+        self._call(f"on_{stage}_start")
+        self._call(f"on_{stage}_epoch_start")
+        self._evaluate(stage, itertools.islice(loader, length), length)
+        logged = door.logged_in_batches(trainer, loop)
+        self._call(f"on_{stage}_epoch_end")
+        door.log_evaluation(trainer, loop, logged)
+        self._call(f"on_{stage}_end")
+        door.end_evaluation(trainer, loop, logged)
+        door.call_hook(
+            module, f"on_{stage}_model_train", getattr(module, f"on_{stage}_model_train")
+        )
+        return [logged]
+
+    def _call(self, hook: str) -> None:
+        """Call a hook of the callbacks and of the module, as Lightning does."""
+        trainer = self._trainer
+        module = trainer.strategy.lightning_module
+        door.call_hook(module, hook, self._call_all, hook, module)
+
+    def _call_all(self, hook: str, module: Any) -> None:
+        for callback in self._trainer.callbacks:
+            getattr(callback, hook)(self._trainer, module)
+        getattr(module, hook)()
+
+    def _evaluate(self, stage: str, loader: Iterator[Any], length: int) -> None:
+        strategy, step = self._trainer.strategy, f"{stage}_step"
+        module = strategy.lightning_module
+        batches = self._batches(_hooks(stage), loader, length)
+        if _own_step(strategy, step):
+            door.call_hook(module, step, module.validation_steps, batches)
+            return
+        for index, batch in enumerate(batches):
+            door.call_hook(module, step, getattr(strategy, step), batch, index)
+
+    def _batches(self, hooks: tuple[str, str], loader: Iterator[Any], length: int) -> Iterator[Any]:
+        """The batches, on the device, of which Lightning and its callbacks hear before and after.
+
+        Raises:
+            SIGTERMException: SIGTERM has come before the last batch.
+        """
+        trainer, loop, progress = self._trainer, self._loop, self._loop.batch_progress
+        start, end = hooks
+        told = Listeners(trainer, hooks)
+        strategy = trainer.strategy
+        convert, device = strategy.precision_plugin.convert_input, strategy.root_device
+        to_device = strategy.lightning_module.transfer_batch_to_device
+        for index, batch in enumerate(loader):
+            progress.is_last_batch = index + 1 == length
+            batch = to_device(convert(batch), device, 0)
+            progress.increment_ready()
+            door.begin_batch(trainer, loop, batch)
+            told.tell(start, batch, index)
+            progress.increment_started()
+            yield batch
+            progress.increment_processed()
+            told.tell(end, None, batch, index)
+            door.end_batch(trainer, loop, trains=False)
+            if trainer.received_sigterm and not progress.is_last_batch:
+                raise pl.utilities.exceptions.SIGTERMException
+
+
+def _hooks(stage: str) -> tuple[str, str]:
+    return f"on_{stage}_batch_start", f"on_{stage}_batch_end"

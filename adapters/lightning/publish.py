@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 
+from det_compat.adapters.lightning import door
 from det_compat.adapters.lightning.package import pl
 from det_compat.util.metrics import is_numerical_scalar
 
@@ -63,10 +64,9 @@ class MetricsPublisher:
     def _show(self, trainer: pl.Trainer, scalars: dict[str, float]) -> None:
         self._shown.update(scalars)
         # `self.log` would do it too, at the price of a result collection that every hook keeps.
-        # Both properties return the dictionary that callbacks read (Lightning 2.6.6).
-        tensors = {name: torch.tensor(value) for name, value in scalars.items()}
-        trainer.callback_metrics.update(tensors)
-        trainer.progress_bar_metrics.update(scalars)
+        of_callbacks, of_bar = door.shown_metrics(trainer)
+        of_callbacks.update((name, torch.tensor(value)) for name, value in scalars.items())
+        of_bar.update(scalars)
 
     def _log(self, trainer: pl.Trainer, scalars: dict[str, float], step: int) -> None:
         for logger in trainer.loggers if scalars else ():

@@ -125,6 +125,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, HasModels, TestsByVa
             return
         self._is_prepared = True
         strategy.prepare_trainer(self.trainer)
+        epoch_loop.shorten_evaluations(self.trainer, RunModule)
         if self._taken.finders:
             self._run = None  # The trial is built anew, with what is found.
             weights = self.models.state_dict()
@@ -319,7 +320,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, HasModels, TestsByVa
     def on_validation_start(self) -> None:
         if not self.run.validation.has_begun:  # Lightning has called no hook for it.
             self.on_validation_model_eval()
-        epoch_loop.shorten_validation(self.trainer, RunModule)
+        checks.check_validation(self.trainer)
         door.leave_lengths_open(self.trainer)
         self.run.validation.start()
 
@@ -328,9 +329,9 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, HasModels, TestsByVa
         self.run.validation.evaluate(batch, batch_idx)
 
     @_user_code_may_exit
-    def validation_steps(self, batches: Iterable[Any], first: int) -> None:
-        """Take a validation step for each of ``batches``, of which ``first`` is the index."""
-        for batch_idx, batch in enumerate(batches, first):
+    def validation_steps(self, batches: Iterable[Any]) -> None:
+        """Take a validation step for each of ``batches``."""
+        for batch_idx, batch in enumerate(batches):
             self.run.validation.evaluate(batch, batch_idx)
 
     @_user_code_may_exit

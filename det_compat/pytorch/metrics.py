@@ -51,12 +51,16 @@ def _average(values: list[Any]) -> Any:
 
 def _mean(values: list[Any]) -> Any:
     array = np.array(values)
-    return np.mean(array[array != None])  # noqa: E711 (for each element)
+    # No array of another type has None in it.
+    given = array[array != None] if array.dtype == object else array.ravel()  # noqa: E711 (of each)
+    return np.mean(given)
 
 
 def _check_same_names(batches: Sequence[Mapping[str, Any]]) -> None:
+    names = batches[0].keys() if batches else ()
     for index, metrics in enumerate(batches):
-        if differing := sorted(map(str, batches[0].keys() ^ metrics.keys())):
+        if metrics.keys() != names:
+            differing = sorted(map(str, names ^ metrics.keys()))
             raise ValueError(
                 f"training metrics differ between batches: batch {index} of the reporting period "
                 f"has {sorted(map(str, metrics))}, batch 0 has {sorted(map(str, batches[0]))}; "

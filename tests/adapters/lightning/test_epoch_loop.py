@@ -9,6 +9,7 @@ import pytest
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import ModelCheckpoint
+from pytorch_lightning.loggers import CSVLogger
 from pytorch_lightning.profilers import PassThroughProfiler, SimpleProfiler
 from pytorch_lightning.strategies import SingleDeviceStrategy
 from torch import nn
@@ -56,8 +57,8 @@ class Watches(pl.Callback):
         self.training.append(is_shortened(trainer.fit_loop.epoch_loop, "advance"))
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        val_loop = trainer.fit_loop.epoch_loop.val_loop
-        self.validation.append(is_shortened(val_loop, "_evaluation_step"))
+        # Lightning's own loop makes a fetcher for each of its runs.
+        self.validation.append(trainer.fit_loop.epoch_loop.val_loop._data_fetcher is None)
 
 
 def fitted(trial_cls: type = Linear, cls: Any = None, **flags: Any) -> tuple[pl.Trainer, Any]:
@@ -81,7 +82,7 @@ def test_loops_are_shortened_for_the_run_and_then_as_before() -> None:
     found, _ = fitted()
     loop = found.fit_loop.epoch_loop
     assert not any(is_shortened(loop, name) for name in ("advance", "on_advance_end"))
-    assert not is_shortened(loop.val_loop, "_evaluation_step")
+    assert not is_shortened(loop.val_loop, "run")
 
 
 @pytest.mark.parametrize("trial_cls", [Linear, Gan])
@@ -203,14 +204,73 @@ def test_a_callback_that_comes_within_a_validation_hears_of_the_rest(profiler: A
     assert heard[: len(rest) + 1] in ([("end", 1), *rest], [*rest, ("start", 2)])
 
 
-def test_batches_of_a_validation_are_not_accounted_for_one_by_one() -> None:
-    looks: list[int] = []
+@pytest.mark.parametrize("stage", ["fit", "validate", "test"])
+def test_hooks_and_their_surroundings_are_those_of_lightnings_own_loop(stage: str) -> None:
+    seen: list[Any] = []
 
-    def look(found: Any, _: Any, batch_idx: int) -> None:
-        looks.append(found.fit_loop.epoch_loop.val_loop.batch_progress.current.completed)
+    def hook(name: str) -> Callable[..., None]:
+        def noted(self: Any, found: Any, module: Any, *args: Any) -> None:
+            loop = found._evaluation_loop
+            progress, grad = loop.batch_progress, torch.is_grad_enabled()
+            state = (str(found.state), found.sanity_checking, module._current_fx_name, grad)
+            models = [model.training for model in module.context.models]
+            shown = sorted(found.callback_metrics), sorted(found.progress_bar_metrics)
+            seen.append((name, state, models, progress.state_dict(), loop._has_run, shown, args))
 
-    evaluated(look, None, limit_train_batches=1)
-    assert looks[:6] == [0, 1, 1, 1, 1, 1]
+        return noted
+
+    stages = ("test",) if stage == "test" else ("validation",)
+    names = [
+        f"on_{name}_{moment}"
+        for name in stages
+        for moment in ("start", "epoch_start", "batch_start", "batch_end", "epoch_end", "end")
+    ]
+    runs = []
+    for profiler in (None, "simple"):
+        seen.clear()
+        callback = type("Notes", (pl.Callback,), {name: hook(name) for name in names})()
+        torch.manual_seed(3)
+        module = to_lightning(Linear)(hparams={})
+        found = trainer(max_epochs=2, callbacks=[callback], profiler=profiler)
+        returned = getattr(found, stage)(module)
+        noted = [(*entry[:-1], repr(entry[-1])) for entry in seen]
+        runs.append((noted, module.trial.recorder.calls, returned, {**found.callback_metrics}))
+    assert runs[0] == runs[1]
+    assert {entry[0] for entry in runs[0][0]} == {*names}
+
+
+@pytest.mark.parametrize("hook", ["on_validation_epoch_start", "on_validation_epoch_end"])
+@pytest.mark.parametrize("stage", ["fit", "validate"])
+def test_what_a_callback_logs_in_a_validation_arrives(
+    hook: str, stage: str, tmp_path: Path
+) -> None:
+    def log(self: Any, trainer: Any, pl_module: Any) -> None:
+        pl_module.log("mine", 7.0, prog_bar=True)
+
+    found = []
+    for profiler in (None, "simple"):
+        torch.manual_seed(3)
+        logger = CSVLogger(tmp_path, name=str(profiler))
+        callback = type("Logs", (pl.Callback,), {hook: log})()
+        flags = {"callbacks": [callback], "logger": logger, "max_epochs": 2}
+        run = trainer(profiler=profiler, **flags)
+        returned = getattr(run, stage)(to_lightning(Linear)(hparams={}))
+        rows_ = [sorted(row.items()) for row in logger.experiment.metrics]
+        shown = {**run.progress_bar_metrics}, {**run.callback_metrics}.keys()
+        found.append((returned, rows_, shown[0].keys(), shown[1]))
+    assert found[0] == found[1]
+    assert "mine" in found[0][3]
+
+
+def test_a_loader_of_ones_own_is_evaluated_by_lightnings_own_loop() -> None:
+    def look(self: Any, found: Any, _: Any) -> None:
+        self.fetchers.append(found.validate_loop._data_fetcher)
+
+    looks = type("Looks", (pl.Callback,), {"on_validation_epoch_end": look, "fetchers": []})()
+    found, module = trainer(callbacks=[looks]), to_lightning(Linear)(hparams={})
+    found.validate(module)
+    found.validate(module, torch.utils.data.DataLoader(rows(8, seed=1), batch_size=4))
+    assert [fetcher is None for fetcher in looks.fetchers] == [True, False]
 
 
 def test_a_strategy_and_a_profiler_of_ones_own_are_asked() -> None:
