@@ -196,8 +196,7 @@ def to_device(
 def _moved(data: Any, device: torch.device, warned: set[type[Any]]) -> Any:
     # Every batch comes through here, so without the general walker, which notes where it is.
     if isinstance(data, torch.Tensor):
-        is_there = type(data) is torch.Tensor and data.device == device
-        return data if is_there else data.to(device)
+        return data.to(device)
     if isinstance(data, dict):
         return {name: _moved(value, device, warned) for name, value in data.items()}
     if isinstance(data, (list, tuple)):
