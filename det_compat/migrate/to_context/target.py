@@ -66,19 +66,11 @@ class Context(Target):
 
     @cached_property
     def _families(self) -> Families:
-        found = map(self.analysis.facts, self.sources)
         hierarchy = self.analysis.inference.hierarchy
-        return Families(
-            {
-                scope
-                for facts in found
-                if facts is not None
-                for scope in facts.classes.values()
-                if scope.name in old_trials(facts, hierarchy)
-            },
-            hierarchy,
-            self.sources,
-        )
+        found = (facts for path in self.sources if (facts := self.analysis.facts(path)) is not None)
+        every = ((facts, old_trials(facts, hierarchy)) for facts in found)
+        old = {each for facts, old in every for each in facts.classes.values() if each.name in old}
+        return Families(old, hierarchy, self.sources)
 
     def _old_trials(self, path: Path) -> dict[str, Generation]:
         facts = self.analysis.facts(path)

@@ -1,6 +1,7 @@
 """What a trial wraps as a reducer: an object of a reducer's class, a function, or either."""
 
 import builtins
+import functools
 from collections.abc import Mapping, Sequence
 
 import libcst as cst
@@ -104,12 +105,18 @@ def _may_reduce_to_many(
     if not text and (name not in own or root != "self"):
         is_librarys = root in around.imported and root not in around.texts
         return not is_librarys and name not in (*dir(builtins), "partial")
-    tree = cst.parse_module(text) if text else own[name]
-    found = [*syntax.find(tree, cst.FunctionDef)]
     if text.startswith("class "):
-        return any(odd_kinds(f) for f in found if f.name.value in _RESULTS)
-    inner = [*syntax.find(found[0].body, cst.FunctionDef)] if made_by.endswith("()") else found
+        return _has_odd_results(text)
+    found = [*syntax.find(cst.parse_module(text) if text else own[name], cst.FunctionDef)]
+    is_made = made_by.endswith("()")
+    inner = [*syntax.find(found[0].body, cst.FunctionDef)] if is_made else found
     return not inner or any(map(odd_kinds, inner))
+
+
+@functools.lru_cache(64)  # Each file of a folder may have a class of that name: the text is of all.
+def _has_odd_results(text: str) -> bool:
+    found = syntax.find(cst.parse_module(text), cst.FunctionDef)
+    return any(odd_kinds(each) for each in found if each.name.value in _RESULTS)
 
 
 #: What reducers, and objects that are called, answer with.
