@@ -4,13 +4,15 @@ import contextlib
 import signal
 from typing import Any
 
-from det_compat.adapters.checkpoints.checkpoint_keeper import checkpoint_keeper
+from det_compat.adapters.checkpoints.checkpoint_keeper import CheckpointKeeper, checkpoint_keeper
 from det_compat.adapters.generations.generation import adapted
 from det_compat.adapters.lightning import determined_pace, preemption, run_module, sources, strategy
+from det_compat.adapters.lightning.company import Company
 from det_compat.adapters.lightning.package import pl
 from det_compat.adapters.run.trial_run import TrialRun
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.engine import FitArguments
+from det_compat.script.machines import launched
 from det_compat.shared.random_state import preserved_random_state
 from det_compat.shared.verbosity import shows_progress
 
@@ -36,18 +38,24 @@ def fit(
     run = TrialRun(adapted(trial, context), context)
     module = run_module.RunModule(sources.BuiltTrial(run, arguments.latest_checkpoint), pace)
     on_interrupt = signal.getsignal(signal.SIGINT)
+    company = Company(lambda: _going_on(keeper))
     try:
         with preserved_random_state():
             one_batch = arguments.schedule.test_mode and run.validation.by_batch
             trainer = _trainer(context, 1 if one_batch else None)
+        if launched() is not None:  # Whoever starts processes in another way looks after them.
+            strategy.callbacks_of(trainer).append(company)
         trainer.fit(module)
     except BaseException as error:
         with contextlib.suppress(Exception):  # The device may have failed.
             _back_to_device(context)
         # Lightning exits on Ctrl-C, and ignores it from then on; the script may want to know.
         if isinstance(error, SystemExit) and isinstance(error.__context__, KeyboardInterrupt):
+            company.leave()
             preemption.set_handler(signal.SIGINT, on_interrupt)
             raise error.__context__ from None
+        company.explain(error, is_alone=launched() is None or context.distributed.size < 2)
+        company.stay()  # The script may catch the error.
         raise
     _back_to_device(context)
 
@@ -60,6 +68,12 @@ def _trainer(context: PyTorchTrialContext, validation_batches: int | None) -> pl
         logger=_logger(context),
         enable_progress_bar=shows_progress(),
     )
+
+
+def _going_on(keeper: CheckpointKeeper) -> str:
+    if keeper.latest is None:
+        return "starting the script again: it has not written a checkpoint"
+    return f'starting the script again, with fit(latest_checkpoint="{keeper.latest}")'
 
 
 def _devices(context: PyTorchTrialContext) -> dict[str, Any]:

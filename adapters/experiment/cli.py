@@ -14,7 +14,6 @@ import yaml
 from jsonargparse import Namespace
 
 from det_compat import LOG_FORMAT, errors
-from det_compat.adapters.experiment.company import Company
 from det_compat.adapters.experiment.module import ExperimentRun, imported_trial
 from det_compat.adapters.experiment.options import (
     OptionsParser,
@@ -28,6 +27,7 @@ from det_compat.adapters.experiment.report import ExperimentReport
 from det_compat.adapters.experiment.trainer import check_devices, default_logger, profiler_of
 from det_compat.adapters.generations.adapted import NO_FUNCTIONS, LoaderFunctions
 from det_compat.adapters.jsonargparse_types import to_write
+from det_compat.adapters.lightning.company import Company
 from det_compat.adapters.lightning.package import MisconfigurationException, pl
 from det_compat.adapters.lightning.preemption import Interruption
 from det_compat.adapters.lightning.strategy import callbacks_of, end_other_ranks, new_trainer

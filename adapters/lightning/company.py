@@ -43,6 +43,7 @@ class Company(pl.Callback):
         self._lifeline: Lifeline | None = None
         self._hosts: list[str] = []
         self._says_of: Callable[[int], bool] = bool
+        self._stays = False
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Meet the others."""
@@ -71,6 +72,10 @@ class Company(pl.Callback):
         """Say to the others that this process ends as it should."""
         if self._lifeline is not None:
             self._lifeline.close()
+
+    def stay(self) -> None:
+        """Go on, whatever becomes of the others; they still hear of the end of this process."""
+        self._stays = True
 
     def explain(self, error: BaseException, *, is_alone: bool = False) -> None:
         """Raise SystemExit if ``error`` only says that another process is gone.
@@ -122,7 +127,7 @@ class Company(pl.Callback):
 
     def _lost(self, rank: int) -> None:
         time.sleep(_SECONDS)
-        if self._lifeline is None or self._lifeline.is_closed:
+        if self._stays or self._lifeline is None or self._lifeline.is_closed:
             return
         if message := self._message(rank):
             print(message, file=sys.stderr, flush=True)

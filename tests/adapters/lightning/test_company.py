@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from det_compat.adapters.experiment.company import Company
+from det_compat.adapters.lightning.company import Company
 from det_compat.core.ranks.starts import NotAllThereError
 
 OF_GLOO = RuntimeError("[gloo/transport/tcp/pair.cc:553] Connection closed by peer")
@@ -18,7 +18,7 @@ def company(rank: int, local_rank: int, lost: int | None, monkeypatch: pytest.Mo
     lifeline.connect = lambda *address: None
     lifeline.look_for_silent = lambda seconds: None
     lifeline.close = lambda: setattr(lifeline, "is_closed", True)
-    where = "det_compat.adapters.experiment.company"
+    where = "det_compat.adapters.lightning.company"
     monkeypatch.setattr(f"{where}.Lifeline", lambda *args: lifeline)
     monkeypatch.setattr(f"{where}._SECONDS_OF_WORD", 0.1)
     own: list[Any] = [("head", (1, b"")), "first", "second"]
@@ -49,6 +49,19 @@ def test_one_process_says_which_one_is_gone(
 def test_other_errors_are_the_users_own(monkeypatch: pytest.MonkeyPatch) -> None:
     company(0, 0, 3, monkeypatch).explain(ValueError("of the trial"))
     company(0, 0, None, monkeypatch).explain(OF_GLOO)
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_a_script_that_goes_on_after_an_error_outlives_the_others(
+    stays: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, ended = company(0, 0, None, monkeypatch), []
+    monkeypatch.setattr("det_compat.adapters.lightning.company._SECONDS", 0)
+    monkeypatch.setattr("os._exit", ended.append)
+    if stays:
+        own.stay()
+    own._lost(3)
+    assert ended == ([] if stays else [1])
 
 
 def test_a_run_that_is_told_to_end_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:

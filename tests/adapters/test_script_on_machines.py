@@ -1,0 +1,91 @@
+"""A script with ``pytorch.Trainer`` on two machines, of which one is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.machines import Machine
+from tests.preloaded import executable
+from tests.torchrun import free_port
+
+SCRIPT = """
+import os, signal, sys
+import torch
+from determined import pytorch
+
+
+class Trial(pytorch.PyTorchTrial):
+    def __init__(self, context):
+        self.context = context
+        self.model = context.wrap_model(torch.nn.Linear(2, 1))
+        self.opt = context.wrap_optimizer(torch.optim.SGD(self.model.parameters(), lr=0.1))
+
+    def train_batch(self, batch, epoch_idx, batch_idx):
+        if batch_idx == 5 and self.context.distributed.rank == LOST:
+            HOW
+        loss = self.model(batch).sum()
+        self.context.backward(loss)
+        self.context.step_optimizer(self.opt)
+        return {"loss": loss}
+
+    def evaluate_batch(self, batch):
+        return {"error": self.model(batch).sum()}
+
+    def build_training_data_loader(self):
+        return pytorch.DataLoader(torch.ones(64, 2), batch_size=2)
+
+    def build_validation_data_loader(self):
+        return pytorch.DataLoader(torch.ones(4, 2), batch_size=2)
+
+
+with pytorch.init(enable_tensorboard_logging=False) as context:
+    try:
+        pytorch.Trainer(Trial(context), context).fit(
+            max_length=pytorch.Batch(10), checkpoint_period=pytorch.Batch(2)
+        )
+    except ValueError as error:
+        print("goes on after", error)
+"""
+
+
+def ends(tmp_path: Path, how: str, lost: int = 1) -> list[tuple[int, str]]:
+    """The status of the task on each machine, and what it said."""
+    job = {
+        "SLURM_JOB_ID": str(free_port()),  # The port of the processes is made of it.
+        "SLURM_JOB_NAME": "job.sh",
+        "SLURM_JOB_NODELIST": "127.0.0.1,127.0.0.2",
+        "SLURM_NNODES": "2",
+        "SLURM_NTASKS": "2",
+        "SLURM_NTASKS_PER_NODE": "1",
+        "SLURM_LOCALID": "0",
+    }
+    tasks = []
+    for rank in range(2):
+        folder = tmp_path / str(rank)
+        folder.mkdir()
+        script = SCRIPT.replace("HOW", how).replace("LOST", str(lost))
+        (folder / "train.py").write_text(script)
+        own = {**job, "SLURM_PROCID": str(rank), "SLURM_NODEID": str(rank)}
+        command = [executable(), "-m", "det_compat", "run", "train.py"]
+        tasks.append(Machine(folder, command, own))
+    return [(task.wait(), task.said()) for task in tasks]
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_the_task_that_is_left_says_who_is_gone_and_how_to_go_on(tmp_path: Path, lost: int) -> None:
+    found = ends(tmp_path, "os.kill(os.getpid(), signal.SIGKILL)", lost)
+    status, said = found[1 - lost]
+    assert status == 1, said
+    assert f"det-compat: rank {lost}, on " in said
+    assert "starting the script again, with fit(latest_checkpoint=" in said
+    assert "Traceback" not in said
+
+
+def test_a_script_that_catches_the_error_goes_on(tmp_path: Path) -> None:
+    for status, said in ends(
+        tmp_path, "pass\n        if batch_idx == 5:\n            raise ValueError('it')"
+    ):
+        assert status == 0, said
+        assert "goes on after it" in said
