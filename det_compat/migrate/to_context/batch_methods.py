@@ -49,9 +49,24 @@ def train_batch(
         return _called(line, own, after)
     inner = ensure_type(body[-1], cst.SimpleStatementLine)
     kind = _kind_of(last.value, line, own)
-    made = _stepped(inner.with_changes(leading_lines=[]), last.value, after, kind)
+    made = _stepped(inner.with_changes(leading_lines=[]), last.value, after, kind, _models(line))
     made[0] = made[0].with_changes(leading_lines=inner.leading_lines)
     return [syntax.with_body(line, [*body[:-1], *made])]
+
+
+def _models(method: cst.FunctionDef) -> set[str]:
+    """The trial, and the variables of a method that may have what is changed by a step."""
+    found = {syntax.self_name(method)}
+    for line in syntax.find(method.body, cst.Assign):
+        for target, value in syntax.pairs(line):
+            is_result = isinstance(value, cst.Call) and _reads(value.func, found)
+            if isinstance(target, cst.Name) and _reads(value, found) and not is_result:
+                found.add(target.value)
+    return found
+
+
+def _reads(value: cst.BaseExpression, names: set[str]) -> bool:
+    return any(name.value in names for name in syntax.find(value, cst.Name))
 
 
 def _returns(method: cst.FunctionDef) -> list[cst.Return]:
@@ -93,11 +108,16 @@ def steps(own: str, optimizer: str, clip: str) -> str:
 
 
 def _stepped(
-    line: cst.BaseStatement, value: cst.BaseExpression, after: str, kind: str
+    line: cst.BaseStatement, value: cst.BaseExpression, after: str, kind: str, models: set[str]
 ) -> list[cst.BaseStatement]:
-    """The statements that call backward and step before the metrics are returned."""
+    """The statements that call backward and step before the metrics are returned.
+
+    The step makes other ``models`` of them: metrics that read one are computed before it.
+    """
     elements = value.elements if isinstance(value, cst.Dict) else ()
     for element in elements:
+        if any(_reads(other.value, models) for other in elements if other is not element):
+            continue
         key = getattr(element, "key", None)
         if isinstance(key, cst.SimpleString) and key.evaluated_value == "loss":
             loss = syntax.code(element.value)

@@ -56,6 +56,33 @@ def test_init_wraps(tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    ("metric", "then"),
+    [
+        ("model(batch).mean()", "self.model(batch).mean()"),
+        ("net(batch).mean()", "net(batch).mean()"),
+        ("self.rate()", "self.rate()"),
+    ],
+)
+def test_a_metric_that_reads_the_model_is_computed_before_the_step(tmp_path, metric, then):
+    loss = "        net = model\n        loss = net(batch).sum()\n"
+    text = OLD.replace(
+        '        return {"loss": model(batch).sum(), "n": 1}\n',
+        f'{loss}        return {{"loss": loss, "mean": {metric}}}\n',
+    ).replace('return {"clip": ClipGradsL2Norm(limit)}', "return {}")
+    assert method(rewritten(tmp_path, text, "context"), "train_batch") == (
+        "def train_batch(self, batch, epoch_idx, batch_idx):\n"
+        "    # forward\n"
+        "    net = self.model\n"
+        "    loss = net(batch).sum()\n"
+        f'    metrics = {{"loss": loss, "mean": {then}}}\n'
+        '    loss = metrics["loss"]\n'
+        "    self.context.backward(loss)\n"
+        "    self.context.step_optimizer(self.opt)\n"
+        "    return metrics"
+    )
+
+
 def test_train_batch_steps_and_clips(tmp_path):
     assert method(rewritten(tmp_path, OLD, "context"), "train_batch") == (
         "def train_batch(self, batch, epoch_idx, batch_idx):\n"
