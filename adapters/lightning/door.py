@@ -56,22 +56,34 @@ def begin_batch(trainer: Any, loop: Any, batch: Any) -> None:
     results.batch, results.batch_size, results.dataloader_idx = batch, None, None
 
 
-def end_batch(trainer: Any, loop: Any, *, trains: bool) -> None:
-    """Count the batch as complete, and pass on what was logged in it."""
+def end_batch(trainer: Any, loop: Any) -> None:
+    """Pass on what was logged in a batch of training."""
     metrics, results = trainer._logger_connector, loop._results
-    has_logged = bool(results)
-    if has_logged:
+    if results:
         metrics.on_batch_end()
-    loop.batch_progress.increment_completed()
-    if not trains:
-        loop._has_run = True
-        seen = loop._seen_batches_per_dataloader
-        if has_logged:
-            metrics.update_eval_step_metrics(seen[0])
-        seen[0] += 1
-    elif has_logged:
         metrics.update_train_step_metrics()
     results.batch = None
+
+
+def end_batch_of_evaluation(trainer: Any, loop: Any) -> None:
+    """Pass on what was logged in a batch of an evaluation."""
+    results, seen = loop._results, loop._seen_batches_per_dataloader
+    loop._has_run = True
+    if results:
+        metrics = trainer._logger_connector
+        metrics.on_batch_end()
+        metrics.update_eval_step_metrics(seen[0])
+    seen[0] += 1
+    results.batch = None
+
+
+def count_batches(loop: Any, begun: int, ended: int) -> None:
+    """Count batches of an evaluation that were not counted when they began and ended."""
+    for counts in (loop.batch_progress.total, loop.batch_progress.current):
+        counts.ready += begun
+        counts.started += begun
+        counts.processed += ended
+        counts.completed += ended
 
 
 def loaders(loop: Any) -> list[Any]:
@@ -103,7 +115,10 @@ def log_evaluation(trainer: Any, loop: Any, logged: dict[str, Any]) -> None:
 
 def end_evaluation(trainer: Any, loop: Any, logged: dict[str, Any]) -> None:
     """End an evaluation, and print what was logged if the loop is one that does so."""
-    trainer._logger_connector.reset_results()
+    metrics = trainer._logger_connector
+    # It is what `reset_results` does, once that has found out which loop is running.
+    loop._results.reset()
+    metrics._first_loop_iter = metrics._current_fx = None
     if loop.verbose and trainer.is_global_zero:
         loop._print_results([logged], loop._stage.value)
     trainer._last_val_time = time.monotonic()
@@ -121,6 +136,11 @@ def call_hook(module: Any, hook: str, method: Callable[..., Any], *args: Any) ->
 def count_batch_for_loggers(loop: Any) -> None:
     """Count a batch for loggers, as ``on_advance_end`` of the training epoch loop does."""
     loop._batches_that_stepped += 1
+
+
+def leave_out_next_validation(loop: Any) -> None:
+    """Have the training epoch loop leave out the validation that is due after this batch."""
+    loop._skip_next_val = True
 
 
 def training_is_over(loop: Any) -> bool:
@@ -312,16 +332,22 @@ def end_quietly() -> NoReturn:
 def validate_now(trainer: pl.Trainer) -> None:
     """Validate in the middle of fitting, for which the Trainer has no public method."""
     with needed("the validation loop"):
-        run = trainer.fit_loop.epoch_loop.val_loop.run
+        loop = trainer.fit_loop.epoch_loop
         if not is_known():
-            inspect.signature(run).bind()
+            inspect.signature(loop.val_loop.run).bind()
     with needed("what says whether a batch is logged,"):
-        logged = trainer._logger_connector
-        first_loop_iter = logged._first_loop_iter
+        _ = trainer._logger_connector._first_loop_iter
     watch = getattr(trainer.lightning_module, "watch", None)
-    trainer.validating = True
     with contextlib.nullcontext() if watch is None else watch.validation_asked_for():
-        run()
+        validate_after_batch(trainer, loop)
+
+
+def validate_after_batch(trainer: Any, loop: Any) -> None:
+    """Validate after a batch of the training epoch loop."""
+    logged = trainer._logger_connector
+    first_loop_iter = logged._first_loop_iter
+    trainer.validating = True
+    loop.val_loop.run()
     trainer.training = True
     # Lightning, too, puts it back when it has validated inside of an epoch.
     logged._first_loop_iter = first_loop_iter
@@ -355,10 +381,9 @@ def leave_lengths_open(trainer: pl.Trainer) -> None:
     loops = [(loop, "_max_batches") for loop in validation_loops(trainer)]
     for loop, name in [(trainer.fit_loop, "max_batches"), *loops]:
         batches = getattr(loop, name, 0)
-        if isinstance(batches, list):
-            _try_to_set(loop, name, [*map(_open, batches)])
-        else:
-            _try_to_set(loop, name, _open(batches))
+        opened = [*map(_open, batches)] if isinstance(batches, list) else _open(batches)
+        if opened != batches:
+            _try_to_set(loop, name, opened)
 
 
 def _open(batches: int | float) -> int | float:

@@ -8,15 +8,16 @@ loop objects that run over batches are replaced here while a trial runs on them,
 and only in a Lightning that ``known.py`` knows.
 """
 
+import contextlib
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import torch
 
 from det_compat.adapters.data.batch_stream import BatchStream
-from det_compat.adapters.data.loaders import ValidationBatches, WholeDataset
+from det_compat.adapters.data.loaders import UNSIZED, ValidationBatches, WholeDataset
 from det_compat.adapters.lightning import door
 from det_compat.adapters.lightning.known import is_known
 from det_compat.adapters.lightning.package import MODULE, pl
@@ -123,7 +124,7 @@ class Listeners:
 
     def __init__(self, trainer: pl.Trainer, hooks: tuple[str, str]) -> None:
         self._trainer: Any = trainer
-        self._hooks = hooks
+        self.hooks = hooks
         self._callbacks: list[pl.Callback] = []
         self._methods: dict[str, list[Callable[..., Any]]] = {}
         self.refresh()
@@ -137,12 +138,20 @@ class Listeners:
                 for callback in self._callbacks
                 if replaces(callback, pl.Callback, hook)
             ]
-            for hook in self._hooks
+            for hook in self.hooks
         }
+
+    def __bool__(self) -> bool:
+        """Whether a callback has anything for one of the hooks."""
+        return any(self._methods.values())
+
+    def have_changed(self) -> bool:
+        """Whether other callbacks are there than when they were last looked at."""
+        return bool(self._trainer.callbacks != self._callbacks)
 
     def tell(self, hook: str, *args: Any) -> None:
         """Call what the callbacks have for ``hook``, as Lightning does."""
-        if self._trainer.callbacks != self._callbacks:
+        if self.have_changed():
             self.refresh()
         if methods := self._methods[hook]:
             module = self._trainer.lightning_module
@@ -180,7 +189,7 @@ class ShortTraining:
             type(loop).advance(loop, data_fetcher)
             return
         self._train(data_fetcher)
-        while not self._may_be_due():
+        while self._goes_on():
             door.count_batch_for_loggers(loop)
             self._train(data_fetcher)
 
@@ -205,27 +214,39 @@ class ShortTraining:
         progress.increment_processed()
         told.tell(end, {}, batch, batch_idx)
         door.call_hook(module, end, module.on_train_batch_end, {}, batch, batch_idx)
-        door.end_batch(trainer, self._loop, trains=True)
+        progress.increment_completed()
+        door.end_batch(trainer, self._loop)
 
-    def _may_be_due(self) -> bool:
-        """Whether Lightning may have to validate, or to end the epoch or the training."""
+    def _goes_on(self) -> bool:
+        """Validate if it is due, and say whether the next batch is all that comes then.
+
+        Where it is not, Lightning ends the epoch or the training, or looks whether to validate.
+        """
+        if self._may_end():
+            return False
+        trainer, progress = self._trainer, self._progress
+        period = trainer.val_check_batch
+        if period is None:  # Lightning validates by the clock.
+            return False
+        if period == float("inf"):
+            return not isinstance(trainer.limit_train_batches, int)
+        if trainer.check_val_every_n_epoch is not None:
+            return bool(progress.current.ready % period)
+        if progress.total.ready % period or not trainer.limit_val_batches:
+            return True
+        door.validate_after_batch(trainer, self._loop)
+        if self._may_end():
+            door.leave_out_next_validation(self._loop)
+            return False
+        return True
+
+    def _may_end(self) -> bool:
+        """Whether Lightning may have to end the epoch or the training."""
         return (
             door.training_is_over(self._loop)
             or self._trainer.should_stop
             or self._trainer.received_sigterm
-            or self._may_validate()
         )
-
-    def _may_validate(self) -> bool:
-        trainer, progress = self._trainer, self._progress
-        period = trainer.val_check_batch
-        if period is None:  # Lightning validates by the clock.
-            return True
-        if period == float("inf"):
-            return isinstance(trainer.limit_train_batches, int)
-        counts_on = trainer.check_val_every_n_epoch is None
-        batches = progress.total.ready if counts_on else progress.current.ready
-        return bool(batches % period == 0)
 
 
 class ShortEvaluation:
@@ -267,8 +288,9 @@ class ShortEvaluation:
                     return []
                 [loader, *others] = door.loaders(loop)
                 if not others and isinstance(loader, (ValidationBatches, WholeDataset)):
-                    # A hook may say later that a loader without a length has no limit.
-                    return self._run(loader, int(min(len(loader), *limits)))
+                    [limit] = limits
+                    # A hook has said that a loader without a length has no limit.
+                    return self._run(loader, int(limit if limit < UNSIZED else len(loader)))
         return type(loop).run(loop)
 
     def _run(self, loader: ValidationBatches | WholeDataset, length: int) -> Any:
@@ -301,31 +323,64 @@ class ShortEvaluation:
             getattr(callback, hook)(self._trainer, module)
         getattr(module, hook)()
 
+    @functools.cached_property
+    def _own_steps(self) -> dict[str, bool]:
+        steps = ("validation_step", "test_step")
+        return {step: _own_step(self._trainer.strategy, step) is not None for step in steps}
+
     def _evaluate(self, stage: str, loader: Iterator[Any], length: int) -> None:
         strategy, step = self._trainer.strategy, f"{stage}_step"
         module = strategy.lightning_module
-        batches = self._batches(_hooks(stage), loader, length)
-        if _own_step(strategy, step):
-            door.call_hook(module, step, module.validation_steps, batches)
-            return
-        for index, batch in enumerate(batches):
-            door.call_hook(module, step, getattr(strategy, step), batch, index)
+        told = Listeners(self._trainer, _hooks(stage))
+        with contextlib.closing(self._batches(told, self._on_device(loader), length)) as batches:
+            if self._own_steps[step]:
+                door.call_hook(module, step, module.validation_steps, batches)
+                return
+            for index, batch in enumerate(batches):
+                door.call_hook(module, step, getattr(strategy, step), batch, index)
 
-    def _batches(self, hooks: tuple[str, str], loader: Iterator[Any], length: int) -> Iterator[Any]:
-        """The batches, on the device, of which Lightning and its callbacks hear before and after.
+    def _on_device(self, loader: Iterator[Any]) -> Iterator[Any]:
+        strategy = self._trainer.strategy
+        convert, device = strategy.precision_plugin.convert_input, strategy.root_device
+        to_device = strategy.lightning_module.transfer_batch_to_device
+        for batch in loader:
+            yield to_device(convert(batch), device, 0)
+
+    def _batches(self, told: Listeners, batches: Iterator[Any], length: int) -> Generator[Any]:
+        """The batches, of which callbacks hear before and after.
+
+        Where none listens, they are counted once, when they are over.
 
         Raises:
             SIGTERMException: SIGTERM has come before the last batch.
         """
+        trainer, loop = self._trainer, self._loop
+        begun = ended = 0
+        try:
+            for begun, batch in enumerate(() if told else batches, 1):
+                door.begin_batch(trainer, loop, batch)
+                yield batch
+                ended = begun
+                door.end_batch_of_evaluation(trainer, loop)
+                self._check_sigterm(ended == length)
+                if told.have_changed():
+                    break
+        finally:
+            loop.batch_progress.is_last_batch = begun == length
+            door.count_batches(loop, begun, ended)
+        yield from self._heard(told, batches, begun, length)
+
+    def _check_sigterm(self, is_last_batch: bool) -> None:
+        if self._trainer.received_sigterm and not is_last_batch:
+            raise pl.utilities.exceptions.SIGTERMException
+
+    def _heard(
+        self, told: Listeners, batches: Iterator[Any], first: int, length: int
+    ) -> Iterator[Any]:
         trainer, loop, progress = self._trainer, self._loop, self._loop.batch_progress
-        start, end = hooks
-        told = Listeners(trainer, hooks)
-        strategy = trainer.strategy
-        convert, device = strategy.precision_plugin.convert_input, strategy.root_device
-        to_device = strategy.lightning_module.transfer_batch_to_device
-        for index, batch in enumerate(loader):
+        start, end = told.hooks
+        for index, batch in enumerate(batches, first):
             progress.is_last_batch = index + 1 == length
-            batch = to_device(convert(batch), device, 0)
             progress.increment_ready()
             door.begin_batch(trainer, loop, batch)
             told.tell(start, batch, index)
@@ -333,9 +388,9 @@ class ShortEvaluation:
             yield batch
             progress.increment_processed()
             told.tell(end, None, batch, index)
-            door.end_batch(trainer, loop, trains=False)
-            if trainer.received_sigterm and not progress.is_last_batch:
-                raise pl.utilities.exceptions.SIGTERMException
+            progress.increment_completed()
+            door.end_batch_of_evaluation(trainer, loop)
+            self._check_sigterm(progress.is_last_batch)
 
 
 def _hooks(stage: str) -> tuple[str, str]:

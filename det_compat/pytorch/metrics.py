@@ -186,7 +186,7 @@ def reduce_validation_metrics(
 
 def _reduce(name: str, reducer: Reducer, values: list[Any]) -> Any:
     try:
-        return reduce_values(reducer, np.stack(values, axis=0), None)
+        return reduce_values(reducer, _stacked(values), None)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"the validation metric {name!r} cannot be reduced by {reducer}: {error}. Return "
@@ -194,9 +194,16 @@ def _reduce(name: str, reducer: Reducer, values: list[Any]) -> Any:
         ) from error
 
 
+def _stacked(values: list[Any]) -> Any:
+    # NumPy takes arrays of one number each six times as fast as it stacks them.
+    if {*map(type, values)} == {np.ndarray} and not values[0].shape:
+        return np.array(values)
+    return np.stack(values, axis=0)
+
+
 def reduce_values(reducer: Reducer, values: Any, weights: list[int] | None) -> Any:
     """``values`` reduced to a scalar; averages are weighted, where there are weights."""
     if reducer is Reducer.AVG:
-        return np.average(values, weights=weights)
+        return np.mean(values) if weights is None else np.average(values, weights=weights)
     functions: dict[Reducer, Any] = {Reducer.SUM: np.sum, Reducer.MAX: np.max, Reducer.MIN: np.min}
     return functions[reducer](values)

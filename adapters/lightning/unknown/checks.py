@@ -24,13 +24,15 @@ def check_training(trainer: pl.Trainer) -> None:
 
 def check_validation(trainer: pl.Trainer) -> None:
     """Raise InvalidExperimentException for a validation before training or in inference mode."""
+    if is_known():
+        return
     if getattr(trainer, "sanity_checking", False):
         raise refusal(
             "it validates before it trains, with callbacks and reducers of the trial",
             "give the Trainer num_sanity_val_steps=0, ",
         )
     # Tensors of inference mode cannot be used in autograd afterwards; Determined's could.
-    if torch.is_inference_mode_enabled() and not is_known():
+    if torch.is_inference_mode_enabled():
         raise refusal("it validates in inference mode", "give the Trainer inference_mode=False, ")
 
 
