@@ -215,7 +215,8 @@ def check_validation_limit(limit: int | float, data: ValidationBatches | WholeDa
 
 def check_flags_without_epochs(trainer: pl.Trainer) -> None:
     """Raise InvalidExperimentException for flags that an epoch of unknown length gives no sense."""
-    interval, epochs = trainer.val_check_interval, trainer.max_epochs
+    # A Trainer that validates by the clock lacks the first.
+    interval, epochs = getattr(trainer, "val_check_interval", None), trainer.max_epochs
     found = None
     if isinstance(interval, float) and interval != 1:
         found = f"val_check_interval={interval}", "a number of batches"

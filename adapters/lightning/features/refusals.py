@@ -78,7 +78,7 @@ def _check_counts(trainer: pl.Trainer) -> None:
             "of batches, of at least 1"
         )
     for name in ("val_check_interval", "check_val_every_n_epoch"):
-        given = getattr(flags, name)
+        given = getattr(flags, name, None)  # A Trainer that validates by the clock lacks one.
         if isinstance(given, int) and given == 0:  # 0.0 is a part of an epoch, of one batch.
             raise InvalidExperimentException(
                 f"{name}=0 is no period: give a number above it; limit_val_batches=0 leaves "

@@ -132,6 +132,55 @@ def test_what_the_trial_logs_through_its_module_arrives() -> None:
     assert module.trainer.callback_metrics["of the trial"] == BATCHES / 2 - 1
 
 
+# Validations within an epoch
+
+
+def _ask(found: pl.Trainer) -> None:
+    found.should_stop = True
+
+
+def _have_sigterm(found: pl.Trainer) -> None:
+    found._signal_connector.received_sigterm = True
+
+
+@pytest.mark.parametrize("ending", [None, _ask, _have_sigterm])
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"val_check_interval": 3, "check_val_every_n_epoch": None},
+        {"val_check_interval": 3, "check_val_every_n_epoch": None, "max_steps": 6},
+        {"val_check_interval": 3, "check_val_every_n_epoch": None, "min_epochs": 2},
+        {"val_check_interval": 4, "check_val_every_n_epoch": None},
+        {"val_check_interval": 3, "check_val_every_n_epoch": None, "limit_val_batches": 0},
+        {"val_check_interval": 2, "check_val_every_n_epoch": 2},
+        {"val_check_interval": 0.5},
+        {"val_check_interval": "00:00:00:00"},
+    ],
+)
+def test_validations_in_an_epoch_are_those_of_lightnings_own_loop(
+    flags: dict[str, Any], ending: Callable[[pl.Trainer], None] | None
+) -> None:
+    def at_end(self: Any, found: Any, module: Any) -> None:
+        self.at.append((found.global_step, found.current_epoch, found.fit_loop.state_dict()))
+        if ending is not None and len(self.at) == 2:
+            ending(found)
+
+    runs = []
+    for profiler in (None, "simple"):
+        ends = type("Ends", (pl.Callback,), {"on_validation_epoch_end": at_end, "at": []})()
+        torch.manual_seed(3)
+        module = to_lightning(Linear)(hparams={})
+        found = trainer(**{"max_epochs": 3, **flags}, callbacks=[ends], profiler=profiler)
+        status = None
+        try:
+            found.fit(module)
+        except SystemExit as error:
+            status = error.code
+        runs.append((ends.at, module.trial.recorder.calls, status, found.fit_loop.state_dict()))
+    assert runs[0] == runs[1]
+    assert bool(runs[0][0]) == (flags.get("limit_val_batches") != 0)
+
+
 # Batches of a validation that nobody hears of
 
 
