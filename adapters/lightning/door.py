@@ -9,9 +9,9 @@ could train other weights, and ``unknown/checks.py`` looks at what came of it.
 """
 
 import contextlib
+import functools
 import importlib
 import inspect
-import operator
 import time
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -260,11 +260,12 @@ def loops_over_batches(trainer: pl.Trainer) -> list[Any]:
 
 
 def _found(trainer: pl.Trainer, *paths: str) -> list[Any]:
-    found = []
-    for path in paths:
-        with contextlib.suppress(AttributeError):
-            found.append(operator.attrgetter(path)(trainer))
-    return found
+    found = (functools.reduce(_part, path.split("."), trainer) for path in paths)
+    return [loop for loop in found if loop is not None]
+
+
+def _part(owner: Any, name: str) -> Any:
+    return getattr(owner, name, None)
 
 
 def training_loop(trainer: pl.Trainer) -> Any:
@@ -331,10 +332,12 @@ def end_quietly() -> NoReturn:
 
 def validate_now(trainer: pl.Trainer) -> None:
     """Validate in the middle of fitting, for which the Trainer has no public method."""
+    if is_known():
+        validate_after_batch(trainer, trainer.fit_loop.epoch_loop)
+        return
     with needed("the validation loop"):
         loop = trainer.fit_loop.epoch_loop
-        if not is_known():
-            inspect.signature(loop.val_loop.run).bind()
+        inspect.signature(loop.val_loop.run).bind()
     with needed("what says whether a batch is logged,"):
         _ = trainer._logger_connector._first_loop_iter
     watch = getattr(trainer.lightning_module, "watch", None)

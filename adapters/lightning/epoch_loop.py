@@ -295,7 +295,7 @@ class ShortEvaluation:
 
     def _run(self, loader: ValidationBatches | WholeDataset, length: int) -> Any:
         trainer, loop = self._trainer, self._loop
-        stage = "test" if trainer.testing else "validation"
+        stage = "test" if loop is trainer.test_loop else "validation"
         module = trainer.strategy.lightning_module
         door.begin_evaluation(loop)
         door.call_hook(module, f"on_{stage}_model_eval", getattr(module, f"on_{stage}_model_eval"))
