@@ -38,17 +38,27 @@ _PLAIN = ("determined.__version__", "determined.LOG_FORMAT")
 #: What a file has that anything of Determined's is to be found in.
 _WORD = re.compile(rb"determined|pedl|det_compat|model_hub")
 _PEDL = re.compile(r"^\s*pedl\s", re.MULTILINE)
+#: Files of Determined's package, which no project has of its own below a folder of its name.
+_DETERMINEDS = ("_data.py", "_pytorch_context.py", "_pytorch_trial.py", "_reducer.py")
+_COPY = "it is of a copy of Determined itself, which migrated code does not use"
 _ASKS = "it asks a master of Determined or reads what one has trained, which migrated code does not"
 
 
 def set_aside(sources: Mapping[Path, Source]) -> dict[Path, str]:
     """The files in which there is nothing to migrate, although they are not as others, and why."""
+    roots = {
+        path.parents[1]
+        for path in sources
+        if path.name in _DETERMINEDS and path.parent.parts[-2:] == ("determined", "pytorch")
+    }
+    copies = {path: _COPY for path in sources if not roots.isdisjoint(path.parents)}
+    sources = {path: source for path, source in sources.items() if path not in copies}
     broken = {
         path: f"it {source.unreadable[0].reason}, and names nothing of Determined's"
         for path, source in sources.items()
         if source.unreadable and path.suffix == ".py" and not _names_determined(path)
     }
-    return broken | dict.fromkeys(sorted(_asking(sources)), _ASKS)
+    return copies | broken | dict.fromkeys(sorted(_asking(sources)), _ASKS)
 
 
 def _names_determined(path: Path) -> bool:
