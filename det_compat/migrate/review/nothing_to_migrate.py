@@ -82,7 +82,20 @@ def _asking(sources: Mapping[Path, Source]) -> set[Path]:
     for path in needed:
         needed += [p for p in _imported(sources[path], sources) if p not in needed]
     found -= {*needed}
-    return {path for path in found if not {*others} & {*_imported(sources[path], sources)}}
+    # What is no class of Determined's stays what it was for those who import it.
+    changing = {path for path in others if _has_classes(sources[path])}
+    return {path for path in found if not changing & {*_imported(sources[path], sources)}}
+
+
+def _has_classes(source: Source) -> bool:
+    """Whether a file may have a class that derives from one of Determined's."""
+    nodes = ((node, _bound(tree)) for tree in source.trees for node in ast.walk(tree))
+    return bool(source.unreadable) or any(
+        _dotted(base)[:1] and _dotted(base)[0] in bound
+        for node, bound in nodes
+        if isinstance(node, ast.ClassDef)
+        for base in node.bases
+    )
 
 
 def _only_asks(source: Source) -> bool:

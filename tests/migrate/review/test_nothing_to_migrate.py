@@ -82,3 +82,20 @@ def test_a_copy_of_determined_stays_as_it_is(tmp_path):
     # A folder of this name may be a project's own.
     (copy / "pytorch" / "_data.py").rename(copy / "pytorch" / "data.py")
     assert not migrate([str(tmp_path)], "lightning").set_aside
+
+
+@pytest.mark.parametrize(
+    ("helper", "is_aside"),
+    [
+        ("def load(context, name): return context.get_hparam(name)\n", True),
+        ("class Mean(pytorch.MetricReducer): ...\n", False),
+        ("class Model(torch.nn.Module): ...\n", True),
+    ],
+)
+def test_a_notebook_may_import_what_is_no_class_of_determineds(helper, is_aside, tmp_path):
+    _of(tmp_path, "helper.py", f"import torch\nfrom determined import pytorch\n{helper}")
+    _of(tmp_path, "model_def.py", f"import helper\n{trial()}")
+    path = _of(tmp_path, "look.ipynb", f"import helper\n{_READING}")
+    found = migrate([str(tmp_path)], "lightning")
+    assert [*found.set_aside] == ([path] if is_aside else [])
+    assert found.notebooks == ([] if is_aside else [path])
