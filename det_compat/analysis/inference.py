@@ -291,7 +291,9 @@ class Inference:
             if init is None or not any(path.endswith("PyTorchCallback") for path in bases):
                 continue
             given = positional(init.node) if isinstance(init.node, ast.FunctionDef) else ()
-            if any(a.arg == "trial" for a in given) and not init.variables.get("trial"):
+            # Other libraries have trials, too.
+            is_given = any(a.arg == "trial" and a.annotation is None for a in given)
+            if is_given and not init.variables.get("trial"):
                 self._add(init.variables, "trial", trials)
         return self._changed
 

@@ -282,3 +282,15 @@ def test_the_trial_of_a_callback_that_nothing_makes(tmp_path: Path, made: str) -
         "        self.trial.context.set_stop_requested(True)\n"
     )
     assert any("set_stop_requested" in name for name in names(check_code(tmp_path, code)))
+
+
+def test_the_trial_of_another_library_is_none(tmp_path: Path) -> None:
+    code = (
+        f"import optuna\nfrom determined.pytorch import PyTorchCallback\n{HEAD}"
+        "class Trial(PyTorchTrial):\n"
+        "    def __init__(self, context: PyTorchTrialContext): self.context = context\n"
+        "class Watch(PyTorchCallback):\n"
+        "    def __init__(self, trial: optuna.Trial): self.trial = trial\n"
+        "    def on_training_start(self): self.trial.context.get_hparam('lr')\n"
+    )
+    assert "get_hparam" not in str(names(check_code(tmp_path, code)))
