@@ -261,6 +261,12 @@ class _Members(LightningTransformer):
     leave_Assign = leave_Arg
     leave_Return = leave_Arg
 
+    def leave_If(self, original: cst.If, updated: cst.If) -> cst.If:
+        """The same for a condition."""
+        if self.symbols.called(original.test) is None or original.test.lpar:
+            return updated
+        return updated.with_changes(test=updated.test.with_changes(lpar=[], rpar=[]))
+
     def _parameter(self, value: cst.BaseExpression) -> cst.BaseExpression:
         """A hyperparameter by the name of the parameter that it is, where ``__init__`` keeps it."""
         name = syntax.code(value).rpartition(".")[2]

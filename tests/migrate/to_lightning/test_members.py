@@ -327,3 +327,14 @@ def test_what_objects_of_other_files_ask_before_there_is_a_trainer(tmp_path, is_
     # What no __init__ calls may ask the Trainer.
     assert f"    return {size}context.trainer.world_size\n" in text
     assert ("world_size: int = 1" in made) == ("def setup(self, stage):" in made) == is_early
+
+
+@pytest.mark.parametrize(
+    ("use", "kept"),
+    [("if {}:", "if {}:"), ("if not {}:", "if not ({}):"), ("if ({}):", "if ({}):")],
+)
+def test_a_condition_needs_no_parentheses(tmp_path, use, kept):
+    asked = use.format("self.context.is_epoch_start()")
+    old = "        loss = self.model(batch).sum()"
+    made = rewritten(tmp_path, trial((old, f"        {asked}\n            print(1)\n{old}")))
+    assert kept.format("self.trainer.fit_loop.batch_idx == 0") in made
