@@ -13,6 +13,7 @@ from tests.migrate.rewriting import HEADER, method, rewritten, trial
         ("self.context.device", "self.device"),
         ("self.context.distributed.get_rank()", "self.global_rank"),
         ("self.context.distributed.size", "self.trainer.world_size"),
+        ("self.context.distributed._hvd_config.use", "(self.trainer.world_size > 1)"),
         ("self.context.current_train_epoch()", "self.current_epoch"),
         ('self.context.get_hparam("lr")', "self.hparams.lr"),
         ("self.context.get_hparam(name)", "self.hparams[name]"),
@@ -338,3 +339,10 @@ def test_a_condition_needs_no_parentheses(tmp_path, use, kept):
     old = "        loss = self.model(batch).sum()"
     made = rewritten(tmp_path, trial((old, f"        {asked}\n            print(1)\n{old}")))
     assert kept.format("self.trainer.fit_loop.batch_idx == 0") in made
+
+
+def test_whether_there_are_several_processes_before_there_is_a_trainer(tmp_path):
+    asked = "self.context = context\n        if context.distributed._hvd_config.use: print(1)"
+    made = rewritten(tmp_path, trial(("self.context = context", asked)))
+    assert "if (self.hparams.world_size > 1): print(1)" in made
+    assert "world_size: int = 1" in made and "MIGRATE" not in made
