@@ -245,6 +245,13 @@ def early_methods(trials: Mapping[str, TrialPlan]) -> dict[str, frozenset[str]]:
     return {name: frozenset(names) for name, names in found.items()}
 
 
+def with_own(
+    every: Mapping[str, frozenset[str]], own: Mapping[str, frozenset[str]]
+) -> dict[str, frozenset[str]]:
+    """These methods with those of a file's own classes, whose names others may have."""
+    return {**every, **{name: names | every.get(name, names) for name, names in own.items()}}
+
+
 class LightningTransformer(FileTransformer[LightningFile]):
     """A transformer that knows which trial class it is in."""
 

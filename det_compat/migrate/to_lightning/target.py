@@ -49,6 +49,7 @@ from det_compat.migrate.to_lightning.plan import (
     OtherBases,
     TrialPlan,
     early_methods,
+    with_own,
 )
 from det_compat.migrate.to_lightning.scripts.hyperparameters import (
     GivenInScripts,
@@ -223,7 +224,7 @@ class Lightning(Target):
             names=bound_names(self.sources[path], path),
             renamed=self._renamed,
             taken=self._taken,
-            early=self._early,
+            early=with_own(self._early, early_methods(self._plans_of(path))),
             makes_evaluating=self._makes_evaluating,
             has_own_loaders=self._has_own_loaders,
             asks_lengths=self._asks_lengths,

@@ -346,3 +346,16 @@ def test_whether_there_are_several_processes_before_there_is_a_trainer(tmp_path)
     made = rewritten(tmp_path, trial(("self.context = context", asked)))
     assert "if (self.hparams.world_size > 1): print(1)" in made
     assert "world_size: int = 1" in made and "MIGRATE" not in made
+
+
+def test_trials_of_one_name_each_know_what_they_do_before_there_is_a_trainer(tmp_path):
+    lines = "def prepare(self):\n        self.size = self.context.get_per_slot_batch_size()\n\n    "
+    source = trial(
+        ("self.context = context", "self.context = context\n        self.prepare()"),
+        ("    def train_batch", f"    {lines}def train_batch"),
+    )
+    for name in ("a.py", "z.py"):
+        (tmp_path / name).write_text(trial())
+    made = rewritten(tmp_path, source)
+    assert "self.size = self.hparams.global_batch_size // self.hparams.world_size" in made
+    assert "MIGRATE" not in made
