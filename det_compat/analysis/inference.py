@@ -50,6 +50,8 @@ class Inference:
             (scope.node, scope) for scope in functions if isinstance(scope.node, ast.Lambda)
         )
         self._settle()
+        if self._bind_trials():
+            self._settle()
         if self._bind_by_telltale():
             self._settle()
 
@@ -275,6 +277,25 @@ class Inference:
             for key, found in value.items if isinstance(value, scopes.Mapping) else ():
                 if key in known:
                     self._add(variables, key, found)
+
+    # What nothing has told
+
+    def _bind_trials(self) -> bool:
+        """Take what a callback is given as ``trial`` for one, where nothing shows who makes it."""
+        self._changed = False
+        classes = [scope for code in self.codes for scope in code.classes]
+        trials = [scopes.Instance(scope) for scope in classes if self.hierarchy.is_trial(scope)]
+        for owner in classes:
+            init = owner.functions.get("__init__")
+            bases = self.hierarchy.determined_bases(owner)
+            if init is None or not any(path.endswith("PyTorchCallback") for path in bases):
+                continue
+            given = positional(init.node) if isinstance(init.node, ast.FunctionDef) else ()
+            # Other libraries have trials, too.
+            is_given = any(a.arg == "trial" and a.annotation is None for a in given)
+            if is_given and not init.variables.get("trial"):
+                self._add(init.variables, "trial", trials)
+        return self._changed
 
     # Contexts by what is asked of them
 

@@ -265,3 +265,32 @@ def test_which_argument_is_the_context(tmp_path: Path, parameters: str, name: st
         f"{HEAD}\nclass T(PyTorchTrial):\n    def __init__(self, {parameters}):\n        {uses}\n"
     )
     assert on_context(check_code(tmp_path, code)) == ({f"used_{name}"} if name else set())
+
+
+@pytest.mark.parametrize(
+    "made", ["", "    def build_callbacks(self): return {'w': elsewhere(self)}\n"]
+)
+def test_the_trial_of_a_callback_that_nothing_makes(tmp_path: Path, made: str) -> None:
+    code = (
+        "from determined.pytorch import PyTorchCallback\n"
+        f"{HEAD}class Trial(PyTorchTrial):\n"
+        "    def __init__(self, context: PyTorchTrialContext): self.context = context\n"
+        f"{made}"
+        "class Watch(PyTorchCallback):\n"
+        "    def __init__(self, trial): self.trial = trial\n"
+        "    def on_validation_end(self, metrics):\n"
+        "        self.trial.context.set_stop_requested(True)\n"
+    )
+    assert any("set_stop_requested" in name for name in names(check_code(tmp_path, code)))
+
+
+def test_the_trial_of_another_library_is_none(tmp_path: Path) -> None:
+    code = (
+        f"import optuna\nfrom determined.pytorch import PyTorchCallback\n{HEAD}"
+        "class Trial(PyTorchTrial):\n"
+        "    def __init__(self, context: PyTorchTrialContext): self.context = context\n"
+        "class Watch(PyTorchCallback):\n"
+        "    def __init__(self, trial: optuna.Trial): self.trial = trial\n"
+        "    def on_training_start(self): self.trial.context.get_hparam('lr')\n"
+    )
+    assert "get_hparam" not in str(names(check_code(tmp_path, code)))

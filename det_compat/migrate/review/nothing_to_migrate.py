@@ -38,17 +38,27 @@ _PLAIN = ("determined.__version__", "determined.LOG_FORMAT")
 #: What a file has that anything of Determined's is to be found in.
 _WORD = re.compile(rb"determined|pedl|det_compat|model_hub")
 _PEDL = re.compile(r"^\s*pedl\s", re.MULTILINE)
+#: Files of Determined's package, which no project has of its own below a folder of its name.
+_DETERMINEDS = ("_data.py", "_pytorch_context.py", "_pytorch_trial.py", "_reducer.py")
+_COPY = "it is of a copy of Determined itself, which migrated code does not use"
 _ASKS = "it asks a master of Determined or reads what one has trained, which migrated code does not"
 
 
 def set_aside(sources: Mapping[Path, Source]) -> dict[Path, str]:
     """The files in which there is nothing to migrate, although they are not as others, and why."""
+    roots = {
+        path.parents[1]
+        for path in sources
+        if path.name in _DETERMINEDS and path.parent.parts[-2:] == ("determined", "pytorch")
+    }
+    copies = {path: _COPY for path in sources if not roots.isdisjoint(path.parents)}
+    sources = {path: source for path, source in sources.items() if path not in copies}
     broken = {
         path: f"it {source.unreadable[0].reason}, and names nothing of Determined's"
         for path, source in sources.items()
         if source.unreadable and path.suffix == ".py" and not _names_determined(path)
     }
-    return broken | dict.fromkeys(sorted(_asking(sources)), _ASKS)
+    return copies | broken | dict.fromkeys(sorted(_asking(sources)), _ASKS)
 
 
 def _names_determined(path: Path) -> bool:
@@ -72,7 +82,20 @@ def _asking(sources: Mapping[Path, Source]) -> set[Path]:
     for path in needed:
         needed += [p for p in _imported(sources[path], sources) if p not in needed]
     found -= {*needed}
-    return {path for path in found if not {*others} & {*_imported(sources[path], sources)}}
+    # What is no class of Determined's stays what it was for those who import it.
+    changing = {path for path in others if _has_classes(sources[path])}
+    return {path for path in found if not changing & {*_imported(sources[path], sources)}}
+
+
+def _has_classes(source: Source) -> bool:
+    """Whether a file may have a class that derives from one of Determined's."""
+    nodes = ((node, _bound(tree)) for tree in source.trees for node in ast.walk(tree))
+    return bool(source.unreadable) or any(
+        _dotted(base)[:1] and _dotted(base)[0] in bound
+        for node, bound in nodes
+        if isinstance(node, ast.ClassDef)
+        for base in node.bases
+    )
 
 
 def _only_asks(source: Source) -> bool:

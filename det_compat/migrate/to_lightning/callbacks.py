@@ -11,6 +11,7 @@ from det_compat.migrate.to_lightning.metrics.told import asked_hook
 from det_compat.migrate.to_lightning.optimization.gradients import with_gradients
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.to_lightning.taken.reserved import HOOKS
+from det_compat.migrate.to_lightning.written_out import beside_checkpoints
 from det_compat.migrate.to_lightning.written_out.clipping import CALLED
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import marked
@@ -67,7 +68,7 @@ _HOOKS = {
 }
 _NOT_THERE = {
     **dict.fromkeys(
-        ("on_checkpoint_end", "on_checkpoint_write_end", "on_checkpoint_upload_end"),
+        (*beside_checkpoints.NAMES, "on_checkpoint_upload_end"),
         "Lightning has no hook after a checkpoint is written",
     ),
     "on_train_step_start": "Lightning has no steps of 100 batches",
@@ -85,6 +86,8 @@ def rename_hooks(tree: cst.Module, file: LightningFile) -> cst.Module:
             return node
         for name in file.taken:
             node = _with_new_name(node, name)
+        node, needs_os = beside_checkpoints.merged(node)
+        file.imports.new.update({"import os"} if needs_os else ())
         node, logging = with_logging_hook(node)
         names = _new_names(node)
         starts_up = _is_called_at_start(node, names)
@@ -262,7 +265,8 @@ logged = {{{pairs}}}
 
 
 def _with_first(method: cst.FunctionDef, text: str) -> cst.FunctionDef:
-    return syntax.with_body(method, [*syntax.statements(text), *syntax.body_of(method)])
+    lines = syntax.statements(text)
+    return syntax.with_body(method, syntax.below_docstring(syntax.body_of(method), lines))
 
 
 class _Asking(cst.CSTTransformer):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.optimization.kept import Wrapping, called_often, wrappings
 from det_compat.migrate.to_lightning.optimization.step_modes import (
     INTERVALS,
@@ -25,7 +26,11 @@ from det_compat.migrate.tree.trial_attributes import (
 )
 
 #: What a context is asked for that depends on the number of processes.
-SIZES = frozenset(("distributed.get_size", "distributed.size", "get_per_slot_batch_size"))
+SIZES = words(
+    """
+    distributed.get_size distributed.size distributed._hvd_config.use get_per_slot_batch_size
+    """
+)
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,7 @@ _READ = {
     "distributed.rank": "{0}.global_rank",
     "distributed.local_rank": "{0}.local_rank",
     "distributed.size": "{0}.trainer.world_size",
+    "distributed._hvd_config.use": "({0}.trainer.world_size > 1)",
     "_aggregation_frequency": "{0}.trainer.accumulate_grad_batches",
     "_current_batch_idx": TOTAL_BATCH,
     "_epoch_len": "{0}.trainer.num_training_batches",
@@ -72,6 +73,7 @@ _EARLY = {
     "get_per_slot_batch_size": "({0}.hparams.global_batch_size // {0}.hparams.world_size)",
     "distributed.get_size": "{0}.hparams.world_size",
     "distributed.size": "{0}.hparams.world_size",
+    "distributed._hvd_config.use": "({0}.hparams.world_size > 1)",
     "distributed.get_num_agents": "1",
     "get_stop_requested": "False",
     "_current_batch_idx": "None",
@@ -260,6 +262,12 @@ class _Members(LightningTransformer):
 
     leave_Assign = leave_Arg
     leave_Return = leave_Arg
+
+    def leave_If(self, original: cst.If, updated: cst.If) -> cst.If:
+        """The same for a condition."""
+        if self.symbols.called(original.test) is None or original.test.lpar:
+            return updated
+        return updated.with_changes(test=updated.test.with_changes(lpar=[], rpar=[]))
 
     def _parameter(self, value: cst.BaseExpression) -> cst.BaseExpression:
         """A hyperparameter by the name of the parameter that it is, where ``__init__`` keeps it."""

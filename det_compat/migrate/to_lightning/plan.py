@@ -12,6 +12,8 @@ from functools import cached_property
 
 import libcst as cst
 
+from det_compat.analysis.classes import Hierarchy, base_nodes
+from det_compat.analysis.scopes import Class, Scope
 from det_compat.migrate.to_lightning.class_facts import (
     ClassFacts,
     WrappedModel,
@@ -235,6 +237,23 @@ class LightningFile(File):
         return bool(self.asking & self.called_early & called)
 
 
+def other_bases(scope: Scope, hierarchy: Hierarchy) -> OtherBases:
+    """What a class derives from besides Determined's."""
+    nodes = base_nodes(scope)
+    values = [hierarchy.evaluate(node, scope.parent or scope) for node in nodes]
+    first = (i for i, found in enumerate(values) if any(getattr(v, "path", "") for v in found))
+    # Determined's own __init__ called none behind it.
+    others = values[: next(first, len(values))]
+    classes = [value.scope for found in others for value in found if isinstance(value, Class)]
+    if not others:
+        return OtherBases.NONE
+    ancestors = (each for found in classes for each in hierarchy.ancestors(found))
+    if any("__init__" in each.functions for each in ancestors):
+        return OtherBases.INITIALIZED
+    is_known = len(classes) == len(others) and not [*hierarchy.unknown_bases(scope)]
+    return OtherBases.PLAIN if is_known else OtherBases.UNKNOWN
+
+
 def early_methods(trials: Mapping[str, TrialPlan]) -> dict[str, frozenset[str]]:
     """The methods of each class that run before there is a Trainer."""
     found: dict[str, set[str]] = {name: set() for name in trials}
@@ -243,6 +262,13 @@ def early_methods(trials: Mapping[str, TrialPlan]) -> dict[str, frozenset[str]]:
         for each in plan.ancestors:
             found.setdefault(each.own.name, set()).update(names)
     return {name: frozenset(names) for name, names in found.items()}
+
+
+def with_own(
+    every: Mapping[str, frozenset[str]], own: Mapping[str, frozenset[str]]
+) -> dict[str, frozenset[str]]:
+    """These methods with those of a file's own classes, whose names others may have."""
+    return {**every, **{name: names | every.get(name, names) for name, names in own.items()}}
 
 
 class LightningTransformer(FileTransformer[LightningFile]):

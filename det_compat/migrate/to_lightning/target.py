@@ -9,7 +9,7 @@ from pathlib import Path
 
 import libcst as cst
 
-from det_compat.analysis.classes import base_nodes, is_refused_trial
+from det_compat.analysis.classes import is_refused_trial
 from det_compat.analysis.scopes import Class, Scope
 from det_compat.catalog import support
 from det_compat.catalog.support import home
@@ -46,9 +46,10 @@ from det_compat.migrate.to_lightning.optimization.wrapping import (
 from det_compat.migrate.to_lightning.passes import rewritten
 from det_compat.migrate.to_lightning.plan import (
     LightningFile,
-    OtherBases,
     TrialPlan,
     early_methods,
+    other_bases,
+    with_own,
 )
 from det_compat.migrate.to_lightning.scripts.hyperparameters import (
     GivenInScripts,
@@ -207,13 +208,22 @@ class Lightning(Target):
         scopes = self._read[path].trials if path in self._read else ()
         return {scope.name: self._plans[scope] for scope in scopes}
 
+    def _meant(self, path: Path) -> dict[str, TrialPlan]:
+        """The trial classes by name, as a file means them: its own, what it imports, others."""
+        if len(self._trials) == len(self._plans):
+            return self._trials
+        found: dict[str, TrialPlan] = {}
+        for each in (path, *self.analysis.imported(path)):
+            found = {**self._plans_of(each), **found}
+        return {**self._trials, **found}
+
     def _file(self, path: Path) -> LightningFile:
         source = self._read[path]
         classes = {scope.name: self._bases(scope) for scope in source.facts.classes.values()}
         return LightningFile(
             source.symbols,
             plans=self._plans_of(path),
-            trials=self._trials,
+            trials=self._meant(path),
             callbacks={name for name, (every, _) in classes.items() if CALLBACK in every},
             reducers={
                 n: _REDUCER in own for n, (every, own) in classes.items() if _REDUCER in every
@@ -223,7 +233,7 @@ class Lightning(Target):
             names=bound_names(self.sources[path], path),
             renamed=self._renamed,
             taken=self._taken,
-            early=self._early,
+            early=with_own(self._early, early_methods(self._plans_of(path))),
             makes_evaluating=self._makes_evaluating,
             has_own_loaders=self._has_own_loaders,
             asks_lengths=self._asks_lengths,
@@ -304,21 +314,6 @@ class Lightning(Target):
         own = {home(getattr(base, "path", "")) for base in self._hierarchy.bases(scope)}
         return every, own
 
-    def _other_bases(self, scope: Scope) -> OtherBases:
-        nodes = base_nodes(scope)
-        values = [self._hierarchy.evaluate(node, scope.parent or scope) for node in nodes]
-        first = (i for i, found in enumerate(values) if any(getattr(v, "path", "") for v in found))
-        # Determined's own __init__ called none behind it.
-        others = values[: next(first, len(values))]
-        classes = [value.scope for found in others for value in found if isinstance(value, Class)]
-        if not others:
-            return OtherBases.NONE
-        ancestors = (each for found in classes for each in self._hierarchy.ancestors(found))
-        if any("__init__" in each.functions for each in ancestors):
-            return OtherBases.INITIALIZED
-        is_known = len(classes) == len(others) and not [*self._hierarchy.unknown_bases(scope)]
-        return OtherBases.PLAIN if is_known else OtherBases.UNKNOWN
-
     def _plan(self, scope: Scope) -> TrialPlan:
         """The plan of a trial class, made after those of its bases."""
         if scope in self._plans:
@@ -371,7 +366,7 @@ class Lightning(Target):
             ),
             arguments=taken,
             is_mixin=not self._hierarchy.is_trial(scope),
-            other_bases=self._other_bases(scope),
+            other_bases=other_bases(scope, self._hierarchy),
             arrays=is_root
             and self._arrays
             and not loaders.is_default_collated(methods, source.symbols),

@@ -68,3 +68,34 @@ def test_what_belongs_to_the_code_that_is_migrated_is_not_set_aside(name, text, 
     path = _of(tmp_path, name, text)
     model = _of(tmp_path, "model_def.py", f"import layers\n{trial()}")
     assert set_aside({each: read(each, tmp_path) for each in (path, model)}) == {}
+
+
+def test_a_copy_of_determined_stays_as_it_is(tmp_path):
+    copy = tmp_path / "patched" / "determined"
+    (copy / "pytorch").mkdir(parents=True)
+    text = "import determined as det\ndet.core.init()\n"
+    paths = [_of(copy, "_core.py", text), _of(copy / "pytorch", "_data.py", text)]
+    _of(tmp_path, "model_def.py", trial())
+    found = migrate([str(tmp_path)], "lightning")
+    assert sorted(found.set_aside) == sorted(paths)
+    assert not (found.marks or found.failed or found.left_out)
+    # A folder of this name may be a project's own.
+    (copy / "pytorch" / "_data.py").rename(copy / "pytorch" / "data.py")
+    assert not migrate([str(tmp_path)], "lightning").set_aside
+
+
+@pytest.mark.parametrize(
+    ("helper", "is_aside"),
+    [
+        ("def load(context, name): return context.get_hparam(name)\n", True),
+        ("class Mean(pytorch.MetricReducer): ...\n", False),
+        ("class Model(torch.nn.Module): ...\n", True),
+    ],
+)
+def test_a_notebook_may_import_what_is_no_class_of_determineds(helper, is_aside, tmp_path):
+    _of(tmp_path, "helper.py", f"import torch\nfrom determined import pytorch\n{helper}")
+    _of(tmp_path, "model_def.py", f"import helper\n{trial()}")
+    path = _of(tmp_path, "look.ipynb", f"import helper\n{_READING}")
+    found = migrate([str(tmp_path)], "lightning")
+    assert [*found.set_aside] == ([path] if is_aside else [])
+    assert found.notebooks == ([] if is_aside else [path])

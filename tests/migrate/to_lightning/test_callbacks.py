@@ -109,9 +109,19 @@ def test_what_lightning_sets_on_callbacks_has_another_name(tmp_path):
 
 
 def test_hooks_that_lightning_does_not_have(tmp_path):
-    made = callback(tmp_path, "on_checkpoint_write_end(self, checkpoint_dir)", "checkpoint_dir")
+    used = "os.listdir(checkpoint_dir)"
+    made = callback(tmp_path, "on_checkpoint_write_end(self, checkpoint_dir)", used)
     assert "    # MIGRATE: Lightning has no hook after a checkpoint is written" in made
     assert "    def on_checkpoint_write_end(self, checkpoint_dir):" in made
+    made = callback(tmp_path, "on_checkpoint_upload_end(self, uuid)", "uuid")
+    assert "    # MIGRATE: Lightning has no hook after a checkpoint is written" in made
+
+
+def test_a_docstring_stays_the_first_of_a_hook(tmp_path):
+    made = callback(
+        tmp_path, 'on_validation_end(self, metrics):\n        """Print."""\n#', "metrics"
+    )
+    assert '"""Print."""\n        metrics = trainer.callback_metrics\n' in made
 
 
 def test_arguments_that_lightning_does_not_have(tmp_path):

@@ -13,6 +13,7 @@ from tests.migrate.rewriting import HEADER, method, rewritten, trial
         ("self.context.device", "self.device"),
         ("self.context.distributed.get_rank()", "self.global_rank"),
         ("self.context.distributed.size", "self.trainer.world_size"),
+        ("self.context.distributed._hvd_config.use", "(self.trainer.world_size > 1)"),
         ("self.context.current_train_epoch()", "self.current_epoch"),
         ('self.context.get_hparam("lr")', "self.hparams.lr"),
         ("self.context.get_hparam(name)", "self.hparams[name]"),
@@ -327,3 +328,34 @@ def test_what_objects_of_other_files_ask_before_there_is_a_trainer(tmp_path, is_
     # What no __init__ calls may ask the Trainer.
     assert f"    return {size}context.trainer.world_size\n" in text
     assert ("world_size: int = 1" in made) == ("def setup(self, stage):" in made) == is_early
+
+
+@pytest.mark.parametrize(
+    ("use", "kept"),
+    [("if {}:", "if {}:"), ("if not {}:", "if not ({}):"), ("if ({}):", "if ({}):")],
+)
+def test_a_condition_needs_no_parentheses(tmp_path, use, kept):
+    asked = use.format("self.context.is_epoch_start()")
+    old = "        loss = self.model(batch).sum()"
+    made = rewritten(tmp_path, trial((old, f"        {asked}\n            print(1)\n{old}")))
+    assert kept.format("self.trainer.fit_loop.batch_idx == 0") in made
+
+
+def test_whether_there_are_several_processes_before_there_is_a_trainer(tmp_path):
+    asked = "self.context = context\n        if context.distributed._hvd_config.use: print(1)"
+    made = rewritten(tmp_path, trial(("self.context = context", asked)))
+    assert "if (self.hparams.world_size > 1): print(1)" in made
+    assert "world_size: int = 1" in made and "MIGRATE" not in made
+
+
+def test_trials_of_one_name_each_know_what_they_do_before_there_is_a_trainer(tmp_path):
+    lines = "def prepare(self):\n        self.size = self.context.get_per_slot_batch_size()\n\n    "
+    source = trial(
+        ("self.context = context", "self.context = context\n        self.prepare()"),
+        ("    def train_batch", f"    {lines}def train_batch"),
+    )
+    for name in ("a.py", "z.py"):
+        (tmp_path / name).write_text(trial())
+    made = rewritten(tmp_path, source)
+    assert "self.size = self.hparams.global_batch_size // self.hparams.world_size" in made
+    assert "MIGRATE" not in made

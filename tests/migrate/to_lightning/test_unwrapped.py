@@ -213,3 +213,22 @@ def test_a_model_that_heirs_alone_make_is_judged_there(tmp_path, made):
     assert ("def on_validation_model_eval" in heir) == (made == "NET")
     assert "MIGRATE" not in base + heir
     assert "on_validation_model_eval" not in base
+
+
+@pytest.mark.parametrize(
+    ("loader", "made", "stays"),
+    [
+        ("DataLoader(self.rows, batch_size=4, drop_last=True)", "lib.Rows()", False),
+        ("torch.utils.data.DataLoader(dataset=self.rows, batch_size=4)", "lib.Rows()", False),
+        ("DataLoader(lib.of(self.rows), batch_size=4)", "lib.Rows()", True),
+        ("DataLoader([], batch_size=4)", "networkx.read_gml('a')", False),
+    ],
+)
+def test_what_a_loader_goes_through_is_no_model(tmp_path, loader, made, stays):
+    source = trial(
+        ("DataLoader([], batch_size=4)", loader),
+        ("        self.opt =", f"        self.rows = {made}\n        self.opt ="),
+        ("self.model(batch).sum()}", "self.model(batch).sum() * self.rows.scale}"),
+        header="import lib\nimport networkx\n" + HEADER,
+    )
+    assert ("def on_validation_model_eval" in rewritten(tmp_path, source)) == stays

@@ -71,6 +71,20 @@ class _Unwrapping(FileTransformer[LightningFile]):
         names = {w.attribute.partition("[")[0] for w in found if w.member == "wrap_model"}
         self._lists |= {name.removesuffix(".values()") for name in names}
 
+    def leave_FunctionDef(
+        self, original: cst.FunctionDef, updated: cst.FunctionDef
+    ) -> cst.FunctionDef:
+        """Leave out what was only made to be wrapped, as a scaler is that does not scale."""
+        super().leave_FunctionDef(original, updated)
+        for call in self.symbols.calls(original, "wrap_scaler"):
+            made = syntax.argument(call, 0, "scaler")
+            left = [line for line in syntax.body_of(updated) if not _makes(line, made)]
+            if isinstance(made, cst.Name) and not any(
+                made.value in syntax.names_in(line) for line in left
+            ):
+                updated = syntax.with_body(updated, left)
+        return updated
+
     def leave_Assign(self, original: cst.Assign, updated: cst.Assign) -> cst.Assign:
         """A list of models is a ModuleList, a dict a ModuleDict, or Lightning does not see them."""
         for target, value in syntax.pairs(updated):
@@ -152,3 +166,9 @@ class _Unwrapping(FileTransformer[LightningFile]):
             return call
         self.mark(PRECISION, PRECISION_LINK)
         return syntax.expression(f"({syntax.code(models)}, {syntax.code(optimizers)})")
+
+
+def _makes(line: cst.BaseStatement, made: cst.BaseExpression | None) -> bool:
+    """Whether a statement does nothing but call what makes the value of a variable."""
+    is_call = isinstance(getattr(syntax.simple(line), "value", None), cst.Call)
+    return is_call and made is not None and syntax.target_of(line) == syntax.code(made)

@@ -229,3 +229,15 @@ def test_optimizers_of_the_context_stay_attributes(tmp_path):
     made = rewritten(tmp_path, trial(("self.context.step_optimizer(self.opt)", steps)))
     assert "self.opt = torch.optim.SGD" in made
     assert "MIGRATE" not in made
+
+
+@pytest.mark.parametrize("use", ["", "self.scale = scaler.get_scale()"])
+def test_a_scaler_that_scales_nothing_goes_with_what_wraps_it(tmp_path, use):
+    made = (
+        f"scaler = torch.amp.GradScaler('cpu')\n        context.wrap_scaler(scaler)\n        {use}"
+    )
+    found = rewritten(
+        tmp_path, trial(("        self.opt =", f"        {made}\n        self.opt ="))
+    )
+    assert ("GradScaler" in found) == bool(use)
+    assert "wrap_scaler" not in found

@@ -575,3 +575,22 @@ def test_a_length_that_the_run_chooses(tmp_path):
         "    )\n"
         "    trainer.fit(Trial())\n"
     )
+
+
+@pytest.mark.parametrize("other", ["a", "z"])
+def test_a_script_makes_the_trial_that_it_imports_and_no_other_of_its_name(tmp_path, other):
+    taking = trial(("lr=0.1", 'lr=hparams["rate"]'), ("self, context)", "self, context, hparams)"))
+    for folder, text in (("m", taking), (other, trial(("lr=0.1", 'lr=context.get_hparam("lr")')))):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "model_def.py").write_text(text)
+    script = """\
+    from determined import pytorch
+    from model_def import Trial
+
+    hparams = {"rate": 0.1, "global_batch_size": 8}
+    with pytorch.init(hparams=hparams) as context:
+        pytorch.Trainer(Trial(context, hparams), context).fit(max_length=pytorch.Epoch(2))
+    """
+    made = rewritten(tmp_path, script, name="m/train.py")
+    assert 'Trial(hparams, global_batch_size=hparams["global_batch_size"])' in made
+    assert "MIGRATE" not in made

@@ -1,0 +1,110 @@
+"""Files that a callback adds to a checkpoint's folder get one beside Lightning's checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import pytorch_lightning as pl
+import torch
+
+from tests.migrate.rewriting import method, rewritten, trial
+
+BUILT = (
+    "    def evaluate_batch",
+    "    def build_callbacks(self):\n        return {'w': Watch(self)}\n\n    def evaluate_batch",
+)
+HEADER = "import json\nimport os\n\nimport torch\nfrom determined.pytorch import *\n\n"
+WATCH = """\
+class Watch(PyTorchCallback):
+    def __init__(self, trial):
+        self.trial = trial
+
+    def {name}(self, folder: str) -> None:
+        {used}
+
+    def keep(self, where, name):
+        torch.save(self.trial.model.state_dict(), f"{{where}}/{{name}}")
+
+
+"""
+
+
+def watching(
+    tmp_path: Path, used: str, name: str = "on_checkpoint_write_end", more: str = ""
+) -> str:
+    header = HEADER + WATCH.format(name=name, used=used)
+    text = header.rstrip() + f"\n\n{more}\n\n" if more else header
+    return rewritten(tmp_path, trial(BUILT, header=text))
+
+
+@pytest.mark.parametrize(
+    "used",
+    [
+        'self.keep(folder, "model.pt")',
+        'with open(os.path.join(folder, "a.json"), "w") as f:\n            json.dump({}, f)',
+        "self.trial.tokenizer.save_pretrained(folder)",
+        'self.path = folder + "/a.txt"; print(self.path, file=open(self.path, mode="w"))',
+    ],
+)
+@pytest.mark.parametrize("name", ["on_checkpoint_end", "on_checkpoint_write_end"])
+def test_a_hook_that_adds_files(tmp_path, used, name):
+    made = watching(tmp_path, used, name)
+    hook = method(made, "on_save_checkpoint")
+    assert "MIGRATE" not in made
+    assert hook.startswith("def on_save_checkpoint(self, trainer, pl_module, checkpoint) -> None:")
+    assert 'trainer.checkpoint_callback.dirpath, f"step={trainer.global_step}"' in hook
+    assert "os.makedirs(folder, exist_ok=True)\n" in hook
+
+
+def test_a_hook_that_asks_for_no_folder_needs_none(tmp_path):
+    hook = method(watching(tmp_path, 'print("saved")'), "on_save_checkpoint")
+    assert hook.endswith('checkpoint) -> None:\n    print("saved")')
+
+
+@pytest.mark.parametrize(
+    "used",
+    [
+        'torch.load(f"{folder}/state_dict.pth")',
+        "upload(folder)",
+        "self.last = folder",
+        'open(os.path.join(folder, "metadata.json"))',
+        "self.read(folder)",
+        "self.trial.done = 1; print(folder)",
+        'os.system(f"gsutil cp {folder} gs://bucket")',
+    ],
+)
+def test_what_may_need_the_checkpoint_itself_is_marked(tmp_path, used):
+    more = "    def read(self, where):\n        return os.listdir(where)"
+    made = watching(tmp_path, used, more=more)
+    assert "    # MIGRATE: Lightning has no hook after a checkpoint is written" in made
+    assert "on_save_checkpoint" not in made
+
+
+def test_what_is_added_to_the_checkpoint_comes_first(tmp_path):
+    more = '    def on_checkpoint_save_start(self, checkpoint: dict):\n        checkpoint["a"] = 1'
+    hook = method(watching(tmp_path, 'self.keep(folder, "a")', more=more), "on_save_checkpoint")
+    assert hook.index('checkpoint["a"] = 1') < hook.index("folder = ") < hook.index("self.keep(")
+
+
+def test_the_files_are_there_for_each_checkpoint(tmp_path):
+    names: dict[str, type[pl.LightningModule]] = {}
+    data = ("DataLoader([]", "DataLoader(torch.ones(8, 2)")
+    used = 'self.keep(folder, "model.pt")'
+    source = trial(BUILT, data, header=HEADER + WATCH.format(name="on_checkpoint_end", used=used))
+    exec(rewritten(tmp_path, source), names)
+    trainer = pl.Trainer(
+        max_epochs=2,
+        default_root_dir=tmp_path,
+        accelerator="cpu",
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=[pl.callbacks.ModelCheckpoint(save_top_k=-1)],
+    )
+    module = names["Trial"](global_batch_size=4)
+    trainer.fit(module)
+    found = sorted(path.parent.name for path in tmp_path.rglob("model.pt"))
+    assert found == ["step=2", "step=4"]
+    (last,) = tmp_path.rglob("step=4/model.pt")
+    assert torch.equal(torch.load(last)["weight"], module.model.weight)
