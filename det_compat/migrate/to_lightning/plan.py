@@ -99,14 +99,20 @@ class TrialPlan:
     @property
     def early(self) -> list[str]:
         """The methods that run before there is a Trainer: ``__init__``, and what it calls."""
-        found = ["__init__"]
+        return self.reached("__init__")
+
+    def reached(self, *first: str) -> list[str]:
+        """Some methods, and those that they call."""
+        found = [*first]
         methods = self.all_methods
         for name in found:
-            uses = (
-                attribute for plan in self.ancestors for attribute in plan.own.uses.get(name, ())
-            )
-            found += [each for each in dict.fromkeys(uses) if each in methods - {*found}]
+            found += [each for each in self.uses(name) if each in methods - {*found}]
         return found
+
+    def uses(self, *methods: str) -> dict[str, None]:
+        """The attributes that some methods use."""
+        every = (plan.own.uses.get(name, ()) for name in methods for plan in self.ancestors)
+        return dict.fromkeys(attribute for used in every for attribute in used)
 
     @property
     def evaluates_whole(self) -> bool:

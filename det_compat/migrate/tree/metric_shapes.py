@@ -20,6 +20,7 @@ _MANY = words(
     "stack cat concatenate tolist split get_last_lr get_lr bincount diagonal diag histc softmax "
     "unique nonzero arange linspace"
 )
+_COLLECTIONS = words("list tuple set frozenset sorted reversed range map filter zip")
 _RATES = ("get_last_lr", "get_lr")
 _FILLED = words("zeros ones full empty rand randn")
 _OF_LAYERS = ("weight", "bias")
@@ -140,8 +141,12 @@ def _returns_scalar(call: cst.Call, known: _Known, deep: int) -> bool:
 
 def is_many(node: cst.BaseExpression, known: _Known, deep: int = 5) -> bool:
     """Whether a value is sure to be no single number: a list, or a tensor made of one."""
-    if isinstance(node, (cst.List, cst.Tuple, cst.ListComp)):
+    if isinstance(node, (cst.List, cst.Tuple, cst.Set, cst.BaseSimpleComp)):
         return True
+    if isinstance(node, cst.IfExp):
+        return is_many(node.body, known, deep) or is_many(node.orelse, known, deep)
+    if isinstance(node, cst.BinaryOperation):
+        return is_many(node.left, known, deep) or is_many(node.right, known, deep)
     if isinstance(node, (cst.Name, cst.Attribute)):
         value = known.get(code(node))
         if value is None or deep == 0:
@@ -159,7 +164,7 @@ def is_many(node: cst.BaseExpression, known: _Known, deep: int = 5) -> bool:
         return code(reduction).strip("\"'") == "none"
     if name in ("tensor", "array", "as_tensor") and node.args:
         return is_many(node.args[0].value, known, deep)
-    return name in _MANY
+    return name in _MANY or code(node.func) in _COLLECTIONS
 
 
 def is_list(node: cst.BaseExpression, known: _Known) -> bool:

@@ -30,7 +30,17 @@ def test_what_may_be_several(text):
 
 @pytest.mark.parametrize(
     "text",
-    ["[1, 2]", "torch.stack(xs)", "torch.tensor([1])", "F.mse_loss(a, b, reduction='none')"],
+    [
+        "[1, 2]",
+        "torch.stack(xs)",
+        "torch.tensor([1])",
+        "F.mse_loss(a, b, reduction='none')",
+        "sorted(set(y.tolist()))",
+        "range(3)",
+        "{1, 2}",
+        "[1] if x else 0",
+        "[0] * n",
+    ],
 )
 def test_several(text):
     assert is_many(cst.parse_expression(text), {})

@@ -39,6 +39,7 @@ class _Wrapped:
         results: for each part of what it returns, or keeps, the call that wraps it, or None.
         may_lack: whether it may return None.
         attributes: of a class, what keeps each part.
+        function: of a function, which wraps with what it has set, and what it asks of its object.
     """
 
     stem: str
@@ -46,6 +47,18 @@ class _Wrapped:
     results: Sequence[cst.Call | None]
     may_lack: bool = False
     attributes: Sequence[str] = ()
+    function: cst.FunctionDef | None = None
+
+    def given(self, call: cst.Call) -> list[cst.Arg]:
+        """What a call is given beside what it wraps."""
+        return [*call.args[1:]] if self.function is None else _given(call, self.function)
+
+    def is_asked_by(self, owner: str, own: str) -> bool:
+        """Whether a call of a method, or function, has all that it wraps with."""
+        calls = [call for call in self.results if call is not None]
+        names = {n for call in calls for arg in self.given(call) for n in syntax.names_in(arg)}
+        me = syntax.self_name(self.function) if self.function is not None else ""
+        return me not in names or owner == own == me
 
     @property
     def kinds(self) -> list[str]:
@@ -56,7 +69,7 @@ class _Wrapped:
         ]
 
     def _texts(self, call: cst.Call) -> Iterator[str]:
-        for arg in call.args[1:]:
+        for arg in self.given(call):
             text = syntax.code(arg)
             for name in syntax.find(arg, cst.Name):
                 text = text.replace(name.value, self.symbols.path(name) or name.value)
@@ -72,7 +85,7 @@ def hoist_wraps(files: Sequence[Resolved]) -> dict[Path, cst.Module]:
     functions = [
         (
             function.name.value,
-            _Wrapped(file.path.stem, file.symbols, results, _may_lack(function)),
+            _Wrapped(file.path.stem, file.symbols, results, _may_lack(function), (), function),
         )
         for file in files
         if len(file.symbols)
@@ -111,7 +124,8 @@ def _unwrapped(tree: cst.Module, symbols: Symbols, known: Collection[str]) -> cs
         if call is None:
             return function
         # What is replaced leaves a new tree, in which the next one is found again.
-        return unwrapped(syntax.with_node(function, call, call.args[0].value))
+        said = {name for arg in call.args[1:] for name in syntax.names_in(arg)}
+        return unwrapped(_without_idle(syntax.with_node(function, call, call.args[0].value), said))
 
     def without(node: cst.ClassDef) -> cst.ClassDef:
         pairs = _kept_wrapped(node, symbols) if node.name.value in known else []
@@ -182,18 +196,48 @@ def _results(function: cst.FunctionDef, symbols: Symbols) -> list[cst.Call | Non
     calls += [call for call in symbols.calls(function, "wrap_model") if call in parts]
     if not calls:
         return []
-    local = syntax.local_names(function) | {syntax.self_name(function)}
+    local = syntax.local_names(function) - {syntax.self_name(function)}
     is_known = all(
         call in parts
         and bool(call.args)
         and not call.args[0].star
         and syntax.argument(call, 0, _WRAPPING[symbols.method(call)]) is call.args[0].value
-        and not any(syntax.names_in(arg) & local for arg in call.args[1:])
+        and not any(syntax.names_in(arg.value) & local for arg in _given(call, function))
         for call in calls
     )
     if not is_known or (len(parts) > 1 and _may_lack(function)):
         return []
     return [next((call for call in calls if call is part), None) for part in parts]
+
+
+def _given(call: cst.Call, function: cst.FunctionDef) -> list[cst.Arg]:
+    """What a call is given beside what it wraps, with what the function's variables are set to."""
+    known = {name: value for name, value in assigned(function).items() if name.isidentifier()}
+
+    def inlined(node: cst.BaseExpression) -> cst.BaseExpression:
+        value = known.get(syntax.code(node))
+        if not isinstance(node, cst.Name):
+            return syntax.each(node, cst.Name, inlined)
+        if value is None or any(syntax.find(value, cst.Call)):
+            return node
+        value = inlined(value.deep_clone())
+        if isinstance(value, (cst.BooleanOperation, cst.IfExp, cst.Lambda)):
+            return value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+        return value
+
+    return [arg.with_changes(value=inlined(arg.value)) for arg in call.args[1:]]
+
+
+def _without_idle(function: cst.FunctionDef, names: set[str]) -> cst.FunctionDef:
+    """A function without the variables among these that nothing but each other uses now."""
+    lines = [*syntax.body_of(function)]
+    for line in reversed(lines[:]):
+        target = syntax.target_of(line) or ""
+        uses = sum(name.value == target for each in lines for name in syntax.find(each, cst.Name))
+        if target in names and uses == 1:
+            lines.remove(line)
+            names = names | syntax.names_in(line)
+    return syntax.with_body(function, lines)
 
 
 def _returned(function: cst.FunctionDef) -> Iterator[cst.Return]:
@@ -251,6 +295,8 @@ class _Hoisting(ScopedTransformer):
         )
         if found is None or not is_kept or not is_all or not self._is_of(found, owner or name, own):
             return updated
+        if not found.is_asked_by(owner, own):
+            return updated
         method = syntax.methods(self.classes[-1]).get(name) if owner == own else None
         if method is not None and not _results(method, self._file.symbols):
             # Another class has a method of this name that wraps what it returns.
@@ -281,6 +327,7 @@ class _Hoisting(ScopedTransformer):
         """What wraps a value as a function did, with placeholders of this file."""
         call = found.results[index]
         assert call is not None
+        call = call.with_changes(args=[call.args[0], *found.given(call)])
         if found.symbols is not self._file.symbols:
             call = self._with_own_placeholders(call, found.symbols)
         args = [call.args[0].with_changes(value=value), *call.args[1:]]

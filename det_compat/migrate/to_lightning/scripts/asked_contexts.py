@@ -18,6 +18,10 @@ _ANSWERED = words(
     models
     """
 )
+_RANKS = ("distributed.rank", "distributed.get_rank")
+#: The rank of a process in which there is no Trainer yet.
+RANK = "rank_zero_only.rank"
+IMPORT = "from pytorch_lightning.utilities import rank_zero_only"
 _LITERALS = (cst.Integer, cst.Float, cst.SimpleString)
 
 
@@ -31,6 +35,8 @@ def asking_trained(
     """
     trial, lines, is_trained = "", [*body], False
     for index, line in enumerate(body):
+        if not is_trained:
+            lines[index] = line = _ranked(line, context, symbols)
         func = syntax.code(getattr(syntax.call_of(line), "func", cst.Pass()))
         if func.rpartition(".")[2] in trials:
             trial = syntax.target_of(line) or ""
@@ -39,6 +45,23 @@ def asking_trained(
             lines[index] = _asking(line, context, trial, answered, symbols)
         is_trained = is_trained or func.endswith(".fit")
     return lines
+
+
+def _ranked(line: cst.BaseStatement, context: str, symbols: Symbols) -> cst.BaseStatement:
+    """A statement that asks Lightning for the rank, where there is no module that knows it."""
+
+    def is_rank(node: cst.BaseExpression) -> bool:
+        member = symbols.member(node)
+        is_it = member is not None and has_name(member[0], context, symbols)
+        return is_it and member is not None and member[1] in _RANKS
+
+    def asked(node: cst.BaseExpression) -> cst.BaseExpression:
+        # Of the rank, there is a method, too, and what it calls has been replaced by then.
+        is_called = isinstance(node, cst.Call) and not node.args and syntax.code(node.func) == RANK
+        is_asked = isinstance(node, cst.Attribute) and is_rank(node)
+        return syntax.expression(RANK) if is_called or is_asked else node
+
+    return syntax.each(syntax.each(line, cst.Attribute, asked), cst.Call, asked)
 
 
 def _asking(
@@ -84,6 +107,31 @@ def told(call: cst.Call, hparams: str, symbols: Symbols) -> cst.BaseExpression:
     """The hyperparameter that a context is asked for, where ``init()`` has it written out."""
     name = syntax.argument(call, 0, "name") if symbols.method(call) == "get_hparam" else None
     return _literals(hparams).get(syntax.code(name), call) if name is not None else call
+
+
+def hyperparameter(hparams: str, name: str) -> str:
+    """A hyperparameter of those that ``init()`` was given, as text; ``""`` if it is not told."""
+    given = syntax.expression(hparams) if hparams else None
+    if isinstance(given, (cst.Name, cst.Attribute)):
+        return f'{hparams}["{name}"]'
+    if isinstance(given, cst.Call):
+        # ``vars(args)``
+        owner = given.args[0].value if len(given.args) == 1 and not given.args[0].star else None
+        is_of = syntax.code(given.func) == "vars" and isinstance(owner, cst.Name)
+        return f"{syntax.code(owner)}.{name}" if owner is not None and is_of else ""
+    elements = given.elements if isinstance(given, cst.Dict) else ()
+    for element in reversed(elements):
+        if isinstance(element, cst.StarredDictElement):
+            # What is unpacked last may lack it, unless nothing before it could have it.
+            is_only = element is elements[0]
+            return hyperparameter(syntax.code(element.value), name) if is_only else ""
+        key = element.key if isinstance(element, cst.DictElement) else None
+        if not isinstance(key, cst.SimpleString):
+            return ""
+        if key.evaluated_value == name:
+            is_called = any(syntax.find(element.value, cst.Call))
+            return "" if is_called else syntax.code(element.value)
+    return ""
 
 
 def tells_all(given: Sequence[cst.Arg], hparams: str) -> bool:

@@ -27,5 +27,7 @@ def given_to_init(call: cst.Call) -> Init | None:
         return None
     texts = {name: syntax.code(value) for name, value in given.items()}
     said = {name: text for name, text in texts.items() if text != "None"}
-    aggregation = said.get("aggregation_frequency", "")
-    return Init(said.get("hparams", ""), said.get("exp_conf", ""), aggregation)
+    aggregation = said.get("aggregation_frequency", "1")
+    # A step after each batch is what there is without the word.
+    frequency = "" if aggregation == "1" else aggregation
+    return Init(said.get("hparams", ""), said.get("exp_conf", ""), frequency)

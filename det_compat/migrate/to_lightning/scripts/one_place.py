@@ -6,6 +6,8 @@ import libcst as cst
 
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.file import Lines
+from det_compat.migrate.tree.marks import above
 from det_compat.migrate.tree.symbols import Symbols
 
 INIT, TRAINER = "det_compat.pytorch.init", "det_compat.pytorch.Trainer"
@@ -15,11 +17,7 @@ _SIMPLE = (cst.Name, cst.Attribute, cst.SimpleString, cst.Integer, cst.Float)
 def in_one_place(tree: cst.Module, file: LightningFile) -> cst.Module:
     """The script with its trial made below ``pytorch.init()``, and no context in its helpers."""
     symbols = file.symbols
-    tree = syntax.each(
-        tree,
-        cst.IndentedBlock,
-        lambda block: block.with_changes(body=_entered_at_once(block.body, symbols)),
-    )
+    tree = syntax.transformed(tree, _Entered(symbols))
     tree = tree.with_changes(body=_entered_at_once(tree.body, symbols))
     # A helper that other files import stays what it is for them.
     functions = [line.name.value for line in tree.body if isinstance(line, cst.FunctionDef)]
@@ -29,6 +27,32 @@ def in_one_place(tree: cst.Module, file: LightningFile) -> cst.Module:
         tree = _without_factory(tree, name, symbols)
         tree = _without_context(tree, name, symbols)
     return tree
+
+
+class _Entered(cst.CSTTransformer):
+    """Enters each context at once, and leaves out the stacks that nothing else is put on."""
+
+    def __init__(self, symbols: Symbols) -> None:
+        super().__init__()
+        self._symbols = symbols
+
+    def leave_IndentedBlock(
+        self, original: cst.IndentedBlock, updated: cst.IndentedBlock
+    ) -> cst.IndentedBlock:
+        return updated.with_changes(body=_entered_at_once(updated.body, self._symbols))
+
+    def leave_With(self, original: cst.With, updated: cst.With) -> Lines:
+        name = updated.items[0].asname
+        is_lone = len(updated.items) == 1 and name is not None
+        is_stack = syntax.code(updated.items[0].item).endswith("ExitStack()")
+        if name is None or not (is_lone and is_stack):
+            return updated
+        stack = syntax.code(name.name)
+        is_left = stack in syntax.names_in(updated.body)
+        if is_left or stack not in syntax.names_in(original.body):
+            return updated
+        first, *rest = syntax.body_of(updated)
+        return cst.FlattenSentinel([above(first, updated.leading_lines), *rest])
 
 
 def _text(node: cst.CSTNode, symbols: Symbols) -> str:
@@ -54,8 +78,18 @@ def has_name(node: cst.Name, name: str, symbols: Symbols) -> bool:
 def _entered_at_once(
     body: Sequence[cst.BaseStatement], symbols: Symbols
 ) -> list[cst.BaseStatement]:
-    """``context = init()`` and ``with context as c`` as ``with init() as c``."""
+    """``context = init()`` and ``with context as c`` as ``with init() as c``.
+
+    So is a context that is entered for the rest of a block, by an ExitStack.
+    """
     lines = [*body]
+    for index, made in enumerate(lines):
+        call, target = _entering(made, symbols), getattr(syntax.simple(made), "targets", [])
+        if call is not None and len(target) == 1:
+            rest = cst.IndentedBlock(_entered_at_once(lines[index + 1 :], symbols))
+            item = cst.WithItem(call, cst.AsName(target[0].target))
+            comments = getattr(made, "leading_lines", ())
+            return [*lines[:index], cst.With([item], rest, leading_lines=comments)]
     for made in body:
         small, call = syntax.simple(made), syntax.call_of(made)
         targets = [t.target for t in small.targets] if isinstance(small, cst.Assign) else []
@@ -76,6 +110,16 @@ def _entered_at_once(
             lines[lines.index(entered)] = changed
             lines.remove(made)
     return lines
+
+
+def _entering(line: cst.BaseStatement, symbols: Symbols) -> cst.Call | None:
+    """The call of ``init()`` in ``context = stack.enter_context(init())``."""
+    call = syntax.call_of(line)
+    if call is None or len(call.args) != 1 or not syntax.code(call.func).endswith(".enter_context"):
+        return None
+    made = call.args[0].value
+    is_init = isinstance(made, cst.Call) and symbols.path(made.func) == INIT
+    return made if is_init and isinstance(made, cst.Call) else None
 
 
 def _function(tree: cst.Module, name: str) -> cst.FunctionDef | None:

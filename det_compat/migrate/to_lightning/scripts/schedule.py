@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from det_compat.migrate.to_lightning.plan import TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import above
 
@@ -166,6 +167,25 @@ def last_batch(trainer: str, module: str, schedule: Schedule) -> list[cst.BaseSt
         told = cst.EmptyLine(comment=cst.Comment("# the last batch is saved"))
         end = [above(syntax.statement(saving), [told])]
     return [*end, *_on(lacking, "validated, too", validating)]
+
+
+def before_the_first(given: dict[str, cst.BaseExpression]) -> str:
+    """The condition on which ``fit()`` validates before it trains; ``""`` if it does not."""
+    asked, latest = given.get("step_zero_validation"), given.get("latest_checkpoint")
+    condition = "" if asked is None else syntax.code(asked)
+    if condition in ("", "False") or latest is None or syntax.code(latest) == "None":
+        return "" if condition == "False" else condition
+    # What goes on from a checkpoint has been validated.
+    fresh = f"{syntax.code(latest)} is None"
+    return fresh if condition == "True" else f"({condition}) and {fresh}"
+
+
+def needs_fit(plan: TrialPlan) -> bool:
+    """Whether what a validation runs uses what a module only has once ``fit()`` has begun."""
+    names = ("evaluate_batch", "evaluate_full_dataset", "build_callbacks")
+    loaders = ("build_training_data_loader", "build_validation_data_loader")
+    stepped = {*plan.all_optimizers, *(each.attribute for each in plan.all_schedulers)}
+    return not stepped.isdisjoint(plan.uses(*plan.reached(*names, *loaders)))
 
 
 def _on(condition: str, done: str, *lines: str) -> list[cst.BaseStatement]:

@@ -15,9 +15,28 @@ from det_compat.migrate.configs import BATCHES
 from det_compat.migrate.to_lightning.metrics.reducer_kinds import set_otherwise, values_of
 from det_compat.migrate.to_lightning.optimization.gradients import asks_gradients
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer, TrialPlan
-from det_compat.migrate.to_lightning.scripts.asked_contexts import asking_trained, tells_all, told
+from det_compat.migrate.to_lightning.scripts.asked_contexts import (
+    IMPORT,
+    RANK,
+    asking_trained,
+    hyperparameter,
+    tells_all,
+    told,
+)
 from det_compat.migrate.to_lightning.scripts.chosen import chosen
+from det_compat.migrate.to_lightning.scripts.core_contexts import asks_core, without_core_context
 from det_compat.migrate.to_lightning.scripts.init_call import Init, given_to_init
+from det_compat.migrate.to_lightning.scripts.lines import (
+    calls,
+    has_trainer,
+    is_fit,
+    is_given_to_fit,
+    is_kept,
+    is_off,
+    is_text,
+    is_trainer,
+    names_in,
+)
 from det_compat.migrate.to_lightning.scripts.one_place import (
     INIT,
     TRAINER,
@@ -28,14 +47,15 @@ from det_compat.migrate.to_lightning.scripts.periods import FLAGS, at_end, lacks
 from det_compat.migrate.to_lightning.scripts.schedule import (
     Length,
     Schedule,
+    before_the_first,
     given_to_fit,
     last_batch,
+    needs_fit,
 )
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.branches import without_cluster
-from det_compat.migrate.tree.file import Line, Lines
+from det_compat.migrate.tree.file import Lines
 from det_compat.migrate.tree.marks import above, comments_of, marked
-from det_compat.migrate.tree.symbols import Symbols
 
 _CLUSTER = "det_compat.info.get_cluster_info"
 _LENGTHS = {"det_compat.pytorch.Batch": "max_steps", "det_compat.pytorch.Epoch": "max_epochs"}
@@ -60,7 +80,8 @@ def run_off_clusters(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Leave out of a script of the Trainer what asks for a cluster, which no Lightning is on."""
     asks = file.symbols.has(_CLUSTER) and (file.symbols.has(INIT, TRAINER) or file.plans)
     # A script of the Core API stays one, and is told of its task in this way.
-    if not asks or file.symbols.has_below("det_compat.core"):
+    tree = without_core_context(tree, file) if asks else tree
+    if not asks or asks_core(tree, file.symbols):
         return tree
     return without_cluster(tree, file.symbols, _CLUSTER, asked=file.asked)
 
@@ -94,12 +115,14 @@ class _Scripts(LightningTransformer):
     def leave_With(self, original: cst.With, updated: cst.With) -> Lines:
         init = self._inits.pop()
         body = ensure_type(updated.body, cst.IndentedBlock).body if init is not None else ()
-        if init is None or any(_has_trainer(line, self.symbols) for line in body):
+        if init is None or any(has_trainer(line, self.symbols) for line in body):
             return updated
         given = updated.items[0].asname
         text = "" if given is None else syntax.code(given.name)
         body = asking_trained(body, text, self.file.trials, self.symbols)
         names = [name for line in body for name in syntax.find(line, cst.Name)]
+        if any(syntax.code(line).count(RANK) for line in body):
+            self.file.imports.new.add(IMPORT)
         if any(has_name(name, text, self.symbols) for name in names):
             # The context is still asked, or handed on.
             return updated
@@ -111,7 +134,7 @@ class _Scripts(LightningTransformer):
         self._calls.pop()
         length = _LENGTHS.get(self.symbols.path(updated.func) or "")
         # A period or length among the arguments of fit() is written out there.
-        is_written_out = bool(self._calls) and _is_given_to_fit(original, self._calls[-1])
+        is_written_out = bool(self._calls) and is_given_to_fit(original, self._calls[-1])
         if length and len(updated.args) == 1 and not is_written_out:
             return syntax.expression(f'{{"{length}": {syntax.code(updated.args[0].value)}}}')
         init = next((found for found in reversed(self._inits) if found is not None), None)
@@ -156,10 +179,10 @@ class _Scripts(LightningTransformer):
             if syntax.code(given[-1].value) == init.hparams:
                 return [f"**{init.hparams}"]
             self.mark(_OPEN.format(plan.own.name))
-        is_plain = init.hparams.replace(".", "").isidentifier() and bool(given)
         types, defaults = plan.arguments.types, plan.arguments.defaults
         needed = [n for n in types if n not in taken and n not in defaults]
-        return [f'{n}={init.hparams}["{n}"]' for n in needed if is_plain]
+        values = {n: hyperparameter(init.hparams, n) for n in needed if given}
+        return [f"{name}={value}" for name, value in values.items() if value]
 
     def visit_Call(self, node: cst.Call) -> None:
         self._calls.append(node)
@@ -175,30 +198,40 @@ class _Scripts(LightningTransformer):
     def _rewritten(self, body: Sequence[cst.BaseStatement]) -> list[cst.BaseStatement]:
         """A block with each ``pytorch.Trainer(...)`` and its ``fit()`` as Lightning's."""
         lines = [made for line in body for made in self._chained(line)]
-        for made in [line for line in lines if _is_trainer(line, self.symbols)]:
+        for made in [line for line in lines if is_trainer(line, self.symbols)]:
             name, created = syntax.target_of(made), syntax.call_of(made)
-            fits = [line for line in lines if _calls(line, f"{name}.fit")]
+            fits = [line for line in lines if calls(line, f"{name}.fit")]
             every = (c for line in lines for c in syntax.find(line, cst.Call))
             is_one = sum(syntax.code(c.func) == f"{name}.fit" for c in every) == len(fits) == 1
             call = syntax.lone_call(fits[0]) if is_one else None
             texts = self._texts(created, call) if name and created and call else None
             # A profiler that is off, as it is without, needs no word.
-            lines = [line for line in lines if not _is_off(line, f"{name}.configure_profiler")]
+            lines = [line for line in lines if not is_off(line, f"{name}.configure_profiler")]
             if any(f"{name}.configure_profiler" in syntax.code(line) for line in lines):
                 texts = None
             if name and call is not None and texts is not None:
                 new = self._marked(syntax.statement(f"{name} = {texts[0]}"))
+                new = above(new, getattr(made, "leading_lines", ()))
                 fit = above(syntax.statement(f"{name}.{texts[1]}"), comments_of(fits[0]))
                 at = lines.index(fits[0])
-                lines[at : at + 1] = [fit, *self._at_the_end(name, texts[1], call)]
-                lines[lines.index(made)] = above(new, getattr(made, "leading_lines", ()))
+                end = self._at_the_end(name, texts[1], call)
+                between = names_in(lines[lines.index(made) + 1 : at])
+                # The flags are what fit() was given, and may be known no earlier than there.
+                is_late = between & syntax.names_in(syntax.expression(texts[0])) - {"pl"}
+                if is_late and name in between:
+                    continue
+                early = [] if is_late else [new]
+                before = self._before(name, texts[1], call)
+                lines[at : at + 1] = [*([] if early else [new]), *before, fit, *end]
+                at = lines.index(made)
+                lines[at : at + 1] = early
         return lines
 
     def _chained(self, line: cst.BaseStatement) -> list[cst.BaseStatement]:
         """``pytorch.Trainer(...).fit(...)`` as Lightning's."""
         call = syntax.lone_call(line)
         created = call.func.value if call and isinstance(call.func, cst.Attribute) else None
-        if call is None or not isinstance(created, cst.Call) or not _is_fit(call):
+        if call is None or not isinstance(created, cst.Call) or not is_fit(call):
             return [line]
         if self.symbols.path(created.func) != TRAINER:
             return [line]
@@ -207,8 +240,11 @@ class _Scripts(LightningTransformer):
             return [line]
         last = self._at_the_end("trainer", texts[1], call)
         apart = [f"trainer = {texts[0]}", f"trainer.{texts[1]}"]
-        made, *rest = map(syntax.statement, apart if last else [f"{texts[0]}.{texts[1]}"])
-        return [above(self._marked(made), getattr(line, "leading_lines", ())), *rest, *last]
+        first = self._before("trainer", texts[1], call)
+        is_apart = bool(first or last)
+        made, *rest = map(syntax.statement, apart if is_apart else [f"{texts[0]}.{texts[1]}"])
+        made = above(self._marked(made), getattr(line, "leading_lines", ()))
+        return [made, *first, *rest, *last]
 
     def _marked(self, line: cst.BaseStatement) -> cst.BaseStatement:
         """The statement that makes a Trainer, with a comment where what it says means another."""
@@ -235,10 +271,16 @@ class _Scripts(LightningTransformer):
         flags = self._flags(given, aggregation if can else "") if given is not None else None
         if trial is None or given is None or flags is None:
             return None
+        if before_the_first(given) and (not is_kept(trial) or any(map(needs_fit, plans))):
+            return None
         flags += at_end(flags[0], given)
         self.file.imports.new.add("import pytorch_lightning as pl")
         latest = given.get("latest_checkpoint")
-        path = "" if latest is None or _is(latest, "None") else f", ckpt_path={syntax.code(latest)}"
+        path = (
+            ""
+            if latest is None or is_text(latest, "None")
+            else f", ckpt_path={syntax.code(latest)}"
+        )
         return f"pl.Trainer({', '.join(flags)})", f"fit({syntax.code(trial)}{path})"
 
     def _given(self, call: cst.Call) -> dict[str, cst.BaseExpression] | None:
@@ -251,15 +293,13 @@ class _Scripts(LightningTransformer):
     def _flags(self, given: dict[str, cst.BaseExpression], aggregation: str) -> list[str] | None:
         """The arguments of ``pl.Trainer``; None if one of them is not known."""
         length = given.get("max_length")
-        if not _is(given.get("step_zero_validation"), "False", None):
-            return None
-        is_said = length is not None and not _is(length, "None")
+        is_said = length is not None and not is_text(length, "None")
         if not is_said and (aggregation or not self.file.length):
             return None
         flags = [self._length(length, aggregation) if length and is_said else self.file.length]
         for period, templates in _PERIODS.items():
             value = given.get(period)
-            if value is None or _is(value, "None"):
+            if value is None or is_text(value, "None"):
                 continue
             unit, number = self._unit(value)
             if unit not in templates or isinstance(number, (cst.List, cst.Tuple, cst.Set)):
@@ -279,7 +319,7 @@ class _Scripts(LightningTransformer):
         if schedule.is_open:
             self._said.append(_POLICY)
         test_mode = given.get("test_mode")
-        if test_mode is not None and not _is(test_mode, "False"):
+        if test_mode is not None and not is_text(test_mode, "False"):
             flags.append(f"fast_dev_run={syntax.code(test_mode)}")
         if any(
             asks_gradients(self.file.elsewhere.texts.get(name, "")) for name in self.file.trials
@@ -290,7 +330,7 @@ class _Scripts(LightningTransformer):
 
     def _schedule(self, given: dict[str, cst.BaseExpression]) -> Schedule:
         length = self._told(given.get("max_length"))
-        if _is(given.get("max_length"), "None", None) and self.file.length:
+        if is_text(given.get("max_length"), "None", None) and self.file.length:
             length = Length(*self.file.length.split("="))
         validation = self._told(given.get("validation_period"))
         if lacks_period(given):
@@ -301,15 +341,23 @@ class _Scripts(LightningTransformer):
             validation,
             self._told(given.get("checkpoint_period")),
             "" if (policy := given.get("checkpoint_policy")) is None else syntax.code(policy),
-            may_test=not _is(given.get("test_mode"), "False", None),
+            may_test=not is_text(given.get("test_mode"), "False", None),
         )
 
     def _at_the_end(self, name: str, fit: str, call: cst.Call) -> list[cst.BaseStatement]:
         """What is to be done after the last batch, where Lightning may not do it."""
         trial = ensure_type(syntax.expression(fit), cst.Call).args[0].value
-        is_kept = isinstance(trial, (cst.Name, cst.Attribute))
-        module = syntax.code(trial) if is_kept else f"{name}.lightning_module"
+        module = syntax.code(trial) if is_kept(trial) else f"{name}.lightning_module"
         return last_batch(name, module, self._schedule(self._given(call) or {}))
+
+    def _before(self, name: str, fit: str, call: cst.Call) -> list[cst.BaseStatement]:
+        """What is to be done before the first batch."""
+        trial = ensure_type(syntax.expression(fit), cst.Call).args[0].value
+        condition = before_the_first(self._given(call) or {})
+        text = f"{name}.validate({syntax.code(trial)}, verbose=False)"
+        if condition in ("", "True"):
+            return [syntax.statement(text)] if condition else []
+        return syntax.statements(f"if {condition}:\n    {text}\n")
 
     def _told(self, period: cst.BaseExpression | None) -> Length:
         """A period or length, as far as it is told."""
@@ -346,41 +394,3 @@ class _Scripts(LightningTransformer):
         if isinstance(value, cst.Call) and unit and len(value.args) == 1:
             return unit, value.args[0].value
         return "", value
-
-
-def _calls(line: cst.BaseStatement, func: str) -> bool:
-    call = syntax.lone_call(line)
-    return call is not None and syntax.code(call.func) == func
-
-
-def _is_off(line: cst.BaseStatement, func: str) -> bool:
-    """Whether a statement calls this to turn something off."""
-    call = syntax.lone_call(line)
-    enabled = syntax.argument(call, 0, "enabled") if call is not None else None
-    return _calls(line, func) and _is(enabled, "False")
-
-
-def _is_fit(node: cst.Call) -> bool:
-    return isinstance(node.func, cst.Attribute) and node.func.attr.value == "fit"
-
-
-def _is_given_to_fit(length: cst.Call, call: cst.Call) -> bool:
-    """Whether a period or length is an argument of ``fit()``, or what a period is chosen from."""
-    given = (arg for arg in call.args if any(node is length for node in syntax.find(arg, cst.Call)))
-    return _is_fit(call) and any(
-        arg.value is length or (arg.keyword is not None and arg.keyword.value != "max_length")
-        for arg in given
-    )
-
-
-def _has_trainer(line: cst.BaseStatement, symbols: Symbols) -> bool:
-    return any(symbols.path(call.func) == TRAINER for call in syntax.find(line, cst.Call))
-
-
-def _is_trainer(line: cst.BaseStatement, symbols: Symbols) -> bool:
-    call = syntax.call_of(line) if isinstance(line, Line) else None
-    return call is not None and symbols.path(call.func) == TRAINER
-
-
-def _is(value: cst.BaseExpression | None, *texts: str | None) -> bool:
-    return (None if value is None else syntax.code(value)) in texts

@@ -135,3 +135,39 @@ def test_a_model_that_a_method_returns_wrapped_is_the_one_that_validations_evalu
     # Where one of that name wraps nothing, a call does not say which it is: there is a comment.
     assert ("put all models into evaluation mode" in made) == (other is not None)
     assert method(last, "on_validation_model_eval").endswith("\n    self.model.eval()")
+
+
+_MODE = """
+        every_batch = self.hp["every"] == "batch"
+        mode = StepMode.STEP_EVERY_BATCH if every_batch{0} else StepMode.STEP_EVERY_EPOCH
+        return self.context.wrap_lr_scheduler(
+            torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9), step_mode=mode
+        )
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "batch", "epoch"),
+    [
+        ("", 'if self.hp["every"] == "batch":', 'if not self.hp["every"] == "batch":'),
+        (" or optimizer.x", "", ""),
+    ],
+)
+def test_a_method_wraps_with_what_its_object_knows(more, batch, epoch, tmp_path):
+    source = trial(
+        ("lr=0.1))\n", "lr=0.1))\n        self.sched = self.make(self.opt)\n"),
+        ("self.context = context\n", "self.context = context\n        self.hp = {'every': 'x'}\n"),
+        (
+            "    def build_training",
+            f"    def make(self, optimizer):{_MODE.format(more)}\n    def build_training",
+        ),
+        ("class Trial", "StepMode = LRScheduler.StepMode\n\n\nclass Trial"),
+    )
+    made = rewritten(tmp_path, source)
+    assert ("must be stepped" in made) is (not batch)
+    if batch:
+        assert batch in method(made, "on_train_batch_end")
+        assert epoch in method(made, "on_train_epoch_end")
+        # What only said when to step is idle.
+        assert "every_batch" not in made
+        assert "mode" not in method(made, "make")

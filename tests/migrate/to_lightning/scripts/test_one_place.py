@@ -32,6 +32,23 @@ def test_a_context_is_entered_later(tmp_path):
     assert "with" not in made
 
 
+@pytest.mark.parametrize("is_used", [False, True])
+def test_a_context_is_entered_for_the_rest_of_a_block(is_used, tmp_path):
+    made = _script(
+        tmp_path,
+        f"""
+        def main(hp):
+            with ExitStack() as stack:
+                {"stack.enter_context(hp)" if is_used else "print(hp)"}
+                ctx = stack.enter_context(pytorch.init(hparams=hp))
+                t = pytorch.Trainer(Trial(ctx), ctx)
+                t.fit(max_length=pytorch.Epoch(2))
+        """,
+    )
+    assert "Trial(**hp)" in made
+    assert ("with ExitStack() as stack" in made) is is_used
+
+
 def test_a_context_that_is_used_elsewhere_stays(tmp_path):
     made = _script(
         tmp_path,

@@ -245,6 +245,7 @@ def test_a_script_trains_with_lightning(before: str, after: str, tmp_path: Path)
     "given",
     [
         "",
+        # Its trial is in no variable that the validation could name.
         "max_length=pytorch.Batch(2), step_zero_validation=True",
         "*args",
         "max_length=1, odd=2",
@@ -594,3 +595,141 @@ def test_a_script_makes_the_trial_that_it_imports_and_no_other_of_its_name(tmp_p
     made = rewritten(tmp_path, script, name="m/train.py")
     assert 'Trial(hparams, global_batch_size=hparams["global_batch_size"])' in made
     assert "MIGRATE" not in made
+
+
+def test_a_length_that_is_known_below_the_trainer(tmp_path: Path) -> None:
+    before = """
+    def main(args):
+        with pytorch.init() as context:
+            trial = Trial(context)
+            trainer = pytorch.Trainer(trial, context)
+            epochs = pytorch.Epoch(args.epochs)
+            trainer.fit(max_length=epochs, validation_period=pytorch.Epoch(1))
+    """
+    made = script(tmp_path, before)
+    assert made.index("epochs = {") < made.index("trainer = pl.Trainer(**epochs")
+    assert "MIGRATE" not in made
+
+
+@pytest.mark.parametrize(
+    ("given", "validated"),
+    [
+        ("step_zero_validation=True", "    trainer.validate(trial, verbose=False)\n"),
+        ("step_zero_validation=False", ""),
+        (
+            "step_zero_validation=args.first, latest_checkpoint=args.latest",
+            "    if (args.first) and args.latest is None:\n"
+            "        trainer.validate(trial, verbose=False)\n",
+        ),
+    ],
+)
+def test_a_validation_before_the_first_batch(given: str, validated: str, tmp_path: Path) -> None:
+    before = f"""
+    def main(args):
+        with pytorch.init() as context:
+            trial = Trial(context)
+            trainer = pytorch.Trainer(trial, context)
+            trainer.fit(
+                max_length=pytorch.Epoch(2), validation_period=pytorch.Epoch(1), {given}
+            )
+    """
+    made = script(tmp_path, before)
+    assert f"check_val_every_n_epoch=1)\n{validated}    trainer.fit(trial" in made
+    assert "MIGRATE" not in made
+
+
+def test_a_validation_that_uses_optimizers_waits_for_fit(tmp_path: Path) -> None:
+    before = """
+    def main():
+        with pytorch.init() as context:
+            trial = Trial(context)
+            trainer = pytorch.Trainer(trial, context)
+            trainer.fit(max_length=pytorch.Epoch(2), step_zero_validation=True)
+    """
+    source = trial(
+        ("self.context.get_per_slot_batch_size()", "4"),
+        ('{"error": ', '{"lr": self.opt.defaults["lr"], "error": '),
+    )
+    made = rewritten(tmp_path, f"{HEAD}{source}\n\n{textwrap.dedent(before)}")
+    assert "# MIGRATE: pytorch.Trainer has no counterpart" in made
+
+
+def test_steps_after_each_batch_need_no_word(tmp_path: Path) -> None:
+    before = """
+    def main(length):
+        with pytorch.init(aggregation_frequency=1) as context:
+            trial = Trial(context)
+            pytorch.Trainer(trial, context).fit(max_length=length)
+
+    def start(n):
+        main(pytorch.Batch(n))
+    """
+    assert "MIGRATE" not in script(tmp_path, before)
+
+
+@pytest.mark.parametrize(
+    ("hparams", "lr"),
+    [
+        ("HP", 'HP["lr"]'),
+        ("{**HP, 'lr': 0.02}", "0.02"),
+        ("{**HP, 'seed': 1}", 'HP["lr"]'),
+        ("vars(args)", "args.lr"),
+        # Which of both has it is not told.
+        ("{'lr': 1, **HP}", ""),
+    ],
+)
+def test_hyperparameters_beside_other_arguments(hparams: str, lr: str, tmp_path: Path) -> None:
+    source = trial(
+        ("self.context.get_per_slot_batch_size()", "4"),
+        ("def __init__(self, context):", "def __init__(self, context, mode):"),
+        ("lr=0.1", "lr=context.get_hparam('lr')"),
+    )
+    before = f"""
+    def main(args):
+        with pytorch.init(hparams={hparams}, exp_conf=None) as context:
+            trial = Trial(context, mode="a")
+            pytorch.Trainer(trial, context).fit(max_length=pytorch.Epoch(2))
+    """
+    made = rewritten(tmp_path, f"{HEAD}{source}\n\n{textwrap.dedent(before)}")
+    assert ("MIGRATE" in made) is (not lr)
+    assert not lr or f'Trial(mode="a", lr={lr})' in made
+
+
+def test_the_rank_before_there_is_a_trainer(tmp_path: Path) -> None:
+    before = """
+    def main():
+        with pytorch.init() as context:
+            if context.distributed.rank == 0:
+                print("begins")
+            trial = Trial(context)
+            is_chief = context.distributed.get_rank() == 0
+            pytorch.Trainer(trial, context).fit(max_length=pytorch.Epoch(2))
+    """
+    made = script(tmp_path, before)
+    assert made.count("rank_zero_only.rank == 0") == 2
+    assert "MIGRATE" not in made
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_plain"),
+    [("context.distributed.rank", True), ("context.preempt.should_preempt()", False)],
+)
+def test_a_core_context_that_tells_the_rank(asked: str, is_plain: bool, tmp_path: Path) -> None:
+    before = f"""
+    from determined import core, get_cluster_info
+
+    def main():
+        info = get_cluster_info()
+        with core.init() as context:
+            print({asked})
+            with pytorch.init() as training:
+                trial = Trial(training)
+                pytorch.Trainer(trial, training).fit(
+                    max_length=pytorch.Epoch(2),
+                    latest_checkpoint=info.latest_checkpoint if info is not None else None,
+                )
+    """
+    made = script(tmp_path, before)
+    assert ("MIGRATE" not in made) is is_plain
+    assert ("core" not in made and "info" not in made) is is_plain
+    assert ("print(rank_zero_only.rank)" in made) is is_plain

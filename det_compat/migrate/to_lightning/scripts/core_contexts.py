@@ -1,0 +1,55 @@
+"""Contexts of the Core API in scripts of the Trainer, which only asked them for the rank."""
+
+import libcst as cst
+
+from det_compat.migrate.to_lightning.plan import LightningFile
+from det_compat.migrate.to_lightning.scripts.asked_contexts import IMPORT, RANK
+from det_compat.migrate.to_lightning.scripts.one_place import INIT
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.file import Lines
+from det_compat.migrate.tree.marks import above
+from det_compat.migrate.tree.symbols import Symbols
+
+_CORE = "det_compat.core"
+_RANKS = ("distributed.rank", "distributed.get_rank()")
+
+
+def asks_core(tree: cst.Module, symbols: Symbols) -> bool:
+    """Whether a script uses the Core API."""
+    names = syntax.find(tree, cst.Name)
+    return any((symbols.path(name) or "").startswith(f"{_CORE}.") for name in names)
+
+
+def without_core_context(tree: cst.Module, file: LightningFile) -> cst.Module:
+    """The script without a Core context that is asked for nothing but the rank."""
+    return syntax.transformed(tree, _Contexts(file)) if file.symbols.has(INIT) else tree
+
+
+class _Contexts(cst.CSTTransformer):
+    def __init__(self, file: LightningFile) -> None:
+        super().__init__()
+        self._file = file
+
+    def leave_With(self, original: cst.With, updated: cst.With) -> Lines:
+        (item, *others), body = updated.items, updated.body
+        call, given = item.item, item.asname.name if item.asname is not None else None
+        is_core = (
+            isinstance(call, cst.Call) and self._file.symbols.path(call.func) == f"{_CORE}.init"
+        )
+        if others or not is_core or not isinstance(body, cst.IndentedBlock):
+            return updated
+        if isinstance(call, cst.Call) and call.args:
+            return updated
+        name = syntax.code(given) if given is not None else ""
+        asked = {f"{name}.{rank}" for rank in _RANKS}
+
+        def ranked(node: cst.BaseExpression) -> cst.BaseExpression:
+            return syntax.expression(RANK) if syntax.code(node) in asked else node
+
+        made = syntax.each(syntax.each(body, cst.Call, ranked), cst.Attribute, ranked)
+        if name and name in syntax.names_in(made):
+            return updated
+        if not made.deep_equals(body):
+            self._file.imports.new.add(IMPORT)
+        first, *rest = made.body
+        return cst.FlattenSentinel([above(first, updated.leading_lines), *rest])
