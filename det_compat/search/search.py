@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib
 import importlib.util
 import json
 import os
 import sys
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -116,9 +114,6 @@ class Search:
             with large_imports("det_compat.search.tune.engine", before_users=True):
                 from det_compat.search.tune.engine import run_search
 
-            # What draws the results is imported while Ray's processes start.
-            beside = stack.enter_context(ThreadPoolExecutor(max_workers=1))
-            beside.submit(importlib.import_module, "det_compat.search.picture")
             return run_search(
                 self.task,
                 address=address,
