@@ -95,10 +95,10 @@ def _connected() -> None:
 
 
 def search_digits() -> None:
-    """Search examples/digits with det_compat."""
+    """Search examples/digits by `det-compat search`, with as many filters as raw Ray Tune has."""
     import yaml
 
-    from det_compat.search import run
+    from det_compat.cli import main as command
 
     project = ROOT / "examples" / "digits"
     config = yaml.safe_load((project / "adaptive.yaml").read_text())
@@ -107,8 +107,10 @@ def search_digits() -> None:
         **{"max_length": {"epochs": EPOCHS}, "max_trials": TRIALS},
         "max_concurrent_trials": WORKERS,
     }
-    # It starts Ray itself, as the command does.
-    run(config, project, run_dir="run")
+    config["hyperparameters"]["n_filters"] = 32
+    Path("search.yaml").write_text(yaml.dump(config))
+    sys.argv = ["det-compat", "search", "search.yaml", str(project), "--run-dir", "run"]
+    sys.exit(command())
 
 
 def search_nothing(trials: int) -> None:

@@ -1,5 +1,6 @@
 """A trial of a hyperparameter search: a run of its experiment config that reports to the search."""
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,10 @@ from det_compat.experiment.task import task_of
 from det_compat.script.task import told
 from det_compat.search.records import starts_of, trial_number
 from det_compat.search.tune.attempt import ReportFunction
+
+# The logger of each trial imports it; here what forks trials does so once for all of them.
+with contextlib.suppress(ImportError):
+    import torch.utils.tensorboard
 
 
 def train_one(

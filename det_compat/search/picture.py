@@ -6,6 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+
+# These do without pyplot, which would look for a display.
+from matplotlib.figure import Figure
+
 from det_compat.search.results import TrialResult, value_of
 from det_compat.search.searchers.plan import SearchPlan
 
@@ -23,10 +30,6 @@ def draw(path: Path, plan: SearchPlan, results: list[TrialResult]) -> None:
     The metric over batches for each trial; each trial as a line through its hyperparameters to its
     best metric, by whose colour good ones are seen; the metric against each hyperparameter.
     """
-    # These do without pyplot, which would look for a display.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     names = list(plan.space.ranges())
     tops = 2 if names else 1
     columns = min(_COLUMNS, max(len(names), 2))
@@ -64,9 +67,6 @@ def _curves(plot: Any, plan: SearchPlan, results: list[TrialResult]) -> None:
 
 def _parallel(plot: Any, plan: SearchPlan, names: list[str], results: list[TrialResult]) -> None:
     """A vertical axis for each hyperparameter and, at the right, for the metric."""
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize
-
     known = [one for one in results if one.metric is not None and math.isfinite(one.metric)]
     values = [[value_of(one.hparams, name) for one in known] for name in names]
     heights = [

@@ -10,6 +10,7 @@ import contextlib
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -103,12 +104,7 @@ def _kill_a_machine(draw: Random, machines: list[Machine]) -> str:
     machine.process.kill()
     with contextlib.suppress(ProcessLookupError, TypeError):
         os.kill(trial, signal.SIGKILL)
-    # The agent of the other one waits for a new machine as long as torchrun wants it to.
-    for other in machines:
-        if other is not machine:
-            with contextlib.suppress(Exception):
-                other.process.wait(20)
-            other.process.terminate()
+    _stop_waiting(machines, machine)
     return "killed a machine"
 
 
@@ -117,7 +113,21 @@ def _stop_an_agent(draw: Random, machines: list[Machine]) -> str:
     trial_of(machine)
     time.sleep(draw.uniform(0, 1))
     machine.process.terminate()
+    _stop_waiting(machines, machine)
     return "stopped an agent"
+
+
+def _stop_waiting(machines: list[Machine], gone: Machine) -> None:
+    """Stop the agents that wait for a machine to come again, as long as torchrun wants them to.
+
+    One whose ranks have ended waits for the others to say so, too, and hears no signal meanwhile.
+    """
+    for other in machines:
+        if other is not gone:
+            for stop in (other.process.terminate, other.end):
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    other.process.wait(20)
+                stop()
 
 
 def ended(machines: list[Machine]) -> list[int]:

@@ -38,7 +38,7 @@ _FORKED = ("the template", "a server of forks", "a trial")
 #: Who is killed, by words of its command line.
 _WHO = {
     "the search": "det_compat search",
-    "an actor": "ray::ResourceTrainable",
+    "an actor": "ray::TrialActor",
     **dict.fromkeys(_FORKED, "det_compat.search.forks."),
     "the raylet": "raylet/raylet",
 }

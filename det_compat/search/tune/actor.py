@@ -5,16 +5,20 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
-from ray import cloudpickle
-from ray.tune import Trainable
-from ray.tune.result import RESULT_DUPLICATE
-
 from det_compat.search.forks.client import Request
 from det_compat.search.forks.forks import Forks
 from det_compat.search.records import Report
 from det_compat.search.tune.attempt import imports_of
-from det_compat.search.tune.mirror import Mirror, arrive
 from det_compat.search.tune.trial import tune_result
+from det_compat.shared.importing import large_imports
+
+# An actor begins with this module, and imports most of what it ever does here.
+with large_imports("ray.tune"):
+    from ray import cloudpickle
+    from ray.tune import Trainable
+    from ray.tune.result import RESULT_DUPLICATE
+
+    from det_compat.search.tune.mirror import Mirror, arrive
 
 _RUN = "det_compat.search.tune.trial:run"
 _PATIENCE = 10.0  # seconds that a trial has to end once it is stopped

@@ -55,6 +55,9 @@ _QUIET: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
 NO_DASHBOARD = {"RAY_API_SERVER_ADDRESS": "http://127.0.0.1:9"}
 # Ray would start a process for each core before it knows of the actors, which start their own.
 _NO_SPARE_WORKERS = {"RAY_prestart_worker_first_driver": "0"}
+# Ray's older autoscaler is killed after a second in which it wants to tell the GCS server that it
+# ends, which has ended before it (Ray 2.51 to 2.60). Neither has anything to do on one machine.
+_ENDS_SOONER = {"RAY_enable_autoscaler_v2": "1"}
 # The path of a socket has 107 bytes at most, and Ray 2.60 has these in its folder.
 _LONGEST_TMPDIR = 107 - len("/ray/session_2026-11-24_01-16-41_123456_1234567/sockets/plasma_store")
 # It is what Ray takes itself where there is no TMPDIR.
@@ -232,7 +235,8 @@ def _connected(address: str | None, at_end: Callable[[], None]) -> Iterator[None
     _is_starting.set()
     try:
         if address is None:
-            _start_here({**python_path(), **NO_DASHBOARD, **_NO_SPARE_WORKERS, **_short_folder()})
+            own = {**NO_DASHBOARD, **_NO_SPARE_WORKERS, **_ENDS_SOONER}
+            _start_here({**python_path(), **own, **_short_folder()})
         else:
             _check_reachable(address)
             ray.init(**_QUIET, address=address, runtime_env={"env_vars": python_path()})

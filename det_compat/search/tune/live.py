@@ -1,6 +1,9 @@
 """The trials of a search while it runs."""
 
+import functools
+import importlib
 import sys
+import threading
 import time
 from typing import Any
 
@@ -49,7 +52,7 @@ class LiveTable(TrialProgressCallback):
             self._show(trials)
 
     def on_trial_result(self, *args: Any, **info: Any) -> None:
-        pass
+        _import_what_draws()
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         if self._live is None and self._record(trial).status is not Status.UNFINISHED:
@@ -83,3 +86,9 @@ class LiveTable(TrialProgressCallback):
 
     def _record(self, trial: Any) -> TrialRecord:
         return self._folder.trial(trial.config["trial"]["index"])
+
+
+@functools.cache
+def _import_what_draws() -> None:
+    """Import what draws the results while trials train, and not when they have ended."""
+    threading.Thread(target=importlib.import_module, args=["det_compat.search.picture"]).start()

@@ -12,14 +12,16 @@ from tests.preloaded import python
 from tests.search.tiny import write_project
 
 TRAIN = """
-import json, os
+import json, os, sys
 from pathlib import Path
+sys.modules.pop("torch.utils.tensorboard", None)
 from det_compat import InvalidHP
 from det_compat.adapters.experiment.search_trial import train_one
 from det_compat.config.experiment import read_config
 from det_compat.config.lengths import Length, Unit
 from det_compat.search.searchers.plan import trial_config
 
+forked_with = sorted(sys.modules)
 project = Path("project").resolve()
 rungs = [Length(1, Unit.EPOCHS), Length(4, Unit.EPOCHS)]
 config = read_config(project / "search.yaml")
@@ -53,7 +55,7 @@ try:
     train(here / "invalid", -1)
 except InvalidHP as error:
     invalid = str(error)
-print(json.dumps([whole, first, rest, invalid, os.environ["NAMED"]]))
+print(json.dumps([whole, first, rest, invalid, os.environ["NAMED"], forked_with]))
 """
 
 
@@ -91,3 +93,7 @@ def test_hyperparameters_that_cannot_be_used(trained: Any) -> None:
 
 def test_environment_variables_are_set(trained: Any) -> None:
     assert trained[4] == "1"
+
+
+def test_trials_are_forked_with_what_their_loggers_import(trained: Any) -> None:
+    assert "torch.utils.tensorboard" in trained[5]

@@ -46,6 +46,8 @@ sys.exit(main(sys.argv[1:]))
 
 #: Starts tasks as SLURM does, with its variables, on this machine.
 SRUN = """#!/bin/sh
+# Only that of SLURM has tasks that outlive another one to wait for.
+if [ "$1" = --wait=60 ]; then shift; fi
 for task in $(seq 0 $((SLURM_NTASKS - 1))); do
     SLURM_PROCID=$task SLURM_LOCALID=$((task % SLURM_NTASKS_PER_NODE)) SLURM_STEP_ID=0 \\
         SLURM_NODEID=$((task / SLURM_NTASKS_PER_NODE)) "$@" &
