@@ -1,5 +1,12 @@
-"""Metrics of a trial on their way to Lightning's loggers, callbacks and progress bar."""
+"""Metrics of a trial on their way to Lightning's loggers, callbacks and progress bar.
 
+TensorBoard's file is written by a thread. To wake it for a report takes as long as several batches
+of a small model, so that a TensorBoardLogger gets its reports once a second, where there are more:
+what comes within a second of the last ones is held until the first batch after it, a checkpoint
+or the end. The thread itself writes every two minutes. Other loggers get each report at once.
+"""
+
+import time
 from typing import Any
 
 import torch
@@ -9,6 +16,7 @@ from det_compat.adapters.lightning.package import pl
 from det_compat.util.metrics import is_numerical_scalar
 
 _PROGRESS = ("batches", "epochs")
+_HOLDING = 1.0  # seconds
 
 
 class MetricsPublisher:
@@ -20,6 +28,9 @@ class MetricsPublisher:
     def __init__(self) -> None:
         self.training_names: set[str] = set()
         self._shown: dict[str, float] = {}
+        #: Reports that a TensorBoardLogger has not got yet, with the batches trained until then.
+        self.held: list[tuple[dict[str, float], int]] = []
+        self._holds_until = 0.0
 
     def state_dict(self) -> dict[str, Any]:
         """The last value of each metric, and which of them are of training."""
@@ -69,8 +80,33 @@ class MetricsPublisher:
         of_bar.update(scalars)
 
     def _log(self, trainer: pl.Trainer, scalars: dict[str, float], step: int) -> None:
-        for logger in trainer.loggers if scalars else ():
-            logger.log_metrics(scalars, step=step)
+        if not scalars:
+            return
+        for logger in trainer.loggers:
+            if not _is_slow_to_wake(logger):
+                logger.log_metrics(scalars, step=step)
+        self.held.append((scalars, step))
+        self.hand_over_if_due(trainer)
+
+    def hand_over_if_due(self, trainer: pl.Trainer) -> None:
+        """Hand over what is held, if that was last done a second ago."""
+        if self.held and time.monotonic() >= self._holds_until:
+            self.hand_over(trainer)
+
+    def hand_over(self, trainer: pl.Trainer) -> None:
+        """Hand over what is held."""
+        if not self.held:
+            return
+        held, self.held = self.held, []
+        for logger in filter(_is_slow_to_wake, trainer.loggers):
+            for scalars, step in held:
+                logger.log_metrics(scalars, step=step)
+        self._holds_until = time.monotonic() + _HOLDING
+
+
+def _is_slow_to_wake(logger: Any) -> bool:
+    # What others make of it may show each report as it comes.
+    return type(logger) is pl.loggers.TensorBoardLogger
 
 
 def _scalars(metrics: dict[str, Any]) -> dict[str, float]:

@@ -229,6 +229,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, HasModels, TestsByVa
         with contextlib.ExitStack() as at_last:
             at_last.callback(self.source.release)
             at_last.callback(self._end_run)
+            at_last.callback(self.hand_over_reports)
             if error is not None and self._run is not None:
                 self.pace.has_failed(self, error)
 
@@ -272,6 +273,8 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, HasModels, TestsByVa
 
     @_user_code_may_exit
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
+        if self.publisher.held:
+            self.publisher.hand_over_if_due(self.trainer)
         if self.run.state.batches_trained >= self._nothing_due_before:
             self.pace.batch_has_ended(self)
             self._nothing_due_before = self.pace.nothing_due_before(self)
@@ -322,17 +325,20 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, HasModels, TestsByVa
             self.on_validation_model_eval()
         checks.check_validation(self.trainer)
         door.leave_lengths_open(self.trainer)
+        if not self.run.validation.by_batch:  # It may take long.
+            self.hand_over_reports()
         self.run.validation.start()
 
-    @_user_code_may_exit
     def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> None:
-        self.run.validation.evaluate(batch, batch_idx)
+        self.validation_steps([batch], batch_idx)
 
     @_user_code_may_exit
-    def validation_steps(self, batches: Iterable[Any]) -> None:
+    def validation_steps(self, batches: Iterable[Any], first: int = 0) -> None:
         """Take a validation step for each of ``batches``."""
-        for batch_idx, batch in enumerate(batches):
+        for batch_idx, batch in enumerate(batches, first):
             self.run.validation.evaluate(batch, batch_idx)
+            if self.publisher.held:
+                self.publisher.hand_over_if_due(self.trainer)
 
     @_user_code_may_exit
     def on_validation_epoch_end(self) -> None:
@@ -350,6 +356,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, HasModels, TestsByVa
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         if self._run is None:
             own_callbacks.raise_what_has_ended(self)
+        self.hand_over_reports()
         if self.watch is not None:
             self.watch.saves(checkpoint)
         lightning_part.add_run(checkpoint, self.run, self.state_to_go_on)

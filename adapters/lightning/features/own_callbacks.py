@@ -5,11 +5,15 @@ from typing import Any
 
 from det_compat.adapters.lightning import door
 from det_compat.adapters.lightning.package import pl
+from det_compat.adapters.lightning.publish import MetricsPublisher
 from det_compat.adapters.lightning.strategy import callbacks_of
 
 
 class HasRun:
-    """What the callbacks need of a module, which defines both methods."""
+    """What the callbacks need of a module, which defines what is not defined here."""
+
+    publisher: MetricsPublisher
+    trainer: pl.Trainer
 
     def prepare_run(self) -> None:
         """Build the trial, or get ready the one that is built."""
@@ -19,6 +23,10 @@ class HasRun:
         """Shut the run down, which ``error`` may have ended."""
         raise NotImplementedError
 
+    def hand_over_reports(self) -> None:
+        """Let all loggers have what was reported."""
+        self.publisher.hand_over(self.trainer)
+
 
 class BuildTrialFirst(pl.Callback):
     """Builds the trial before the user's callbacks look at the module, as pruning does."""
@@ -27,6 +35,10 @@ class BuildTrialFirst(pl.Callback):
         if isinstance(pl_module, HasRun):
             _move_last(trainer)
             pl_module.prepare_run()
+
+    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if isinstance(pl_module, HasRun):
+            pl_module.hand_over_reports()
 
 
 class _LeavesSteps:
