@@ -117,11 +117,12 @@ class ExperimentRun(sources.Source):
 
     @property
     def has_lost_its_folder(self) -> bool:
-        """Whether the run's directory was there and is no more.
+        """Whether the run's directory was there and is no more, or not that of the run.
 
-        It never was on a machine that has no disk in common with that of rank 0.
+        It never was on a machine that has no disk in common with that of rank 0. What is written
+        into it, such as a checkpoint, may make it anew.
         """
-        return self._has_seen_folder and not self.start.folder.path.is_dir()
+        return self._has_seen_folder and not self.start.folder.holds_run
 
     @property
     def checkpoints(self) -> RunCheckpoints:
@@ -147,7 +148,7 @@ class ExperimentRun(sources.Source):
             return self._trial.provide(None, built)
         self._start = trainer.strategy.broadcast(self._start)
         start = self.start
-        self._has_seen_folder = start.folder.path.is_dir()
+        self._has_seen_folder = start.folder.holds_run
         self._started_in = os.getcwd()
         os.chdir(self._model_dir)
         given = self._trial.arguments

@@ -229,7 +229,7 @@ class RunModule(door.PlainAttributes, own_callbacks.HasRun, HasModels, TestsByVa
         with contextlib.ExitStack() as at_last:
             at_last.callback(self.source.release)
             at_last.callback(self._end_run)
-            at_last.callback(self.hand_over_reports)
+            at_last.callback(self.hand_over_reports, error)
             if error is not None and self._run is not None:
                 self.pace.has_failed(self, error)
 

@@ -1,5 +1,6 @@
 """The callbacks that a module adds to its Trainer for as long as a trial runs on it."""
 
+import logging
 import sys
 from typing import Any
 
@@ -7,6 +8,8 @@ from det_compat.adapters.lightning import door
 from det_compat.adapters.lightning.package import pl
 from det_compat.adapters.lightning.publish import MetricsPublisher
 from det_compat.adapters.lightning.strategy import callbacks_of
+
+logger = logging.getLogger("det_compat")
 
 
 class HasRun:
@@ -23,9 +26,17 @@ class HasRun:
         """Shut the run down, which ``error`` may have ended."""
         raise NotImplementedError
 
-    def hand_over_reports(self) -> None:
-        """Let all loggers have what was reported."""
-        self.publisher.hand_over(self.trainer)
+    def hand_over_reports(self, error: BaseException | None = None) -> None:
+        """Let all loggers have what was reported, before a run ends with ``error`` if there is one.
+
+        What a logger then raises, of a deleted directory for example, must not hide why.
+        """
+        try:
+            self.publisher.hand_over(self.trainer)
+        except Exception as failed:
+            if error is None:
+                raise
+            logger.warning(f"the last second of reports did not reach a logger: {failed}")
 
 
 class BuildTrialFirst(pl.Callback):

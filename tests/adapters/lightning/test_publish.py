@@ -194,6 +194,22 @@ def test_an_exception_leaves_no_report_behind(counted: Counted, error: type[Base
     assert max(step for step, _ in counted.written()["validation_loss"]) == 5
 
 
+def test_a_logger_that_fails_at_the_end_does_not_hide_why_it_ended(
+    counted: Counted, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def log_metrics(*_: Any, **__: Any) -> None:
+        raise OSError("the disk is gone")
+
+    def at(batch_idx: int) -> None:
+        if batch_idx == 5:
+            monkeypatch.setattr(TensorBoardLogger, "log_metrics", log_metrics)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run_with(counted, at)
+    assert "did not reach a logger: the disk is gone" in caplog.text
+
+
 # The weights after the optimizer step are what is wanted.
 @pytest.mark.filterwarnings("ignore:Using ModelCheckpoint with manual optimization")
 def test_callbacks_at_the_end_and_checkpoints_come_after_all_reports(
