@@ -8,6 +8,7 @@ import libcst as cst
 from det_compat.migrate.configs import BATCHES
 from det_compat.migrate.to_lightning.class_facts import SIZES
 from det_compat.migrate.to_lightning.data.loaders import NAMES
+from det_compat.migrate.to_lightning.data.moved import is_batch, is_tensor
 from det_compat.migrate.to_lightning.init_method import before_base
 from det_compat.migrate.to_lightning.late import LATE
 from det_compat.migrate.to_lightning.optimization.accumulation import IS_DUE
@@ -17,6 +18,7 @@ from det_compat.migrate.to_lightning.plan import (
     LightningTransformer,
     TrialPlan,
 )
+from det_compat.migrate.to_lightning.scripts.one_place import as_init
 from det_compat.migrate.to_lightning.written_out.definitions import with_definitions
 from det_compat.migrate.to_lightning.written_out.gathering import DEFINITIONS, GATHERING
 from det_compat.migrate.tree import syntax
@@ -99,27 +101,6 @@ _EARLY_IS_DIFFERENT = {
     "_aggregation_frequency",
 }
 _MOVE = "from pytorch_lightning.utilities import move_data_to_device"
-_STEPS = ("training_step", "validation_step", "train_batch", "evaluate_batch")
-
-
-def _is_batch(data: cst.BaseExpression, function: cst.FunctionDef | None) -> bool:
-    """Whether this is the batch that a step has been given."""
-    if function is None or function.name.value not in _STEPS:
-        return False
-    names = [param.name.value for param in function.params.params]
-    return len(names) > 1 and syntax.code(data) == names[1]
-
-
-def _is_tensor(data: cst.BaseExpression, function: cst.FunctionDef | None) -> bool:
-    """Whether this is what a function of torch's has returned."""
-    if isinstance(data, cst.Name) and function is not None:
-        values = [
-            a.value
-            for a in syntax.find(function, cst.Assign)
-            if syntax.code(a.targets[0].target) == data.value
-        ]
-        return any(isinstance(v, cst.Call) and _is_tensor(v, None) for v in values)
-    return isinstance(data, cst.Call) and syntax.code(data.func).startswith("torch.")
 
 
 def ask_module(tree: cst.Module, file: LightningFile) -> cst.Module:
@@ -185,6 +166,10 @@ class _Members(LightningTransformer):
         return any(node.attr.value == name for node in nodes if node is not kept) or any(
             name in each.own.uses.get(method, ()) for each in others for method in early
         )
+
+    def visit_With(self, node: cst.With) -> bool:
+        """Leave alone what asks a context that stays: it is in what `scripts` has left, marked."""
+        return not any(as_init(item.item, self.symbols) for item in node.items)
 
     def visit_Lambda(self, node: cst.Lambda) -> None:
         self._deferred += node in self._later
@@ -305,10 +290,10 @@ class _Members(LightningTransformer):
                 # Determined made tensors of NumPy's arrays where it moved them.
                 text = f"torch.utils.data.default_convert({text})"
             return syntax.expression(f"move_data_to_device({text}, {module}.device)")
-        if _is_batch(data, function):
+        if is_batch(data, function):
             # Lightning has moved the batch of a step to the device before it calls the step.
             return data
-        if _is_tensor(data, function):
+        if is_tensor(data, function):
             return syntax.expression(f"{syntax.code(data)}.to({module}.device)")
         return syntax.expression(
             f"{module}.transfer_batch_to_device({syntax.code(data)}, {module}.device, 0)"

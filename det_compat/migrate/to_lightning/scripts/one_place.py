@@ -69,6 +69,12 @@ def _uses(node: cst.CSTNode, name: str, symbols: Symbols) -> list[cst.Name]:
     return [each for each in names if has_name(each, name, symbols)]
 
 
+def as_init(node: cst.BaseExpression | None, symbols: Symbols) -> cst.Call | None:
+    """The expression, if it is a call of ``pytorch.init()``."""
+    is_it = isinstance(node, cst.Call) and symbols.path(node.func) == INIT
+    return node if is_it and isinstance(node, cst.Call) else None
+
+
 def has_name(node: cst.Name, name: str, symbols: Symbols) -> bool:
     """Whether a name is this one, or stands for an expression with it."""
     symbol = symbols.get(node)
@@ -117,9 +123,7 @@ def _entering(line: cst.BaseStatement, symbols: Symbols) -> cst.Call | None:
     call = syntax.call_of(line)
     if call is None or len(call.args) != 1 or not syntax.code(call.func).endswith(".enter_context"):
         return None
-    made = call.args[0].value
-    is_init = isinstance(made, cst.Call) and symbols.path(made.func) == INIT
-    return made if is_init and isinstance(made, cst.Call) else None
+    return as_init(call.args[0].value, symbols)
 
 
 def _function(tree: cst.Module, name: str) -> cst.FunctionDef | None:

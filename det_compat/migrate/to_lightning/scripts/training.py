@@ -40,6 +40,7 @@ from det_compat.migrate.to_lightning.scripts.lines import (
 from det_compat.migrate.to_lightning.scripts.one_place import (
     INIT,
     TRAINER,
+    as_init,
     has_name,
     in_one_place,
 )
@@ -109,8 +110,8 @@ class _Scripts(LightningTransformer):
 
     def visit_With(self, node: cst.With) -> None:
         call = node.items[0].item if len(node.items) == 1 else None
-        is_init = isinstance(call, cst.Call) and self.symbols.path(call.func) == INIT
-        self._inits.append(given_to_init(call) if is_init and isinstance(call, cst.Call) else None)
+        init = as_init(call, self.symbols)
+        self._inits.append(None if init is None else given_to_init(init))
 
     def leave_With(self, original: cst.With, updated: cst.With) -> Lines:
         init = self._inits.pop()

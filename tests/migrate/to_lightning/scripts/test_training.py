@@ -733,3 +733,21 @@ def test_a_core_context_that_tells_the_rank(asked: str, is_plain: bool, tmp_path
     assert ("MIGRATE" not in made) is is_plain
     assert ("core" not in made and "info" not in made) is is_plain
     assert ("print(rank_zero_only.rank)" in made) is is_plain
+
+
+def test_what_asks_a_context_that_stays_is_left_and_marked(tmp_path: Path) -> None:
+    before = """
+    def main(rounds):
+        with pytorch.init() as context:
+            rank = context.distributed.rank
+            trainer = pytorch.Trainer(Trial(context), context)
+            for n in range(rounds):
+                trainer.fit(max_length=pytorch.Epoch(n + 1))
+                print(rank, context.distributed.get_size(), context.get_hparams())
+    """
+    source = trial(("self.context.get_per_slot_batch_size()", "4"))
+    made = rewritten(tmp_path, f"{HEAD}{source}\n\n{textwrap.dedent(before)}")
+    assert "context.distributed.get_size(), context.get_hparams()" in made
+    assert "global_rank" not in made
+    assert "MIGRATE: the context's distributed.rank" in made
+    assert rewritten(tmp_path, made) == made
