@@ -260,12 +260,11 @@ def loops_over_batches(trainer: pl.Trainer) -> list[Any]:
 
 
 def _found(trainer: pl.Trainer, *paths: str) -> list[Any]:
-    found = (functools.reduce(_part, path.split("."), trainer) for path in paths)
+    def part(owner: Any, name: str) -> Any:
+        return getattr(owner, name, None)
+
+    found = (functools.reduce(part, path.split("."), trainer) for path in paths)
     return [loop for loop in found if loop is not None]
-
-
-def _part(owner: Any, name: str) -> Any:
-    return getattr(owner, name, None)
 
 
 def training_loop(trainer: pl.Trainer) -> Any:
