@@ -42,6 +42,7 @@ from det_compat.experiment.run_state import state_noted
 from det_compat.experiment.task import task_of
 from det_compat.script.ending import INTERRUPTED, TO_MEND
 from det_compat.script.machines import is_chief
+from det_compat.script.meeting import resume_by
 from det_compat.script.run_log import run_logged
 from det_compat.script.task import told
 from det_compat.shared.durable_files import naming
@@ -212,6 +213,7 @@ def carry_out(request: Request, experiment: ExperimentConfig, given: Given) -> E
         start = run_to_validate(request, experiment)
     elif is_chief():
         start = begin(request, experiment)
+        resume_by(request.resuming(start.folder.path))
     task = task_of(experiment, start, **given.size)
     with told(task), _noted(request, start if fits else None), _full_disk_explained(request, start):
         trial_cls, functions = _trial(request, experiment, start, given)

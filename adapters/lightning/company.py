@@ -13,9 +13,10 @@ from typing import Any
 import torch
 
 from det_compat.adapters.lightning.package import pl
-from det_compat.core.ranks.lifeline import Lifeline
 from det_compat.core.ranks.starts import NotAllThereError
+from det_compat.script.lifeline import Lifeline
 from det_compat.script.machines import is_chief
+from det_compat.script.meeting import have_met
 
 logger = logging.getLogger("det_compat")
 
@@ -64,6 +65,7 @@ class Company(pl.Callback):
                 lifeline.connect(address, port, token)
             except OSError as error:
                 logger.warning(f"rank {rank} will not hear of the end of others: {error}")
+        have_met()
 
     def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         self.leave()

@@ -12,12 +12,12 @@ from det_compat.adapters.generations.adapted import user_trial
 from det_compat.adapters.run import validation
 from det_compat.adapters.run.callbacks import TrialCallbacks
 from det_compat.adapters.run.training import Training
-from det_compat.core.ranks.starts import ranks_named
 from det_compat.errors import InvalidExperimentException, InvalidLoaderError
 from det_compat.pytorch.context.steering import Steering
 from det_compat.pytorch.context.trial_context import PyTorchTrialContext
 from det_compat.pytorch.overrides import is_user_code
 from det_compat.pytorch.private.boundaries import TrialState
+from det_compat.script.machines import ranks_named
 from det_compat.shared.random_state import RandomState, random_state, set_random_state
 
 

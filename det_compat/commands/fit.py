@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from det_compat.experiment.request import ABOUT, Request, parse_request, short_help
 from det_compat.script.ending import INTERRUPTED, TO_MEND
+from det_compat.script.meeting import until_met
 from det_compat.shared.importing import large_imports
 from det_compat.shared.verbosity import verbosity
 
@@ -41,7 +42,7 @@ def _command(args: argparse.Namespace) -> int:
     try:
         request = parse_request(args.name, args.script_args)
         with verbosity(quiet=request.quiet, level=request.log_level):
-            return run(request)
+            return run(request) if request.only_shows else until_met(lambda: run(request))
     except ConfigError as error:
         print(error, file=sys.stderr)
     except FitError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+from collections.abc import Sequence
 
 # Jobs of these names are shells, in which commands are started one by one; as in Lightning 2.6.6.
 _SHELLS = ("bash", "interactive")
@@ -81,10 +82,17 @@ def tell_as_torchrun() -> None:
         "GROUP_RANK": str(machine()),
         "GROUP_WORLD_SIZE": str(machines()),
     }
-    # Jobs on one machine at the same time have a port of their own; as in Lightning 2.6.6.
-    port = 15_000 + int(os.environ.get("SLURM_JOB_ID", "0")[-4:])
-    first = {"MASTER_ADDR": addresses()[0], "MASTER_PORT": str(port)}
-    os.environ.update({**first, **{k: os.environ[k] for k in first if k in os.environ}, **own})
+    os.environ.update({"MASTER_ADDR": addresses()[0], "MASTER_PORT": str(port()), **own})
+
+
+def port() -> int:
+    """The port of rank 0 at which all processes meet.
+
+    Jobs of SLURM that are on one machine at the same time have each one of their own; as in
+    Lightning 2.6.6.
+    """
+    of_job = 15_000 + int(os.environ.get("SLURM_JOB_ID", "0")[-4:])
+    return int(os.environ.get("MASTER_PORT", of_job))
 
 
 def addresses(count: int | None = None) -> list[str]:
@@ -112,6 +120,11 @@ def own_address() -> str:
             return str(way.getsockname()[0])
     except OSError:
         return socket.gethostname()
+
+
+def ranks_named(ranks: Sequence[int]) -> str:
+    """Ranks as a sentence has them."""
+    return f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"
 
 
 def _expanded(names: str) -> list[str]:

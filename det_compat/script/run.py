@@ -20,6 +20,7 @@ from det_compat.alias import alias_determined
 from det_compat.catalog.names import MODULES
 from det_compat.script.ending import end_noted, end_of_program, is_failure
 from det_compat.script.machines import launched, tell_as_torchrun
+from det_compat.script.meeting import until_met
 from det_compat.script.run_log import run_logged
 from det_compat.script.run_paths import RunPaths
 from det_compat.script.task import current_task
@@ -68,6 +69,10 @@ def split(argv: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
 
 def command(args: argparse.Namespace) -> int:
     """Run what the command line names; see ``run``."""
+    return until_met(lambda: _command(args))
+
+
+def _command(args: argparse.Namespace) -> int:
     task, name = current_task(), args.module or args.script
     tell_as_torchrun()
     argv, is_module = args.script_args, args.module is not None

@@ -17,6 +17,8 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
+from det_compat.script.machines import ranks_named
+
 logger = logging.getLogger("determined.core")
 
 _HERE = "det_compat/here"
@@ -52,11 +54,6 @@ class NotAllThereError(TimeoutError):
             f"rank {rank} has waited {seconds:g} seconds for {ranks_named(missing)}: if one has "
             "ended, what its machine has printed says why"
         )
-
-
-def ranks_named(ranks: Sequence[int]) -> str:
-    """Ranks as a sentence has them."""
-    return f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"
 
 
 def name_of_start(store: Any, rank: int, size: int, seconds: float = math.inf) -> str:

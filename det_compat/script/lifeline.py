@@ -21,6 +21,7 @@ _TOKEN_BYTES = 16
 _HELLO = struct.Struct(f"!{_TOKEN_BYTES}sI")
 _GOODBYE, _LOST = b".", struct.Struct("!cI")
 _QUESTION, _ANSWER = b"?", b"+"
+_WELCOME = b"="
 _PERIOD = 1.0  # seconds between two looks whether this end is closed
 _SECONDS_TO_CONNECT = 10.0
 # The system asks a machine that says nothing after 10 s, every 5 s, and takes five answers that do
@@ -42,10 +43,12 @@ class Lifeline:
 
     Attributes:
         lost: the rank of that process; None while all go on.
+        met: the ranks of processes that there has been a connection with.
     """
 
     def __init__(self, rank: int, on_lost: Callable[[int], None]) -> None:
         self.lost: int | None = None
+        self.met: set[int] = set()
         self._rank = rank
         self._on_lost = on_lost
         self._is_closed = threading.Event()
@@ -58,12 +61,22 @@ class Lifeline:
         """Whether this process has said that it ends."""
         return self._is_closed.is_set()
 
-    def listen(self) -> tuple[int, bytes]:
-        """Wait for the others; the port, and a token that they have to know."""
-        listener, token = socket.create_server(("", 0)), secrets.token_bytes(_TOKEN_BYTES)
+    def listen(self, port: int = 0, token: bytes = b"") -> tuple[int, bytes]:
+        """Wait for the others; the port, and a token that they have to know.
+
+        Args:
+            port: at which to wait; 0 for a free one.
+            token: 16 bytes; empty for secret ones.
+
+        Raises:
+            OSError: the port is taken.
+        """
+        listener, token = (
+            socket.create_server(("", port)),
+            token or secrets.token_bytes(_TOKEN_BYTES),
+        )
         threading.Thread(target=self._serve, args=(listener, token), daemon=True).start()
-        port: int = listener.getsockname()[1]
-        return port, token
+        return int(listener.getsockname()[1]), token
 
     def connect(self, host: str, port: int, token: bytes) -> None:
         """Connect to rank 0.
@@ -74,8 +87,14 @@ class Lifeline:
         connection = socket.create_connection((host, port), timeout=_SECONDS_TO_CONNECT)
         _keep_alive(connection)
         connection.sendall(_HELLO.pack(token, self._rank))
+        if _received(connection, 1) != _WELCOME:
+            connection.close()
+            raise ConnectionRefusedError(
+                f"what listens at port {port} of {host} is not of this run"
+            )
         connection.settimeout(None)
         self._connections[connection] = 0
+        self.met.add(0)
         threading.Thread(target=self._hear, args=(connection,), daemon=True).start()
 
     def close(self) -> None:
@@ -165,8 +184,11 @@ class Lifeline:
             connection.close()
             return None
         _keep_alive(connection)
+        with contextlib.suppress(OSError):  # One that is gone already is lost, as any other.
+            connection.sendall(_WELCOME)
         connection.settimeout(None)
-        self._connections[connection] = _HELLO.unpack(hello)[1]
+        self._connections[connection] = rank = _HELLO.unpack(hello)[1]
+        self.met.add(rank)
         return connection
 
 

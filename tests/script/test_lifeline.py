@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from det_compat.core.ranks.lifeline import Lifeline
+from det_compat.script.lifeline import Lifeline
 from tests.fresh_python import ROOT
 
 SECONDS = 20.0
@@ -88,7 +88,7 @@ def test_one_that_does_not_answer_is_lost(asks: int, silent: int | None) -> None
 
 FORKS = """
 import os, sys
-from det_compat.core.ranks.lifeline import Lifeline
+from det_compat.script.lifeline import Lifeline
 Lifeline(1, print).connect("127.0.0.1", int(sys.argv[1]), bytes.fromhex(sys.argv[2]))
 if os.fork() == 0:
     sys.stdin.read()
