@@ -129,8 +129,8 @@ def _say_who_is_missing(lifeline: Lifeline, place: _Place) -> None:
     if missing := {*range(1, int(place.others) + 1)} - lifeline.met:
         named = machines.ranks_named(sorted(missing))
         logger.warning(
-            f"after {_PATIENCE:g} seconds {named} is not there, or cannot reach rank 0, which waits "
-            "on: what has started the processes may say why"
+            f"after {_PATIENCE:g} seconds {named} is not there, or cannot reach rank 0, which "
+            "waits on: what has started the processes may say why"
         )
 
 
