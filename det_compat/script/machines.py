@@ -85,6 +85,15 @@ def tell_as_torchrun() -> None:
     os.environ.update({"MASTER_ADDR": addresses()[0], "MASTER_PORT": str(port()), **own})
 
 
+def leave_launcher() -> None:
+    """Have this process, and those that it starts, be no task of SLURM.
+
+    Trials of a search are none, where SLURM has started the machines of its cluster.
+    """
+    for name in ("SLURM_NTASKS", "SLURM_PROCID"):
+        os.environ.pop(name, None)
+
+
 def port() -> int:
     """The port of rank 0 at which all processes meet.
 

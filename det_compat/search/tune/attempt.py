@@ -17,6 +17,7 @@ from det_compat.config.lengths import Length
 from det_compat.errors import InvalidHP
 from det_compat.experiment.environment import device_variables
 from det_compat.experiment.errors import FitError
+from det_compat.script.machines import leave_launcher
 from det_compat.search.errors import SearchError
 from det_compat.search.forks.imports import Imports, first_imports
 from det_compat.search.records import Report, SearchFolder, Status, TrialRecord
@@ -130,6 +131,7 @@ class Attempt:
                 again would not change, the record says how the trial ended.
         """
         claim_process()
+        leave_launcher()
         plan, record, train_one = self.task.plan, self.record, self.task.train_one
         try:
             if isinstance(train_one, str):
