@@ -4,7 +4,7 @@ import contextlib
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from det_compat.config import experiment
@@ -16,10 +16,18 @@ from det_compat.experiment.errors import FitError
 from det_compat.experiment.processes import supervisor
 from det_compat.experiment.processes.tracker import tracked
 from det_compat.experiment.request import Request
+from det_compat.experiment.run_folder import RunFolder
 from det_compat.experiment.task import task_of
 from det_compat.script.command import aliasing_variables, under_det_compat
-from det_compat.script.ending import TERMINATED
-from det_compat.script.machines import launched, machines, processes_here
+from det_compat.script.ending import PARENT, TERMINATED
+from det_compat.script.machines import (
+    launched,
+    machines,
+    own_address,
+    processes_here,
+    tell_as_torchrun,
+)
+from det_compat.script.meeting import have_met
 from det_compat.script.task import Task
 
 _TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
@@ -40,36 +48,91 @@ def run_script(request: Request, config: experiment.ExperimentConfig) -> int:
             f"the entrypoint is a script, which Lightning's options do not reach: "
             f"{shlex.join(request.options)}; change the entrypoint in the config"
         )
-    if (launcher := launched()) is not None and (processes_here() or 1) * machines() > 1:
-        raise FitError(
-            f"the entrypoint is a script, and every process of {launcher} would start it anew: on "
-            "this machine start `det-compat fit` by itself, which starts the config's slots; on "
-            f"several have {launcher} start `det-compat run SCRIPT`, without a config, in place of "
-            f"{shlex.join(config.entrypoint.argv)}"
-        )
     argv = script_command(config.entrypoint, max(config.slots_per_trial, 1))
+    if (launcher := launched()) is not None and (processes_here() or 1) * machines() > 1:
+        return _run_as_rank(request, config, config.entrypoint, launcher)
     folder = run_start.find_folder(request, config)
-    model_dir = request.model_dir.resolve()
 
-    def command(attempt: int) -> supervisor.Command:
+    def variables(attempt: int) -> dict[str, str]:
         start = run_start.begin_in(folder, config, resume=request.resume, is_restart=attempt > 1)
-        task = replace(task_of(config, start), attempt=attempt)
-        for mark in (folder.preempted, *folder.processes()):
-            mark.unlink(missing_ok=True)
-        return supervisor.Command(argv, script_variables(config, task))
+        _forget_processes(folder)
+        return script_variables(config, replace(task_of(config, start), attempt=attempt))
 
     supervisor.check_not_in_use(folder.path)
-    print(f"running {shlex.join(config.entrypoint.argv)} in {model_dir}")
-    print(f"run directory: {folder.path}", flush=True)
     with contextlib.suppress(OSError):  # which begin_in() tells
         folder.path.mkdir(parents=True, exist_ok=True)
+    return _run(request, config, folder, argv, variables, config.max_restarts)
+
+
+def _run_as_rank(
+    request: Request, config: experiment.ExperimentConfig, entrypoint: Entrypoint, launcher: str
+) -> int:
+    """Run the script as the process of ``launcher`` that this is, in place of the config's own."""
+    if entrypoint.launcher is None:
+        raise FitError(
+            f"the entrypoint is a script, and every process of {launcher} would start it anew: if "
+            "it is made for several processes, have the config say so, by entrypoint: python3 -m "
+            f"determined.launch.torch_distributed {shlex.join(entrypoint.argv)}"
+        )
+    from det_compat.core import DistributedContext
+
+    tell_as_torchrun()
+    ranks = DistributedContext.from_torch_distributed()
+    begun = run_start.begin(request, config) if ranks.rank == 0 else None
+    start: run_start.RunStart = ranks.broadcast(begun)  # type: ignore[assignment]  # rank 0 has one
+    own = ranks.allgather(own_address() if ranks.local_rank == 0 else None)
+    ranks.close()
+    have_met()
+    addresses = [address for address in own if address is not None]
+    task = replace(task_of(config, start, slots=ranks.size), addresses=addresses)
+    own_variables = {**script_variables(config, task), PARENT: str(os.getpid())}
+    argv = under_det_compat(entrypoint.argv)
+    if ranks.rank == 0:
+        _forget_processes(start.folder)
+        return _run(request, config, start.folder, argv, lambda attempt: own_variables, 0)
+    command = supervisor.Command(argv, own_variables)
+    folder = request.model_dir.resolve()
+    return supervisor.supervise(lambda attempt: command, start.folder.path, folder=folder)
+
+
+def _forget_processes(folder: RunFolder) -> None:
+    """Remove what earlier processes of the script have left to tell how they ended."""
+    for mark in (folder.preempted, *folder.processes()):
+        mark.unlink(missing_ok=True)
+
+
+def _run(
+    request: Request,
+    config: experiment.ExperimentConfig,
+    folder: RunFolder,
+    argv: Sequence[str],
+    variables: Callable[[int], Mapping[str, str]],
+    restarts: int,
+) -> int:
+    """Run the script ``argv``, and keep in the run's folder how it ends; the exit status.
+
+    Args:
+        request: what was asked for.
+        config: the experiment config.
+        folder: of the run.
+        argv: the command.
+        variables: returns those of an attempt, the first of which is 1.
+        restarts: how often to start it again.
+    """
+    assert config.entrypoint is not None
+    model_dir = request.model_dir.resolve()
+    print(f"running {shlex.join(config.entrypoint.argv)} in {model_dir}")
+    print(f"run directory: {folder.path}", flush=True)
     try:
         with (
             tracked(folder.path, request.tracking),
             run_state.state_noted(folder.path, request.resuming(folder.path)) as noted,
         ):
             noted.status = status = supervisor.supervise(
-                command, folder.path, restarts=config.max_restarts, folder=model_dir
+                lambda attempt: supervisor.Command(argv, variables(attempt)),
+                folder.path,
+                restarts=restarts,
+                folder=model_dir,
             )
             is_told = _is_told_torchrun(argv, status) and not folder.processes()
             if folder.preempted.exists() and (status == 0 or is_told):

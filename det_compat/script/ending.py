@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from types import FrameType
@@ -14,6 +16,10 @@ TO_MEND = 2
 #: Those after Ctrl-C, and after SIGTERM in good order, as shells count them.
 INTERRUPTED = 128 + signal.SIGINT
 TERMINATED = 128 + signal.SIGTERM
+
+#: The variable that says in which process a program is to end with the one that has started it.
+PARENT = "DET_COMPAT_PARENT"
+_SECONDS_BETWEEN_LOOKS = 1.0
 
 # A launcher that is told to end sends it on, also where its processes have been told with it.
 _SECONDS_OF_ONE_SIGNAL = 1.0
@@ -35,6 +41,19 @@ class SecondSignal:
         if time.monotonic() - self._began >= _SECONDS_OF_ONE_SIGNAL:
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
+
+
+def end_after_parent(patience: float) -> None:
+    """End this process so many seconds after the one that has started it, if it goes on."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+        time.sleep(patience)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @contextlib.contextmanager

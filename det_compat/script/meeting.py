@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from det_compat.script import machines
+from det_compat.script.ending import PARENT
 from det_compat.script.lifeline import Lifeline
 
 logger = logging.getLogger("det_compat")
@@ -29,6 +30,7 @@ _SECONDS_BETWEEN_TRIES = 0.5
 _SECONDS_TO_BE_HEARD = 10.0
 # Seconds of waiting after which the log says for whom.
 _PATIENCE = 60.0
+_SECONDS_FOR_PORT = 5.0
 # The port at which they meet itself is for the store of their process group.
 _PORTS_APART = 10_000
 _LAST_PORT = 65_535
@@ -91,7 +93,10 @@ def _place() -> _Place | None:
     others = int(os.environ.get("SLURM_NTASKS", "1")) - 1
     if machines.launched() == "SLURM" and others:
         rank = int(os.environ["SLURM_PROCID"])
-        start = ".".join(os.environ.get(name, "") for name in _OF_JOB)
+        # The processes of a script meet once more, after those that have started them.
+        start = ".".join(os.environ.get(name, "") for name in _OF_JOB) + "+" * (
+            PARENT in os.environ
+        )
         return _Place(rank, others, os.environ.get("SLURM_LOCALID", "0") == "0", start)
     by_hand = machines.launched() is None and "LOCAL_RANK" not in os.environ
     if by_hand and {"NODE_RANK", "MASTER_PORT"} <= {*os.environ}:
@@ -106,21 +111,30 @@ def _watch(place: _Place) -> None:
     port = machines.port() + _PORTS_APART
     port -= 2 * _PORTS_APART * (port > _LAST_PORT)
     token = hashlib.md5(place.start.encode(), usedforsecurity=False).digest()
-    if place.rank > 0:
-        where = machines.addresses()[0], port, token
-        threading.Thread(target=_connect, args=(lifeline, *where), daemon=True).start()
-        return
-    try:
-        lifeline.listen(port, token)
-    except OSError as error:
-        logger.warning(
-            f"port {port} of rank 0 is in use ({error}): if a process ends before all have met, "
-            "the others will wait for it"
-        )
-    else:
+    where = machines.addresses()[0], port, token
+    begin = _connect if place.rank else _listen
+    threading.Thread(target=begin, args=(lifeline, *where), daemon=True).start()
+    if place.rank == 0:
         patience = threading.Timer(_PATIENCE, _say_who_is_missing, (lifeline, place))
         patience.daemon = True
         patience.start()
+
+
+def _listen(lifeline: Lifeline, host: str, port: int, token: bytes) -> None:
+    """Wait for the others, as soon as what was started before has left the port."""
+    until = time.monotonic() + _SECONDS_FOR_PORT
+    while not lifeline.is_closed:
+        try:
+            lifeline.listen(port, token)
+        except OSError as error:
+            if time.monotonic() < until:
+                time.sleep(_SECONDS_BETWEEN_TRIES)
+                continue
+            logger.warning(
+                f"port {port} of rank 0 is in use ({error}): if a process ends before all have "
+                "met, the others will wait for it"
+            )
+        return
 
 
 def _say_who_is_missing(lifeline: Lifeline, place: _Place) -> None:

@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import det_compat
 from det_compat.alias import alias_determined
 from det_compat.catalog.names import MODULES
-from det_compat.script.ending import end_noted, end_of_program, is_failure
+from det_compat.script.ending import (
+    PARENT,
+    end_after_parent,
+    end_noted,
+    end_of_program,
+    is_failure,
+)
 from det_compat.script.machines import launched, tell_as_torchrun
 from det_compat.script.meeting import until_met
 from det_compat.script.run_log import run_logged
@@ -35,6 +41,7 @@ _RERUN = "det_compat.script.rerun"
 #: The environment variable that tells it what the program is.
 PROGRAM_VARIABLE = "DET_COMPAT_PROGRAM"
 
+_SECONDS_WITHOUT_PARENT = 1.0
 _CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(det_compat.__file__)))
 
 
@@ -69,6 +76,8 @@ def split(argv: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
 
 def command(args: argparse.Namespace) -> int:
     """Run what the command line names; see ``run``."""
+    if os.environ.get(PARENT) == str(os.getppid()):
+        end_after_parent(_SECONDS_WITHOUT_PARENT)
     return until_met(lambda: _command(args))
 
 

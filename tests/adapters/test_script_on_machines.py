@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from tests.machines import Machine
+from det_compat.core import CheckpointStore
+from tests.machines import Machine, launched
 from tests.preloaded import executable
 from tests.torchrun import free_port
 
@@ -89,3 +91,49 @@ def test_a_script_that_catches_the_error_goes_on(tmp_path: Path) -> None:
     ):
         assert status == 0, said
         assert "goes on after it" in said
+
+
+CONFIG = """
+name: lines
+entrypoint: python3 -m determined.launch.torch_distributed python3 train.py
+hyperparameters: {}
+searcher: {name: single, metric: error, max_length: {batches: 10}}
+max_restarts: 0
+checkpoint_storage: {type: shared_fs, host_path: STORAGE, save_trial_latest: 9}
+"""
+TELLS = """
+import json, pathlib
+import determined as det
+info = det.get_cluster_info()
+seen = info.trial.trial_seed, len(info.container_addrs), info.container_rank, info.latest_checkpoint
+with pathlib.Path("seen.txt").open("a") as file:
+    print(json.dumps(seen), file=file)
+"""
+
+
+def test_a_config_whose_entrypoint_is_a_script_goes_on_after_the_loss_of_a_process(
+    tmp_path: Path,
+) -> None:
+    dies = "\n            ".join(
+        ["if info.latest_checkpoint is None:", "    os.kill(os.getpid(), signal.SIGKILL)"]
+    )
+    script = TELLS + SCRIPT.replace("HOW", dies).replace("LOST", "1")
+    script = script.replace("Batch(2)", "Batch(2), latest_checkpoint=info.latest_checkpoint")
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "train.py").write_text(script)
+        (folder / "const.yaml").write_text(CONFIG.replace("STORAGE", str(tmp_path / "storage")))
+    fit = "-m", "det_compat", "fit", "const.yaml"
+    machines = launched(folders, executable(), *fit, restarts=1)
+    statuses = [machine.wait() for machine in machines]
+    assert statuses == [0, 0], "\n".join(machine.said() for machine in machines)
+    # Rank 0 may be on either.
+    seen = [[*map(json.loads, (it / "seen.txt").read_text().splitlines())] for it in folders]
+    seen.sort(key=lambda lines: lines[0][2])
+    (first, again), (second, second_again) = seen
+    assert first[1:] == [2, 0, None] and second == [first[0], 2, 1, None]
+    store = CheckpointStore(tmp_path / "storage")
+    steps = {checkpoint.uuid: checkpoint.steps_completed for checkpoint in store.list()}
+    assert again[:3] == first[:3] and second_again == [*second[:3], again[3]]
+    assert steps[again[3]] == 4 and max(steps.values()) == 10

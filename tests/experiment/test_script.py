@@ -64,5 +64,5 @@ def test_processes_of_a_launcher_do_not_each_start_the_script(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     request = Request("fit", "c.yaml", Path(), None, resume=False, options=())
-    with pytest.raises(FitError, match=r"every process of torchrun.*python3 x.py"):
+    with pytest.raises(FitError, match=r"every process of torchrun.*_distributed python3 x\.py"):
         run_script(request, parsed(entrypoint="python3 x.py"))

@@ -6,12 +6,11 @@ rank 0 kills the others when it is interrupted. So the others leave it to rank 0
 
 import os
 import signal
-import threading
-import time
 from typing import Any
 
+from det_compat.script.ending import end_after_parent
+
 _CHIEF = "DET_COMPAT_CHIEF"
-_SECONDS_BETWEEN_LOOKS = 1.0
 # So long may a rank do what user code does at its end after rank 0 has ended.
 _PATIENCE = 30.0
 
@@ -38,12 +37,5 @@ def follow_chief() -> None:
         os.kill(chief, number)
 
     signal.signal(signal.SIGINT, pass_on)
-    threading.Thread(target=_end_after, args=(chief,), daemon=True).start()
-
-
-def _end_after(chief: int) -> None:
-    """End this process if it goes on without rank 0, which it may be waiting for."""
-    while os.getppid() == chief:
-        time.sleep(_SECONDS_BETWEEN_LOOKS)
-    time.sleep(_PATIENCE)
-    os._exit(1)
+    # It may be waiting for rank 0.
+    end_after_parent(_PATIENCE)
