@@ -5,7 +5,6 @@ import logging
 import math
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -18,6 +17,7 @@ from det_compat import core
 from det_compat.adapters.lightning import door
 from det_compat.adapters.lightning.package import pl
 from det_compat.script.ending import TERMINATED, SecondSignal
+from det_compat.script.machines import requeue_job
 
 logger = logging.getLogger("det_compat")
 
@@ -52,23 +52,7 @@ class Preempted(SystemExit):
             name = "SIGTERM" if reason is Reason.TERMINATION else "the signal to requeue"
             logger.warning(f"{name}: stopped after batch {batches}; go on with {remedy}")
             if reason is Reason.REQUEUE:
-                _requeue()
-
-
-def _requeue() -> None:
-    job = os.environ.get("SLURM_JOB_ID", "")
-    if array := os.environ.get("SLURM_ARRAY_JOB_ID"):
-        job = f"{array}_{os.environ.get('SLURM_ARRAY_TASK_ID', '')}"
-    command = ["scontrol", "requeue", job]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        failure = done.stderr.strip() if done.returncode else ""
-    except OSError as error:
-        failure = str(error)
-    if failure:
-        logger.error(f"cannot put the job into the queue again ({' '.join(command)}): {failure}")
-    else:
-        logger.warning(f"job {job} is in the queue again, and goes on from there by itself")
+                requeue_job()
 
 
 class Interruption:

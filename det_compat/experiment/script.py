@@ -3,9 +3,11 @@
 import contextlib
 import os
 import shlex
+import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from det_compat.config import experiment
 from det_compat.config.entrypoint import Entrypoint
@@ -19,12 +21,13 @@ from det_compat.experiment.request import Request
 from det_compat.experiment.run_folder import RunFolder
 from det_compat.experiment.task import task_of
 from det_compat.script.command import aliasing_variables, under_det_compat
-from det_compat.script.ending import PARENT, TERMINATED
+from det_compat.script.ending import PARENT, REQUEUE, TERMINATED
 from det_compat.script.machines import (
     launched,
     machines,
     own_address,
     processes_here,
+    requeue_job,
     tell_as_torchrun,
 )
 from det_compat.script.meeting import have_met
@@ -87,12 +90,22 @@ def _run_as_rank(
     task = replace(task_of(config, start, slots=ranks.size), addresses=addresses)
     own_variables = {**script_variables(config, task), PARENT: str(os.getpid())}
     argv = under_det_compat(entrypoint.argv)
-    if ranks.rank == 0:
-        _forget_processes(start.folder)
-        return _run(request, config, start.folder, argv, lambda attempt: own_variables, 0)
-    command = supervisor.Command(argv, own_variables)
-    folder = request.model_dir.resolve()
-    return supervisor.supervise(lambda attempt: command, start.folder.path, folder=folder)
+    received: list[int] = []
+
+    def end(number: int, frame: Any) -> None:
+        received.append(number)
+        signal.raise_signal(signal.SIGTERM)  # which is passed on to the script
+
+    if launcher == "SLURM":
+        signal.signal(REQUEUE, end)
+    if ranks.rank > 0:
+        command, folder = supervisor.Command(argv, own_variables), request.model_dir.resolve()
+        return supervisor.supervise(lambda attempt: command, start.folder.path, folder=folder)
+    _forget_processes(start.folder)
+    status = _run(request, config, start.folder, argv, lambda attempt: own_variables, 0)
+    if received and status == TERMINATED:
+        requeue_job()
+    return status
 
 
 def _forget_processes(folder: RunFolder) -> None:

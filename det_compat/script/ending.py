@@ -17,6 +17,8 @@ TO_MEND = 2
 INTERRUPTED = 128 + signal.SIGINT
 TERMINATED = 128 + signal.SIGTERM
 
+#: The signal by which SLURM ends a job that is to go into the queue again; as in Lightning 2.6.6.
+REQUEUE = signal.SIGUSR1
 #: The variable that says in which process a program is to end with the one that has started it.
 PARENT = "DET_COMPAT_PARENT"
 _SECONDS_BETWEEN_LOOKS = 1.0

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import socket
+import subprocess
 from collections.abc import Sequence
+
+logger = logging.getLogger("det_compat")
 
 # Jobs of these names are shells, in which commands are started one by one; as in Lightning 2.6.6.
 _SHELLS = ("bash", "interactive")
@@ -92,6 +96,23 @@ def leave_launcher() -> None:
     """
     for name in ("SLURM_NTASKS", "SLURM_PROCID"):
         os.environ.pop(name, None)
+
+
+def requeue_job() -> None:
+    """Put the job of SLURM that this process is of into the queue again, and log whether it is."""
+    job = os.environ.get("SLURM_JOB_ID", "")
+    if array := os.environ.get("SLURM_ARRAY_JOB_ID"):
+        job = f"{array}_{os.environ.get('SLURM_ARRAY_TASK_ID', '')}"
+    command = ["scontrol", "requeue", job]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        failure = done.stderr.strip() if done.returncode else ""
+    except OSError as error:
+        failure = str(error)
+    if failure:
+        logger.error(f"cannot put the job into the queue again ({' '.join(command)}): {failure}")
+    else:
+        logger.warning(f"job {job} is in the queue again, and goes on from there by itself")
 
 
 def port() -> int:

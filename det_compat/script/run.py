@@ -8,6 +8,7 @@ import importlib.util
 import json
 import os
 import pkgutil
+import signal
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, SourceFileLoader, SourcelessFileLoader
@@ -20,6 +21,7 @@ from det_compat.alias import alias_determined
 from det_compat.catalog.names import MODULES
 from det_compat.script.ending import (
     PARENT,
+    REQUEUE,
     end_after_parent,
     end_noted,
     end_of_program,
@@ -78,6 +80,8 @@ def command(args: argparse.Namespace) -> int:
     """Run what the command line names; see ``run``."""
     if os.environ.get(PARENT) == str(os.getppid()):
         end_after_parent(_SECONDS_WITHOUT_PARENT)
+        # SLURM sends it to all processes, and the one that has started this one acts upon it.
+        signal.signal(REQUEUE, signal.SIG_IGN)
     return until_met(lambda: _command(args))
 
 

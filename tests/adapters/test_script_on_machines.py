@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -52,7 +54,19 @@ with pytorch.init(enable_tensorboard_logging=False) as context:
 """
 
 
-def ends(tmp_path: Path, how: str, lost: int = 1) -> list[tuple[int, str]]:
+CONFIG = """
+name: lines
+entrypoint: python3 -m determined.launch.torch_distributed python3 train.py
+hyperparameters: {}
+searcher: {name: single, metric: error, max_length: {batches: 10}}
+max_restarts: 0
+checkpoint_storage: {type: shared_fs, host_path: STORAGE, save_trial_latest: 9}
+"""
+
+
+def ends(
+    tmp_path: Path, how: str, lost: int = 1, words: Sequence[str] = ("run", "train.py")
+) -> list[tuple[int, str]]:
     """The status of the task on each machine, and what it said."""
     job = {
         "SLURM_JOB_ID": str(free_port()),  # The port of the processes is made of it.
@@ -70,8 +84,9 @@ def ends(tmp_path: Path, how: str, lost: int = 1) -> list[tuple[int, str]]:
         script = SCRIPT.replace("HOW", how).replace("LOST", str(lost))
         (folder / "train.py").write_text(script)
         own = {**job, "SLURM_PROCID": str(rank), "SLURM_NODEID": str(rank)}
-        command = [executable(), "-m", "det_compat", "run", "train.py"]
-        tasks.append(Machine(folder, command, own))
+        (folder / "const.yaml").write_text(CONFIG.replace("STORAGE", str(tmp_path / "storage")))
+        own["PATH"] = f"{tmp_path}:{os.environ['PATH']}"
+        tasks.append(Machine(folder, [executable(), "-m", "det_compat", *words], own))
     return [(task.wait(), task.said()) for task in tasks]
 
 
@@ -93,14 +108,6 @@ def test_a_script_that_catches_the_error_goes_on(tmp_path: Path) -> None:
         assert "goes on after it" in said
 
 
-CONFIG = """
-name: lines
-entrypoint: python3 -m determined.launch.torch_distributed python3 train.py
-hyperparameters: {}
-searcher: {name: single, metric: error, max_length: {batches: 10}}
-max_restarts: 0
-checkpoint_storage: {type: shared_fs, host_path: STORAGE, save_trial_latest: 9}
-"""
 TELLS = """
 import json, pathlib
 import determined as det
@@ -137,3 +144,16 @@ def test_a_config_whose_entrypoint_is_a_script_goes_on_after_the_loss_of_a_proce
     steps = {checkpoint.uuid: checkpoint.steps_completed for checkpoint in store.list()}
     assert again[:3] == first[:3] and second_again == [*second[:3], again[3]]
     assert steps[again[3]] == 4 and max(steps.values()) == 10
+
+
+def test_slurm_ends_it_to_go_on_later(tmp_path: Path) -> None:
+    (tmp_path / "scontrol").write_text(f"#!/bin/sh\necho $1 >> {tmp_path}/asked\n")
+    (tmp_path / "scontrol").chmod(0o755)
+    signals = "os.kill(os.getpid(), signal.SIGUSR1), os.kill(os.getppid(), signal.SIGUSR1)"
+    slow = "\n            import time; time.sleep(1)"
+    found = ends(tmp_path, signals + slow, 0, ("fit", "const.yaml", "--run_dir", "r"))
+    assert [status for status, _ in found] == [143, 143], found
+    assert "is in the queue again" in found[0][1]
+    assert (tmp_path / "asked").read_text() == "requeue\n"
+    [latest] = [CheckpointStore(tmp_path / "storage").latest()]
+    assert latest is not None and 6 <= latest.steps_completed < 10
