@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 from det_compat.core.ranks.exchange import Exchange, listen, port_of
+from det_compat.script.machines import launched, port
 
 if TYPE_CHECKING:
     from det_compat.core.ranks.process_groups import GroupExchange
@@ -183,6 +184,8 @@ class DistributedContext:
         context = cls(**numbers, chief_ip=chief)
         # Runs on one machine at the same time, each with a torchrun, have a port of their own.
         context._finds_port = True
+        if launched() == "SLURM":  # whose processes have no store to find it by
+            context._pub_port, context._pull_port = port(beside=2), port(beside=3)
         return context
 
     @classmethod

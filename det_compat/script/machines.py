@@ -15,6 +15,9 @@ logger = logging.getLogger("det_compat")
 _SHELLS = ("bash", "interactive")
 _RANK_OF_MACHINE = ("GROUP_RANK", "NODE_RANK", "SLURM_NODEID")
 _ANY_PORT = 9
+# SLURM has as many ports for jobs as its four last digits tell apart.
+_PORTS_APART = 10_000
+_FIRST_PORT, _LAST_PORT = 1024, 65_535
 
 
 def launched() -> str | None:
@@ -115,14 +118,18 @@ def requeue_job() -> None:
         logger.warning(f"job {job} is in the queue again, and goes on from there by itself")
 
 
-def port() -> int:
+def port(beside: int = 0) -> int:
     """The port of rank 0 at which all processes meet.
 
     Jobs of SLURM that are on one machine at the same time have each one of their own; as in
     Lightning 2.6.6.
+
+    Args:
+        beside: 1, 2 or 3 for other ports of the same processes, at which nobody else meets.
     """
     of_job = 15_000 + int(os.environ.get("SLURM_JOB_ID", "0")[-4:])
-    return int(os.environ.get("MASTER_PORT", of_job))
+    found = int(os.environ.get("MASTER_PORT", of_job)) + beside * _PORTS_APART
+    return found if found <= _LAST_PORT else found - _LAST_PORT + _FIRST_PORT
 
 
 def addresses(count: int | None = None) -> list[str]:

@@ -31,9 +31,6 @@ _SECONDS_TO_BE_HEARD = 10.0
 # Seconds of waiting after which the log says for whom.
 _PATIENCE = 60.0
 _SECONDS_FOR_PORT = 5.0
-# The port at which they meet itself is for the store of their process group.
-_PORTS_APART = 10_000
-_LAST_PORT = 65_535
 _OF_JOB = ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT")
 
 
@@ -108,8 +105,8 @@ def _watch(place: _Place) -> None:
     global _lifeline
     _lifeline = lifeline = Lifeline(place.rank, lambda lost: _end(lost, place))
     atexit.register(_be_heard, lifeline, place)
-    port = machines.port() + _PORTS_APART
-    port -= 2 * _PORTS_APART * (port > _LAST_PORT)
+    # The port at which they meet itself is for the store of their process group.
+    port = machines.port(beside=1)
     token = hashlib.md5(place.start.encode(), usedforsecurity=False).digest()
     where = machines.addresses()[0], port, token
     begin = _connect if place.rank else _listen

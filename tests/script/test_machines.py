@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from det_compat.core import DistributedContext
 from det_compat.script import machines
 
 SLURM: dict[str, Any] = {
@@ -85,3 +86,16 @@ def test_lightning_is_told_of_tasks_that_are_spread_evenly() -> None:
     slurm()
     machines.tell_tasks_per_node()
     assert os.environ["SLURM_NTASKS_PER_NODE"] == "2"
+
+
+def test_jobs_on_one_machine_have_ports_of_their_own() -> None:
+    ports = []
+    for job in (123456, 123457, 129999):
+        slurm(SLURM_JOB_ID=job)
+        ports += [machines.port(beside) for beside in range(4)]
+    assert len({*ports}) == 12 and all(1024 < port < 65536 for port in ports)
+    os.environ["MASTER_PORT"] = "60000"
+    assert [machines.port(beside) for beside in range(2)] == [60000, 5489]
+    slurm(SLURM_PROCID=0)
+    machines.tell_as_torchrun()
+    assert DistributedContext.from_torch_distributed()._pub_port == machines.port(2)
