@@ -37,6 +37,8 @@ class _Aliases(LightningTransformer):
         self._used = _used_names(node, self.symbols)
         wraps = self.symbols.calls(node, "wrap_lr_scheduler")
         self._modes = {name for wrap in wraps for name in syntax.names_in(wrap)}
+        every = [syntax.argument(wrap, 2, "frequency") for wrap in wraps]
+        self._frequencies = [name for name in every if isinstance(name, cst.Name)]
         self._has_hparams = any(
             syntax.target_of(line) == "self.hparams"
             and self.symbols.method(syntax.call_of(line)) == "get_hparams"
@@ -73,7 +75,7 @@ class _Aliases(LightningTransformer):
         if self._holds_module(small):
             return _unregistered(line)
         is_alias = isinstance(small, (cst.Assign, cst.AnnAssign)) and (
-            self._is_alias(small) or self._is_mode(small)
+            self._is_alias(small) or self._is_mode(small) or self._is_frequency(small)
         )
         is_dropped = self.symbols.method(syntax.lone_call(line)) in _IS_DROPPED
         return None if is_alias or is_dropped else line
@@ -158,6 +160,14 @@ class _Aliases(LightningTransformer):
         is_shared = bool(self.classes) and not self.functions and target.value not in self._modes
         return self.symbols.path(value) == STEP_MODE or (self._is_one_mode(value) and not is_shared)
 
+    def _is_frequency(self, small: cst.Assign | cst.AnnAssign) -> bool:
+        """Whether this is how often a scheduler steps, which stands where it steps now."""
+        target, value = syntax.code(_target(small)), small.value
+        if not self.functions or value is None or not self._only_reads(value):
+            return False
+        uses = [u for u in _variables(self.functions[-1]) if u.value == target]
+        return len(uses) > 1 and all(u in self._frequencies for u in uses[1:])
+
     def _is_one_mode(self, node: cst.BaseExpression | None) -> bool:
         return (self.symbols.path(node) or "").startswith(f"{STEP_MODE}.")
 
@@ -194,6 +204,13 @@ def _used_names(tree: cst.Module, symbols: Symbols) -> set[str]:
         syntax.code(symbol.original) if (symbol := symbols.get(name)) else name.value
         for name in names
     }
+
+
+def _variables(function: cst.FunctionDef) -> list[cst.Name]:
+    """The variables that a function sets and reads, in this order."""
+    beside = {each.attr for each in syntax.find(function, cst.Attribute)}
+    beside |= {each.keyword for each in syntax.find(function, cst.Arg) if each.keyword}
+    return [name for name in syntax.find(function, cst.Name) if name not in beside]
 
 
 def _unregistered(line: Line) -> cst.BaseStatement:

@@ -56,10 +56,15 @@ class WrappedScheduler:
         """Lightning's interval; ``""`` where the trial steps it."""
         return INTERVALS.get(self.mode, "")
 
+    @property
+    def counts_batches(self) -> bool:
+        """Whether it steps after every so many batches, which Lightning counts in each epoch."""
+        return self.interval == "step" and self.frequency != "1"
+
     def is_due(self, count: str) -> str:
-        """The condition that it steps after what has this number, from 0 on."""
+        """The condition that it steps after so many."""
         every = self.frequency if self.frequency.isalnum() else f"({self.frequency})"
-        return f"({count} + 1) % {every} == 0"
+        return f"{count} % {every} == 0"
 
 
 @dataclass(frozen=True)
@@ -243,6 +248,8 @@ def _scheduler(
     made_by = classes.get(syntax.code(made.func)) if isinstance(made, cst.Call) else None
     given = step_mode_of(found, symbols, variables)
     frequency = syntax.argument(found.call, 2, "frequency")
+    if isinstance(frequency, cst.Name):
+        frequency = variables.get(frequency.value) or frequency
     mode = "" if found.keeps_mode else step_mode(given, symbols)
     found_choices: tuple[tuple[str, str], ...] = ()
     if found.keeps_mode:

@@ -121,7 +121,11 @@ class _Rewriting:
             # Lightning asks for callbacks before it asks for optimizers.
             first = [self.own[name] for name in reachable(self.own, "build_callbacks")]
             moved = moved_lines(
-                init, [*early, *first], self.file.elsewhere.asked, self.file.symbols
+                init,
+                [*early, *first],
+                self.file.elsewhere.asked,
+                self.file.symbols,
+                is_automatic=plan.is_automatic,
             )
             self._are_optimizers_moved = bool(moved)
             init = _without(init, moved)

@@ -130,7 +130,8 @@ def _stepping(scheduler: WrappedScheduler, lines: list[str]) -> Iterator[str]:
         return
     counts, number = _COUNTED[scheduler.mode]
     if scheduler.frequency != "1":
-        lines = [f"if {scheduler.is_due(number)}:", *_indented(lines)]
+        due = scheduler.is_due(f"({number} + 1)")
+        lines = [f"if {due}:", *_indented(lines)]
     elif scheduler.mode == "STEP_EVERY_BATCH":
         counts = [f"for _ in range(self.hparams.{BATCHES}):"]
     lines = [*counts, *(_indented(lines) if counts else lines)]

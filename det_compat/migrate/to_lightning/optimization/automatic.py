@@ -27,7 +27,12 @@ def is_automatic(node: cst.ClassDef, symbols: Symbols, facts: ClassFacts, projec
         return False
     if any(_uses(node, symbols, name) != 1 for name in _ONCE):
         return False
-    if not all(s.interval and s.is_torchs and not s.may_lack for s in facts.schedulers):
+    if not all(s.interval and s.is_torchs for s in facts.schedulers):
+        return False
+    # What is written for one that may lack, or counts batches, is for it alone; branches may make
+    # one in several ways.
+    are_alike = len({*facts.schedulers}) == 1
+    if not are_alike and any(s.may_lack or s.counts_batches for s in facts.schedulers):
         return False
     attributes = [*facts.optimizers, *(scheduler.attribute for scheduler in facts.schedulers)]
     if any(name.startswith("*") for name in attributes):

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 
 import libcst as cst
+from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.class_facts import WrappedScheduler
 from det_compat.migrate.to_lightning.metrics.training import left_to_log, undecided
@@ -26,17 +27,23 @@ def moved_lines(
     early: Sequence[cst.FunctionDef],
     asked: Collection[str],
     symbols: Symbols,
+    *,
+    is_automatic: bool,
 ) -> list[cst.BaseStatement]:
     """The statements of ``__init__`` that make optimizers and schedulers, if they can be moved.
 
     They cannot if the rest of it, or a method of ``early`` that it calls, needs what they make, or
-    hands the trial to code that may: what such code asks of others is ``asked``.
+    hands the trial to code that may: what such code asks of others is ``asked``. Where optimization
+    ``is_automatic``, an ``if`` that does nothing but to make a scheduler moves as a whole.
     """
     body = syntax.body_of(init)
-    wraps = [line for line in body if symbols.method(syntax.call_of(line)) in _MOVED]
+    makers = [line for line in body if is_automatic or not isinstance(line, cst.If)]
+    wraps = [line for line in makers if symbols.method(syntax.call_of(_maker(line))) in _MOVED]
     moved = [line for line in wraps if "." in _target(line)]
     if len(moved) != sum(len(symbols.calls(line, *_MOVED)) for line in body):
         return []
+    targets = {_target(line) for line in moved}
+    moved = [line for line in body if line in moved or _has_default(line, targets)]
     moved = _with_locals(body, moved)
     rest = [*early, *(line for line in body if line not in moved)]
     made = {_target(line) for line in moved}
@@ -83,8 +90,22 @@ def _with_locals(
     return _with_locals(body, [line for line in body if line in moved or line in more])
 
 
+def _maker(line: cst.BaseStatement) -> cst.BaseStatement:
+    """A statement, or the only one below a plain ``if``."""
+    if isinstance(line, cst.If) and line.orelse is None and len(line.body.body) == 1:
+        only = line.body.body[0]
+        return only if isinstance(only, cst.SimpleStatementLine) else line
+    return line
+
+
+def _has_default(line: cst.BaseStatement, targets: Collection[str]) -> bool:
+    """Whether a statement says that there is none of these yet."""
+    value = getattr(syntax.simple(line), "value", None)
+    return _target(line) in targets and value is not None and syntax.code(value) == "None"
+
+
 def _target(line: cst.BaseStatement) -> str:
-    return syntax.target_of(line) or ""
+    return syntax.target_of(_maker(line)) or ""
 
 
 def configure_optimizers(
@@ -102,16 +123,26 @@ def configure_optimizers(
     every = [*optimizers, *(s.attribute for s in schedulers)]
     kept = used if moved else {*every}
     names = {n: _own(n) if n in kept or "." in n else n for n in every}
+    local = [name for name, text in names.items() if text == name]
     returned = _returned(plan, optimizers, schedulers, names)
-    made = syntax.method(f"def configure_optimizers(self):\n    return {returned}\n")
-    lines = [without_word_of_wrapping(_unwrapped_line(line, names)) for line in moved]
+    lines = [line for line in moved if not _has_default(line, {f"self.{n}" for n in local})]
+    lines = [without_word_of_wrapping(_unwrapped_line(line, names)) for line in lines]
     lines[:1] = [line.with_changes(leading_lines=comments_of(line)) for line in lines[:1]]
-    end = [*syntax.body_of(made)]
-    if lines and returned.isidentifier() and _target(lines[-1]) == returned:
+    end = _returning(returned)
+    if plan.is_automatic and (maybe := [s.attribute for s in schedulers if s.may_lack]):
+        # Without the scheduler that may lack the optimizer is returned alone.
+        branch = lines.pop() if lines else None
+        if not isinstance(branch, cst.If):
+            branch = ensure_type(
+                syntax.statement(f"if {syntax.is_there(maybe[0])}:\n    ..."), cst.If
+            ).with_changes(body=cst.IndentedBlock([]))
+        branch = syntax.with_body(branch, [*syntax.body_of(branch), *end])
+        end = [branch, *_returning(names[optimizers[0]])]
+    elif lines and returned.isidentifier() and _target(lines[-1]) == returned:
         # Nothing else needs the name of what is made last.
         value = getattr(syntax.simple(lines[-1]), "value", None)
         end = [lines.pop().with_changes(body=[cst.Return(value)])]
-    made = syntax.with_body(made, [*lines, *end])
+    made = syntax.with_body(syntax.method("def configure_optimizers(self): ..."), [*lines, *end])
     is_kept = any("self." in name for name in map(names.get, optimizers) if name)
     starred = [name for name in optimizers if name.startswith("*")]
     can_count = len(starred) < min(2, len(optimizers)) or len(optimizers) == 1
@@ -198,22 +229,27 @@ def _returned(
     first = names[optimizers[0]]
     if not schedulers:
         return first
-    described = [_described(scheduler, names) for scheduler in schedulers]
+    described = [_described(scheduler, names) for scheduler in dict.fromkeys(schedulers)]
     if len(described) == 1:
         return _ONE_OF_EACH.format(first, described[0])
-    lines = "".join(f"\n        {text}," for text in described)
-    return f"[{first}], [{lines}\n    ]"
+    lines = "".join(f"\n    {text}," for text in described)
+    return f"[{first}], [{lines}\n]"
 
 
 _ONE_OF_EACH = """\
 {{
-        "optimizer": {0},
-        "lr_scheduler": {1},
-    }}"""
+    "optimizer": {0},
+    "lr_scheduler": {1},
+}}"""
+
+
+def _returning(value: str) -> list[cst.BaseStatement]:
+    return syntax.statements(f"return {value}\n")
 
 
 def _described(scheduler: WrappedScheduler, names: dict[str, str]) -> str:
-    frequency = "" if scheduler.frequency == "1" else f', "frequency": {scheduler.frequency}'
+    is_given = scheduler.frequency != "1" and not scheduler.counts_batches
+    frequency = f', "frequency": {scheduler.frequency}' if is_given else ""
     name = names[scheduler.attribute]
     return f'{{"scheduler": {name}, "interval": "{scheduler.interval}"{frequency}}}'
 

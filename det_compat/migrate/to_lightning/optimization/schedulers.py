@@ -58,7 +58,8 @@ def _if_there(attribute: str) -> str:
 def stepping_hooks(plan: TrialPlan, schedulers: list[WrappedScheduler]) -> list[cst.BaseStatement]:
     """The hooks that step schedulers, where Lightning does not."""
     if plan.is_automatic:
-        return []
+        due = next((s.is_due("self.global_step") for s in schedulers if s.counts_batches), "")
+        return [syntax.method(_OVER_EPOCHS.format(due))] if due else []
     if plan.accumulation is not None:
         return stepping_when_due((s, _calls(s)) for s in schedulers)
     made: list[cst.BaseStatement] = []
@@ -79,6 +80,14 @@ def stepping_hooks(plan: TrialPlan, schedulers: list[WrappedScheduler]) -> list[
     return made
 
 
+_OVER_EPOCHS = """\
+def lr_scheduler_step(self, scheduler, metric):
+    # a "frequency" would count the batches of each epoch anew
+    if {0}:
+        scheduler.step()
+"""
+
+
 def _step_if(condition: str, scheduler: WrappedScheduler, count: str) -> str:
     """The lines that step a scheduler under a condition; ``""`` for none."""
     conditions = [syntax.is_there(scheduler.attribute)] if scheduler.may_lack else []
@@ -93,7 +102,7 @@ def _step(scheduler: WrappedScheduler, count: str) -> str:
     lines = _calls(scheduler)
     if scheduler.frequency != "1":
         lines = [
-            f"if {scheduler.is_due(count)}:",
+            f"if {scheduler.is_due(f'({count} + 1)')}:",
             *(f"    {line}" for line in lines),
         ]
     return "".join(f"    {line}\n" for line in lines)

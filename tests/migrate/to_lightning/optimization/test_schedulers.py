@@ -51,8 +51,7 @@ lr=0.1))
     assert 'if self.schedule_step_mode == "STEP_EVERY_EPOCH":' in method(made, "on_train_epoch_end")
 
 
-def test_a_scheduler_that_is_only_made_at_times(tmp_path):
-    maybe = """\
+MAYBE = """\
 lr=0.1))
         self.schedule = None
         if context.get_hparam("warm"):
@@ -61,7 +60,75 @@ lr=0.1))
                 LRScheduler.StepMode.STEP_EVERY_BATCH,
             )
 """
-    made = rewritten(tmp_path, trial(("lr=0.1))\n", maybe)))
-    there = 'getattr(self, "schedule", None) is not None'
-    assert f"return [self.opt], [self.schedule] if {there} else []\n" in made
-    assert f"    if {there}:\n        self.schedule.step()" in method(made, "on_train_batch_end")
+STEPS = "        self.context.step_optimizer(self.opt)\n"
+THERE = 'getattr(self, "schedule", None) is not None'
+
+
+def test_a_scheduler_that_is_only_made_at_times(tmp_path):
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", MAYBE)))
+    assert method(made, "configure_optimizers") == (
+        "def configure_optimizers(self):\n"
+        "    opt = torch.optim.SGD(self.model.parameters(), lr=0.1)\n"
+        "    if self.hparams.warm:\n"
+        "        schedule = torch.optim.lr_scheduler.StepLR(opt, 1)\n"
+        "        return {\n"
+        '            "optimizer": opt,\n'
+        '            "lr_scheduler": {"scheduler": schedule, "interval": "step"},\n'
+        "        }\n"
+        "    return opt"
+    )
+    assert "schedule" not in method(made, "__init__") and "manual_backward" not in made
+
+
+def test_a_scheduler_that_is_one_of_several_or_none(tmp_path):
+    cosine = MAYBE[MAYBE.index("        if") :].replace("        if", "        elif")
+    cosine = cosine.replace("warm", "cosine").replace("StepLR", "CosineAnnealingLR")
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", MAYBE + cosine)))
+    assert "manual_backward" not in made
+    assert method(made, "configure_optimizers") == (
+        "def configure_optimizers(self):\n"
+        f"    if {THERE}:\n"
+        "        return {\n"
+        '            "optimizer": self.opt,\n'
+        '            "lr_scheduler": {"scheduler": self.schedule, "interval": "step"},\n'
+        "        }\n"
+        "    return self.opt"
+    )
+
+
+def test_a_scheduler_that_is_only_made_at_times_is_stepped_where_lightning_steps_none(tmp_path):
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", MAYBE), (STEPS, STEPS * 2)))
+    assert f"return [self.opt], [self.schedule] if {THERE} else []\n" in made
+    assert f"    if {THERE}:\n        self.schedule.step()" in method(made, "on_train_batch_end")
+
+
+EVERY = """\
+lr=0.1))
+        every = {0}
+        self.schedule = context.wrap_lr_scheduler(
+            torch.optim.lr_scheduler.StepLR(self.opt, 1), LRScheduler.StepMode.{1}, frequency=every
+        )
+"""
+
+
+def test_a_scheduler_that_counts_batches_counts_them_over_epochs(tmp_path):
+    every = EVERY.format('context.get_hparam("every")', "STEP_EVERY_BATCH")
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", every)))
+    # Lightning would count those of each epoch anew.
+    assert "frequency" not in method(made, "configure_optimizers") and "every = " not in made
+    assert method(made, "lr_scheduler_step").endswith(
+        "    if self.global_step % self.hparams.every == 0:\n        scheduler.step()"
+    )
+
+
+def test_a_scheduler_that_counts_batches_where_lightning_steps_none(tmp_path):
+    every = EVERY.format(3, "STEP_EVERY_BATCH")
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", every), (STEPS, STEPS * 2)))
+    assert "+ 1) % 3 == 0:\n" in method(made, "on_train_batch_end") and "every = " not in made
+
+
+def test_a_scheduler_that_counts_epochs(tmp_path):
+    every = EVERY.format(2, "STEP_EVERY_EPOCH")
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", every)))
+    assert '"interval": "epoch", "frequency": 2' in made and "every = " not in made
+    assert "lr_scheduler_step" not in made
