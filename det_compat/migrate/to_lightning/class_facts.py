@@ -33,6 +33,9 @@ SIZES = words(
 )
 
 
+_SUMS = (cst.BinaryOperation, cst.BooleanOperation, cst.Comparison, cst.IfExp, cst.Lambda)
+
+
 @dataclass(frozen=True)
 class WrappedScheduler:
     """An LR scheduler that is wrapped: its attribute, when it steps, every how many of these.
@@ -63,7 +66,8 @@ class WrappedScheduler:
 
     def is_due(self, count: str) -> str:
         """The condition that it steps after so many."""
-        every = self.frequency if self.frequency.isalnum() else f"({self.frequency})"
+        is_sum = isinstance(syntax.expression(self.frequency), _SUMS)
+        every = f"({self.frequency})" if is_sum else self.frequency
         return f"{count} % {every} == 0"
 
 
@@ -248,8 +252,9 @@ def _scheduler(
     made_by = classes.get(syntax.code(made.func)) if isinstance(made, cst.Call) else None
     given = step_mode_of(found, symbols, variables)
     frequency = syntax.argument(found.call, 2, "frequency")
-    if isinstance(frequency, cst.Name):
-        frequency = variables.get(frequency.value) or frequency
+    if frequency is not None:
+        # It stands in another method, where the variables of this one are not.
+        frequency = _without(variables, frequency)
     mode = "" if found.keeps_mode else step_mode(given, symbols)
     found_choices: tuple[tuple[str, str], ...] = ()
     if found.keeps_mode:
@@ -264,6 +269,17 @@ def _scheduler(
         made_by is None or bool(made_by.bases),
         found.is_conditional and not found.is_list,
     )
+
+
+def _without(
+    variables: Mapping[str, cst.BaseExpression | None], node: cst.BaseExpression
+) -> cst.BaseExpression:
+    """An expression with what variables are that are set once, in place of their names."""
+    for name in syntax.names_in(node):
+        if (value := variables.get(name)) is not None:
+            others = {other: it for other, it in variables.items() if other != name}
+            node = syntax.replaced(node, name, syntax.code(_without(others, value)))
+    return node
 
 
 def _reducer(found: Wrapping, *, validates: bool = True) -> WrappedReducer | None:

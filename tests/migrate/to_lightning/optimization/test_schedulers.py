@@ -121,6 +121,14 @@ def test_a_scheduler_that_counts_batches_counts_them_over_epochs(tmp_path):
     )
 
 
+def test_a_scheduler_that_counts_what_a_variable_knows(tmp_path):
+    every = EVERY.format('hparams["every"] * 2', "STEP_EVERY_BATCH")
+    every = every.replace("    every", "    hparams = context.get_hparams()\n        every", 1)
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", every)))
+    assert "MIGRATE" not in made
+    assert '% (self.hparams["every"] * 2) == 0' in method(made, "lr_scheduler_step")
+
+
 def test_a_scheduler_that_counts_batches_where_lightning_steps_none(tmp_path):
     every = EVERY.format(3, "STEP_EVERY_BATCH")
     made = rewritten(tmp_path, trial(("lr=0.1))\n", every), (STEPS, STEPS * 2)))
