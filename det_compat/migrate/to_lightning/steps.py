@@ -31,6 +31,7 @@ from det_compat.migrate.tree.metric_shapes import (
     is_reduced_in_part,
     may_be_none,
     nones,
+    numbers,
     without_numpy,
 )
 from det_compat.migrate.tree.symbols import Symbols
@@ -104,10 +105,8 @@ def training_step(
         method = syntax.replaced(method, groups, f"{optimizer}.param_groups")
         return _automatic(method, file, shapes=shapes)
     calls = file.symbols.calls(method, "backward")
-    losses = {syntax.code(call.args[0].value) for call in calls if call.args}
-    loss = losses.pop() if len(losses) == 1 else ""
-    loss = loss if loss.isidentifier() else ""
-    logged = Logged(syntax.self_name(method), loss=loss, reduction="", shapes=shapes)
+    losses = frozenset(syntax.code(call.args[0].value) for call in calls if call.args)
+    logged = Logged(syntax.self_name(method), losses=losses, reduction="", shapes=shapes)
     method = with_optimizers(logged.in_method(method), plan, file, are_moved)
     return [_training(method, is_automatic=False)]
 
@@ -131,7 +130,7 @@ def _automatic(
     after[:1] = [above(line, comments) for line in after[:1]]
     method = syntax.with_body(method, [*body[:index], *made_before, *after])
     own = syntax.self_name(method)
-    logged = Logged(own, loss=loss, reduction="", shapes=shapes)
+    logged = Logged(own, losses=frozenset((loss,)), reduction="", shapes=shapes)
     method = logged.in_method(method, last=f"return {loss}")
     made: list[cst.BaseStatement] = [_training(method, is_automatic=True)]
     clip = syntax.argument(step, 1, "clip_grads")
@@ -239,7 +238,8 @@ class Logged:
     Attributes:
         own: the method's name for its object.
         options: the keyword arguments of every call, as text that begins with a comma.
-        loss: the name of the loss, which may be returned in place of a dict.
+        losses: those that there is a backward pass of: a loss may be returned in place of a dict;
+            empty for a method that returns none.
         renamed: metrics that are logged under another name.
         reduction: what the metrics of a batch that are several numbers are reduced by, as their
             batches are; ``""`` if they are not reduced, and each number is logged under its index.
@@ -248,7 +248,7 @@ class Logged:
 
     own: str
     options: str = ""
-    loss: str = ""
+    losses: frozenset[str] = frozenset()
     renamed: dict[str, str] = field(default_factory=dict)
     reduction: str = "mean"
     shapes: Shapes = field(default_factory=Shapes)
@@ -256,6 +256,7 @@ class Logged:
     _left_out: list[str] = field(default_factory=list, init=False)
     _odd: frozenset[str] = field(default=frozenset(), init=False)
     _nones: set[str] = field(default_factory=set, init=False)
+    _numbers: frozenset[str] = field(default=frozenset(), init=False)
     _is_known: bool = field(default=True, init=False)
 
     def in_method(self, method: cst.FunctionDef, last: str = "") -> cst.FunctionDef:
@@ -263,6 +264,7 @@ class Logged:
         self._known, self._odd = self.shapes.known(method), self.shapes.odd_kinds(method)
         self._is_known = not self.shapes.are_unknown(method)
         self._nones = nones(method)
+        self._numbers = numbers(method, self._known)
         body = [*syntax.body_of(method)]
         end = syntax.statements(f"{last}\n") if last else []
         if body and isinstance(syntax.simple(body[-1]), cst.Return):
@@ -291,8 +293,8 @@ class Logged:
         """The call that logs ``metrics``; empty if there are none."""
         if metrics is None or syntax.code(metrics) in ("None", "{}", "dict()"):
             return ""
-        if syntax.code(metrics) == self.loss:
-            return f'{self.own}.log("loss", {self.loss}{self.options})'
+        if self.losses and syntax.code(metrics) in {*self.losses, *self._numbers}:
+            return f'{self.own}.log("loss", {syntax.code(metrics)}{self.options})'
         if not isinstance(metrics, cst.Dict):
             if "none" in self._odd:
                 self._left_out.append("a text, a dict or None among these")

@@ -11,6 +11,7 @@ from det_compat.migrate.to_lightning.class_facts import asks_sizes
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.init_method import SIZE_CHECK, mixin_init, with_arguments
 from det_compat.migrate.to_lightning.late import late_values, without_devices
+from det_compat.migrate.to_lightning.metrics.in_place import changed_in_place
 from det_compat.migrate.to_lightning.metrics.reducer_kinds import odd_makers
 from det_compat.migrate.to_lightning.metrics.reducers import (
     reducer_hooks,
@@ -46,7 +47,7 @@ from det_compat.migrate.to_lightning.written_out import lengths
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.line_length import spaced
 from det_compat.migrate.tree.marks import comment, marked
-from det_compat.migrate.tree.metric_shapes import Shapes, changed_in_place
+from det_compat.migrate.tree.metric_shapes import Shapes
 from det_compat.migrate.tree.parameters import changed_copies
 from det_compat.migrate.tree.trial_attributes import (
     VALIDATING,

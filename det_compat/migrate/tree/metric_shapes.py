@@ -139,6 +139,20 @@ def _returns_scalar(call: cst.Call, known: _Known, deep: int) -> bool:
     return not call.args and is_known
 
 
+def numbers(method: cst.FunctionDef, known: _Known) -> frozenset[str]:
+    """What a method returns that is sure to be no dict, but a number or a tensor."""
+    return frozenset(code(v) for v in _returns(method) if _is_number(v, method, known))
+
+
+def _is_number(node: cst.BaseExpression, method: cst.FunctionDef, known: _Known) -> bool:
+    if isinstance(node, cst.Name):
+        lines = find(method.body, cst.Assign)
+        values = [v for line in lines for target, v in pairs(line) if code(target) == node.value]
+        return any(not isinstance(v, cst.Name) and _is_number(v, method, known) for v in values)
+    is_sum = isinstance(node, cst.BinaryOperation) and not isinstance(node.operator, cst.BitOr)
+    return is_sum or is_scalar(node, known)
+
+
 def is_many(node: cst.BaseExpression, known: _Known, deep: int = 5) -> bool:
     """Whether a value is sure to be no single number: a list, or a tensor made of one."""
     if isinstance(node, (cst.List, cst.Tuple, cst.Set, cst.BaseSimpleComp)):
@@ -270,7 +284,7 @@ def odd_kinds(method: cst.FunctionDef, known: _Known | None = None) -> frozenset
     found: set[str] = set()
     for value in returned(method):
         found |= {"many"} if _is_many(value, known) else set()
-    for value in _metrics(method):
+    for value in metrics_of(method):
         is_odd = _is_many(value, known) or is_array(value, known) or is_part(value, known)
         found |= {"many"} if is_odd else set()
         found |= {"none"} if is_no_number(value) else set()
@@ -282,7 +296,7 @@ def _is_many(value: cst.BaseExpression, known: _Known) -> bool:
     return is_many(value, known) or any(map(is_reduced_in_part, (value, variable or value)))
 
 
-def _metrics(method: cst.FunctionDef) -> Iterator[cst.BaseExpression]:
+def metrics_of(method: cst.FunctionDef) -> Iterator[cst.BaseExpression]:
     """The metrics in the dicts that a method returns, or puts into a variable that it returns."""
     names = {name for value in _returns(method) for name in names_in(value)}
     dicts = [found for value in _returns(method) for found in _dicts(value)]
@@ -313,36 +327,6 @@ def _dicts(value: cst.BaseExpression) -> list[cst.Dict]:
     if isinstance(value, cst.IfExp):
         return [*_dicts(value.body), *_dicts(value.orelse)]
     return [value] if isinstance(value, cst.Dict) else []
-
-
-def changed_in_place(method: cst.FunctionDef, own: Mapping[str, cst.FunctionDef]) -> list[str]:
-    """The metrics of a method that are tensors of its object which the class changes in place."""
-    me = self_name(method)
-    returned_ones = {code(value).removeprefix(f"{me}.") for value in _metrics(method)}
-    return sorted(returned_ones & {name for each in own.values() for name in _in_place(each, own)})
-
-
-def _in_place(method: cst.FunctionDef, own: Mapping[str, cst.FunctionDef]) -> Iterator[str]:
-    me = self_name(method)
-    for changing in find(method.body, cst.AugAssign):
-        name = code(changing.target).removeprefix(f"{me}.")
-        # A number is another one afterwards, a tensor the same one.
-        if any(_is_tensor(each, name) for each in own.values()):
-            yield name
-    for call in find(method.body, cst.Call):
-        owner, _, called = code(call.func).rpartition(".")
-        if called.endswith("_") and not called.endswith("__"):
-            yield owner.removeprefix(f"{me}.")
-
-
-def _is_tensor(method: cst.FunctionDef, attribute: str) -> bool:
-    """Whether a method sets an attribute to what a function of torch's returns."""
-    target = f"{self_name(method)}.{attribute}"
-    return any(
-        isinstance(line.value, cst.Call) and code(line.value.func).startswith("torch.")
-        for line in find(method.body, cst.Assign)
-        if target in (code(each.target) for each in line.targets)
-    )
 
 
 def _is_unknown(

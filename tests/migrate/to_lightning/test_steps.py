@@ -248,3 +248,17 @@ def test_a_dict_whose_bracket_is_as_deep_as_its_entries(tmp_path):
         '        self.log_dict({\n            "loss": loss,\n            "n": 1,\n            })'
         in made
     )
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "loss = loss + 0.1 * self.model.weight.norm()\n        self.context.backward(loss / 2)\n",
+        "self.context.backward(loss)\n        self.context.backward(loss * 2)\n",
+    ],
+)
+def test_a_loss_that_is_returned_alone_is_logged(tmp_path, steps):
+    returned = ('return {"loss": loss}', "return loss")
+    made = rewritten(tmp_path, trial(("self.context.backward(loss)\n", steps), returned))
+    assert 'self.log("loss", loss)' in method(made, "training_step")
+    assert "MIGRATE" not in made
