@@ -111,7 +111,7 @@ def _watch(place: _Place) -> None:
     where = machines.addresses()[0], port, token
     begin = _connect if place.rank else _listen
     threading.Thread(target=begin, args=(lifeline, *where), daemon=True).start()
-    if place.rank == 0:
+    if place.is_first_here:
         patience = threading.Timer(_PATIENCE, _say_who_is_missing, (lifeline, place))
         patience.daemon = True
         patience.start()
@@ -135,13 +135,13 @@ def _listen(lifeline: Lifeline, host: str, port: int, token: bytes) -> None:
 
 
 def _say_who_is_missing(lifeline: Lifeline, place: _Place) -> None:
-    if lifeline.is_closed or place.others == math.inf:
-        return
-    if missing := {*range(1, int(place.others) + 1)} - lifeline.met:
-        named = machines.ranks_named(sorted(missing))
+    others = 0 if place.others == math.inf else int(place.others)
+    missing = {*(range(1, others + 1) if place.rank == 0 else [0])} - lifeline.met
+    if missing and not lifeline.is_closed:
         logger.warning(
-            f"after {_PATIENCE:g} seconds {named} is not there, or cannot reach rank 0, which "
-            "waits on: what has started the processes may say why"
+            f"after {_PATIENCE:g} seconds {machines.ranks_named(sorted(missing))} is not there, or "
+            f"out of reach of rank {place.rank}, which waits on: what has started the processes "
+            "may say why"
         )
 
 

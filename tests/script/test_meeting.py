@@ -151,3 +151,8 @@ def test_who_does_not_come_is_named(started: Any) -> None:
     second = started(job, 1)
     assert second.stdout.readline() == "here\n"
     assert first.stdout.readline().startswith("after 1 seconds rank 2 is not there")
+
+
+def test_rank_0_is_named_where_it_does_not_come(started: Any) -> None:
+    second = started(slurm(), 1, "return int(sys.stdin.readline() or 3)")
+    assert second.stdout.readline().startswith("after 1 seconds rank 0 is not there")
