@@ -362,7 +362,7 @@ class Lightning(Target):
                 and not steps_elsewhere
                 and accumulates is None
                 and not self._steps_otherwise
-                and is_automatic(node, source.symbols, own, self._project)
+                and is_automatic(node, source.symbols, own, self._project, self._elsewhere.asked)
             ),
             arguments=taken,
             is_mixin=not self._hierarchy.is_trial(scope),

@@ -7,15 +7,29 @@ from dataclasses import dataclass
 import libcst as cst
 from libcst import matchers as m
 
-from det_compat.migrate.to_lightning.class_facts import ClassFacts
+from det_compat.migrate.to_lightning.class_facts import ClassFacts, WrappedScheduler
 from det_compat.migrate.to_lightning.data.loader_order import Project
 from det_compat.migrate.to_lightning.optimization.gradients import zeroes_gradients
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
 
 
-def is_automatic(node: cst.ClassDef, symbols: Symbols, facts: ClassFacts, project: Project) -> bool:
-    """Whether one optimizer is stepped right after one backward, in straight-line code."""
+def is_automatic(
+    node: cst.ClassDef,
+    symbols: Symbols,
+    facts: ClassFacts,
+    project: Project,
+    asked: Collection[str],
+) -> bool:
+    """Whether one optimizer is stepped right after one backward, in straight-line code.
+
+    Args:
+        node: the class.
+        symbols: of its file.
+        facts: what stands in it.
+        project: the functions that it may call.
+        asked: the attributes that code elsewhere may ask it for.
+    """
     own = syntax.methods(node)
     method = own.get("train_batch")
     if method is None or len(facts.optimizers) != 1:
@@ -27,7 +41,12 @@ def is_automatic(node: cst.ClassDef, symbols: Symbols, facts: ClassFacts, projec
         return False
     if any(_uses(node, symbols, name) != 1 for name in _ONCE):
         return False
-    if not all(s.interval and s.is_torchs and not s.may_lack for s in facts.schedulers):
+    if _uses(node, symbols, "lr_schedulers"):
+        return False
+    if not all(
+        s.is_torchs if s.interval else _is_idle(s, own) and s.attribute not in asked
+        for s in facts.schedulers
+    ):
         return False
     attributes = [*facts.optimizers, *(scheduler.attribute for scheduler in facts.schedulers)]
     if any(name.startswith("*") for name in attributes):
@@ -36,6 +55,17 @@ def is_automatic(node: cst.ClassDef, symbols: Symbols, facts: ClassFacts, projec
     if _is_used_elsewhere(own, without_zeroing(method, attribute), attribute):
         return False
     return _is_simple(own, symbols, facts, project)
+
+
+def _is_idle(scheduler: WrappedScheduler, own: dict[str, cst.FunctionDef]) -> bool:
+    """Whether nothing steps a scheduler, which has set the first learning rates, and no more."""
+    found = [
+        node
+        for method in own.values()
+        for node in syntax.find(method, cst.Attribute)
+        if syntax.code(node) == f"{syntax.self_name(method)}.{scheduler.attribute}"
+    ]
+    return scheduler.mode == "MANUAL_STEP" and len(found) == 1
 
 
 _ONCE = ("backward", "step_optimizer")

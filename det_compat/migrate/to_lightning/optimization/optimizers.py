@@ -1,8 +1,10 @@
 """Wrapped models, optimizers and schedulers: ``configure_optimizers``."""
 
+import textwrap
 from collections.abc import Collection, Iterator, Sequence
 
 import libcst as cst
+from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.class_facts import WrappedScheduler
 from det_compat.migrate.to_lightning.metrics.training import left_to_log, undecided
@@ -100,10 +102,14 @@ def configure_optimizers(
     """
     optimizers, schedulers = plan.all_optimizers, plan.all_schedulers
     every = [*optimizers, *(s.attribute for s in schedulers)]
-    kept = used if moved else {*every}
+    kept = used | {s.attribute for s in schedulers if s.may_lack} if moved else {*every}
     names = {n: _own(n) if n in kept or "." in n else n for n in every}
-    returned = _returned(plan, optimizers, schedulers, names)
-    made = syntax.method(f"def configure_optimizers(self):\n    return {returned}\n")
+    if plan.is_automatic:
+        moved = _only_made(moved, {s.attribute for s in schedulers if not s.interval})
+        schedulers = [s for s in schedulers if s.interval]
+    ending = _ending(plan, optimizers, schedulers, names)
+    returned = ending.removeprefix("return ")
+    made = syntax.method(f"def configure_optimizers(self):\n{textwrap.indent(ending, _INDENT)}\n")
     lines = [without_word_of_wrapping(_unwrapped_line(line, names)) for line in moved]
     lines[:1] = [line.with_changes(leading_lines=comments_of(line)) for line in lines[:1]]
     end = [*syntax.body_of(made)]
@@ -183,33 +189,63 @@ def _unwrapped_line(line: cst.BaseStatement, names: dict[str, str]) -> cst.BaseS
     return line
 
 
-def _returned(
+def _only_made(moved: list[cst.BaseStatement], idle: set[str]) -> list[cst.BaseStatement]:
+    """The statements, with schedulers that nothing steps made, but not kept."""
+    names, lines = {f"self.{attribute}" for attribute in idle}, list[cst.BaseStatement]()
+    for line in reversed(moved):
+        target, value = _target(line), getattr(syntax.simple(line), "value", None)
+        if target not in names:
+            lines.append(line)
+            continue
+        if "." in target and isinstance(value, cst.Call):
+            value = syntax.argument(value, 0, "lr_scheduler")
+        if isinstance(value, cst.Name):
+            if not any(value.value in syntax.names_in(other) for other in lines):
+                names.add(value.value)
+        elif value is not None:
+            made = ensure_type(line, cst.SimpleStatementLine)
+            above_it = [*made.leading_lines, _IDLE]
+            lines.append(made.with_changes(leading_lines=above_it, body=[cst.Expr(value)]))
+    return lines[::-1]
+
+
+_IDLE = cst.EmptyLine(comment=cst.Comment("# nothing steps it: it sets the first learning rates"))
+
+
+def _ending(
     plan: TrialPlan,
     optimizers: list[str],
     schedulers: list[WrappedScheduler],
     names: dict[str, str],
 ) -> str:
+    """What configure_optimizers ends with, given what each attribute is called in it."""
     if not plan.is_automatic:
         steps = listed_schedulers(schedulers, names)
         if len(optimizers) == 1 and not steps and not optimizers[0].startswith("*"):
-            return names[optimizers[0]]
+            return f"return {names[optimizers[0]]}"
         every = listed(optimizers, plan.lacking_optimizers, names)
-        return f"{every}, {steps}" if steps else every
+        return f"return {every}, {steps}" if steps else f"return {every}"
     first = names[optimizers[0]]
     if not schedulers:
-        return first
+        return f"return {first}"
     described = [_described(scheduler, names) for scheduler in schedulers]
+    lacking = [syntax.is_there(s.attribute) if s.may_lack else "" for s in schedulers]
     if len(described) == 1:
-        return _ONE_OF_EACH.format(first, described[0])
-    lines = "".join(f"\n        {text}," for text in described)
-    return f"[{first}], [{lines}\n    ]"
+        both = f'return {{\n    "optimizer": {first},\n    "lr_scheduler": {described[0]},\n}}'
+        if not lacking[0]:
+            return both
+        return f"if {lacking[0]}:\n{textwrap.indent(both, _INDENT)}\nreturn {first}"
+    if not any(lacking):
+        lines = "".join(f"\n    {text}," for text in described)
+        return f"return [{first}], [{lines}\n]"
+    lines = "schedulers = []\n"
+    for text, condition in zip(described, lacking, strict=True):
+        adding = f"schedulers.append({text})\n"
+        lines += f"if {condition}:\n{textwrap.indent(adding, _INDENT)}" if condition else adding
+    return f"{lines}return [{first}], schedulers"
 
 
-_ONE_OF_EACH = """\
-{{
-        "optimizer": {0},
-        "lr_scheduler": {1},
-    }}"""
+_INDENT = "    "
 
 
 def _described(scheduler: WrappedScheduler, names: dict[str, str]) -> str:

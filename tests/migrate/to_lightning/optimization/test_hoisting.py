@@ -31,7 +31,8 @@ def test_what_a_function_may_wrap_is_stepped_if_it_is_there(tmp_path):
     change = (OPT, f"{OPT}\n        self.decay = made(context, self.opt, True)")
     made = rewritten(tmp_path, trial(change, header=made_by))
     assert "MIGRATE" not in made
-    assert "None:\n        self.decay.step()" in method(made, "on_train_batch_end")
+    there = 'getattr(self, "decay", None) is not None'
+    assert f"    if {there}:\n        return {{" in method(made, "configure_optimizers")
     init = method(made, "__init__")
     assert init.endswith("self.decay = made(self, self.opt, True)")
 

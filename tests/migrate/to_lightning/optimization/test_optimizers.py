@@ -36,9 +36,10 @@ def test_schedulers_by_interval(tmp_path):
 
 
 def test_schedulers_that_the_trial_steps_are_manual(tmp_path):
-    made = scheduled(tmp_path, "MANUAL_STEP")
+    step = ('        return {"loss"', '        self.scheduler.step()\n        return {"loss"')
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", SCHEDULER.format("MANUAL_STEP")), step))
     assert "automatic_optimization = False" in made
-    assert "return [opt], [scheduler]" in made
+    assert "return [opt], [self.scheduler]" in made
 
 
 def test_optimizers_that_init_uses_stay(tmp_path):

@@ -1,5 +1,11 @@
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+import pytorch_lightning as pl
+import torch
+
 from tests.migrate.rewriting import method, rewritten, trial
 
 SCHEDULE = """\
@@ -51,8 +57,7 @@ lr=0.1))
     assert 'if self.schedule_step_mode == "STEP_EVERY_EPOCH":' in method(made, "on_train_epoch_end")
 
 
-def test_a_scheduler_that_is_only_made_at_times(tmp_path):
-    maybe = """\
+MAYBE = """\
 lr=0.1))
         self.schedule = None
         if context.get_hparam("warm"):
@@ -61,7 +66,102 @@ lr=0.1))
                 LRScheduler.StepMode.STEP_EVERY_BATCH,
             )
 """
-    made = rewritten(tmp_path, trial(("lr=0.1))\n", maybe)))
-    there = 'getattr(self, "schedule", None) is not None'
-    assert f"return [self.opt], [self.schedule] if {there} else []\n" in made
-    assert f"    if {there}:\n        self.schedule.step()" in method(made, "on_train_batch_end")
+ALWAYS = """\
+        self.other = context.wrap_lr_scheduler(
+            torch.optim.lr_scheduler.StepLR(self.opt, 2), LRScheduler.StepMode.STEP_EVERY_EPOCH
+        )
+"""
+THERE = 'getattr(self, "schedule", None) is not None'
+
+
+def test_a_scheduler_that_is_only_made_at_times(tmp_path):
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", MAYBE)))
+    assert "automatic_optimization" not in made
+    assert method(made, "configure_optimizers") == (
+        "def configure_optimizers(self):\n"
+        f"    if {THERE}:\n"
+        "        return {\n"
+        '            "optimizer": self.opt,\n'
+        '            "lr_scheduler": {"scheduler": self.schedule, "interval": "step"},\n'
+        "        }\n"
+        "    return self.opt"
+    )
+
+
+def test_one_of_two_schedulers_that_is_only_made_at_times(tmp_path):
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", MAYBE + ALWAYS)))
+    assert method(made, "configure_optimizers") == (
+        "def configure_optimizers(self):\n"
+        "    schedulers = []\n"
+        f"    if {THERE}:\n"
+        '        schedulers.append({"scheduler": self.schedule, "interval": "step"})\n'
+        '    schedulers.append({"scheduler": self.other, "interval": "epoch"})\n'
+        "    return [self.opt], schedulers"
+    )
+
+
+def test_a_scheduler_that_is_only_made_at_times_and_stepped_by_hand(tmp_path):
+    two = "self.context.step_optimizer(self.opt)\n        self.context.step_optimizer(self.opt)\n"
+    changes = (("lr=0.1))\n", MAYBE), ("self.context.step_optimizer(self.opt)\n", two))
+    made = rewritten(tmp_path, trial(*changes))
+    assert f"return [self.opt], [self.schedule] if {THERE} else []\n" in made
+    assert f"    if {THERE}:\n        self.schedule.step()" in method(made, "on_train_batch_end")
+
+
+IDLE = """\
+lr=0.1))
+        # a warm-up
+        warm = torch.optim.lr_scheduler.LambdaLR(self.opt, lambda step: (step + 1) / 8)
+        self.schedule = context.wrap_lr_scheduler(warm, LRScheduler.StepMode.MANUAL_STEP)
+"""
+
+
+def test_a_scheduler_that_nothing_steps_sets_the_first_learning_rate(tmp_path):
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", IDLE)))
+    assert "automatic_optimization" not in made
+    assert method(made, "configure_optimizers") == (
+        "def configure_optimizers(self):\n"
+        "    opt = torch.optim.SGD(self.model.parameters(), lr=0.1)\n"
+        "    # a warm-up\n"
+        "    # nothing steps it: it sets the first learning rates\n"
+        "    torch.optim.lr_scheduler.LambdaLR(opt, lambda step: (step + 1) / 8)\n"
+        "    return opt"
+    )
+
+
+@pytest.mark.parametrize(
+    "used",
+    [
+        "self.schedule.step()",
+        "print(self.schedule.get_last_lr())",
+        "print(self.context.lr_schedulers)",
+    ],
+)
+def test_a_scheduler_that_something_uses_is_kept(tmp_path, used):
+    change = ('        return {"error"', f'        {used}\n        return {{"error"')
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", IDLE), change))
+    assert "self.automatic_optimization = False" in made
+    assert "schedule]" in method(made, "configure_optimizers").splitlines()[-1]
+
+
+def test_a_run_goes_on_with_the_learning_rate_of_a_scheduler_that_nothing_steps(tmp_path):
+    data = (("DataLoader([], batch", "DataLoader(list(torch.ones(8, 2)), batch"),)
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", IDLE), *data))
+    space: dict[str, Any] = {"__name__": "made"}
+    exec(made, space)
+    loud = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
+    quiet: dict[str, Any] = dict.fromkeys(loud, False)
+    weights, rates = [], []
+    for lengths in ([2], [1, 2]):
+        torch.manual_seed(0)
+        path = None
+        for epochs in lengths:
+            module = space["Trial"](global_batch_size=2)
+            trainer = pl.Trainer(max_epochs=epochs, accelerator="cpu", **quiet)
+            trainer.fit(module, ckpt_path=path, weights_only=False)
+            path = tmp_path / "last.ckpt"
+            trainer.save_checkpoint(path)
+        weights.append(module.model.weight)
+        rates.append(trainer.optimizers[0].param_groups[0]["lr"])
+    assert torch.equal(*weights)
+    assert rates == [0.1 / 8] * 2
