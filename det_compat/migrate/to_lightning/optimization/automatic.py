@@ -189,6 +189,8 @@ class _Afterwards:
             (syntax.code(to), value, is_late)
             for line, is_late in lines
             for to, value in _pairs(line)
+            # A variable of another method is another one.
+            if line not in others or not isinstance(to, cst.Name)
         ]
 
     def changes_the_loss(self) -> bool:

@@ -153,6 +153,7 @@ def test_what_the_backward_pass_needs_is_not_changed_before_it(tmp_path, after):
         pytest.param("", "right = (batch > 0).sum(); right += 1", id="a sum of its own"),
         pytest.param("", "sums = [0, 0]; sums[0] += 1", id="a list"),
         pytest.param("", "out = {}; out['a'] = loss.item()", id="a text"),
+        pytest.param("out = context", "out = {}; out[batch_idx] = 1", id="another method's name"),
     ],
 )
 def test_what_the_backward_pass_does_not_need_may_change(tmp_path, init, after):
