@@ -11,6 +11,7 @@ from det_compat.migrate.to_lightning.class_facts import ClassFacts, WrappedSched
 from det_compat.migrate.to_lightning.data.loader_order import Project
 from det_compat.migrate.to_lightning.optimization.gradients import zeroes_gradients
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.metric_shapes import assigned
 from det_compat.migrate.tree.symbols import Symbols
 
 
@@ -83,6 +84,23 @@ def backward_and_step(
     return None
 
 
+def loss_of(method: cst.FunctionDef, index: int, backward: cst.Call) -> cst.BaseExpression:
+    """What the backward pass at an index is of: of ``{"loss": loss}["loss"]``, the variable."""
+    given = backward.args[0].value
+    if not isinstance(given, cst.Subscript) or not isinstance(given.value, cst.Name):
+        return given
+    variables, name = assigned(method), given.value.value
+    made = variables.get(name)
+    before = [n for line in syntax.body_of(method)[:index] for n in syntax.find(line, cst.Name)]
+    if not isinstance(made, cst.Dict) or [n.value for n in before].count(name) != 1:
+        return given
+    elements = (each for each in made.elements if isinstance(each, cst.DictElement))
+    values = {syntax.code(each.key).replace("'", '"'): each.value for each in elements}
+    value = values.get(syntax.code(given.slice[0]).replace("'", '"'))
+    is_same = isinstance(value, cst.Name) and variables.get(value.value) is not None
+    return value if value is not None and is_same else given
+
+
 def _uses(node: cst.CSTNode, symbols: Symbols, member: str) -> int:
     found = (symbols.member(attribute) for attribute in syntax.find(node, cst.Attribute))
     return sum(pair is not None and pair[1] == member for pair in found)
@@ -125,7 +143,7 @@ def _is_simple(
     optimizer, clip = syntax.argument(step, 0, "optimizer"), syntax.argument(step, 1, "clip_grads")
     if len(backward.args) != 1:
         return False
-    loss = backward.args[0].value
+    loss = loss_of(method, index, backward)
     if not isinstance(loss, cst.Name) and "loss" in syntax.names_in(method.body):
         return False
     if optimizer is None or syntax.code(optimizer) != attribute:

@@ -159,3 +159,23 @@ def test_what_the_backward_pass_needs_is_not_changed_before_it(tmp_path, after):
 def test_what_the_backward_pass_does_not_need_may_change(tmp_path, init, after):
     changes = ((INIT, f"{INIT}        {init}\n"), (RETURN, f"        {after}\n{RETURN}"))
     assert "manual_backward" not in rewritten(tmp_path, trial(*changes))
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_automatic"),
+    [
+        pytest.param("out = {'loss': loss}", True, id="the variable"),
+        pytest.param("out = {'loss': loss * 2}", False, id="another value"),
+        pytest.param("out = {'loss': loss}; out['loss'] = loss * 2", False, id="changed"),
+        pytest.param("out = {'loss': loss}; loss = loss * 2", False, id="set anew"),
+    ],
+)
+def test_a_loss_that_is_looked_up_in_what_the_step_returns(tmp_path, lines, is_automatic):
+    changes = (
+        ("self.context.backward(loss)", f"{lines}\n        self.context.backward(out['loss'])"),
+        (RETURN, "        return out"),
+    )
+    made = rewritten(tmp_path, trial(*changes))
+    assert ("automatic_optimization" not in made) == is_automatic
+    end = ["    self.log_dict(out)", "    return loss"]
+    assert not is_automatic or method(made, "training_step").splitlines()[-2:] == end
