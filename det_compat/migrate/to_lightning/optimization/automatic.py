@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import libcst as cst
 from libcst import matchers as m
 
+from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.class_facts import ClassFacts, WrappedScheduler
 from det_compat.migrate.to_lightning.data.loader_order import Project
 from det_compat.migrate.to_lightning.optimization.gradients import zeroes_gradients
@@ -60,13 +61,9 @@ def is_automatic(
 
 def _is_idle(scheduler: WrappedScheduler, own: dict[str, cst.FunctionDef]) -> bool:
     """Whether nothing steps a scheduler, which has set the first learning rates, and no more."""
-    found = [
-        node
-        for method in own.values()
-        for node in syntax.find(method, cst.Attribute)
-        if syntax.code(node) == f"{syntax.self_name(method)}.{scheduler.attribute}"
-    ]
-    return scheduler.mode == "MANUAL_STEP" and len(found) == 1
+    found = [*map(syntax.code, (n for m in own.values() for n in syntax.find(m, cst.Attribute)))]
+    names = {f"{syntax.self_name(method)}.{scheduler.attribute}" for method in own.values()}
+    return scheduler.mode == "MANUAL_STEP" and sum(map(found.count, names)) == 1
 
 
 _ONCE = ("backward", "step_optimizer")
@@ -154,11 +151,11 @@ def _is_simple(
         return False
     if _Afterwards(own, index, syntax.code(loss), project).changes_the_loss():
         return False
-    return _ends_plainly(own, index, symbols, facts)
+    return _ends_plainly(own, index, syntax.code(loss), symbols, facts)
 
 
 def _ends_plainly(
-    own: dict[str, cst.FunctionDef], index: int, symbols: Symbols, facts: ClassFacts
+    own: dict[str, cst.FunctionDef], index: int, loss: str, symbols: Symbols, facts: ClassFacts
 ) -> bool:
     method = own["train_batch"]
     after = syntax.body_of(method)[index + 2 :]
@@ -168,7 +165,7 @@ def _ends_plainly(
     # Lightning steps after the method returns, which what comes after the step must not see.
     me = syntax.self_name(method)
     functions = {name for name, other in own.items() if _is_function(other)}
-    changing = _changed_by_step(own, functions, facts, symbols)
+    changing = _changed_by_step(own, functions, facts, symbols) - {loss}
     # Schedulers are stepped after the method has returned, in both.
     schedulers = {f"{scheduler.attribute}.get_last_lr" for scheduler in facts.schedulers}
     groups = f"{me}.{facts.optimizers[0]}.param_groups"
@@ -178,11 +175,19 @@ def _ends_plainly(
             line
         )
         seen = syntax.replaced(line, groups, "None") if is_rate else line
-        if any(map(symbols.is_context, syntax.find(line, cst.Name))):
+        asked = [n.value for n in syntax.find(line, cst.Attribute) if n.attr.value in _ASKED]
+        if any(symbols.is_context(n) and n not in asked for n in syntax.find(line, cst.Name)):
             return False
         if _sees(seen, me, changing | (own.keys() - functions), schedulers):
             return False
     return True
+
+
+#: What a context says whether a step was taken or not.
+_ASKED = words(
+    "get_hparam get_hparams get_data_config get_experiment_config get_global_batch_size "
+    "get_per_slot_batch_size distributed device to_device"
+)
 
 
 class _Afterwards:

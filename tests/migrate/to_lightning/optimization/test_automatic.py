@@ -14,6 +14,8 @@ RETURN = '        return {"loss": loss}'
         pytest.param("self.n = 0", "self.n += 1", id="a counter"),
         pytest.param("self.bar = Bar()", "self.bar.update(batch_idx)", id="an object of its own"),
         pytest.param("", 'print(self.opt.param_groups[0]["lr"])', id="the learning rate"),
+        pytest.param("", 'print(self.context.get_hparam("a"))', id="a hyperparameter"),
+        pytest.param("", "print(self.context.distributed.get_rank())", id="the rank"),
     ],
 )
 def test_what_no_step_changes_may_come_after_it(tmp_path, init, after):
@@ -28,6 +30,8 @@ def test_what_no_step_changes_may_come_after_it(tmp_path, init, after):
     [
         pytest.param("", "self.model(batch)", id="the model"),
         pytest.param("", "print(self)", id="the trial"),
+        pytest.param("", "print(self.context)", id="the context"),
+        pytest.param("", "print(self.context.models)", id="the models of the context"),
         pytest.param("self.t = torch.nn.Parameter(2)", "print(self.t)", id="a parameter"),
         pytest.param("self.ema = Ema(self.model)", "self.ema.update()", id="what has the model"),
         pytest.param("self.ema = Ema(self.wrap())", "self.ema.update()", id="what may have it"),
@@ -179,3 +183,17 @@ def test_a_loss_that_is_looked_up_in_what_the_step_returns(tmp_path, lines, is_a
     assert ("automatic_optimization" not in made) == is_automatic
     end = ["    self.log_dict(out)", "    return loss"]
     assert not is_automatic or method(made, "training_step").splitlines()[-2:] == end
+
+
+def test_a_loss_that_a_method_of_the_model_computes(tmp_path):
+    change = (
+        "self.model(batch).sum()\n        self.context",
+        "self.model.loss(batch)\n        self.context",
+    )
+    assert "automatic_optimization" not in rewritten(tmp_path, trial(change))
+    other = (RETURN, '        return {"loss": loss, "weights": weights.sum()}')
+    weights = (
+        "self.model(batch).sum()\n        self.context",
+        "self.model.loss(batch)\n        weights = self.model.own(loss)\n        self.context",
+    )
+    assert "self.automatic_optimization = False" in rewritten(tmp_path, trial(weights, other))
