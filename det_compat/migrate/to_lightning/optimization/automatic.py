@@ -43,9 +43,7 @@ def is_automatic(
         return False
     if any(_uses(node, symbols, name) != 1 for name in _ONCE):
         return False
-    if _uses(node, symbols, "lr_schedulers"):
-        return False
-    if not all(
+    if _uses(node, symbols, "lr_schedulers") or not all(
         s.is_torchs if s.interval else _is_idle(s, own) and s.attribute not in asked
         for s in facts.schedulers
     ):
@@ -165,7 +163,8 @@ def _ends_plainly(
     # Lightning steps after the method returns, which what comes after the step must not see.
     me = syntax.self_name(method)
     functions = {name for name, other in own.items() if _is_function(other)}
-    changing = _changed_by_step(own, functions, facts, symbols) - {loss}
+    attributes, variables = _changed_by_step(own, functions, facts, symbols)
+    changing = attributes | (variables - {loss})
     # Schedulers are stepped after the method has returned, in both.
     schedulers = {f"{scheduler.attribute}.get_last_lr" for scheduler in facts.schedulers}
     groups = f"{me}.{facts.optimizers[0]}.param_groups"
@@ -305,8 +304,8 @@ _PARAMETERS = ("Parameter", "ParameterList", "ParameterDict")
 
 def _changed_by_step(
     own: dict[str, cst.FunctionDef], functions: set[str], facts: ClassFacts, symbols: Symbols
-) -> set[str]:
-    """The attributes, and variables of ``train_batch``, that a step may change.
+) -> tuple[set[str], set[str]]:
+    """The attributes that a step may change, and the variables of ``train_batch``.
 
     These are models and optimizers, and whatever has them.
     """
@@ -339,7 +338,7 @@ def _changed_by_step(
                 for target in (part for each in line.targets for part in syntax.parts(each.target)):
                     kind = variables[name] if isinstance(target, cst.Name) else found
                     kind.add(syntax.code(target).rpartition(".")[2])
-    return found | variables["train_batch"]
+    return found, variables["train_batch"]
 
 
 def _trained(wrap: cst.Call, own_names: set[str]) -> Iterator[str]:

@@ -35,6 +35,7 @@ def test_what_no_step_changes_may_come_after_it(tmp_path, init, after):
         pytest.param("self.t = torch.nn.Parameter(2)", "print(self.t)", id="a parameter"),
         pytest.param("self.ema = Ema(self.model)", "self.ema.update()", id="what has the model"),
         pytest.param("self.ema = Ema(self.wrap())", "self.ema.update()", id="what may have it"),
+        pytest.param("self.loss = L(self.model)", "self.loss(batch)", id="a name as the loss's"),
         pytest.param("", "print(self.opt.param_groups)", id="the parameters"),
         pytest.param("", 'self.opt.param_groups[0]["lr"] = 1', id="a learning rate that is set"),
     ],
