@@ -14,6 +14,7 @@ from det_compat.migrate.to_lightning.data.batch_numbers import with_batch_number
 from det_compat.migrate.to_lightning.metrics.reductions import reduction
 from det_compat.migrate.to_lightning.optimization.automatic import (
     backward_and_step,
+    loss_of,
     without_zeroing,
 )
 from det_compat.migrate.to_lightning.optimization.stepping import clipping, with_optimizers
@@ -118,7 +119,7 @@ def _automatic(
     assert found is not None
     index, backward, step = found
     body = [*syntax.body_of(method)]
-    given = backward.args[0].value
+    given = loss_of(method, index, backward)
     comments = [c for line in body[index : index + 2] for c in _lasting(comments_of(line))]
     after = body[index + 2 :]
     made_before: list[cst.BaseStatement] = []

@@ -340,7 +340,13 @@ class Lightning(Target):
         configs = configs_of(path, node.name.value) if is_whole else []
         taken = arguments(
             config_use(node, source.symbols),
-            joined_use(config_use(each.tree, each.symbols) for each in (source, *helpers)),
+            joined_use(
+                config_use(line, each.symbols)
+                for each in (source, *helpers)
+                for line in each.tree.body
+                # Another trial of the file has hyperparameters of its own.
+                if not (is_whole and any(line is other for other, _ in source.trials.values()))
+            ),
             configs,
             is_whole,
         )
@@ -362,7 +368,7 @@ class Lightning(Target):
                 and not steps_elsewhere
                 and accumulates is None
                 and not self._steps_otherwise
-                and is_automatic(node, source.symbols, own, self._project)
+                and is_automatic(node, source.symbols, own, self._project, self._elsewhere.asked)
             ),
             arguments=taken,
             is_mixin=not self._hierarchy.is_trial(scope),

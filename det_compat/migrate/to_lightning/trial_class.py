@@ -364,7 +364,7 @@ class _Rewriting:
         plan = self.plan
         around = self.file.elsewhere
         said = loaders.left_of_loaders(self.own, plan.all_models, self.file.symbols, around)
-        said += loaders.shuffled_anew(self.file.imported)
+        said += loaders.shuffled_anew(self.own, self.file.symbols, self.file.imported)
         said += changed_copies(self.node, self.file.symbols, around.texts)
         said += left_of_steps(self.node, self.file.symbols, around)
         if not plan.is_mixin and plan.keeps_modes and not plan.knows_models:

@@ -165,3 +165,13 @@ def test_hyperparameters_that_are_changed_in_a_copy(tmp_path, lines, is_marked):
     )
     made = rewritten(tmp_path, functions + source)
     assert ("Determined's hyperparameters were one dict" in made) == is_marked
+
+
+def test_another_trial_of_the_file_has_hyperparameters_of_its_own(tmp_path):
+    reads = 'def helper(context):\n    return context.get_hparam("seed")\n\n\nclass Trial('
+    source = ASKS_FOR_LR.replace("class Trial(", reads)
+    other = source[source.index("class Trial(") :].replace("class Trial(", "class Other(")
+    made = rewritten(tmp_path, f"{source}\n\n{other.replace('lr', 'rate')}")
+    first = "def __init__(self, *, lr: Any, global_batch_size: int, seed: Any):"
+    assert first in made
+    assert first.replace("lr", "rate") in made

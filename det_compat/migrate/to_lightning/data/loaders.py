@@ -12,6 +12,7 @@ from det_compat.migrate.to_lightning.written_out.samplers import ADAPTED_LOADER
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.file import Line, Lines
+from det_compat.migrate.tree.metric_shapes import assigned
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.trial_attributes import attributes_changed, reachable
 
@@ -243,12 +244,21 @@ def _sharded_again(
     return [_SHARDED_AGAIN] if is_torchs and is_sharded and not is_left else []
 
 
-def shuffled_anew(around: Elsewhere) -> list[str]:
+def shuffled_anew(
+    own: Mapping[str, cst.FunctionDef], symbols: Symbols, around: Elsewhere
+) -> list[str]:
     """What to say of samplers to which Lightning says which epoch it is: Determined did not.
 
     Args:
-        around: the code in the files that a trial's own imports.
+        own: the methods of a trial.
+        symbols: of its file.
+        around: the code in the files that its own imports.
     """
+    made = _made_loaders(own, symbols)
+    if made and not any(
+        syntax.argument(call, at, name) for call in made for at, name in _SAMPLERS.items()
+    ):
+        return []
     is_torchs = not any("determined" in p for p in around.imported.get("DistributedSampler", ()))
     texts = around.texts.items()
     names = [name for name, text in texts if _hears_of_epochs(text)]
@@ -308,18 +318,32 @@ def transfer_hooks(stays: bool, arrays: bool) -> list[cst.BaseStatement]:
 
 def is_default_collated(own: Mapping[str, cst.FunctionDef], symbols: Symbols) -> bool:
     """Whether the loaders of a trial are known to make tensors of arrays by themselves."""
-    made = [
-        found.value
-        for name in NAMES
-        for found in (syntax.find(own[name], cst.Return) if name in own else [cst.Return()])
-    ]
-    calls = [value for value in made if isinstance(value, cst.Call)]
-    return len(calls) == len(made) and all(
+    made = _made_loaders(own, symbols)
+    return bool(made) and all(
         symbols.path(call.func) == "det_compat.pytorch.DataLoader"
         and syntax.argument(call, 6, "collate_fn") is None
-        and not any(given.star for given in call.args)
-        for call in calls
+        for call in made
     )
+
+
+def _made_loaders(own: Mapping[str, cst.FunctionDef], symbols: Symbols) -> list[cst.Call]:
+    """The calls that make the loaders of a trial; none if it may have others, or gives more."""
+    made: list[cst.BaseExpression | None] = []
+    for name in NAMES:
+        variables = assigned(own[name]) if name in own else {}
+        for found in syntax.find(own[name], cst.Return) if name in own else [cst.Return()]:
+            code = syntax.code(found.value) if isinstance(found.value, cst.Name) else ""
+            made.append(variables.get(code, found.value))
+    calls = [value for value in made if isinstance(value, cst.Call)]
+    names = {symbols.path(call.func) or syntax.code(call.func) for call in calls}
+    given = [arg for call in calls for arg in call.args]
+    is_all = len(calls) == len(made)
+    is_all &= all(name.rpartition(".")[2] == "DataLoader" for name in names)
+    return calls if is_all and not any(arg.star for arg in given) else []
+
+
+#: Where DataLoader takes samplers, by position and name.
+_SAMPLERS = {3: "sampler", 4: "batch_sampler"}
 
 
 def collates_arrays(trees: Iterable[cst.Module]) -> bool:

@@ -7,15 +7,31 @@ from dataclasses import dataclass
 import libcst as cst
 from libcst import matchers as m
 
-from det_compat.migrate.to_lightning.class_facts import ClassFacts
+from det_compat.analysis.expressions import words
+from det_compat.migrate.to_lightning.class_facts import ClassFacts, WrappedScheduler
 from det_compat.migrate.to_lightning.data.loader_order import Project
 from det_compat.migrate.to_lightning.optimization.gradients import zeroes_gradients
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.metric_shapes import assigned
 from det_compat.migrate.tree.symbols import Symbols
 
 
-def is_automatic(node: cst.ClassDef, symbols: Symbols, facts: ClassFacts, project: Project) -> bool:
-    """Whether one optimizer is stepped right after one backward, in straight-line code."""
+def is_automatic(
+    node: cst.ClassDef,
+    symbols: Symbols,
+    facts: ClassFacts,
+    project: Project,
+    asked: Collection[str],
+) -> bool:
+    """Whether one optimizer is stepped right after one backward, in straight-line code.
+
+    Args:
+        node: the class.
+        symbols: of its file.
+        facts: what stands in it.
+        project: the functions that it may call.
+        asked: the attributes that code elsewhere may ask it for.
+    """
     own = syntax.methods(node)
     method = own.get("train_batch")
     if method is None or len(facts.optimizers) != 1:
@@ -27,12 +43,15 @@ def is_automatic(node: cst.ClassDef, symbols: Symbols, facts: ClassFacts, projec
         return False
     if any(_uses(node, symbols, name) != 1 for name in _ONCE):
         return False
-    if not all(s.interval and s.is_torchs for s in facts.schedulers):
+    if _uses(node, symbols, "lr_schedulers") or not all(
+        s.is_torchs if s.interval else _is_idle(s, own) and s.attribute not in asked
+        for s in facts.schedulers
+    ):
         return False
-    # What is written for one that may lack, or counts batches, is for it alone; branches may make
-    # one in several ways.
-    are_alike = len({*facts.schedulers}) == 1
-    if not are_alike and any(s.may_lack or s.counts_batches for s in facts.schedulers):
+    # What is written for one that counts batches is for it alone; branches may make it in several
+    # ways.
+    stepped = {s for s in facts.schedulers if s.interval}
+    if len(stepped) > 1 and any(s.counts_batches for s in stepped):
         return False
     attributes = [*facts.optimizers, *(scheduler.attribute for scheduler in facts.schedulers)]
     if any(name.startswith("*") for name in attributes):
@@ -41,6 +60,13 @@ def is_automatic(node: cst.ClassDef, symbols: Symbols, facts: ClassFacts, projec
     if _is_used_elsewhere(own, without_zeroing(method, attribute), attribute):
         return False
     return _is_simple(own, symbols, facts, project)
+
+
+def _is_idle(scheduler: WrappedScheduler, own: dict[str, cst.FunctionDef]) -> bool:
+    """Whether nothing steps a scheduler, which has set the first learning rates, and no more."""
+    found = [*map(syntax.code, (n for m in own.values() for n in syntax.find(m, cst.Attribute)))]
+    names = {f"{syntax.self_name(method)}.{scheduler.attribute}" for method in own.values()}
+    return scheduler.mode == "MANUAL_STEP" and sum(map(found.count, names)) == 1
 
 
 _ONCE = ("backward", "step_optimizer")
@@ -56,6 +82,23 @@ def backward_and_step(
         if is_pair and backward is not None and step is not None:
             return index, backward, step
     return None
+
+
+def loss_of(method: cst.FunctionDef, index: int, backward: cst.Call) -> cst.BaseExpression:
+    """What the backward pass at an index is of: of ``{"loss": loss}["loss"]``, the variable."""
+    given = backward.args[0].value
+    if not isinstance(given, cst.Subscript) or not isinstance(given.value, cst.Name):
+        return given
+    variables, name = assigned(method), given.value.value
+    made = variables.get(name)
+    before = [n for line in syntax.body_of(method)[:index] for n in syntax.find(line, cst.Name)]
+    if not isinstance(made, cst.Dict) or [n.value for n in before].count(name) != 1:
+        return given
+    elements = (each for each in made.elements if isinstance(each, cst.DictElement))
+    values = {syntax.code(each.key).replace("'", '"'): each.value for each in elements}
+    value = values.get(syntax.code(given.slice[0]).replace("'", '"'))
+    is_same = isinstance(value, cst.Name) and variables.get(value.value) is not None
+    return value if value is not None and is_same else given
 
 
 def _uses(node: cst.CSTNode, symbols: Symbols, member: str) -> int:
@@ -100,7 +143,7 @@ def _is_simple(
     optimizer, clip = syntax.argument(step, 0, "optimizer"), syntax.argument(step, 1, "clip_grads")
     if len(backward.args) != 1:
         return False
-    loss = backward.args[0].value
+    loss = loss_of(method, index, backward)
     if not isinstance(loss, cst.Name) and "loss" in syntax.names_in(method.body):
         return False
     if optimizer is None or syntax.code(optimizer) != attribute:
@@ -111,11 +154,11 @@ def _is_simple(
         return False
     if _Afterwards(own, index, syntax.code(loss), project).changes_the_loss():
         return False
-    return _ends_plainly(own, index, symbols, facts)
+    return _ends_plainly(own, index, syntax.code(loss), symbols, facts)
 
 
 def _ends_plainly(
-    own: dict[str, cst.FunctionDef], index: int, symbols: Symbols, facts: ClassFacts
+    own: dict[str, cst.FunctionDef], index: int, loss: str, symbols: Symbols, facts: ClassFacts
 ) -> bool:
     method = own["train_batch"]
     after = syntax.body_of(method)[index + 2 :]
@@ -125,7 +168,8 @@ def _ends_plainly(
     # Lightning steps after the method returns, which what comes after the step must not see.
     me = syntax.self_name(method)
     functions = {name for name, other in own.items() if _is_function(other)}
-    changing = _changed_by_step(own, functions, facts, symbols)
+    attributes, variables = _changed_by_step(own, functions, facts, symbols)
+    changing = attributes | (variables - {loss})
     # Schedulers are stepped after the method has returned, in both.
     schedulers = {f"{scheduler.attribute}.get_last_lr" for scheduler in facts.schedulers}
     groups = f"{me}.{facts.optimizers[0]}.param_groups"
@@ -135,11 +179,19 @@ def _ends_plainly(
             line
         )
         seen = syntax.replaced(line, groups, "None") if is_rate else line
-        if any(map(symbols.is_context, syntax.find(line, cst.Name))):
+        asked = [n.value for n in syntax.find(line, cst.Attribute) if n.attr.value in _ASKED]
+        if any(symbols.is_context(n) and n not in asked for n in syntax.find(line, cst.Name)):
             return False
         if _sees(seen, me, changing | (own.keys() - functions), schedulers):
             return False
     return True
+
+
+#: What a context says whether a step was taken or not.
+_ASKED = words(
+    "get_hparam get_hparams get_data_config get_experiment_config get_global_batch_size "
+    "get_per_slot_batch_size distributed device to_device"
+)
 
 
 class _Afterwards:
@@ -164,6 +216,8 @@ class _Afterwards:
             (syntax.code(to), value, is_late)
             for line, is_late in lines
             for to, value in _pairs(line)
+            # A variable of another method is another one.
+            if line not in others or not isinstance(to, cst.Name)
         ]
 
     def changes_the_loss(self) -> bool:
@@ -255,8 +309,8 @@ _PARAMETERS = ("Parameter", "ParameterList", "ParameterDict")
 
 def _changed_by_step(
     own: dict[str, cst.FunctionDef], functions: set[str], facts: ClassFacts, symbols: Symbols
-) -> set[str]:
-    """The attributes, and variables of ``train_batch``, that a step may change.
+) -> tuple[set[str], set[str]]:
+    """The attributes that a step may change, and the variables of ``train_batch``.
 
     These are models and optimizers, and whatever has them.
     """
@@ -289,7 +343,7 @@ def _changed_by_step(
                 for target in (part for each in line.targets for part in syntax.parts(each.target)):
                     kind = variables[name] if isinstance(target, cst.Name) else found
                     kind.add(syntax.code(target).rpartition(".")[2])
-    return found | variables["train_batch"]
+    return found, variables["train_batch"]
 
 
 def _trained(wrap: cst.Call, own_names: set[str]) -> Iterator[str]:

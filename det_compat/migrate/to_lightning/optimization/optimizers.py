@@ -1,5 +1,6 @@
 """Wrapped models, optimizers and schedulers: ``configure_optimizers``."""
 
+import textwrap
 from collections.abc import Collection, Iterator, Sequence
 
 import libcst as cst
@@ -121,28 +122,31 @@ def configure_optimizers(
     """
     optimizers, schedulers = plan.all_optimizers, plan.all_schedulers
     every = [*optimizers, *(s.attribute for s in schedulers)]
-    kept = used if moved else {*every}
+    if plan.is_automatic:
+        moved = _only_made(moved, {s.attribute for s in schedulers if not s.interval})
+        schedulers = [*dict.fromkeys(s for s in schedulers if s.interval)]
+    branch = moved[-1] if moved and isinstance(moved[-1], cst.If) and len(schedulers) == 1 else None
+    lacking = {s.attribute for s in schedulers if s.may_lack and branch is None}
+    kept = used | lacking if moved else {*every}
     names = {n: _own(n) if n in kept or "." in n else n for n in every}
-    local = [name for name, text in names.items() if text == name]
-    returned = _returned(plan, optimizers, schedulers, names)
-    lines = [line for line in moved if not _has_default(line, {f"self.{n}" for n in local})]
+    local = {f"self.{name}" for name, text in names.items() if text == name}
+    lines = [line for line in moved if not _has_default(line, local)]
     lines = [without_word_of_wrapping(_unwrapped_line(line, names)) for line in lines]
     lines[:1] = [line.with_changes(leading_lines=comments_of(line)) for line in lines[:1]]
-    end = _returning(returned)
-    if plan.is_automatic and (maybe := [s.attribute for s in schedulers if s.may_lack]):
-        # Without the scheduler that may lack the optimizer is returned alone.
-        branch = lines.pop() if lines else None
-        if not isinstance(branch, cst.If):
-            branch = ensure_type(
-                syntax.statement(f"if {syntax.is_there(maybe[0])}:\n    ..."), cst.If
-            ).with_changes(body=cst.IndentedBlock([]))
-        branch = syntax.with_body(branch, [*syntax.body_of(branch), *end])
-        end = [branch, *_returning(names[optimizers[0]])]
-    elif lines and returned.isidentifier() and _target(lines[-1]) == returned:
+    end = syntax.statements(_ending(plan, optimizers, schedulers, names))
+    if branch is not None:
+        # The scheduler is returned where it is made.
+        branch = ensure_type(lines.pop(), cst.If)
+        there, *end = end
+        body = [*syntax.body_of(branch), *syntax.body_of(ensure_type(there, cst.If))]
+        end = [syntax.with_body(branch, body), *end]
+    returned = syntax.simple(end[0])
+    value = getattr(returned, "value", None) if isinstance(returned, cst.Return) else None
+    if lines and isinstance(value, cst.Name) and _target(lines[-1]) == value.value:
         # Nothing else needs the name of what is made last.
         value = getattr(syntax.simple(lines[-1]), "value", None)
         end = [lines.pop().with_changes(body=[cst.Return(value)])]
-    made = syntax.with_body(syntax.method("def configure_optimizers(self): ..."), [*lines, *end])
+    whole = syntax.with_body(syntax.method("def configure_optimizers(self): ..."), [*lines, *end])
     is_kept = any("self." in name for name in map(names.get, optimizers) if name)
     starred = [name for name in optimizers if name.startswith("*")]
     can_count = len(starred) < min(2, len(optimizers)) or len(optimizers) == 1
@@ -153,7 +157,7 @@ def configure_optimizers(
         else []
     )
     due = methods(plan.accumulation) if plan.accumulation is not None else []
-    return [made, *counted, *stepping_hooks(plan, schedulers), *due]
+    return [whole, *counted, *stepping_hooks(plan, schedulers), *due]
 
 
 def used_attributes(nodes: Sequence[cst.CSTNode], plan: TrialPlan, file: LightningFile) -> set[str]:
@@ -214,37 +218,64 @@ def _unwrapped_line(line: cst.BaseStatement, names: dict[str, str]) -> cst.BaseS
     return line
 
 
-def _returned(
+def _only_made(moved: list[cst.BaseStatement], idle: set[str]) -> list[cst.BaseStatement]:
+    """The statements, with schedulers that nothing steps made, but not kept."""
+    names, lines = {f"self.{attribute}" for attribute in idle}, list[cst.BaseStatement]()
+    for line in reversed(moved):
+        target, value = _target(line), getattr(syntax.simple(_maker(line)), "value", None)
+        if target not in names:
+            lines.append(line)
+            continue
+        if "." in target and isinstance(value, cst.Call):
+            value = syntax.argument(value, 0, "lr_scheduler")
+        if isinstance(value, cst.Name) and value.value != "None":
+            if not any(value.value in syntax.names_in(other) for other in lines):
+                names.add(value.value)
+        elif value is not None and syntax.code(value) != "None":
+            made = ensure_type(_maker(line), cst.SimpleStatementLine)
+            above_it = [*made.leading_lines, _IDLE]
+            made = made.with_changes(leading_lines=above_it, body=[cst.Expr(value)])
+            lines.append(syntax.with_body(line, [made]) if isinstance(line, cst.If) else made)
+    return lines[::-1]
+
+
+_IDLE = cst.EmptyLine(comment=cst.Comment("# nothing steps it: it sets the first learning rates"))
+
+
+def _ending(
     plan: TrialPlan,
     optimizers: list[str],
     schedulers: list[WrappedScheduler],
     names: dict[str, str],
 ) -> str:
+    """What configure_optimizers ends with, given what each attribute is called in it."""
     if not plan.is_automatic:
         steps = listed_schedulers(schedulers, names)
         if len(optimizers) == 1 and not steps and not optimizers[0].startswith("*"):
-            return names[optimizers[0]]
+            return f"return {names[optimizers[0]]}"
         every = listed(optimizers, plan.lacking_optimizers, names)
-        return f"{every}, {steps}" if steps else every
+        return f"return {every}, {steps}" if steps else f"return {every}"
     first = names[optimizers[0]]
     if not schedulers:
-        return first
-    described = [_described(scheduler, names) for scheduler in dict.fromkeys(schedulers)]
+        return f"return {first}"
+    described = [_described(scheduler, names) for scheduler in schedulers]
+    lacking = [syntax.is_there(s.attribute) if s.may_lack else "" for s in schedulers]
     if len(described) == 1:
-        return _ONE_OF_EACH.format(first, described[0])
-    lines = "".join(f"\n    {text}," for text in described)
-    return f"[{first}], [{lines}\n]"
+        both = f'return {{\n    "optimizer": {first},\n    "lr_scheduler": {described[0]},\n}}'
+        if not lacking[0]:
+            return both
+        return f"if {lacking[0]}:\n{textwrap.indent(both, _INDENT)}\nreturn {first}"
+    if not any(lacking):
+        lines = "".join(f"\n    {text}," for text in described)
+        return f"return [{first}], [{lines}\n]"
+    lines = "schedulers = []\n"
+    for text, condition in zip(described, lacking, strict=True):
+        adding = f"schedulers.append({text})\n"
+        lines += f"if {condition}:\n{textwrap.indent(adding, _INDENT)}" if condition else adding
+    return f"{lines}return [{first}], schedulers"
 
 
-_ONE_OF_EACH = """\
-{{
-    "optimizer": {0},
-    "lr_scheduler": {1},
-}}"""
-
-
-def _returning(value: str) -> list[cst.BaseStatement]:
-    return syntax.statements(f"return {value}\n")
+_INDENT = "    "
 
 
 def _described(scheduler: WrappedScheduler, names: dict[str, str]) -> str:

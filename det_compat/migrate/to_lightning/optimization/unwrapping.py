@@ -14,7 +14,7 @@ from det_compat.migrate.to_lightning.optimization.kept import wrappings
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import FileTransformer, Line, Lines
-from det_compat.migrate.tree.line_length import dedented
+from det_compat.migrate.tree.line_length import INDENT, dedented
 from det_compat.migrate.tree.marks import PRECISION, PRECISION_LINK, without_word_of_wrapping
 
 _WRAPPERS = {
@@ -156,8 +156,11 @@ class _Unwrapping(FileTransformer[LightningFile]):
             self.mark("Lightning must be given this model, in an attribute of the module")
         if name == "reducer" and (metric := metric_class(wrapped, self.file, self._made)):
             return syntax.expression(f"{metric}({syntax.code(wrapped)})")
-        is_below = isinstance(updated.whitespace_before_args, cst.ParenthesizedWhitespace)
-        return dedented(wrapped) if is_below else wrapped
+        if not _depth(updated):
+            return wrapped
+        # What stands below the call stays deeper than the statement.
+        depth = _depth(wrapped)
+        return dedented(wrapped, min(INDENT, max(depth - INDENT, 0)) if depth else INDENT)
 
     def _without_apex(self, call: cst.Call) -> cst.BaseExpression:
         models = syntax.argument(call, 0, "models")
@@ -166,6 +169,12 @@ class _Unwrapping(FileTransformer[LightningFile]):
             return call
         self.mark(PRECISION, PRECISION_LINK)
         return syntax.expression(f"({syntax.code(models)}, {syntax.code(optimizers)})")
+
+
+def _depth(node: cst.BaseExpression) -> int:
+    """How deep the arguments of a call stand below its statement; 0 if they follow the bracket."""
+    space = node.whitespace_before_args if isinstance(node, cst.Call) else None
+    return len(space.last_line.value) if isinstance(space, cst.ParenthesizedWhitespace) else 0
 
 
 def _makes(line: cst.BaseStatement, made: cst.BaseExpression | None) -> bool:

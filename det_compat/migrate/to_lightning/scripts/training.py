@@ -12,7 +12,7 @@ import libcst as cst
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.configs import BATCHES
-from det_compat.migrate.to_lightning.metrics.reducer_kinds import set_otherwise, values_of
+from det_compat.migrate.to_lightning.metrics.reducer_kinds import values_of
 from det_compat.migrate.to_lightning.optimization.gradients import asks_gradients
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer, TrialPlan
 from det_compat.migrate.to_lightning.scripts.asked_contexts import (
@@ -26,6 +26,7 @@ from det_compat.migrate.to_lightning.scripts.asked_contexts import (
 from det_compat.migrate.to_lightning.scripts.chosen import chosen
 from det_compat.migrate.to_lightning.scripts.core_contexts import asks_core, without_core_context
 from det_compat.migrate.to_lightning.scripts.init_call import Init, given_to_init
+from det_compat.migrate.to_lightning.scripts.lengths import UNITS, Lengths
 from det_compat.migrate.to_lightning.scripts.lines import (
     calls,
     has_trainer,
@@ -59,7 +60,6 @@ from det_compat.migrate.tree.file import Lines
 from det_compat.migrate.tree.marks import above, comments_of, marked
 
 _CLUSTER = "det_compat.info.get_cluster_info"
-_LENGTHS = {"det_compat.pytorch.Batch": "max_steps", "det_compat.pytorch.Epoch": "max_epochs"}
 _PERIODS = {
     "validation_period": FLAGS,
     "reporting_period": {"max_steps": "log_every_n_steps={0}"},
@@ -89,7 +89,7 @@ def run_off_clusters(tree: cst.Module, file: LightningFile) -> cst.Module:
 
 def train_with_lightning(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Rewrite the scripts of a file that train a trial which is rewritten."""
-    if not file.symbols.has(INIT, TRAINER, *_LENGTHS):
+    if not file.symbols.has(INIT, TRAINER, *UNITS):
         return tree
     return syntax.transformed(in_one_place(tree, file), _Scripts(file))
 
@@ -101,12 +101,11 @@ class _Scripts(LightningTransformer):
         self._calls: list[cst.Call] = []
         self._said: list[str] = []
         self._values: dict[str, list[cst.BaseExpression]] = {}
-        self._epochs: set[str] = set()
+        self._lengths = Lengths(cst.Module([]), file.symbols)
 
     def visit_Module(self, node: cst.Module) -> None:
         self._values = values_of(node)
-        units = {k: {self._unit(v)[0] for v in values} for k, values in self._values.items()}
-        self._epochs = {k for k in units if units[k] == {"max_epochs"}} - set_otherwise(node)
+        self._lengths = Lengths(node, self.symbols)
 
     def visit_With(self, node: cst.With) -> None:
         call = node.items[0].item if len(node.items) == 1 else None
@@ -133,7 +132,9 @@ class _Scripts(LightningTransformer):
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> syntax.Expression:
         self._calls.pop()
-        length = _LENGTHS.get(self.symbols.path(updated.func) or "")
+        length = UNITS.get(self.symbols.path(updated.func) or "")
+        if self._lengths.is_of_number(original):
+            return updated.args[0].value
         # A period or length among the arguments of fit() is written out there.
         is_written_out = bool(self._calls) and is_given_to_fit(original, self._calls[-1])
         if length and len(updated.args) == 1 and not is_written_out:
@@ -288,7 +289,7 @@ class _Scripts(LightningTransformer):
         """The arguments of ``fit()`` by name, with the period that Determined took for none."""
         given = given_to_fit(call)
         length = None if given is None else given.get("max_length")
-        is_told = length is not None and bool(self._unit(length)[0])
+        is_told = length is not None and bool(self._lengths.unit(length)[0])
         return with_period(given) if given is not None and is_told else given
 
     def _flags(self, given: dict[str, cst.BaseExpression], aggregation: str) -> list[str] | None:
@@ -302,7 +303,7 @@ class _Scripts(LightningTransformer):
             value = given.get(period)
             if value is None or is_text(value, "None"):
                 continue
-            unit, number = self._unit(value)
+            unit, number = self._lengths.unit(value)
             if unit not in templates or isinstance(number, (cst.List, cst.Tuple, cst.Set)):
                 return None
             if templates[unit]:
@@ -362,14 +363,14 @@ class _Scripts(LightningTransformer):
 
     def _told(self, period: cst.BaseExpression | None) -> Length:
         """A period or length, as far as it is told."""
-        unit, number = self._unit(period) if period is not None else ("", cst.Name("None"))
+        unit, number = self._lengths.unit(period) if period is not None else ("", cst.Name("None"))
         return Length(unit, syntax.code(number)) if unit else Length()
 
     def _length(self, length: cst.BaseExpression, aggregation: str) -> str:
-        unit, number = self._unit(length)
+        unit, number = self._lengths.unit(length)
         if unit == "max_steps":
             return f"max_steps={self._steps(syntax.code(number), aggregation)}"
-        if not unit and aggregation and syntax.code(length) not in self._epochs:
+        if not unit and aggregation and syntax.code(length) not in self._lengths.epochs:
             self._said.append(_COUNTS.format(aggregation))
         # A length of a variable is a dict by now, of the one flag that says it.
         if isinstance(length, cst.IfExp):
@@ -387,11 +388,3 @@ class _Scripts(LightningTransformer):
         if left:
             self._said.append(_COUNTS.format(aggregation))
         return str(steps)
-
-    def _unit(self, value: cst.BaseExpression) -> tuple[str, cst.BaseExpression]:
-        """The flag for a length in the unit of ``Batch(2)`` or ``Epoch(2)``, and the number."""
-        path = self.symbols.path(value.func) if isinstance(value, cst.Call) else None
-        unit = _LENGTHS.get(path or "", "")
-        if isinstance(value, cst.Call) and unit and len(value.args) == 1:
-            return unit, value.args[0].value
-        return "", value

@@ -220,5 +220,27 @@ def test_a_sampler_of_other_trials_is_none_of_this_one(tmp_path, line, is_marked
         (tmp_path / "code" / folder / "rows.py").write_text(text)
     rows = "class Rows(Sampler):\n    def set_epoch(self, epoch): ...\n"
     (tmp_path / "code" / "data" / "samplers.py").write_text(rows)
-    made = rewritten(tmp_path, f"{line}\n{trial()}", name="code/model_def.py")
+    source = trial(("DataLoader([], batch_size=4", "DataLoader([], sampler=make(), batch_size=4"))
+    made = rewritten(tmp_path, f"{line}\n{source}", name="code/model_def.py")
     assert ("Lightning calls set_epoch() of Rows" in made) == is_marked
+
+
+@pytest.mark.parametrize(
+    ("loader", "is_marked"),
+    [
+        ("return DataLoader([], shuffle=True)", False),
+        ("loader = DataLoader([], 4, True)\n        return loader", False),
+        ("return DataLoader([], batch_sampler=None, **self.options)", True),
+        ("return data.loader()", True),
+        ("return DataLoader([], 4, False, data.sampler())", True),
+    ],
+)
+def test_a_sampler_beside_loaders_that_have_none_is_no_matter(tmp_path, loader, is_marked):
+    make = "def loader():\n    return DataLoader([], sampler=DistributedSampler([]))\n"
+    (tmp_path / "data.py").write_text(
+        f"from torch.utils.data import DistributedSampler\n\n\n{make}"
+    )
+    made = rewritten(
+        tmp_path, "import data\n" + trial(("return DataLoader([], batch_size=4)", loader))
+    )
+    assert ("Lightning calls set_epoch() of DistributedSampler" in made) == is_marked

@@ -14,6 +14,8 @@ RETURN = '        return {"loss": loss}'
         pytest.param("self.n = 0", "self.n += 1", id="a counter"),
         pytest.param("self.bar = Bar()", "self.bar.update(batch_idx)", id="an object of its own"),
         pytest.param("", 'print(self.opt.param_groups[0]["lr"])', id="the learning rate"),
+        pytest.param("", 'print(self.context.get_hparam("a"))', id="a hyperparameter"),
+        pytest.param("", "print(self.context.distributed.get_rank())", id="the rank"),
     ],
 )
 def test_what_no_step_changes_may_come_after_it(tmp_path, init, after):
@@ -28,9 +30,12 @@ def test_what_no_step_changes_may_come_after_it(tmp_path, init, after):
     [
         pytest.param("", "self.model(batch)", id="the model"),
         pytest.param("", "print(self)", id="the trial"),
+        pytest.param("", "print(self.context)", id="the context"),
+        pytest.param("", "print(self.context.models)", id="the models of the context"),
         pytest.param("self.t = torch.nn.Parameter(2)", "print(self.t)", id="a parameter"),
         pytest.param("self.ema = Ema(self.model)", "self.ema.update()", id="what has the model"),
         pytest.param("self.ema = Ema(self.wrap())", "self.ema.update()", id="what may have it"),
+        pytest.param("self.loss = L(self.model)", "self.loss(batch)", id="a name as the loss's"),
         pytest.param("", "print(self.opt.param_groups)", id="the parameters"),
         pytest.param("", 'self.opt.param_groups[0]["lr"] = 1', id="a learning rate that is set"),
     ],
@@ -153,8 +158,43 @@ def test_what_the_backward_pass_needs_is_not_changed_before_it(tmp_path, after):
         pytest.param("", "right = (batch > 0).sum(); right += 1", id="a sum of its own"),
         pytest.param("", "sums = [0, 0]; sums[0] += 1", id="a list"),
         pytest.param("", "out = {}; out['a'] = loss.item()", id="a text"),
+        pytest.param("out = context", "out = {}; out[batch_idx] = 1", id="another method's name"),
     ],
 )
 def test_what_the_backward_pass_does_not_need_may_change(tmp_path, init, after):
     changes = ((INIT, f"{INIT}        {init}\n"), (RETURN, f"        {after}\n{RETURN}"))
     assert "manual_backward" not in rewritten(tmp_path, trial(*changes))
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_automatic"),
+    [
+        pytest.param("out = {'loss': loss}", True, id="the variable"),
+        pytest.param("out = {'loss': loss * 2}", False, id="another value"),
+        pytest.param("out = {'loss': loss}; out['loss'] = loss * 2", False, id="changed"),
+        pytest.param("out = {'loss': loss}; loss = loss * 2", False, id="set anew"),
+    ],
+)
+def test_a_loss_that_is_looked_up_in_what_the_step_returns(tmp_path, lines, is_automatic):
+    changes = (
+        ("self.context.backward(loss)", f"{lines}\n        self.context.backward(out['loss'])"),
+        (RETURN, "        return out"),
+    )
+    made = rewritten(tmp_path, trial(*changes))
+    assert ("automatic_optimization" not in made) == is_automatic
+    end = ["    self.log_dict(out)", "    return loss"]
+    assert not is_automatic or method(made, "training_step").splitlines()[-2:] == end
+
+
+def test_a_loss_that_a_method_of_the_model_computes(tmp_path):
+    change = (
+        "self.model(batch).sum()\n        self.context",
+        "self.model.loss(batch)\n        self.context",
+    )
+    assert "automatic_optimization" not in rewritten(tmp_path, trial(change))
+    other = (RETURN, '        return {"loss": loss, "weights": weights.sum()}')
+    weights = (
+        "self.model(batch).sum()\n        self.context",
+        "self.model.loss(batch)\n        weights = self.model.own(loss)\n        self.context",
+    )
+    assert "self.automatic_optimization = False" in rewritten(tmp_path, trial(weights, other))

@@ -36,9 +36,10 @@ def test_schedulers_by_interval(tmp_path):
 
 
 def test_schedulers_that_the_trial_steps_are_manual(tmp_path):
-    made = scheduled(tmp_path, "MANUAL_STEP")
+    step = ('        return {"loss"', '        self.scheduler.step()\n        return {"loss"')
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", SCHEDULER.format("MANUAL_STEP")), step))
     assert "automatic_optimization = False" in made
-    assert "return [opt], [scheduler]" in made
+    assert "return [opt], [self.scheduler]" in made
 
 
 def test_optimizers_that_init_uses_stay(tmp_path):
@@ -324,3 +325,26 @@ if x:
             raise ValueError"""
     made = rewritten(tmp_path, trial((OPT, choice)))
     assert method(made, "configure_optimizers").endswith("    return self.opt")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            "(\n            torch.optim.SGD(\n                self.model.parameters(), lr=0.1\n"
+            "            )\n        )\n",
+            "        self.model.parameters(), lr=0.1\n    )",
+            id="deeper than the wrapper",
+        ),
+        pytest.param(
+            "(\n         torch.optim.SGD(\n            self.model.parameters(),\n"
+            "            lr=0.1))\n",
+            "        self.model.parameters(),\n        lr=0.1)",
+            id="hardly deeper than the statement",
+        ),
+    ],
+)
+def test_what_stands_below_a_call_stays_deeper_than_its_statement(tmp_path, before, after):
+    change = ("(torch.optim.SGD(self.model.parameters(), lr=0.1))\n", before)
+    made = method(rewritten(tmp_path, trial(change)), "configure_optimizers")
+    assert made.endswith(f"    return torch.optim.SGD(\n{after}")

@@ -1,5 +1,11 @@
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+import pytorch_lightning as pl
+import torch
+
 from tests.migrate.rewriting import method, rewritten, trial
 
 SCHEDULE = """\
@@ -140,3 +146,86 @@ def test_a_scheduler_that_counts_epochs(tmp_path):
     made = rewritten(tmp_path, trial(("lr=0.1))\n", every)))
     assert '"interval": "epoch", "frequency": 2' in made and "every = " not in made
     assert "lr_scheduler_step" not in made
+
+
+ALWAYS = """\
+        self.other = context.wrap_lr_scheduler(
+            torch.optim.lr_scheduler.StepLR(self.opt, 2), LRScheduler.StepMode.STEP_EVERY_EPOCH
+        )
+"""
+
+
+def test_one_of_two_schedulers_that_is_only_made_at_times(tmp_path):
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", MAYBE + ALWAYS)))
+    assert method(made, "configure_optimizers") == (
+        "def configure_optimizers(self):\n"
+        "    opt = torch.optim.SGD(self.model.parameters(), lr=0.1)\n"
+        "    self.schedule = None\n"
+        "    if self.hparams.warm:\n"
+        "        self.schedule = torch.optim.lr_scheduler.StepLR(opt, 1)\n"
+        "    other = torch.optim.lr_scheduler.StepLR(opt, 2)\n"
+        "    schedulers = []\n"
+        f"    if {THERE}:\n"
+        '        schedulers.append({"scheduler": self.schedule, "interval": "step"})\n'
+        '    schedulers.append({"scheduler": other, "interval": "epoch"})\n'
+        "    return [opt], schedulers"
+    )
+
+
+IDLE = """\
+lr=0.1))
+        # a warm-up
+        warm = torch.optim.lr_scheduler.LambdaLR(self.opt, lambda step: (step + 1) / 8)
+        self.schedule = context.wrap_lr_scheduler(warm, LRScheduler.StepMode.MANUAL_STEP)
+"""
+
+
+def test_a_scheduler_that_nothing_steps_sets_the_first_learning_rate(tmp_path):
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", IDLE)))
+    assert "automatic_optimization" not in made
+    assert method(made, "configure_optimizers") == (
+        "def configure_optimizers(self):\n"
+        "    opt = torch.optim.SGD(self.model.parameters(), lr=0.1)\n"
+        "    # a warm-up\n"
+        "    # nothing steps it: it sets the first learning rates\n"
+        "    torch.optim.lr_scheduler.LambdaLR(opt, lambda step: (step + 1) / 8)\n"
+        "    return opt"
+    )
+
+
+@pytest.mark.parametrize(
+    "used",
+    [
+        "self.schedule.step()",
+        "print(self.schedule.get_last_lr())",
+        "print(self.context.lr_schedulers)",
+    ],
+)
+def test_a_scheduler_that_something_uses_is_kept(tmp_path, used):
+    change = ('        return {"error"', f'        {used}\n        return {{"error"')
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", IDLE), change))
+    assert "self.automatic_optimization = False" in made
+    assert "schedule]" in method(made, "configure_optimizers").splitlines()[-1]
+
+
+def test_a_run_goes_on_with_the_learning_rate_of_a_scheduler_that_nothing_steps(tmp_path):
+    data = (("DataLoader([], batch", "DataLoader(list(torch.ones(8, 2)), batch"),)
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", IDLE), *data))
+    space: dict[str, Any] = {"__name__": "made"}
+    exec(made, space)
+    loud = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
+    quiet: dict[str, Any] = dict.fromkeys(loud, False)
+    weights, rates = [], []
+    for lengths in ([2], [1, 2]):
+        torch.manual_seed(0)
+        path = None
+        for epochs in lengths:
+            module = space["Trial"](global_batch_size=2)
+            trainer = pl.Trainer(max_epochs=epochs, accelerator="cpu", **quiet)
+            trainer.fit(module, ckpt_path=path, weights_only=False)
+            path = tmp_path / "last.ckpt"
+            trainer.save_checkpoint(path)
+        weights.append(module.model.weight)
+        rates.append(trainer.optimizers[0].param_groups[0]["lr"])
+    assert torch.equal(*weights)
+    assert rates == [0.1 / 8] * 2

@@ -132,16 +132,52 @@ def script(folder: Path, before: str) -> str:
             """
             def main(n, is_short):
                 if is_short:
-                    length = {"max_epochs": 1}
+                    length = 1
                 else:
-                    length = {"max_epochs": 9}
-                trainer = pl.Trainer(**length, check_val_every_n_epoch=1)
+                    length = 9
+                trainer = pl.Trainer(max_epochs=length, check_val_every_n_epoch=1)
                 trainer.fit(Trial(accumulate_grad_batches=n))
+            """,
+            id="a variable that is a number of epochs",
+        ),
+        pytest.param(
+            """
+            def main():
+                batches = pytorch.Batch(100)  # a short one
+                with pytorch.init() as context:
+                    trainer = pytorch.Trainer(Trial(context), context)
+                    trainer.fit(max_length=batches)
+            """,
+            """
+            def main():
+                batches = 100  # a short one
+                trainer = pl.Trainer(
+                    max_steps=batches, val_check_interval=batches, check_val_every_n_epoch=None
+                )
+                trainer.fit(Trial())
+            """,
+            id="a variable that is a number of batches",
+        ),
+        pytest.param(
+            """
+            def main(args):
+                length = pytorch.Epoch(args.epochs)
+                print(length)
+                with pytorch.init() as context:
+                    trainer = pytorch.Trainer(Trial(context), context)
+                    trainer.fit(max_length=length, validation_period=pytorch.Epoch(1))
+            """,
+            """
+            def main(args):
+                length = {"max_epochs": args.epochs}
+                print(length)
+                trainer = pl.Trainer(**length, check_val_every_n_epoch=1)
+                trainer.fit(Trial())
                 if not trainer.is_last_batch:
                     # the last batch is validated, too
                     trainer.validate(trainer.lightning_module, verbose=False)
             """,
-            id="a variable that is a number of epochs",
+            id="a length that something else is given, too",
         ),
         pytest.param(
             """
@@ -607,7 +643,7 @@ def test_a_length_that_is_known_below_the_trainer(tmp_path: Path) -> None:
             trainer.fit(max_length=epochs, validation_period=pytorch.Epoch(1))
     """
     made = script(tmp_path, before)
-    assert made.index("epochs = {") < made.index("trainer = pl.Trainer(**epochs")
+    assert made.index("epochs = args.epochs") < made.index("trainer = pl.Trainer(max_epochs=epochs")
     assert "MIGRATE" not in made
 
 
