@@ -4,7 +4,7 @@ What they returned is logged instead.
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -106,10 +106,17 @@ def training_step(
         method = syntax.replaced(method, groups, f"{optimizer}.param_groups")
         return _automatic(method, file, shapes=shapes)
     calls = file.symbols.calls(method, "backward")
-    losses = frozenset(syntax.code(call.args[0].value) for call in calls if call.args)
+    losses = frozenset(loss for call in calls if call.args for loss in _terms(call.args[0].value))
     logged = Logged(syntax.self_name(method), losses=losses, reduction="", shapes=shapes)
     method = with_optimizers(logged.in_method(method), plan, file, are_moved)
     return [_training(method, is_automatic=False)]
+
+
+def _terms(loss: cst.BaseExpression) -> Iterator[str]:
+    """A loss, and what it is computed from by arithmetic, which knows no dicts."""
+    yield syntax.code(loss)
+    if isinstance(loss, cst.BinaryOperation):
+        yield from (*_terms(loss.left), *_terms(loss.right))
 
 
 def _automatic(

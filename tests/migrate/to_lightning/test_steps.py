@@ -255,6 +255,7 @@ def test_a_dict_whose_bracket_is_as_deep_as_its_entries(tmp_path):
     [
         "loss = loss + 0.1 * self.model.weight.norm()\n        self.context.backward(loss / 2)\n",
         "self.context.backward(loss)\n        self.context.backward(loss * 2)\n",
+        "loss = self.model.loss(batch)\n        self.context.backward(2 * (1 + loss))\n",
     ],
 )
 def test_a_loss_that_is_returned_alone_is_logged(tmp_path, steps):

@@ -8,9 +8,10 @@ import libcst as cst
 from libcst import matchers as m
 
 from det_compat.analysis.expressions import words
-from det_compat.migrate.to_lightning.class_facts import ClassFacts, WrappedScheduler
+from det_compat.migrate.to_lightning.class_facts import ClassFacts
 from det_compat.migrate.to_lightning.data.loader_order import Project
 from det_compat.migrate.to_lightning.optimization.gradients import zeroes_gradients
+from det_compat.migrate.to_lightning.optimization.schedulers import are_lightnings
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.metric_shapes import assigned
 from det_compat.migrate.tree.symbols import Symbols
@@ -43,15 +44,9 @@ def is_automatic(
         return False
     if any(_uses(node, symbols, name) != 1 for name in _ONCE):
         return False
-    if _uses(node, symbols, "lr_schedulers") or not all(
-        s.is_torchs if s.interval else _is_idle(s, own) and s.attribute not in asked
-        for s in facts.schedulers
-    ):
+    if _uses(node, symbols, "lr_schedulers"):
         return False
-    # What is written for one that counts batches is for it alone; branches may make it in several
-    # ways.
-    stepped = {s for s in facts.schedulers if s.interval}
-    if len(stepped) > 1 and any(s.counts_batches for s in stepped):
+    if not are_lightnings(facts.schedulers, own, asked):
         return False
     attributes = [*facts.optimizers, *(scheduler.attribute for scheduler in facts.schedulers)]
     if any(name.startswith("*") for name in attributes):
@@ -60,13 +55,6 @@ def is_automatic(
     if _is_used_elsewhere(own, without_zeroing(method, attribute), attribute):
         return False
     return _is_simple(own, symbols, facts, project)
-
-
-def _is_idle(scheduler: WrappedScheduler, own: dict[str, cst.FunctionDef]) -> bool:
-    """Whether nothing steps a scheduler, which has set the first learning rates, and no more."""
-    found = [*map(syntax.code, (n for m in own.values() for n in syntax.find(m, cst.Attribute)))]
-    names = {f"{syntax.self_name(method)}.{scheduler.attribute}" for method in own.values()}
-    return scheduler.mode == "MANUAL_STEP" and sum(map(found.count, names)) == 1
 
 
 _ONCE = ("backward", "step_optimizer")

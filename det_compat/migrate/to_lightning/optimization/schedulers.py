@@ -1,7 +1,7 @@
 """LR schedulers that a trial steps itself, where Lightning steps none: when, and every how many."""
 
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import libcst as cst
 from libcst.helpers import ensure_type
@@ -25,6 +25,37 @@ from det_compat.migrate.tree.file import FileTransformer, Line, Lines
 from det_compat.migrate.tree.symbols import Symbols
 
 _INDENT = "    "
+
+
+def are_lightnings(
+    schedulers: Sequence[WrappedScheduler],
+    own: Mapping[str, cst.FunctionDef],
+    asked: Collection[str],
+) -> bool:
+    """Whether Lightning may step the schedulers of a class, as far as anything does.
+
+    Args:
+        schedulers: those of the class.
+        own: its methods.
+        asked: the attributes that code elsewhere may ask it for.
+    """
+    if not all(
+        s.is_torchs if s.interval else _is_idle(s, own) and s.attribute not in asked
+        for s in schedulers
+    ):
+        return False
+    # What is written for one that counts batches is for it alone; branches may make it in several
+    # ways.
+    stepped = {s for s in schedulers if s.interval}
+    is_mixed = len(stepped) > 1 and any(s.counts_batches for s in stepped)
+    return not is_mixed and not _are_crossed(schedulers)
+
+
+def _is_idle(scheduler: WrappedScheduler, own: Mapping[str, cst.FunctionDef]) -> bool:
+    """Whether nothing steps a scheduler, which has set the first learning rates, and no more."""
+    found = [*map(syntax.code, (n for m in own.values() for n in syntax.find(m, cst.Attribute)))]
+    names = {f"{syntax.self_name(method)}.{scheduler.attribute}" for method in own.values()}
+    return scheduler.mode == "MANUAL_STEP" and sum(map(found.count, names)) == 1
 
 
 def listed_schedulers(schedulers: Sequence[WrappedScheduler], names: dict[str, str]) -> str:
@@ -63,6 +94,7 @@ def stepping_hooks(plan: TrialPlan, schedulers: list[WrappedScheduler]) -> list[
     if plan.accumulation is not None:
         return stepping_when_due((s, _calls(s)) for s in schedulers)
     made: list[cst.BaseStatement] = []
+    crossed = _are_crossed(schedulers)
     for interval, header, count in (
         ("step", "on_train_batch_end(self, outputs, batch, batch_idx)", TOTAL_BATCH.format("self")),
         ("epoch", "on_train_epoch_end(self)", "self.current_epoch"),
@@ -72,12 +104,30 @@ def stepping_hooks(plan: TrialPlan, schedulers: list[WrappedScheduler]) -> list[
             _step_if(condition, scheduler, count)
             for scheduler in schedulers
             for due_at, condition in [(scheduler.interval, ""), *scheduler.choices]
-            if due_at == interval
+            if due_at == interval and not crossed
         )
+        if crossed and interval == "step":
+            due = "".join(map(_step_in_order, schedulers))
         for lines in (idle if interval in plan.idle_hooks else "", due):
             if lines:
                 made.append(syntax.method(f"def {header}:\n{lines}"))
     return made
+
+
+def _are_crossed(schedulers: Sequence[WrappedScheduler]) -> bool:
+    """Whether one that steps after batches comes after one of epochs.
+
+    After the last batch of an epoch both step in this order, which Lightning turns around: of two
+    schedulers of one optimizer the second goes on from what the first has set.
+    """
+    intervals = [scheduler.interval for scheduler in schedulers]
+    return "epoch" in intervals and "step" in intervals[intervals.index("epoch") :]
+
+
+def _step_in_order(scheduler: WrappedScheduler) -> str:
+    if scheduler.interval == "epoch":
+        return _step_if("self.trainer.is_last_batch", scheduler, "self.current_epoch")
+    return _step_if("", scheduler, TOTAL_BATCH.format("self")) if scheduler.interval else ""
 
 
 _OVER_EPOCHS = """\

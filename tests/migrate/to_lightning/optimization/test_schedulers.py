@@ -229,3 +229,32 @@ def test_a_run_goes_on_with_the_learning_rate_of_a_scheduler_that_nothing_steps(
         rates.append(trainer.optimizers[0].param_groups[0]["lr"])
     assert torch.equal(*weights)
     assert rates == [0.1 / 8] * 2
+
+
+CROSSED = """\
+lr=0.1))
+        self.schedule = context.wrap_lr_scheduler(
+            torch.optim.lr_scheduler.LambdaLR(self.opt, lambda n: 1 / (n + 1)),
+            LRScheduler.StepMode.STEP_EVERY_EPOCH,
+        )
+        self.decay = context.wrap_lr_scheduler(
+            torch.optim.lr_scheduler.ExponentialLR(self.opt, 0.9),
+            LRScheduler.StepMode.STEP_EVERY_BATCH,
+        )
+"""
+
+
+def test_schedulers_step_in_their_order_after_the_last_batch_of_an_epoch(tmp_path):
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", CROSSED)))
+    # Lightning steps those of batches first.
+    assert method(made, "on_train_batch_end") == (
+        "def on_train_batch_end(self, outputs, batch, batch_idx):\n"
+        "    if self.trainer.is_last_batch:\n"
+        "        self.schedule.step()\n"
+        "    self.decay.step()"
+    )
+    assert "on_train_epoch_end" not in made
+    first, second = CROSSED.index("        self.schedule"), CROSSED.index("        self.decay")
+    turned = CROSSED[:first] + CROSSED[second:] + CROSSED[first:second]
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", turned)))
+    assert "manual_backward" not in made
