@@ -272,7 +272,9 @@ class _Scripts(LightningTransformer):
         flags = self._flags(given, aggregation if can else "") if given is not None else None
         if trial is None or given is None or flags is None:
             return None
-        if before_the_first(given) and (not is_kept(trial) or any(map(needs_fit, plans))):
+        asked = self.file.elsewhere.asked
+        is_late = not is_kept(trial) or any(needs_fit(plan, asked) for plan in plans)
+        if is_late and before_the_first(given):
             return None
         flags += at_end(flags[0], given)
         self.file.imports.new.add("import pytorch_lightning as pl")
