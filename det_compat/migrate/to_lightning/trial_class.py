@@ -10,7 +10,7 @@ from det_compat.migrate.to_lightning.callbacks import configure_callbacks
 from det_compat.migrate.to_lightning.class_facts import asks_sizes
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.init_method import SIZE_CHECK, mixin_init, with_arguments
-from det_compat.migrate.to_lightning.late import late_values, without_devices
+from det_compat.migrate.to_lightning.late import late_values, left_to_lightning
 from det_compat.migrate.to_lightning.metrics.reducer_kinds import odd_makers
 from det_compat.migrate.to_lightning.metrics.reducers import (
     reducer_hooks,
@@ -64,6 +64,7 @@ def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
         if plan is None:
             return node
         file.imports.new.update(("import torch", "import pytorch_lightning as pl"))
+        node = left_to_lightning(node, plan, file.elsewhere.asked, file.symbols)
         others = [other for other in classes if other.name.value != plan.own.name]
         shapes = Shapes(syntax.methods(node), functions, file.elsewhere.functions)
         return _Rewriting(node, plan, file, others, shapes).result()
@@ -108,7 +109,6 @@ class _Rewriting:
         names = self._early(plan) - {"__init__"}
         early = [method for name, method in self.own.items() if name in names]
         if init is not None and not plan.is_mixin:
-            init = without_devices(init, self.file.symbols)
             gone, late = late_values(init, self.own, early, self._stored(), self.file.symbols)
             init = _without(init, gone)
         asking = [*early, *([init] if init is not None else [])]
