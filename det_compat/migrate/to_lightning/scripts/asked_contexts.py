@@ -15,7 +15,7 @@ _ANSWERED = words(
     """
     get_hparam get_hparams get_global_batch_size distributed.get_rank distributed.rank
     distributed.get_local_rank distributed.local_rank distributed.get_size distributed.size
-    models
+    models device
     """
 )
 _RANKS = ("distributed.rank", "distributed.get_rank")
@@ -30,8 +30,8 @@ def asking_trained(
 ) -> list[cst.BaseStatement]:
     """The statements below ``pytorch.init()`` which ask the trial that is made there.
 
-    Before ``fit()``, a module knows its models, and nothing of its rank. What asks for something
-    else asks the context.
+    Before ``fit()``, a module knows its models, and nothing of its rank or device. What asks for
+    something else asks the context. Below it, functions that were handed the context get the trial.
     """
     trial, lines, is_trained = "", [*body], False
     for index, line in enumerate(body):
@@ -42,7 +42,9 @@ def asking_trained(
             trial = syntax.target_of(line) or ""
         elif trial.isidentifier():
             answered = _ANSWERED if is_trained else frozenset({"models"})
-            lines[index] = _asking(line, context, trial, answered, symbols)
+            lines[index] = line = _asking(line, context, trial, answered, symbols)
+            if is_trained:
+                lines[index] = _handing(line, context, trial, trials, symbols)
         is_trained = is_trained or func.endswith(".fit")
     return lines
 
@@ -85,6 +87,32 @@ def _asking(
         return node.with_deep_changes(name, value=made)
 
     return syntax.each(line, cst.Attribute, asked)
+
+
+def _handing(
+    line: cst.BaseStatement,
+    context: str,
+    trial: str,
+    trials: Collection[str],
+    symbols: Symbols,
+) -> cst.BaseStatement:
+    """A statement that hands functions of the project the trial, which is the module they ask."""
+
+    def handed(call: cst.Call) -> cst.Call:
+        is_other = syntax.code(call.func).rpartition(".")[2] in trials
+        if is_other or symbols.path(call.func) is not None:
+            return call
+        args = [
+            arg.with_changes(value=cst.Name(trial))
+            if isinstance(arg.value, cst.Name)
+            and symbols.is_context(arg.value)
+            and has_name(arg.value, context, symbols)
+            else arg
+            for arg in call.args
+        ]
+        return call.with_changes(args=args)
+
+    return syntax.each(line, cst.Call, handed)
 
 
 def _literals(hparams: str) -> dict[str, cst.BaseExpression]:
