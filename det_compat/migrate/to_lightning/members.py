@@ -144,11 +144,11 @@ class _Members(LightningTransformer):
                 name = self.classes[-1].name.value if name in reachable(own, "__init__") else ""
             return name in self.file.called_early
         early = self.file.early.get(plan.own.name, frozenset()) if plan else frozenset[str]()
-        if plan is not None and plan.is_whole:
-            # What __init__ called for a property is not called before there is a Trainer any more.
-            early &= {*reachable(syntax.methods(self.classes[-1]), "__init__")}
         # The methods that make loaders have Lightning's names by now.
         names = {*early, *(NAMES[name] for name in early if name in NAMES)}
+        if plan is not None and plan.is_whole:
+            # What __init__ called for a property is not called before there is a Trainer any more.
+            names &= {*reachable(syntax.methods(self.classes[-1]), "__init__")}
         return any(function.name.value in names for function in self.functions)
 
     def visit_Assign(self, node: cst.Assign) -> None:

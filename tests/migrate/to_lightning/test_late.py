@@ -197,3 +197,10 @@ def test_helpers_of_init_leave_moving_to_lightning(used, is_left, tmp_path):
     buffer = 'self.register_buffer("kept", torch.ones(2), persistent=False)'
     assert (buffer in made) is is_left
     assert ("MIGRATE: device is that of one device here" in made) is not is_left
+
+
+def test_a_loader_that_init_makes_is_early(tmp_path):
+    calls = "lr=0.1))\n        self.rows = self.build_training_data_loader()\n"
+    rows = ("DataLoader([]", "DataLoader(torch.ones(2).to(self.context.device)")
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", calls), rows))
+    assert "MIGRATE: device is that of one device here" in made

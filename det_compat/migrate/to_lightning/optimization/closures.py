@@ -30,7 +30,9 @@ def gets_closure(node: ast.AST | None) -> bool:
     Lightning hands one to whatever optimizer it knows of, however a trial has made it.
     """
     step = _step(node) if isinstance(node, ast.ClassDef) and _is_optimizer(node) else None
-    if step is None or not step.args.args or _takes_closure(step):
+    if step is None or len(step.args.args) != 1 + len(step.args.defaults):
+        return False
+    if _takes_closure(step) or None in step.args.kw_defaults:
         return False
     return not any(getattr(each, "id", "") == "closure" for each in ast.walk(step))
 
@@ -70,7 +72,8 @@ if closure is not None:
 
 
 def _is_optimizer(node: ast.ClassDef) -> bool:
-    return any("optim" in ast.unparse(base).lower() for base in node.bases)
+    bases = [ast.unparse(base).lower() for base in node.bases]
+    return any("optim" in base and "sched" not in base for base in bases)
 
 
 def leaves_closure(node: ast.AST | None) -> bool:

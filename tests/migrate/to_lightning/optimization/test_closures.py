@@ -94,7 +94,21 @@ def test_the_closure_trains(tmp_path):
     assert steps != {0.0}
 
 
+@pytest.mark.parametrize("step", ["self, grads", "self, *, grads"])
+def test_an_optimizer_whose_step_needs_more_is_marked(step, tmp_path):
+    changes = ("class Trial(", OWN.format(step)), ("torch.optim.SGD(self", "Own(self")
+    assert NONE.format("Own") in rewritten(tmp_path, trial(*changes))
+
+
 def test_an_optimizer_that_has_a_closure_of_its_own_is_marked(tmp_path):
     body = OWN.format("self").replace('"""Steps', 'closure = 1\n        """Steps')
     change = ("torch.optim.SGD(self", "Own(self")
     assert NONE.format("Own") in rewritten(tmp_path, trial(("class Trial(", body), change))
+
+
+def test_a_scheduler_of_the_project_is_no_optimizer(tmp_path):
+    warmup = "class Warmup(torch.optim.lr_scheduler.LambdaLR):\n    def step(self, epoch=None):\n"
+    change = ("class Trial(", f"{warmup}        super().step(epoch)\n\n\nclass Trial(")
+    after = rewritten(tmp_path, trial(change))
+    assert "    def step(self, epoch=None):\n        super()" in after
+    assert "automatic_optimization = False" not in after
