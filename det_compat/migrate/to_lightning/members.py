@@ -17,7 +17,7 @@ from det_compat.migrate.to_lightning.plan import (
     LightningTransformer,
     TrialPlan,
 )
-from det_compat.migrate.to_lightning.scripts.one_place import as_init
+from det_compat.migrate.to_lightning.scripts.one_place import as_init, given_contexts
 from det_compat.migrate.to_lightning.written_out.definitions import with_definitions
 from det_compat.migrate.to_lightning.written_out.gathering import DEFINITIONS, GATHERING
 from det_compat.migrate.tree import syntax
@@ -122,11 +122,10 @@ def ask_module(tree: cst.Module, file: LightningFile) -> cst.Module:
 class _Members(LightningTransformer):
     def visit_Module(self, node: cst.Module) -> None:
         self._asks = config_use(node, self.symbols).is_open
-        self._copied: set[cst.CSTNode] = set()
-        self._asking: set[cst.CSTNode] = set()
+        self._given_contexts = given_contexts(node, self.symbols)
+        self._copied, self._asking = set[cst.CSTNode](), set[cst.CSTNode]()
         self._tried: list[bool] = []
-        self._later: set[cst.CSTNode] = set()
-        self._deferred = 0
+        self._later, self._deferred = set[cst.CSTNode](), 0
         self.gathering: set[str] = set()
         self._sections = any(plan.arguments.sections for plan in self.file.plans.values())
 
@@ -174,6 +173,10 @@ class _Members(LightningTransformer):
         return any(node.attr.value == name for node in nodes if node is not kept) or any(
             name in each.own.uses.get(method, ()) for each in others for method in early
         )
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
+        """Leave alone the functions that such a context is handed to, which go on asking it."""
+        return bool(self.classes) or node.name.value not in self._given_contexts
 
     def visit_With(self, node: cst.With) -> bool:
         """Leave alone what asks a context that stays: it is in what `scripts` has left, marked."""

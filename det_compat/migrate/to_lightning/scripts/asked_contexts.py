@@ -6,7 +6,7 @@ from dataclasses import replace
 import libcst as cst
 
 from det_compat.analysis.expressions import words
-from det_compat.migrate.to_lightning.scripts.one_place import has_name
+from det_compat.migrate.to_lightning.scripts.one_place import has_name, ranked
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
 
@@ -18,10 +18,8 @@ _ANSWERED = words(
     models device
     """
 )
-_RANKS = ("distributed.rank", "distributed.get_rank")
-#: The rank of a process in which there is no Trainer yet.
-RANK = "rank_zero_only.rank"
-IMPORT = "from pytorch_lightning.utilities import rank_zero_only"
+#: What it answers from the start, too.
+_ANSWERED_AT_ONCE = words("get_hparam get_hparams get_global_batch_size models")
 _LITERALS = (cst.Integer, cst.Float, cst.SimpleString)
 
 
@@ -30,40 +28,24 @@ def asking_trained(
 ) -> list[cst.BaseStatement]:
     """The statements below ``pytorch.init()`` which ask the trial that is made there.
 
-    Before ``fit()``, a module knows its models, and nothing of its rank or device. What asks for
-    something else asks the context. Below it, functions that were handed the context get the trial.
+    Before ``fit()``, a module knows its models and hyperparameters, no rank and no device. What
+    asks for something else asks the context. Below it, functions that were handed the context get
+    the trial.
     """
     trial, lines, is_trained = "", [*body], False
     for index, line in enumerate(body):
         if not is_trained:
-            lines[index] = line = _ranked(line, context, symbols)
+            lines[index] = line = ranked(line, context, symbols)
         func = syntax.code(getattr(syntax.call_of(line), "func", cst.Pass()))
         if func.rpartition(".")[2] in trials:
             trial = syntax.target_of(line) or ""
         elif trial.isidentifier():
-            answered = _ANSWERED if is_trained else frozenset({"models"})
+            answered = _ANSWERED if is_trained else _ANSWERED_AT_ONCE
             lines[index] = line = _asking(line, context, trial, answered, symbols)
             if is_trained:
                 lines[index] = _handing(line, context, trial, trials, symbols)
         is_trained = is_trained or func.endswith(".fit")
     return lines
-
-
-def _ranked(line: cst.BaseStatement, context: str, symbols: Symbols) -> cst.BaseStatement:
-    """A statement that asks Lightning for the rank, where there is no module that knows it."""
-
-    def is_rank(node: cst.BaseExpression) -> bool:
-        member = symbols.member(node)
-        is_it = member is not None and has_name(member[0], context, symbols)
-        return is_it and member is not None and member[1] in _RANKS
-
-    def asked(node: cst.BaseExpression) -> cst.BaseExpression:
-        # Of the rank, there is a method, too, and what it calls has been replaced by then.
-        is_called = isinstance(node, cst.Call) and not node.args and syntax.code(node.func) == RANK
-        is_asked = isinstance(node, cst.Attribute) and is_rank(node)
-        return syntax.expression(RANK) if is_called or is_asked else node
-
-    return syntax.each(syntax.each(line, cst.Attribute, asked), cst.Call, asked)
 
 
 def _asking(

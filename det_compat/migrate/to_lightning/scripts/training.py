@@ -16,8 +16,6 @@ from det_compat.migrate.to_lightning.metrics.reducer_kinds import set_otherwise,
 from det_compat.migrate.to_lightning.optimization.gradients import asks_gradients
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer, TrialPlan
 from det_compat.migrate.to_lightning.scripts.asked_contexts import (
-    IMPORT,
-    RANK,
     asking_trained,
     hyperparameter,
     tells_all,
@@ -38,7 +36,9 @@ from det_compat.migrate.to_lightning.scripts.lines import (
     names_in,
 )
 from det_compat.migrate.to_lightning.scripts.one_place import (
+    IMPORT,
     INIT,
+    RANK,
     TRAINER,
     as_init,
     has_name,
