@@ -1,7 +1,7 @@
 """The data functions of trials without loader methods: make_data_loaders and download_data."""
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from det_compat.analysis.collect import positional
@@ -57,7 +57,12 @@ def find_function(name: str, path: Path, trial: str, analysis: Analysis) -> Data
     others = (file for file in sorted(path.parent.glob("*.py")) if file.name != "__init__.py")
     beside = [file for file in others if file != path]
     found = [made for file in beside if (made := _in_file(name, file, path, analysis))]
-    return found[0] if len(found) == 1 else None
+    if len(found) != 1:
+        return None
+    # A package may be imported by a name that its folder does not have here.
+    code = analysis.code(path)
+    names = {line.node.asname or line.node.name for line in code.imports} if code else set()
+    return replace(found[0], statement="") if name in names else found[0]
 
 
 def _in_file(name: str, file: Path, path: Path, analysis: Analysis) -> DataFunction | None:

@@ -6,8 +6,10 @@ import libcst as cst
 
 from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.class_facts import SIZES
+from det_compat.migrate.to_lightning.plan import TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
+from det_compat.migrate.tree.trial_attributes import reachable
 
 #: What a context is asked for that is not known, or another one, before there is a Trainer.
 LATE = SIZES | {"device", "get_tensorboard_writer"}
@@ -94,6 +96,25 @@ def _is_changed(attribute: str, own: Mapping[str, cst.FunctionDef]) -> bool:
         and syntax.has_attribute(function.value, attribute)
         for function in functions
     )
+
+
+def left_to_lightning(
+    node: cst.ClassDef, plan: TrialPlan, asked: Collection[str], symbols: Symbols
+) -> cst.ClassDef:
+    """A trial that leaves it to Lightning to move what it keeps before there is a Trainer.
+
+    That is in ``__init__``, and in those methods that nothing calls later, as what is ``asked`` of
+    the trial elsewhere might.
+    """
+    own = syntax.methods(node)
+    later = {*asked, *reachable(own, *(own.keys() - {*plan.early}))}
+    names = {"__init__", *({*plan.early} - later if plan.is_whole else ())}
+    made = {
+        name: without_devices(own[name], symbols)
+        for name in ({*own} & names if not plan.is_mixin else ())
+    }
+    lines = (made.get(getattr(getattr(n, "name", 0), "value", ""), n) for n in syntax.body_of(node))
+    return syntax.with_body(node, [*lines]) if made else node
 
 
 def without_devices(init: cst.FunctionDef, symbols: Symbols) -> cst.FunctionDef:

@@ -1,6 +1,5 @@
 """What a context was asked for, as Lightning has it."""
 
-import keyword
 from typing import TypeVar
 
 import libcst as cst
@@ -18,12 +17,17 @@ from det_compat.migrate.to_lightning.plan import (
     LightningTransformer,
     TrialPlan,
 )
-from det_compat.migrate.to_lightning.scripts.one_place import as_init
+from det_compat.migrate.to_lightning.scripts.one_place import as_init, given_contexts
 from det_compat.migrate.to_lightning.written_out.definitions import with_definitions
 from det_compat.migrate.to_lightning.written_out.gathering import DEFINITIONS, GATHERING
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
-from det_compat.migrate.tree.parameters import HYPERPARAMETERS, config_use, hyperparameters
+from det_compat.migrate.tree.parameters import (
+    HYPERPARAMETERS,
+    config_use,
+    hyperparameters,
+    of_hyperparameters,
+)
 from det_compat.migrate.tree.trial_attributes import reachable
 
 _Valued = TypeVar("_Valued", cst.Arg, cst.Assign, cst.Return)
@@ -118,10 +122,10 @@ def ask_module(tree: cst.Module, file: LightningFile) -> cst.Module:
 class _Members(LightningTransformer):
     def visit_Module(self, node: cst.Module) -> None:
         self._asks = config_use(node, self.symbols).is_open
-        self._copied: set[cst.CSTNode] = set()
+        self._given_contexts = given_contexts(node, self.symbols)
+        self._copied, self._asking = set[cst.CSTNode](), set[cst.CSTNode]()
         self._tried: list[bool] = []
-        self._later: set[cst.CSTNode] = set()
-        self._deferred = 0
+        self._later, self._deferred = set[cst.CSTNode](), 0
         self.gathering: set[str] = set()
         self._sections = any(plan.arguments.sections for plan in self.file.plans.values())
 
@@ -138,9 +142,12 @@ class _Members(LightningTransformer):
                 own = syntax.methods(self.classes[-1])
                 name = self.classes[-1].name.value if name in reachable(own, "__init__") else ""
             return name in self.file.called_early
-        early = self.file.early.get(plan.own.name, ()) if plan is not None else ()
+        early = self.file.early.get(plan.own.name, frozenset()) if plan else frozenset[str]()
         # The methods that make loaders have Lightning's names by now.
         names = {*early, *(NAMES[name] for name in early if name in NAMES)}
+        if plan is not None and plan.is_whole:
+            # What __init__ called for a property is not called before there is a Trainer any more.
+            names &= {*reachable(syntax.methods(self.classes[-1]), "__init__")}
         return any(function.name.value in names for function in self.functions)
 
     def visit_Assign(self, node: cst.Assign) -> None:
@@ -166,6 +173,10 @@ class _Members(LightningTransformer):
         return any(node.attr.value == name for node in nodes if node is not kept) or any(
             name in each.own.uses.get(method, ()) for each in others for method in early
         )
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
+        """Leave alone the functions that such a context is handed to, which go on asking it."""
+        return bool(self.classes) or node.name.value not in self._given_contexts
 
     def visit_With(self, node: cst.With) -> bool:
         """Leave alone what asks a context that stays: it is in what `scripts` has left, marked."""
@@ -213,8 +224,10 @@ class _Members(LightningTransformer):
         if found is None:
             return updated
         module, member = self.symbols.module(found[0]), found[1]
+        if member == "get_hparam" and (given := self._given_getter(updated.func)) is not None:
+            return updated.with_changes(func=given)
         if member == "get_hparam":
-            return _hparam(module, updated, is_tried=any(self._tried))
+            return of_hyperparameters(module, updated, is_tried=any(self._tried))
         if member == "to_device":
             return self._moved(module, updated)
         if member in GATHERING and len(updated.args) == 1 and not updated.args[0].star:
@@ -226,6 +239,7 @@ class _Members(LightningTransformer):
         return syntax.expression(text.format(module)) if text else updated
 
     def visit_Call(self, node: cst.Call) -> None:
+        self._asking.add(node.func)
         # These copy what they are given into a dict of their own.
         if syntax.code(node.func).lower().endswith("dict"):
             self._copied.update(node.args)
@@ -330,8 +344,22 @@ class _Members(LightningTransformer):
             return updated
         return listed[int(index)].value if int(index) < len(listed) else updated
 
+    def _given_getter(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """What holds a getter of hyperparameters in code beside trials, which stays one there."""
+        symbol = self.symbols.get(node.value) if isinstance(node, cst.Attribute) else None
+        if self.plan is not None or symbol is None or symbol.part != "get_hparam":
+            return None
+        # A trial that is asked for its own has none any more.
+        own = f"{syntax.self_name(self.functions[0])}." if self.classes and self.functions else ""
+        text = syntax.code(symbol.original).removeprefix(own)
+        return symbol.original if text.isidentifier() else None
+
     def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> syntax.Expression:
         found = self.symbols.member(updated)
+        if found is not None and found[1] == "get_hparam" and original not in self._asking:
+            given = self._given_getter(updated)
+            getter = f"{self.symbols.module(found[0])}.hparams.__getitem__"
+            return syntax.expression(getter) if given is None else given
         wrapped = self._wrapped(found[1]) if found is not None and found[1] in _LISTS else None
         if found is not None and wrapped is not None:
             module = self.symbols.module(found[0])
@@ -369,14 +397,3 @@ def _catching_keys(handler: cst.ExceptHandler) -> cst.ExceptHandler:
         return handler
     caught = ["KeyError", *map(syntax.code, syntax.parts(handler.type))]
     return handler.with_changes(type=syntax.expression(f"({', '.join(caught)})"))
-
-
-def _hparam(module: str, call: cst.Call, *, is_tried: bool) -> cst.BaseExpression:
-    name = syntax.argument(call, 0, "name")
-    if name is None:
-        return call
-    is_named = isinstance(name, cst.SimpleString) and not is_tried
-    text = str(name.evaluated_value) if isinstance(name, cst.SimpleString) else ""
-    if is_named and text.isidentifier() and not keyword.iskeyword(text):
-        return syntax.expression(f"{module}.hparams.{text}")
-    return syntax.expression(f"{module}.hparams[{syntax.code(name)}]")

@@ -20,7 +20,12 @@ from det_compat.migrate.to_lightning import (
 )
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.metrics import reducers, told
-from det_compat.migrate.to_lightning.optimization import schedulers, stepping, unwrapping
+from det_compat.migrate.to_lightning.optimization import (
+    closures,
+    schedulers,
+    stepping,
+    unwrapping,
+)
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.to_lightning.scripts import training
 from det_compat.migrate.to_lightning.taken import renaming
@@ -129,6 +134,8 @@ PASSES = (
     ),
     # What is left of steps is outside of trials, or was in methods that it has kept.
     Pass(stepping.write_out_steps, needs=Holds.STEPS, takes=Holds.STEPS),
+    # It looks at classes of torch's alone.
+    Pass(closures.give_closures, needs=Holds.NONE, takes=Holds.NONE),
     # It tells an alias by the context, or the member of one, that is assigned; and a name of a step
     # mode that nothing needs by the calls that wrap schedulers. Both go in the passes below.
     Pass(

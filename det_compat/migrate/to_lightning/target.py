@@ -33,7 +33,7 @@ from det_compat.migrate.to_lightning.optimization.accumulation import (
     are_aggregating,
 )
 from det_compat.migrate.to_lightning.optimization.automatic import is_automatic
-from det_compat.migrate.to_lightning.optimization.closures import leaves_closure
+from det_compat.migrate.to_lightning.optimization.closures import gets_closure, leaves_closure
 from det_compat.migrate.to_lightning.optimization.hoisting import Resolved, hoist_wraps
 from det_compat.migrate.to_lightning.optimization.rebound import keep_rebound
 from det_compat.migrate.to_lightning.optimization.schedulers import keep_modes
@@ -149,6 +149,8 @@ class Lightning(Target):
         """Whether no pass would find anything in a file, which saves most of the time it takes."""
         source = self._read[path]
         classes = map(self._bases, source.facts.classes.values())
+        if self._trials and any(gets_closure(c.node) for c in source.facts.classes.values()):
+            return False
         if len(source.symbols) or source.trials or any(every for every, _ in classes):
             return False
         # Attributes of trials have been renamed as the file was read.

@@ -10,7 +10,7 @@ from det_compat.migrate.to_lightning.callbacks import configure_callbacks
 from det_compat.migrate.to_lightning.class_facts import asks_sizes
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.init_method import SIZE_CHECK, mixin_init, with_arguments
-from det_compat.migrate.to_lightning.late import late_values, without_devices
+from det_compat.migrate.to_lightning.late import late_values, left_to_lightning
 from det_compat.migrate.to_lightning.metrics.in_place import changed_in_place
 from det_compat.migrate.to_lightning.metrics.reducer_kinds import odd_makers
 from det_compat.migrate.to_lightning.metrics.reducers import (
@@ -65,6 +65,7 @@ def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
         if plan is None:
             return node
         file.imports.new.update(("import torch", "import pytorch_lightning as pl"))
+        node = left_to_lightning(node, plan, file.elsewhere.asked, file.symbols)
         others = [other for other in classes if other.name.value != plan.own.name]
         shapes = Shapes(syntax.methods(node), functions, file.elsewhere.functions)
         return _Rewriting(node, plan, file, others, shapes).result()
@@ -109,7 +110,6 @@ class _Rewriting:
         names = self._early(plan) - {"__init__"}
         early = [method for name, method in self.own.items() if name in names]
         if init is not None and not plan.is_mixin:
-            init = without_devices(init, self.file.symbols)
             gone, late = late_values(init, self.own, early, self._stored(), self.file.symbols)
             init = _without(init, gone)
         asking = [*early, *([init] if init is not None else [])]
@@ -298,13 +298,7 @@ class _Rewriting:
             # The backward pass of one may go through the models of another, or through what it is
             # to train later.
             return grows or not self._zeroes_first()
-        symbols, every, plain = self.file.symbols, 0, 0
-        for name, found in self.own.items():
-            every += len(symbols.calls(found, "step_optimizer"))
-            calls = map(syntax.call_of, syntax.body_of(found) if name != "__init__" else ())
-            stepping = (c for c in calls if c and symbols.method(c) == "step_optimizer")
-            plain += sum(map(gradients.zeroes_gradients, stepping))
-        return every > plain
+        return gradients.may_be_kept(self.own, self.file.symbols)
 
     def _zeroes_first(self) -> bool:
         """Whether the batches zero all gradients that are there before they step."""

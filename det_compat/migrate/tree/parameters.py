@@ -331,3 +331,15 @@ def hyperparameters(sections: Collection[str]) -> cst.FunctionDef:
 
 #: The name of that property.
 HYPERPARAMETERS = "hyperparameters"
+
+
+def of_hyperparameters(module: str, call: cst.Call, *, is_tried: bool) -> cst.BaseExpression:
+    """What a module has in the place of ``context.get_hparam(...)``."""
+    name = syntax.argument(call, 0, "name")
+    if name is None:
+        return call
+    is_named = isinstance(name, cst.SimpleString) and not is_tried
+    text = str(name.evaluated_value) if isinstance(name, cst.SimpleString) else ""
+    if is_named and text.isidentifier() and not keyword.iskeyword(text):
+        return syntax.expression(f"{module}.hparams.{text}")
+    return syntax.expression(f"{module}.hparams[{syntax.code(name)}]")

@@ -212,3 +212,14 @@ def test_annotations_and_spread_parameters(tmp_path):
     made = rewritten(tmp_path, source, "context")
     header = "    experiment_config: dict, hparams: dict, download_data_dir: str\n) -> tuple:"
     assert header in made
+
+
+def test_a_data_function_that_is_imported_is_not_imported_twice(tmp_path):
+    """A folder need not have the name here by which its files import one another."""
+    data, model = STANDARD.split("class Net(")
+    (tmp_path / "data.py").write_text(data)
+    header = "import pedl\nimport torch\nfrom pedl.frameworks.pytorch import PyTorchTrial\n"
+    source = f"{header}from package.data import make_data_loaders\n\n\nclass Net({model}"
+    made = rewritten(tmp_path, source.replace("error_rate(predictions, labels)", "0.0"), "context")
+    assert made.count("import make_data_loaders") == 1
+    assert "self.training_loader, self.validation_loader = make_data_loaders(" in made

@@ -173,3 +173,34 @@ def test_the_device_of_a_context_is_that_of_the_module(tmp_path):
     )
     assert "batch.to(self.device)" in made
     assert "def device" not in made and "self.device = " not in made
+
+
+def test_what_a_property_calls_is_asked_later(tmp_path):
+    """``__init__`` calls the helper no more, so that what it moves is on the module's device."""
+    helper = "def mask(self, n):\n        return torch.eye(n).to(self.context.device)\n\n    def tr"
+    kept = "lr=0.1))\n        self.kept = self.mask(context.get_per_slot_batch_size())\n"
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", kept), ("def tr", helper)))
+    assert "        return self.mask(self.hparams.global_batch_size // self.tr" in made
+    assert "torch.eye(n).to(self.device)" in made
+    assert "MIGRATE" not in made
+
+
+@pytest.mark.parametrize(
+    ("used", "is_left"), [("", True), ("self.add()\n        ", False)], ids=["early", "also later"]
+)
+def test_helpers_of_init_leave_moving_to_lightning(used, is_left, tmp_path):
+    value = "torch.ones(2).to(self.context.device)"
+    helper = f"def add(self):\n        self.kept = {value}\n\n    def tr"
+    calls = "lr=0.1))\n        self.add()\n"
+    step = ("        loss = self", f"        {used}loss = self")
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", calls), ("def tr", helper), step))
+    buffer = 'self.register_buffer("kept", torch.ones(2), persistent=False)'
+    assert (buffer in made) is is_left
+    assert ("MIGRATE: device is that of one device here" in made) is not is_left
+
+
+def test_a_loader_that_init_makes_is_early(tmp_path):
+    calls = "lr=0.1))\n        self.rows = self.build_training_data_loader()\n"
+    rows = ("DataLoader([]", "DataLoader(torch.ones(2).to(self.context.device)")
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", calls), rows))
+    assert "MIGRATE: device is that of one device here" in made

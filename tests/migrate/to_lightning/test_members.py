@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 
 from det_compat.migrate.migration import migrate
@@ -359,3 +361,69 @@ def test_trials_of_one_name_each_know_what_they_do_before_there_is_a_trainer(tmp
     made = rewritten(tmp_path, source)
     assert "self.size = self.hparams.global_batch_size // self.hparams.world_size" in made
     assert "MIGRATE" not in made
+
+
+def test_a_getter_of_hyperparameters_is_handed_on_as_one(tmp_path):
+    helpers = """\
+    class Scale:
+        def __init__(self, hp):
+            self.hp = hp
+
+        def __call__(self, epoch):
+            return self.hp("gamma") ** epoch
+
+
+    def make_net(get, width=1):
+        return torch.nn.Linear(get("inputs"), width)
+
+
+    def make_other(context):
+        get = context.get_hparam
+        return torch.nn.Linear(get("inputs"), 1)
+    """
+    (tmp_path / "net.py").write_text(f"import torch\n\n\n{textwrap.dedent(helpers)}")
+    changes = [
+        ("class Trial(", "from net import *\n\n\nclass Trial("),
+        ("context = context\n", "context = context\n        get = context.get_hparam\n"),
+        ("torch.nn.Linear(2, 1)", "make_net(get)"),
+        (
+            "lr=0.1))",
+            'lr=get("lr")))\n        self.scale = Scale(get)\n        make_other(context)',
+        ),
+    ]
+    made = rewritten(tmp_path, trial(*changes))
+    assert "self.model = make_net(self.hparams.__getitem__)" in made
+    assert "self.scale = Scale(self.hparams.__getitem__)" in made
+    assert "MIGRATE" not in made
+    (net,) = [f for f in migrate([str(tmp_path)], "lightning").files if f.path.stem == "net"]
+    after = net.after.decode()
+    assert 'torch.nn.Linear(get("inputs"), width)' in after
+    assert 'self.hp("gamma") ** epoch' in after
+    assert "    get = context.hparams.__getitem__\n" in after
+    assert "MIGRATE" not in after
+
+
+def test_a_getter_that_a_trial_kept_is_asked_of_the_module(tmp_path):
+    callback = """\
+    class Watch(PyTorchCallback):
+        def __init__(self, trial):
+            self.trial = trial
+
+        def on_training_start(self):
+            print(self.trial.hp("lr"))
+
+
+    class Trial("""
+    built = "def build_callbacks(self):\n        return {'w': Watch(self)}\n\n    def tr"
+    changes = [
+        ("class Trial(", textwrap.dedent(callback)),
+        (
+            "self.context = context\n",
+            "self.context = context\n        self.hp = context.get_hparam\n",
+        ),
+        ("def tr", built),
+        ("import DataLoader", "import PyTorchCallback, DataLoader"),
+    ]
+    after = rewritten(tmp_path, trial(*changes))
+    assert "print(self.trial.hparams.lr)" in after
+    assert "MIGRATE" not in after

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 import libcst as cst
 
 from det_compat.migrate.to_lightning.class_facts import variables_of
+from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere, parsed
 from det_compat.migrate.tree.metric_shapes import assigned
@@ -23,15 +24,67 @@ _UNKNOWN = (
 _OPTIMIZER = re.compile(r"(?:^|[._])(?:opt|optim|optimizer)\d*$|\boptim\.[A-Z]\w*\(")
 
 
+def gets_closure(node: ast.AST | None) -> bool:
+    """Whether this is the class of an optimizer whose ``step`` takes no closure, and may get one.
+
+    Lightning hands one to whatever optimizer it knows of, however a trial has made it.
+    """
+    step = _step(node) if isinstance(node, ast.ClassDef) and _is_optimizer(node) else None
+    if step is None or len(step.args.args) != 1 + len(step.args.defaults):
+        return False
+    if _takes_closure(step) or None in step.args.kw_defaults:
+        return False
+    return not any(getattr(each, "id", "") == "closure" for each in ast.walk(step))
+
+
+def give_closures(tree: cst.Module, file: LightningFile) -> cst.Module:
+    """Let the steps of optimizers of the project call the closure that Lightning trains in."""
+    if not file.trials or not any(map(gets_closure, ast.walk(parsed(tree.code)))):
+        return tree
+
+    def given(node: cst.ClassDef) -> cst.ClassDef:
+        step = syntax.methods(node).get("step")
+        if step is None or not any(map(gets_closure, parsed(_own_code(node)).body)):
+            return node
+        file.imports.new.add("import torch")
+        has_star = isinstance(step.params.star_arg, (cst.Param, cst.ParamStar))
+        name = "kwonly_params" if has_star else "params"
+        params = [*getattr(step.params, name), _CLOSURE]
+        made = step.with_deep_changes(step.params, **{name: syntax.without_commas(params)})
+        body = syntax.below_docstring(syntax.body_of(made), syntax.statements(_CALLED))
+        return syntax.with_node(node, step, syntax.with_body(made, body))
+
+    return syntax.each(tree, cst.ClassDef, given)
+
+
+def _own_code(node: cst.ClassDef) -> str:
+    return syntax.code(node.with_changes(leading_lines=[]))
+
+
+_TIGHT = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+_CLOSURE = cst.Param(cst.Name("closure"), equal=_TIGHT, default=cst.Name("None"))
+#: As torch's own optimizers do it, most of which step where no gradients are made.
+_CALLED = """\
+if closure is not None:
+    with torch.enable_grad():
+        closure()
+"""
+
+
+def _is_optimizer(node: ast.ClassDef) -> bool:
+    bases = [ast.unparse(base).lower() for base in node.bases]
+    return any("optim" in base and "sched" not in base for base in bases)
+
+
 def leaves_closure(node: ast.AST | None) -> bool:
     """Whether this is the class of an optimizer whose ``step`` does not call its closure, once.
 
     Lightning trains in that closure, where it steps the optimizer itself.
     """
-    if not isinstance(node, ast.ClassDef) or (step := _step(node)) is None:
+    if not isinstance(node, ast.ClassDef) or (step := _step(node)) is None or gets_closure(node):
         return False
     given = [each.arg for each in step.args.args[1:2]]
-    if given != ["closure"] and not any("optim" in ast.unparse(b).lower() for b in node.bases):
+    if given != ["closure"] and not _is_optimizer(node):
         return False
     found = [each for each in ast.walk(step) if isinstance(each, ast.Call)]
     calls = [c for c in found if any(getattr(n, "id", "") in given for n in (c.func, *c.args))]
@@ -52,7 +105,8 @@ def left_of_steps(node: cst.ClassDef, symbols: Symbols, around: Elsewhere) -> It
         for call, known in _makers(made, variables, around, set()):
             name = syntax.code(call.func).rpartition(".")[2]
             classes = parsed(around.texts.get(name, "")).body
-            steps = [_step(each) for each in classes if isinstance(each, ast.ClassDef)]
+            nodes = [each for each in classes if isinstance(each, ast.ClassDef)]
+            steps = [_step(each) for each in nodes if not gets_closure(each)]
             if any(step is not None and not _takes_closure(step) for step in steps):
                 yield _NONE.format(name)
             elif not classes and name[:1].isupper() and _is_around_another(call, known):

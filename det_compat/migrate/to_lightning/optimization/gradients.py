@@ -129,3 +129,14 @@ class _Zeroing:
             elif syntax.code(call).startswith(self._own) and not call.args:
                 name, _, method = syntax.code(call.func).removeprefix(self._own).rpartition(".")
                 zeroed |= self._trained.get(name, {name}) if method == "zero_grad" else set()
+
+
+def may_be_kept(own: Mapping[str, cst.FunctionDef], symbols: Symbols) -> bool:
+    """Whether methods of a class step otherwise than to zero all gradients after every batch."""
+    every = plain = 0
+    for name, method in own.items():
+        every += len(symbols.calls(method, "step_optimizer"))
+        calls = map(syntax.call_of, syntax.body_of(method) if name != "__init__" else ())
+        stepping = (c for c in calls if c and symbols.method(c) == "step_optimizer")
+        plain += sum(map(zeroes_gradients, stepping))
+    return every > plain

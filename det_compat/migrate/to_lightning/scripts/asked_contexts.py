@@ -6,7 +6,7 @@ from dataclasses import replace
 import libcst as cst
 
 from det_compat.analysis.expressions import words
-from det_compat.migrate.to_lightning.scripts.one_place import has_name
+from det_compat.migrate.to_lightning.scripts.one_place import has_name, ranked
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
 
@@ -15,13 +15,11 @@ _ANSWERED = words(
     """
     get_hparam get_hparams get_global_batch_size distributed.get_rank distributed.rank
     distributed.get_local_rank distributed.local_rank distributed.get_size distributed.size
-    models
+    models device
     """
 )
-_RANKS = ("distributed.rank", "distributed.get_rank")
-#: The rank of a process in which there is no Trainer yet.
-RANK = "rank_zero_only.rank"
-IMPORT = "from pytorch_lightning.utilities import rank_zero_only"
+#: What it answers from the start, too.
+_ANSWERED_AT_ONCE = words("get_hparam get_hparams get_global_batch_size models")
 _LITERALS = (cst.Integer, cst.Float, cst.SimpleString)
 
 
@@ -30,38 +28,24 @@ def asking_trained(
 ) -> list[cst.BaseStatement]:
     """The statements below ``pytorch.init()`` which ask the trial that is made there.
 
-    Before ``fit()``, a module knows its models, and nothing of its rank. What asks for something
-    else asks the context.
+    Before ``fit()``, a module knows its models and hyperparameters, no rank and no device. What
+    asks for something else asks the context. Below it, functions that were handed the context get
+    the trial.
     """
     trial, lines, is_trained = "", [*body], False
     for index, line in enumerate(body):
         if not is_trained:
-            lines[index] = line = _ranked(line, context, symbols)
+            lines[index] = line = ranked(line, context, symbols)
         func = syntax.code(getattr(syntax.call_of(line), "func", cst.Pass()))
         if func.rpartition(".")[2] in trials:
             trial = syntax.target_of(line) or ""
         elif trial.isidentifier():
-            answered = _ANSWERED if is_trained else frozenset({"models"})
-            lines[index] = _asking(line, context, trial, answered, symbols)
+            answered = _ANSWERED if is_trained else _ANSWERED_AT_ONCE
+            lines[index] = line = _asking(line, context, trial, answered, symbols)
+            if is_trained:
+                lines[index] = _handing(line, context, trial, trials, symbols)
         is_trained = is_trained or func.endswith(".fit")
     return lines
-
-
-def _ranked(line: cst.BaseStatement, context: str, symbols: Symbols) -> cst.BaseStatement:
-    """A statement that asks Lightning for the rank, where there is no module that knows it."""
-
-    def is_rank(node: cst.BaseExpression) -> bool:
-        member = symbols.member(node)
-        is_it = member is not None and has_name(member[0], context, symbols)
-        return is_it and member is not None and member[1] in _RANKS
-
-    def asked(node: cst.BaseExpression) -> cst.BaseExpression:
-        # Of the rank, there is a method, too, and what it calls has been replaced by then.
-        is_called = isinstance(node, cst.Call) and not node.args and syntax.code(node.func) == RANK
-        is_asked = isinstance(node, cst.Attribute) and is_rank(node)
-        return syntax.expression(RANK) if is_called or is_asked else node
-
-    return syntax.each(syntax.each(line, cst.Attribute, asked), cst.Call, asked)
 
 
 def _asking(
@@ -85,6 +69,32 @@ def _asking(
         return node.with_deep_changes(name, value=made)
 
     return syntax.each(line, cst.Attribute, asked)
+
+
+def _handing(
+    line: cst.BaseStatement,
+    context: str,
+    trial: str,
+    trials: Collection[str],
+    symbols: Symbols,
+) -> cst.BaseStatement:
+    """A statement that hands functions of the project the trial, which is the module they ask."""
+
+    def handed(call: cst.Call) -> cst.Call:
+        is_other = syntax.code(call.func).rpartition(".")[2] in trials
+        if is_other or symbols.path(call.func) is not None:
+            return call
+        args = [
+            arg.with_changes(value=cst.Name(trial))
+            if isinstance(arg.value, cst.Name)
+            and symbols.is_context(arg.value)
+            and has_name(arg.value, context, symbols)
+            else arg
+            for arg in call.args
+        ]
+        return call.with_changes(args=args)
+
+    return syntax.each(line, cst.Call, handed)
 
 
 def _literals(hparams: str) -> dict[str, cst.BaseExpression]:

@@ -3,8 +3,7 @@
 import libcst as cst
 
 from det_compat.migrate.to_lightning.plan import LightningFile
-from det_compat.migrate.to_lightning.scripts.asked_contexts import IMPORT, RANK
-from det_compat.migrate.to_lightning.scripts.one_place import INIT
+from det_compat.migrate.to_lightning.scripts.one_place import IMPORT, INIT, RANK
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Lines
 from det_compat.migrate.tree.marks import above

@@ -1,6 +1,7 @@
 """Scripts that make a trial, its context and its Trainer in several places, as those of one."""
 
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 import libcst as cst
 
@@ -11,6 +12,11 @@ from det_compat.migrate.tree.marks import above
 from det_compat.migrate.tree.symbols import Symbols
 
 INIT, TRAINER = "det_compat.pytorch.init", "det_compat.pytorch.Trainer"
+_RANKS = ("distributed.rank", "distributed.get_rank")
+#: The rank of a process in which there is no Trainer yet.
+RANK = "rank_zero_only.rank"
+IMPORT = "from pytorch_lightning.utilities import rank_zero_only"
+_Asking = TypeVar("_Asking", cst.BaseStatement, cst.FunctionDef)
 _SIMPLE = (cst.Name, cst.Attribute, cst.SimpleString, cst.Integer, cst.Float)
 
 
@@ -26,6 +32,8 @@ def in_one_place(tree: cst.Module, file: LightningFile) -> cst.Module:
             continue
         tree = _without_factory(tree, name, symbols)
         tree = _without_context(tree, name, symbols)
+    if RANK in tree.code:
+        file.imports.new.add(IMPORT)
     return tree
 
 
@@ -79,6 +87,35 @@ def has_name(node: cst.Name, name: str, symbols: Symbols) -> bool:
     """Whether a name is this one, or stands for an expression with it."""
     symbol = symbols.get(node)
     return node.value == name if symbol is None else name in syntax.names_in(symbol.original)
+
+
+def ranked(line: _Asking, context: str, symbols: Symbols) -> _Asking:
+    """What asks Lightning for the rank, where no module knows it."""
+
+    def is_rank(node: cst.BaseExpression) -> bool:
+        member = symbols.member(node)
+        is_it = member is not None and has_name(member[0], context, symbols)
+        return is_it and member is not None and member[1] in _RANKS
+
+    def asked(node: cst.BaseExpression) -> cst.BaseExpression:
+        # Of the rank, there is a method, too, and what it calls has been replaced by then.
+        is_called = isinstance(node, cst.Call) and not node.args and syntax.code(node.func) == RANK
+        is_asked = isinstance(node, cst.Attribute) and is_rank(node)
+        return syntax.expression(RANK) if is_called or is_asked else node
+
+    return syntax.each(syntax.each(line, cst.Attribute, asked), cst.Call, asked)
+
+
+def given_contexts(tree: cst.Module, symbols: Symbols) -> set[str]:
+    """The functions that get a context which stays, below ``with pytorch.init()``."""
+    blocks = [
+        block
+        for block in syntax.find(tree, cst.With)
+        if any(as_init(item.item, symbols) for item in block.items)
+    ]
+    calls = (call for block in blocks for call in syntax.find(block, cst.Call))
+    given = (c for c in calls if any(symbols.is_context(arg.value) for arg in c.args))
+    return {syntax.code(call.func) for call in given}
 
 
 def _entered_at_once(
@@ -192,7 +229,10 @@ def _without(tree: cst.Module, name: str) -> cst.Module:
 
 
 def _without_context(tree: cst.Module, name: str, symbols: Symbols) -> cst.Module:
-    """The script with a function that takes no context, which it only gave to a Trainer."""
+    """The script with a function that takes no context, which it only gave to a Trainer.
+
+    It may ask for the rank, too, of which Lightning is asked.
+    """
     function, calls = _function(tree, name), [*_calls(tree, name)]
     inits = [c for c in syntax.find(tree, cst.Call) if symbols.path(c.func) == INIT]
     # The Trainer must be told of it, and would not know it in a function.
@@ -203,10 +243,15 @@ def _without_context(tree: cst.Module, name: str, symbols: Symbols) -> cst.Modul
     for index, param in enumerate(function.params.params):
         uses = _uses(function.body, param.name.value, symbols)
         args = [syntax.argument(call, index, param.name.value) for call in calls]
-        is_given = all(any(use is each for each in given) for use in uses)
-        if uses and is_given and all(map(symbols.is_context, args)):
+        asking = ranked(function, param.name.value, symbols)
+        is_given = sum(any(use is each for each in given) for use in uses)
+        is_left = len(_uses(asking.body, param.name.value, symbols)) > is_given
+        if uses and not is_left and all(map(symbols.is_context, args)):
             left = _Dropping(param, [arg for arg in args if arg is not None])
-            return _without_context(syntax.transformed(tree, left), name, symbols)
+            tree = syntax.transformed(tree, left)
+            (old,) = (f for f in syntax.find(tree, cst.FunctionDef) if f.name.value == name)
+            tree = syntax.with_node(tree, old.body, asking.body)
+            return _without_context(tree, name, symbols)
     return tree
 
 

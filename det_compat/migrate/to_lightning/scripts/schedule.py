@@ -1,5 +1,6 @@
 """What scripts ask for, and when: the callbacks for it, and what follows the last batch."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import libcst as cst
@@ -180,9 +181,13 @@ def before_the_first(given: dict[str, cst.BaseExpression]) -> str:
     return fresh if condition == "True" else f"({condition}) and {fresh}"
 
 
-def needs_fit(plan: TrialPlan) -> bool:
-    """Whether what a validation runs uses what a module only has once ``fit()`` has begun."""
-    names = ("evaluate_batch", "evaluate_full_dataset", "build_callbacks")
+def needs_fit(plan: TrialPlan, asked: Collection[str]) -> bool:
+    """Whether what a validation runs uses what a module only has once ``fit()`` has begun.
+
+    Callbacks may call what is ``asked`` of a trial elsewhere.
+    """
+    callbacks = (plan.all_methods & {*asked}) - {"train_batch"}
+    names = ("evaluate_batch", "evaluate_full_dataset", "build_callbacks", *callbacks)
     loaders = ("build_training_data_loader", "build_validation_data_loader")
     stepped = {*plan.all_optimizers, *(each.attribute for each in plan.all_schedulers)}
     return not stepped.isdisjoint(plan.uses(*plan.reached(*names, *loaders)))

@@ -16,8 +16,6 @@ from det_compat.migrate.to_lightning.metrics.reducer_kinds import values_of
 from det_compat.migrate.to_lightning.optimization.gradients import asks_gradients
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer, TrialPlan
 from det_compat.migrate.to_lightning.scripts.asked_contexts import (
-    IMPORT,
-    RANK,
     asking_trained,
     hyperparameter,
     tells_all,
@@ -39,7 +37,9 @@ from det_compat.migrate.to_lightning.scripts.lines import (
     names_in,
 )
 from det_compat.migrate.to_lightning.scripts.one_place import (
+    IMPORT,
     INIT,
+    RANK,
     TRAINER,
     as_init,
     has_name,
@@ -273,7 +273,9 @@ class _Scripts(LightningTransformer):
         flags = self._flags(given, aggregation if can else "") if given is not None else None
         if trial is None or given is None or flags is None:
             return None
-        if before_the_first(given) and (not is_kept(trial) or any(map(needs_fit, plans))):
+        asked = self.file.elsewhere.asked
+        is_late = not is_kept(trial) or any(needs_fit(plan, asked) for plan in plans)
+        if is_late and before_the_first(given):
             return None
         flags += at_end(flags[0], given)
         self.file.imports.new.add("import pytorch_lightning as pl")

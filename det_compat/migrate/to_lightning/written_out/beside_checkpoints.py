@@ -17,7 +17,8 @@ NAMES = ("on_checkpoint_end", "on_checkpoint_write_end")
 _SAVING = "on_checkpoint_save_start"
 #: The folder that such files get beside the checkpoint, by the hook's own name for it.
 _FOLDER = """\
-{0} = os.path.join(trainer.checkpoint_callback.dirpath, f"step={{trainer.global_step}}")
+saved_in = getattr(trainer.checkpoint_callback, "dirpath", None) or trainer.default_root_dir
+{0} = os.path.join(saved_in, f"step={{trainer.global_step}}")
 os.makedirs({0}, exist_ok=True)
 """
 #: Calls that may have to do with what is in a folder already, by words in their names.
@@ -49,7 +50,11 @@ def merged(node: cst.ClassDef) -> tuple[cst.ClassDef, bool]:
     folder = hook.params.params[1].name.value
     uses = folder in syntax.names_in(hook.body)
     lines = syntax.statements(_FOLDER.format(folder)) if uses else []
-    body = syntax.below_docstring(syntax.body_of(hook), lines)
+    whole = syntax.body_of(hook)
+    at = 1 if syntax.has_docstring(whole) else 0
+    # Determined called it in the chief alone, and Lightning calls its own in every process.
+    block = cst.IndentedBlock([*lines, *whole[at:]])
+    body = [*whole[:at], cst.If(syntax.expression("trainer.is_global_zero"), block)]
     if saving is None:
         header = f"def {_SAVING}({syntax.self_name(hook)}, checkpoint):\n    pass\n"
         made = syntax.method(header).with_changes(

@@ -72,7 +72,7 @@ def test_gradients_that_are_zero_already(tmp_path):
     ("base", "step", "is_automatic"),
     [
         ("torch.optim.SGD", "(self, closure=None):\n        return super().step(closure)", True),
-        ("torch.optim.SGD", "(self):\n        return super().step()", False),
+        ("torch.optim.SGD", "(self):\n        return super().step()", True),
         ("Mixed", "(self, closure=None):\n        [o.step() for o in self.all]", False),
         (
             "Mixed",

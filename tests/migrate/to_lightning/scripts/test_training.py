@@ -690,6 +690,34 @@ def test_a_validation_that_uses_optimizers_waits_for_fit(tmp_path: Path) -> None
     assert "# MIGRATE: pytorch.Trainer has no counterpart" in made
 
 
+@pytest.mark.parametrize(("asked", "is_late"), [("lr()", True), ("opt", False)])
+def test_a_callback_that_asks_for_the_optimizer_before_the_first_batch(
+    asked: str, is_late: bool, tmp_path: Path
+) -> None:
+    """A method of the trial asks ``optimizers()``, of which there are none before ``fit()``."""
+    before = f"""
+    class Watch(pytorch.PyTorchCallback):
+        def __init__(self, trial):
+            self.trial = trial
+
+        def on_validation_start(self):
+            print(self.trial.{asked})
+
+    def main():
+        with pytorch.init() as context:
+            trial = Trial(context)
+            trainer = pytorch.Trainer(trial, context)
+            trainer.fit(max_length=pytorch.Epoch(2), step_zero_validation=True)
+    """
+    lr = "def lr(self):\n        return self.opt.param_groups[0]['lr']\n\n    def train"
+    built = "def build_callbacks(self):\n        return {'w': Watch(self)}\n\n    def train"
+    source = trial(
+        ("self.context.get_per_slot_batch_size()", "4"), ("def train", lr), ("def train", built)
+    )
+    made = rewritten(tmp_path, f"{HEAD}{source}\n\n{textwrap.dedent(before)}")
+    assert ("# MIGRATE: pytorch.Trainer has no counterpart" in made) is is_late
+
+
 def test_steps_after_each_batch_need_no_word(tmp_path: Path) -> None:
     before = """
     def main(length):

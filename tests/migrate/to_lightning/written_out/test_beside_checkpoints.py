@@ -53,13 +53,35 @@ def test_a_hook_that_adds_files(tmp_path, used, name):
     hook = method(made, "on_save_checkpoint")
     assert "MIGRATE" not in made
     assert hook.startswith("def on_save_checkpoint(self, trainer, pl_module, checkpoint) -> None:")
-    assert 'trainer.checkpoint_callback.dirpath, f"step={trainer.global_step}"' in hook
+    assert '"step={trainer.global_step}"' in hook
+    # Determined called it in the chief alone.
+    assert "    if trainer.is_global_zero:\n        saved_in = " in hook
     assert "os.makedirs(folder, exist_ok=True)\n" in hook
 
 
 def test_a_hook_that_asks_for_no_folder_needs_none(tmp_path):
     hook = method(watching(tmp_path, 'print("saved")'), "on_save_checkpoint")
-    assert hook.endswith('checkpoint) -> None:\n    print("saved")')
+    assert hook.endswith('print("saved")')
+    assert "    if trainer.is_global_zero:\n        print(" in hook
+
+
+def test_a_trainer_without_checkpoints_of_its_own_keeps_them_in_its_folder(tmp_path):
+    names: dict[str, type[pl.LightningModule]] = {}
+    data = ("DataLoader([]", "DataLoader(torch.ones(8, 2)")
+    used = 'self.keep(folder, "model.pt")'
+    header = HEADER + WATCH.format(name="on_checkpoint_end", used=used)
+    exec(rewritten(tmp_path, trial(BUILT, data, header=header)), names)
+    flags = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
+    trainer = pl.Trainer(
+        max_epochs=1,
+        default_root_dir=tmp_path,
+        accelerator="cpu",
+        enable_model_summary=False,
+        **flags,
+    )
+    trainer.fit(names["Trial"](global_batch_size=4))
+    trainer.save_checkpoint(tmp_path / "last.ckpt")
+    assert [*tmp_path.rglob("step=2/model.pt")]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,100 @@
+"""What scripts ask a context for once its trial has been trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.migrate.rewriting import rewritten, trial
+
+SCRIPT = """
+HP = {{"lr": 0.1}}
+
+
+def predict(trial, ctx, rows):
+    return trial.model(rows.to(ctx.device)), ctx.get_hparam("lr")
+
+
+def main():
+    with pytorch.init(hparams=HP) as context:
+        trial = Trial(context)
+{first}        trainer = pytorch.Trainer(trial, context)
+        trainer.fit(max_length=pytorch.Epoch(2))
+{below}
+"""
+ASKING = "        print(predict(trial, context, torch.ones(2, 2)))\n"
+MOVED = "        rows = torch.ones(2, 2).to(context.device)\n"
+
+
+def whole(text: str, **lines: str) -> str:
+    source = trial(("self.context.get_per_slot_batch_size()", "4"))
+    text = text.format(**{"first": "", "below": "", **lines})
+    return f"from determined import pytorch\n{source}\n\n{text}"
+
+
+def script(folder: Path, **lines: str) -> str:
+    return rewritten(folder, whole(SCRIPT, **lines))
+
+
+@pytest.mark.parametrize(
+    ("below", "after"),
+    [
+        (ASKING, "    print(predict(trial, trial, torch.ones(2, 2)))\n"),
+        (MOVED, "    rows = torch.ones(2, 2).to(trial.device)\n"),
+        (f"        if trial:\n    {ASKING}", "        print(predict(trial, trial, torch.o"),
+    ],
+)
+def test_below_fit_the_trial_is_asked_for_the_context(below, after, tmp_path):
+    made = script(tmp_path, below=below)
+    assert after in made
+    assert "trial.model(rows.to(ctx.device)), ctx.hparams.lr" in made
+    assert "MIGRATE" not in made
+    assert "determined" not in made
+
+
+@pytest.mark.parametrize("first", [ASKING, MOVED])
+def test_a_module_knows_no_device_before_fit(first, tmp_path):
+    made = script(tmp_path, first=first)
+    assert "# MIGRATE: pytorch.init has no counterpart" in made
+
+
+def test_another_trial_below_fit_gets_no_trial(tmp_path):
+    made = script(tmp_path, below="        other = [Trial(context)]\n")
+    assert "other = [Trial(" in made
+    assert "Trial(trial)" not in made
+
+
+def test_before_fit_the_trial_is_asked_for_hyperparameters(tmp_path):
+    made = script(
+        tmp_path, first='        print(context.get_hparam("lr"), context.get_hparams())\n'
+    )
+    assert "    print(trial.hparams.lr, dict(trial.hparams))\n" in made
+    assert "MIGRATE" not in made
+
+
+SEEDED = """
+
+def seed(number, ctx):
+    torch.manual_seed(number + ctx.distributed.get_rank() + ctx.distributed.{0})
+
+
+def main"""
+
+
+def test_a_helper_that_asks_for_the_rank_alone_needs_no_context(tmp_path):
+    text = SCRIPT.replace("\n\ndef main", SEEDED.format("rank"), 1)
+    made = rewritten(tmp_path, whole(text, first="        seed(3, context)\n"))
+    assert "def seed(number):\n    torch.manual_seed(" in made
+    assert "number + rank_zero_only.rank + rank_zero_only.rank" in made
+    assert "    seed(3)\n" in made
+    assert "import rank_zero_only\n" in made
+    assert "MIGRATE" not in made
+
+
+def test_helpers_of_a_context_that_stays_are_left_alone(tmp_path):
+    text = SCRIPT.replace("\n\ndef main", SEEDED.format("size"), 1)
+    made = rewritten(tmp_path, whole(text, first="        seed(3, context)\n"))
+    assert "number + ctx.distributed.get_rank() + ctx.distributed.size" in made
+    assert "# MIGRATE: pytorch.init has no counterpart" in made
+    assert rewritten(tmp_path, made) == made
