@@ -44,8 +44,7 @@ def is_automatic(
     if any(_uses(node, symbols, name) != 1 for name in _ONCE):
         return False
     if _uses(node, symbols, "lr_schedulers") or not all(
-        s.is_torchs if s.interval else _is_idle(s, own) and s.attribute not in asked
-        for s in facts.schedulers
+        s.is_lightnings or (_is_idle(s, own) and s.attribute not in asked) for s in facts.schedulers
     ):
         return False
     attributes = [*facts.optimizers, *(scheduler.attribute for scheduler in facts.schedulers)]
