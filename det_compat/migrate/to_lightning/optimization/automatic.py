@@ -278,6 +278,8 @@ def _is_new(value: cst.BaseExpression, is_late: bool) -> bool:
 
 def _is_function(method: cst.FunctionDef) -> bool:
     """Whether a method depends on nothing but what else it is given."""
+    if [syntax.code(each.decorator) for each in method.decorators] == ["staticmethod"]:
+        return True
     is_plain = not method.decorators and bool(method.params.params)
     return is_plain and syntax.self_name(method) not in syntax.names_in(method.body)
 
