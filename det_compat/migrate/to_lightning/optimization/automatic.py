@@ -310,7 +310,7 @@ def _changed_by_step(
 
     These are models and optimizers, and whatever has them.
     """
-    me = {syntax.self_name(method) for method in own.values()}
+    me = {syntax.self_name(method) for name, method in own.items() if name not in functions}
     wraps = [call for method in own.values() for call in symbols.calls(method, "wrap_model")]
     found = {syntax.code(arg.value).rpartition(".")[2] for call in wraps for arg in call.args}
     found |= {model.attribute.removeprefix("*") for model in facts.models} | {*facts.optimizers}

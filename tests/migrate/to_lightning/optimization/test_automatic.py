@@ -205,6 +205,8 @@ def test_a_static_method_depends_on_what_it_is_given(tmp_path):
         "    @staticmethod\n    def rounded(x):\n        return x.round()\n\n    def evaluate_batch"
     )
     for given, is_automatic in (("loss.item()", True), ("self.model.weight", False)):
-        more = f'        return {{"loss": loss, "more": self.rounded({given})}}'
+        more = (
+            f'        x = loss.item()\n        return {{"loss": x, "more": self.rounded({given})}}'
+        )
         made = rewritten(tmp_path, trial(("    def evaluate_batch", own), (RETURN, more)))
         assert ("automatic_optimization" not in made) == is_automatic
