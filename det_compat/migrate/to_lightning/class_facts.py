@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
@@ -44,7 +44,8 @@ class WrappedScheduler:
 
     ``mode`` is the name of Determined's step mode, ``""`` if it is decided at run time; ``choices``
     are the intervals that it is then, with their conditions, if these are known. Only a scheduler
-    that ``is_torchs`` can be Lightning's. One that ``may_lack`` is only made under a condition.
+    that ``is_torchs`` can be Lightning's. One that ``may_lack`` is only made under a condition,
+    one that ``is_late`` by a method that ``__init__`` does not call.
     """
 
     attribute: str
@@ -53,6 +54,7 @@ class WrappedScheduler:
     choices: tuple[tuple[str, str], ...] = ()
     is_torchs: bool = True
     may_lack: bool = False
+    is_late: bool = False
 
     @property
     def interval(self) -> str:
@@ -63,6 +65,11 @@ class WrappedScheduler:
     def counts_batches(self) -> bool:
         """Whether it steps after every so many batches, which Lightning counts in each epoch."""
         return self.interval == "step" and self.frequency != "1"
+
+    @property
+    def is_lightnings(self) -> bool:
+        """Whether Lightning can step it, which asks for schedulers before it asks for data."""
+        return bool(self.interval) and self.is_torchs and not self.is_late
 
     def is_due(self, count: str) -> str:
         """The condition that it steps after so many."""
@@ -153,6 +160,8 @@ def facts_of(
         if name not in often or found.is_list or found.member == "wrap_model"
     ]
     variables = variables_of(own)
+    early = reachable(own, "__init__")
+    late = {w.attribute for n in own.keys() - early for w in wrappings(own[n], symbols)}
     init = own.get("__init__", cst.Pass())
     reducers = tuple(made for w in wrapped if (made := _reducer(w)) is not None)
     others = tuple(made for w in wrapped if (made := _reducer(w, validates=False)) is not None)
@@ -169,7 +178,7 @@ def facts_of(
             if w.member == "wrap_optimizer" and w.is_branch and not w.is_list
         ),
         schedulers=distinct(
-            _scheduler(w, symbols, classes, variables)
+            replace(_scheduler(w, symbols, classes, variables), is_late=w.attribute in late)
             for w in wrapped
             if w.member == "wrap_lr_scheduler"
         ),

@@ -272,6 +272,8 @@ def _is_new(value: cst.BaseExpression, is_late: bool) -> bool:
 
 def _is_function(method: cst.FunctionDef) -> bool:
     """Whether a method depends on nothing but what else it is given."""
+    if [syntax.code(each.decorator) for each in method.decorators] == ["staticmethod"]:
+        return True
     is_plain = not method.decorators and bool(method.params.params)
     return is_plain and syntax.self_name(method) not in syntax.names_in(method.body)
 
@@ -302,7 +304,7 @@ def _changed_by_step(
 
     These are models and optimizers, and whatever has them.
     """
-    me = {syntax.self_name(method) for method in own.values()}
+    me = {syntax.self_name(method) for name, method in own.items() if name not in functions}
     wraps = [call for method in own.values() for call in symbols.calls(method, "wrap_model")]
     found = {syntax.code(arg.value).rpartition(".")[2] for call in wraps for arg in call.args}
     found |= {model.attribute.removeprefix("*") for model in facts.models} | {*facts.optimizers}

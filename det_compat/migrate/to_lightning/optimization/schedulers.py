@@ -40,8 +40,7 @@ def are_lightnings(
         asked: the attributes that code elsewhere may ask it for.
     """
     if not all(
-        s.is_torchs if s.interval else _is_idle(s, own) and s.attribute not in asked
-        for s in schedulers
+        s.is_lightnings or (_is_idle(s, own) and s.attribute not in asked) for s in schedulers
     ):
         return False
     # What is written for one that counts batches is for it alone; branches may make it in several

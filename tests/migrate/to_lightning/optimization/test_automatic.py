@@ -198,3 +198,15 @@ def test_a_loss_that_a_method_of_the_model_computes(tmp_path):
         "self.model.loss(batch)\n        weights = self.model.own(loss)\n        self.context",
     )
     assert "self.automatic_optimization = False" in rewritten(tmp_path, trial(weights, other))
+
+
+def test_a_static_method_depends_on_what_it_is_given(tmp_path):
+    own = (
+        "    @staticmethod\n    def rounded(x):\n        return x.round()\n\n    def evaluate_batch"
+    )
+    for given, is_automatic in (("loss.item()", True), ("self.model.weight", False)):
+        more = (
+            f'        x = loss.item()\n        return {{"loss": x, "more": self.rounded({given})}}'
+        )
+        made = rewritten(tmp_path, trial(("    def evaluate_batch", own), (RETURN, more)))
+        assert ("automatic_optimization" not in made) == is_automatic

@@ -172,6 +172,27 @@ def test_one_of_two_schedulers_that_is_only_made_at_times(tmp_path):
     )
 
 
+@pytest.mark.parametrize("caller", ["build_training_data_loader", "__init__"])
+def test_a_scheduler_that_a_method_makes(tmp_path, caller):
+    own = """\
+    def schedule_with(self, opt):
+        self.schedule = self.context.wrap_lr_scheduler(
+            torch.optim.lr_scheduler.StepLR(opt, 1), LRScheduler.StepMode.STEP_EVERY_BATCH
+        )
+
+    def build_training_data_loader(self):
+"""
+    call = "        self.schedule_with(self.model.opt)\n"
+    is_early = caller == "__init__"
+    changes = (
+        ("    def build_training_data_loader(self):\n", own + ("" if is_early else call)),
+        ("lr=0.1))\n", f"lr=0.1))\n{call if is_early else ''}"),
+    )
+    made = rewritten(tmp_path, trial(*changes))
+    # Lightning asks for optimizers before it asks for loaders.
+    assert ("def on_train_batch_end(" not in made) == is_early
+
+
 IDLE = """\
 lr=0.1))
         # a warm-up
