@@ -17,6 +17,7 @@ from det_compat.migrate.to_lightning.optimization.automatic import (
     loss_of,
     without_zeroing,
 )
+from det_compat.migrate.to_lightning.optimization.by_hand import without_stepping
 from det_compat.migrate.to_lightning.optimization.stepping import clipping, with_optimizers
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
@@ -102,6 +103,7 @@ def training_step(
         attribute = f"{syntax.self_name(method)}.{plan.own.optimizers[0]}"
         optimizer = f"{syntax.self_name(method)}.optimizers()"
         method = without_zeroing(method, attribute)
+        method = without_stepping(method, [s.attribute for s in plan.own.schedulers])
         groups = f"{attribute}.param_groups"
         method = syntax.replaced(method, groups, f"{optimizer}.param_groups")
         return _automatic(method, file, shapes=shapes)

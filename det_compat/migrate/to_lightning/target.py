@@ -32,7 +32,7 @@ from det_compat.migrate.to_lightning.optimization.accumulation import (
     accumulation,
     are_aggregating,
 )
-from det_compat.migrate.to_lightning.optimization.automatic import is_automatic
+from det_compat.migrate.to_lightning.optimization.by_hand import as_automatic
 from det_compat.migrate.to_lightning.optimization.closures import gets_closure, leaves_closure
 from det_compat.migrate.to_lightning.optimization.hoisting import Resolved, hoist_wraps
 from det_compat.migrate.to_lightning.optimization.rebound import keep_rebound
@@ -360,18 +360,16 @@ class Lightning(Target):
             )
         if accumulates is not None:
             taken = with_default(taken, BATCHES, accumulates.batches)
+        automatic = None
+        if not (steps_elsewhere or accumulates or self._steps_otherwise) and is_whole:
+            asked = self._elsewhere.asked
+            automatic = as_automatic(node, source.symbols, own, self._project, asked)
         plan = self._plans[scope] = TrialPlan(
-            own=own,
+            own=automatic or own,
             parents=[self._plan(parent) for parent in parents if parent is not scope],
             is_root=is_root,
             is_whole=is_whole,
-            is_automatic=(
-                is_whole
-                and not steps_elsewhere
-                and accumulates is None
-                and not self._steps_otherwise
-                and is_automatic(node, source.symbols, own, self._project, self._elsewhere.asked)
-            ),
+            is_automatic=automatic is not None,
             arguments=taken,
             is_mixin=not self._hierarchy.is_trial(scope),
             other_bases=other_bases(scope, self._hierarchy),

@@ -279,3 +279,30 @@ def test_schedulers_step_in_their_order_after_the_last_batch_of_an_epoch(tmp_pat
     turned = CROSSED[:first] + CROSSED[second:] + CROSSED[first:second]
     made = rewritten(tmp_path, trial(("lr=0.1))\n", turned)))
     assert "manual_backward" not in made
+
+
+BY_HAND = (
+    ("lr=0.1))\n", SCHEDULE.format("LRScheduler.StepMode.MANUAL_STEP")),
+    (STEPS, f"{STEPS}        self.schedule.step()\n"),
+)
+
+
+def test_a_scheduler_that_is_stepped_by_hand_after_each_batch_is_lightnings(tmp_path):
+    made = rewritten(tmp_path, trial(*BY_HAND))
+    assert "manual_backward" not in made and "schedule.step()" not in made
+    assert '{"scheduler": schedule, "interval": "step"}' in method(made, "configure_optimizers")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ('{"loss": loss}', '{"loss": loss, "lr": self.schedule.get_last_lr()[0]}'),
+        ('{"loss": loss}', '{"loss": loss, "lr": self.opt.param_groups[0]["lr"]}'),
+        ("self.schedule.step()\n", "self.schedule.step(epoch_idx)\n"),
+        ("self.schedule.step()\n", "if batch_idx:\n            self.schedule.step()\n"),
+        (STEPS, ""),
+    ],
+)
+def test_a_scheduler_whose_steps_by_hand_are_seen_stays_as_it_is(tmp_path, change):
+    made = rewritten(tmp_path, trial(*BY_HAND, change))
+    assert "schedule.step(" in method(made, "training_step")
