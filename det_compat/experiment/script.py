@@ -82,6 +82,8 @@ def _run_as_rank(
     tell_as_torchrun()
     ranks = DistributedContext.from_torch_distributed()
     begun = run_start.begin(request, config) if ranks.rank == 0 else None
+    if begun is not None:
+        _forget_processes(begun.folder)
     start: run_start.RunStart = ranks.broadcast(begun)  # type: ignore[assignment]  # rank 0 has one
     own = ranks.allgather(own_address() if ranks.local_rank == 0 else None)
     ranks.close()
@@ -101,7 +103,6 @@ def _run_as_rank(
     if ranks.rank > 0:
         command, folder = supervisor.Command(argv, own_variables), request.model_dir.resolve()
         return supervisor.supervise(lambda attempt: command, start.folder.path, folder=folder)
-    _forget_processes(start.folder)
     status = _run(request, config, start.folder, argv, lambda attempt: own_variables, 0)
     if received and status == TERMINATED:
         requeue_job()

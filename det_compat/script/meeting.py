@@ -90,10 +90,10 @@ def _place() -> _Place | None:
     others = int(os.environ.get("SLURM_NTASKS", "1")) - 1
     if machines.launched() == "SLURM" and others:
         rank = int(os.environ["SLURM_PROCID"])
-        # The processes of a script meet once more, after those that have started them.
-        start = ".".join(os.environ.get(name, "") for name in _OF_JOB) + "+" * (
-            PARENT in os.environ
-        )
+        start = ".".join(os.environ.get(name, "") for name in _OF_JOB)
+        if PARENT in os.environ:
+            # The processes of a script meet once more, after those that have started them.
+            start += ".script"
         return _Place(rank, others, os.environ.get("SLURM_LOCALID", "0") == "0", start)
     by_hand = machines.launched() is None and "LOCAL_RANK" not in os.environ
     if by_hand and {"NODE_RANK", "MASTER_PORT"} <= {*os.environ}:
@@ -181,5 +181,6 @@ def _end(lost: int, place: _Place) -> None:
 def _named(rank: int) -> str:
     if machines.launched() is None:
         return f"the process of NODE_RANK={rank}"
-    host = machines.addresses()[rank // (machines.processes_here() or 1)]
-    return f"rank {rank}, on {host}," if host else f"rank {rank}"
+    hosts, machine = machines.addresses(), rank // (machines.processes_here() or 1)
+    is_known = machine < len(hosts) and bool(hosts[machine])
+    return f"rank {rank}, on {hosts[machine]}," if is_known else f"rank {rank}"
