@@ -36,7 +36,8 @@ def test_schedulers_by_interval(tmp_path):
 
 
 def test_schedulers_that_the_trial_steps_are_manual(tmp_path):
-    step = ('        return {"loss"', '        self.scheduler.step()\n        return {"loss"')
+    at_times = "        if batch_idx % 2:\n            self.scheduler.step()\n"
+    step = ('        return {"loss"', f'{at_times}        return {{"loss"')
     made = rewritten(tmp_path, trial(("lr=0.1))\n", SCHEDULER.format("MANUAL_STEP")), step))
     assert "automatic_optimization = False" in made
     assert "return [opt], [self.scheduler]" in made
