@@ -1,5 +1,5 @@
 """Attacks on det_compat: disturbed runs and searches, damaged checkpoints and configs,
-and trials that are written in other ways.
+and trials that are written in other ways, or put together.
 
 ``make attack`` makes them for half an hour, with a seed that it prints; ``test_attacks`` makes a
 few.
@@ -14,6 +14,7 @@ from random import Random
 from tests.attacks import (
     checkpoints,
     clusters,
+    composed,
     configs,
     machines,
     migrations,
@@ -34,4 +35,5 @@ ATTACKS: dict[str, Callable[[Random, Path], None]] = {
     "full searches": searches.attack_full,
     "clusters": clusters.attack,
     "migrations": migrations.attack,
+    "compositions": composed.attack,
 }

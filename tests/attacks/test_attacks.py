@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.attacks import ATTACKS, __main__, checkpoints, migrations, runs
+from tests.attacks import ATTACKS, __main__, checkpoints, composed, migrations, runs
 from tests.attacks.rewordings import MUTATIONS
 from tests.preloaded import executable
 
@@ -54,3 +54,10 @@ def test_a_mutation_changes_a_trial_that_is_migrated(name: str, tmp_path: Path) 
     text = ast.unparse(ast.fix_missing_locations(module))
     assert text != ast.unparse(ast.parse(source))
     migrations.migrated(text, cls, {}, tmp_path)
+
+
+def test_trials_that_are_put_together_differ_and_are_migrated(tmp_path: Path) -> None:
+    sources = {composed.trial(Random(seed)) for seed in range(10)}
+    assert len(sources) == 10
+    for number, source in enumerate(sorted(sources)):
+        migrations.migrated(source, "Composed", composed.HPARAMS, tmp_path / str(number))
