@@ -75,6 +75,7 @@ LOSSES = (
     "loss = self.loss(x, y)\n",
     "x = x + 0.01 * torch.randn_like(x)\nloss = nn.L1Loss()(self.model(x), y)\n",
 )
+EARLY = ("", "", "", 'if batch_idx % 3 == 1:\n    return {"loss": x.mean()}\n')
 CLIPS = (
     "",
     "",
@@ -128,7 +129,7 @@ def trial(draw: Random) -> str:
     optimizer = draw.choice(OPTIMIZERS)
     made = optimizer.format("self.model.parameters()", 'context.get_hparam("lr")')
     init += f"self.opt = context.wrap_optimizer(torch.optim.{made})\n"
-    train = f"x, y = batch\n{draw.choice(LOSSES)}"
+    train = f"x, y = batch\n{draw.choice(EARLY)}{draw.choice(LOSSES)}"
     train += draw.choice(STEPS).format(
         f"self.context.step_optimizer(self.opt{draw.choice(CLIPS)})\n"
     )

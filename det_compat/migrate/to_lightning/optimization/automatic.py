@@ -140,6 +140,10 @@ def _is_simple(
         return False
     if clip is not None and syntax.names_in(clip) & syntax.local_names(method):
         return False
+    before = syntax.body_of(method)[:index]
+    if clip is not None and any(True for line in before for _ in syntax.find(line, cst.Return)):
+        # Lightning clips after a batch that ends early, too, when there are no gradients.
+        return False
     if _Afterwards(own, index, syntax.code(loss), project).changes_the_loss():
         return False
     return _ends_plainly(own, index, syntax.code(loss), symbols, facts)

@@ -21,14 +21,8 @@ def as_automatic(
 ) -> ClassFacts | None:
     """The facts of a class whose optimizer Lightning may step; None for any other class.
 
-    Its scheduler may be one that Lightning steps then, too, where the class did it by hand.
-
-    Args:
-        node: the class.
-        symbols: of its file.
-        facts: what stands in it.
-        project: the functions that it may call.
-        asked: the attributes that code elsewhere may ask it for.
+    Its scheduler may be one that Lightning steps then, too, where the class did it by hand. The
+    arguments are those of ``is_automatic``.
     """
     if is_automatic(node, symbols, facts, project, asked):
         return facts
@@ -58,10 +52,13 @@ def _left_to_lightning(
     at = [i for i, line in enumerate(body) if _code(syntax.lone_call(line)) == text]
     if len(at) != 1 or at[0] < step:
         return None
-    after = body[at[0] + 1 :]
+    before, after = body[: at[0]], body[at[0] + 1 :]
+    if any(True for line in before for _ in syntax.find(line, cst.Return)):
+        # A batch that ends early goes without the step, and with Lightning's.
+        return None
     if any(syntax.mentions(line, f"{me}.{optimizer}") for line in after):
         return None
-    method = syntax.with_body(method, [*body[: at[0]], *after])
+    method = syntax.with_body(method, [*before, *after])
     without = syntax.with_node(node, own["train_batch"], method)
     return without, replace(facts, schedulers=(replace(scheduler, mode="STEP_EVERY_BATCH"),))
 

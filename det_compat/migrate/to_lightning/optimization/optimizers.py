@@ -125,7 +125,9 @@ def configure_optimizers(
     if plan.is_automatic:
         moved = _only_made(moved, {s.attribute for s in schedulers if not s.interval})
         schedulers = [*dict.fromkeys(s for s in schedulers if s.interval)]
-    branch = moved[-1] if moved and isinstance(moved[-1], cst.If) and len(schedulers) == 1 else None
+    branch = moved[-1] if moved and isinstance(moved[-1], cst.If) else None
+    if branch is not None and [f"self.{s.attribute}" for s in schedulers] != [_target(branch)]:
+        branch = None
     lacking = {s.attribute for s in schedulers if s.may_lack and branch is None}
     kept = used | lacking if moved else {*every}
     names = {n: _own(n) if n in kept or "." in n else n for n in every}

@@ -210,3 +210,13 @@ def test_a_static_method_depends_on_what_it_is_given(tmp_path):
         )
         made = rewritten(tmp_path, trial(("    def evaluate_batch", own), (RETURN, more)))
         assert ("automatic_optimization" not in made) == is_automatic
+
+
+def test_a_batch_that_ends_early_is_not_clipped(tmp_path):
+    early = '        if batch_idx % 3 == 1:\n            return {"loss": batch.mean()}\n'
+    clips = (
+        "step_optimizer(self.opt)",
+        "step_optimizer(self.opt, torch.nn.utils.clip_grad_value_)",
+    )
+    change = ("        self.context.backward", early + "        self.context.backward")
+    assert "manual_backward" in rewritten(tmp_path, trial(clips, change))

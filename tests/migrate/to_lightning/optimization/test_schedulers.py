@@ -293,6 +293,9 @@ def test_a_scheduler_that_is_stepped_by_hand_after_each_batch_is_lightnings(tmp_
     assert '{"scheduler": schedule, "interval": "step"}' in method(made, "configure_optimizers")
 
 
+EARLY = '        if batch_idx % 3 == 1:\n            return {"loss": loss}\n'
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -301,8 +304,21 @@ def test_a_scheduler_that_is_stepped_by_hand_after_each_batch_is_lightnings(tmp_
         ("self.schedule.step()\n", "self.schedule.step(epoch_idx)\n"),
         ("self.schedule.step()\n", "if batch_idx:\n            self.schedule.step()\n"),
         (STEPS, ""),
+        ("        self.context.backward", EARLY + "        self.context.backward"),
     ],
 )
 def test_a_scheduler_whose_steps_by_hand_are_seen_stays_as_it_is(tmp_path, change):
     made = rewritten(tmp_path, trial(*BY_HAND, change))
     assert "schedule.step(" in method(made, "training_step")
+
+
+def test_a_scheduler_that_nothing_steps_may_be_made_at_times_beside_another(tmp_path):
+    maybe = (
+        MAYBE[MAYBE.index("        if") :]
+        .replace("self.schedule", "self.warm")
+        .replace("STEP_EVERY_BATCH", "MANUAL_STEP")
+    )
+    change = SCHEDULE.format("LRScheduler.StepMode.STEP_EVERY_EPOCH") + maybe
+    made = method(rewritten(tmp_path, trial(("lr=0.1))\n", change))), "configure_optimizers")
+    assert "    if self.hparams.warm:\n        # nothing steps it" in made
+    assert made.endswith('"lr_scheduler": {"scheduler": schedule, "interval": "epoch"},\n    }')
