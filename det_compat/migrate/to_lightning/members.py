@@ -5,11 +5,9 @@ from typing import TypeVar
 import libcst as cst
 
 from det_compat.migrate.configs import BATCHES
-from det_compat.migrate.to_lightning.class_facts import SIZES
 from det_compat.migrate.to_lightning.data.loaders import NAMES
 from det_compat.migrate.to_lightning.data.moved import is_batch, is_tensor
 from det_compat.migrate.to_lightning.init_method import before_base
-from det_compat.migrate.to_lightning.late import LATE
 from det_compat.migrate.to_lightning.optimization.accumulation import IS_DUE
 from det_compat.migrate.to_lightning.plan import (
     TOTAL_BATCH,
@@ -85,6 +83,7 @@ _EARLY = {
     "_current_batch_idx": "None",
     "_epoch_len": "None",
     "_aggregation_frequency": "1",
+    "get_tensorboard_writer": "SummaryWriter()",
 }
 #: What a module knows that counts its batches itself.
 _COUNTING = {
@@ -96,9 +95,10 @@ _WORLD_SIZE = "{0}.hparams.world_size", '{0}.hparams.get("world_size", 1)'
 _IMPORTS = {
     "rank_zero_only": "from pytorch_lightning.utilities import rank_zero_only",
     "os.": "import os",
+    "SummaryWriter": "from torch.utils.tensorboard import SummaryWriter",
 }
 _EARLY_IS_DIFFERENT = {
-    *(LATE - SIZES),
+    "device",
     "to_device",
     *GATHERING,
     "distributed.get_num_agents",
@@ -287,7 +287,8 @@ class _Members(LightningTransformer):
         text = _EARLY.get(member) if is_early else None
         if text is None:
             return table.get(member)
-        self.file.imports.new |= {line for start, line in _IMPORTS.items() if start in text}
+        new = {line for start, line in _IMPORTS.items() if start in text}
+        self.file.imports.new |= {n for n in new if n.split()[-1] not in self.file.names}
         is_named = self.plan is not None and self.plan.is_whole
         return text if is_named else text.replace(*_WORLD_SIZE)
 

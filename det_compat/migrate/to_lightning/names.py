@@ -8,7 +8,7 @@ from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransfo
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.marks import above, comments_of
-from det_compat.migrate.tree.symbols import WRITER
+from det_compat.migrate.tree.symbols import WRITER, Symbol, Symbols, new_name
 
 _LIGHTNING = "import pytorch_lightning as pl"
 _TYPES = {
@@ -82,33 +82,98 @@ class _Functions(LightningTransformer):
 
 
 def use_loggers(tree: cst.Module, file: LightningFile) -> cst.Module:
-    """Drop ``self.logger = TorchWriter()``, whose ``writer`` is ``self.logger.experiment`` now."""
+    """Let trials write to the writer of their logger, and others to a SummaryWriter of torch's.
+
+    That is ``self.logger.experiment`` for ``self.logger.writer`` of a trial whose
+    ``self.logger = TorchWriter()`` goes. A writer that is needed before there is a Trainer stays.
+    """
     return syntax.transformed(tree, _Writers(file)) if file.symbols.has(WRITER) else tree
 
 
 class _Writers(LightningTransformer):
+    def visit_Module(self, node: cst.Module) -> None:
+        finder = _WritersThatStay(self.file)
+        node.visit(finder)
+        self._stay = finder.found
+
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
-        small = syntax.simple(updated)
-        call = syntax.call_of(small) if isinstance(small, (cst.Assign, cst.AnnAssign)) else None
-        made = call is not None and self.symbols.path(call.func) == WRITER
-        return cst.RemoveFromParent() if made else updated
+        target = _kept_writer(original, self.symbols)
+        goes = bool(target) and self.plan is not None and target not in self._stay
+        return cst.RemoveFromParent() if goes else updated
+
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> syntax.Expression:
+        if self.symbols.path(original.func) != WRITER:
+            return updated
+        return updated.with_changes(func=summary_writer(self.file))
+
+    def leave_Annotation(self, original: cst.Annotation, updated: cst.Annotation) -> cst.Annotation:
+        is_writer = self.symbols.path(original.annotation) == WRITER
+        return cst.Annotation(summary_writer(self.file)) if is_writer else updated
 
     def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> syntax.Expression:
-        symbol = self.symbols.get(updated.value)
-        if self.symbols.is_new_writer(original) and self._has_trainer:
-            return syntax.expression(f"{syntax.self_name(self.functions[0])}.logger.experiment")
-        is_writer = self.symbols.is_writer(updated.value) and updated.attr.value == "writer"
-        if symbol is None or not is_writer or symbol.module.deep_equals(symbol.original):
-            # The writer of a TorchWriter outside of a trial has no logger in its place.
+        if self.symbols.is_new_writer(original):
+            me = syntax.self_name(self.functions[0]) if has_trainer(self) else ""
+            return syntax.expression(f"{me}.logger.experiment") if me else updated.value
+        is_writer = self.symbols.is_writer(original.value) and original.attr.value == "writer"
+        return updated.value if is_writer else updated
+
+    def leave_Name(self, original: cst.Name, updated: cst.Name) -> syntax.Expression:
+        symbol = self.symbols.get(original)
+        if symbol is None or not self.symbols.is_writer(original):
             return updated
+        name = _name(symbol, self.file)
+        is_of_trial = not symbol.module.deep_equals(symbol.original)
+        if not is_of_trial or name in self._stay:
+            return syntax.expression(name)
         return syntax.expression(f"{syntax.code(symbol.module)}.logger.experiment")
 
-    @property
-    def _has_trainer(self) -> bool:
-        """Whether this runs in a method of a trial that has a logger by then."""
-        early = self.file.early.get(self.plan.own.name, ()) if self.plan is not None else None
-        names = [function.name.value for function in self.functions]
-        return early is not None and bool(names) and names[0] not in early
+
+class _WritersThatStay(LightningTransformer):
+    """Finds the writers of trials that something needs before there is a Trainer."""
+
+    def __init__(self, file: LightningFile) -> None:
+        super().__init__(file)
+        self.found = set[str]()
+
+    def visit_SimpleStatementLine(self, node: Line) -> bool:
+        target = _kept_writer(node, self.symbols)
+        if target and self.plan is None:
+            self.found.add(target)
+        return not target
+
+    def visit_Name(self, node: cst.Name) -> None:
+        symbol = self.symbols.get(node)
+        if symbol is not None and self.symbols.is_writer(node) and not has_trainer(self):
+            self.found.add(_name(symbol, self.file))
+
+
+def _kept_writer(line: Line, symbols: Symbols) -> str:
+    """What a statement does nothing with but keep a new TorchWriter in it."""
+    small = syntax.simple(line)
+    call = syntax.call_of(small) if isinstance(small, cst.Assign | cst.AnnAssign) else None
+    is_new = call is not None and symbols.path(call.func) == WRITER
+    return syntax.target_of(line) or "" if is_new else ""
+
+
+def _name(symbol: Symbol, file: LightningFile) -> str:
+    """What holds a writer, by the name that it has by now."""
+    owner, _, name = syntax.code(symbol.original).rpartition(".")
+    is_renamed = name in file.renamed and owner == syntax.code(symbol.module)
+    return f"{owner}.{new_name(name)}" if is_renamed else syntax.code(symbol.original)
+
+
+def has_trainer(within: LightningTransformer) -> bool:
+    """Whether this runs in a method of a trial that has a logger by then."""
+    early = within.file.early.get(within.plan.own.name, ()) if within.plan is not None else None
+    names = [function.name.value for function in within.functions]
+    return early is not None and bool(names) and names[0] not in early
+
+
+def summary_writer(file: LightningFile) -> cst.BaseExpression:
+    """The class that writes for TensorBoard, which a TorchWriter had one of."""
+    if "SummaryWriter" not in file.names:
+        file.imports.new.add("from torch.utils.tensorboard import SummaryWriter")
+    return cst.Name("SummaryWriter")
 
 
 def make_modules(tree: cst.Module, file: LightningFile) -> cst.Module:

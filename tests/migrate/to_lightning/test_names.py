@@ -76,8 +76,45 @@ def test_a_writer_that_is_kept_is_that_of_the_logger(tmp_path):
     assert "MIGRATE" not in made and "TorchWriter" not in made
 
 
-def test_a_writer_that_init_needs_is_left(tmp_path):
+def test_a_writer_that_init_needs_is_one_of_torch(tmp_path):
     source = trial(
-        ("self.context = context\n", "TorchWriter().writer.add_text('a', 'b')\n"), header=WRITER
+        (
+            "self.context = context\n",
+            "self.logger = TorchWriter()\n"
+            "        self.logger.writer.add_text('a', 'b')\n"
+            "        TorchWriter().writer.add_text('c', 'd')\n"
+            "        context.get_tensorboard_writer().add_text('e', 'f')\n",
+        ),
+        (
+            "        return {",
+            "        self.logger.writer.add_scalar('l', loss, 1)\n        return {",
+        ),
+        header=WRITER,
     )
-    assert "# MIGRATE: tensorboard" in rewritten(tmp_path, source)
+    made = rewritten(tmp_path, source)
+    assert "MIGRATE" not in made and "TorchWriter" not in made
+    assert "from torch.utils.tensorboard import SummaryWriter\n" in made
+    assert "self.trial_logger = SummaryWriter()\n" in made
+    assert "self.trial_logger.add_text('a', 'b')\n" in made
+    assert "\n        SummaryWriter().add_text('c', 'd')\n" in made
+    assert "\n        SummaryWriter().add_text('e', 'f')\n" in made
+    assert "self.trial_logger.add_scalar('l', loss, 1)\n" in made
+
+
+def test_a_writer_that_is_handed_on(tmp_path):
+    source = trial(
+        ("self.context = context\n", "self.board = TorchWriter()\n"),
+        ("        return {", "        draw(self.board, loss)\n        return {"),
+        header=WRITER
+        + "board = TorchWriter()\n\n\n"
+        + "def draw(writer: TorchWriter, loss):\n"
+        + "    writer.writer.add_scalar('l', loss, 1)\n"
+        + "    board.writer.add_scalar('l', loss, 1)\n\n\n",
+    )
+    made = rewritten(tmp_path, source)
+    assert "MIGRATE" not in made and "TorchWriter" not in made
+    assert "\nboard = SummaryWriter()\n" in made
+    assert "def draw(writer: SummaryWriter, loss):\n    writer.add_scalar('l', loss, 1)\n" in made
+    assert "\n    board.add_scalar('l', loss, 1)\n" in made
+    assert "self.board" not in made
+    assert "        draw(self.logger.experiment, loss)\n" in made
