@@ -90,11 +90,15 @@ def _rewritten(node: cst.ClassDef, file: LightningFile) -> cst.ClassDef:
     body = [_method(line, is_first) for line in syntax.body_of(node)]
     if not is_first:
         return syntax.with_body(node, body)
-    updating = _updating(own)
-    if updating is None:
+    adding = [n for n in own if n not in ("reset", *_REDUCING) and not n.startswith("_")]
+    if "update" not in own and len(node.bases) > 1:
         return marked(node, "a torchmetrics.Metric needs the method update()")
-    if updating != "update":
-        body.append(syntax.statement(f"update = {updating}\n"))
+    if "update" not in own and len(adding) == 1:
+        body.append(syntax.statement(f"update = {adding[0]}\n"))
+    elif "update" not in own:
+        # A metric has to have one; nothing calls it here.
+        told = f"by {' and '.join(f'{name}()' for name in adding)}" if adding else "by nothing"
+        body.append(syntax.method(f'def update(self):\n    """Values are added {told}."""\n'))
     if "__init__" not in own:
         made = syntax.method(_INIT)
         if not syntax.has_docstring(body):
@@ -102,14 +106,6 @@ def _rewritten(node: cst.ClassDef, file: LightningFile) -> cst.ClassDef:
         body = syntax.below_docstring(body, [made])
     file.imports.new.update(_IMPORTS)
     return syntax.with_body(node, [*body, syntax.method(_COMPUTE)])
-
-
-def _updating(own: dict[str, cst.FunctionDef]) -> str | None:
-    """The method that takes the values of a batch: ``update``, or the only one of its kind."""
-    rest = [n for n in own if n not in ("reset", *_REDUCING) and not n.startswith("_")]
-    if "update" in rest:
-        return "update"
-    return rest[0] if len(rest) == 1 else None
 
 
 def _method(line: cst.BaseStatement, is_first: bool) -> cst.BaseStatement:

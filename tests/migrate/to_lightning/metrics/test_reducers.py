@@ -249,9 +249,34 @@ def test_update_under_another_name(tmp_path):
     made = rewritten(tmp_path, MEAN.replace("def update(", "def add(") + HEADER)
     assert "    update = add\n" in made
     assert "MIGRATE" not in made
-    two = MEAN.replace("def update(", "def more(self):\n        pass\n\n    def add(")
+
+
+@pytest.mark.filterwarnings("ignore:The ``compute`` method")
+@pytest.mark.parametrize("adding", [["add", "more"], []])
+def test_values_that_are_not_added_by_update(adding, tmp_path):
+    both = "def more(self):\n        pass\n\n    def add("
+    source = MEAN.replace("def update(", both if adding else "def _add(")
+    source = source.replace("return sum(", "return not values or sum(")
+    (tmp_path / "made.py").write_text(rewritten(tmp_path, source + HEADER))
+    assert "MIGRATE" not in (tmp_path / "made.py").read_text()
+    try:
+        mean = load_file(tmp_path / "made.py").Mean()
+    finally:
+        sys.path.remove(str(tmp_path))
+        del sys.modules["made"]
+    for name in adding[:1]:
+        getattr(mean, name)(3.0)
+    assert mean.compute() == (3.0 if adding else True)
+
+
+def test_a_base_may_add_the_values(tmp_path):
+    source = MEAN.replace("def update(", "def _add(").replace(
+        "(MetricReducer)", "(B, MetricReducer)"
+    )
+    base = "class B:\n    def update(self, value):\n        self._add(value)\n\n\n"
+    source = source.replace("class Mean", f"{base}class Mean")
     assert "# MIGRATE: a torchmetrics.Metric needs the method update()" in rewritten(
-        tmp_path, two + HEADER
+        tmp_path, source + HEADER
     )
 
 
