@@ -64,13 +64,6 @@ def with_arguments(
 
 
 _WORLD_SIZE = cst.Name("world_size")
-#: The hook that a module has whose ``__init__`` is told how many processes there are.
-SIZE_CHECK = """\
-def setup(self, stage):
-    # __init__ has divided batches among so many processes
-    if self.trainer.world_size != {0}:
-        raise ValueError(f"train it with world_size={{self.trainer.world_size}}")
-"""
 
 
 def _without_rest(init: cst.FunctionDef, *, is_whole: bool) -> cst.FunctionDef:

@@ -37,7 +37,7 @@ def late_values(
         attribute = target.removeprefix(f"{me}.")
         if value is None or target == attribute or not attribute.isidentifier():
             continue
-        if not _is_late(value, symbols) or syntax.names_in(value) & local:
+        if not is_late(value, symbols) or syntax.names_in(value) & local:
             continue
         member = symbols.member(value)
         is_getter = member is not None and member[1].startswith("get_")
@@ -98,21 +98,21 @@ def _is_changed(attribute: str, own: Mapping[str, cst.FunctionDef]) -> bool:
     )
 
 
-def left_to_lightning(
-    node: cst.ClassDef, plan: TrialPlan, asked: Collection[str], symbols: Symbols
-) -> cst.ClassDef:
-    """A trial that leaves it to Lightning to move what it keeps before there is a Trainer.
+def never_later(node: cst.ClassDef, plan: TrialPlan, asked: Collection[str]) -> set[str]:
+    """The methods that nothing calls once there is a Trainer: ``__init__``, and what it calls.
 
-    That is in ``__init__``, and in those methods that nothing calls later, as what is ``asked`` of
-    the trial elsewhere might.
+    What is ``asked`` of the trial elsewhere may be called later.
     """
     own = syntax.methods(node)
     later = {*asked, *reachable(own, *(own.keys() - {*plan.early}))}
     names = {"__init__", *({*plan.early} - later if plan.is_whole else ())}
-    made = {
-        name: without_devices(own[name], symbols)
-        for name in ({*own} & names if not plan.is_mixin else ())
-    }
+    return {*own} & names if not plan.is_mixin else set()
+
+
+def left_to_lightning(node: cst.ClassDef, early: Collection[str], symbols: Symbols) -> cst.ClassDef:
+    """A trial that leaves it to Lightning to move what it keeps in methods that are ``early``."""
+    own = syntax.methods(node)
+    made = {name: without_devices(own[name], symbols) for name in early}
     lines = (made.get(getattr(getattr(n, "name", 0), "value", ""), n) for n in syntax.body_of(node))
     return syntax.with_body(node, [*lines]) if made else node
 
@@ -130,7 +130,7 @@ def without_devices(init: cst.FunctionDef, symbols: Symbols) -> cst.FunctionDef:
     names = {syntax.code(model) for model in models}
     makers, asked = _makers(init, symbols), _asked_as_models(init)
     for model in models:
-        init = syntax.with_node(init, model, _anywhere(model, symbols, makers)[0])
+        init = syntax.with_node(init, model, anywhere(model, symbols, makers)[0])
     kept = {name for name, maker in makers.items() if _is_tensor(maker) and _is_kept(name, init)}
     # A buffer cannot take the place of an attribute that is there.
     sets = [syntax.code(target) for target in _targets(init)]
@@ -138,15 +138,15 @@ def without_devices(init: cst.FunctionDef, symbols: Symbols) -> cst.FunctionDef:
     def moved(line: cst.SimpleStatementLine) -> cst.BaseStatement | cst.RemovalSentinel:
         small, target = syntax.simple(line), syntax.target_of(line) or ""
         if isinstance(small, cst.Expr):
-            model = syntax.code(_anywhere(small.value, symbols, makers)[0])
+            model = syntax.code(anywhere(small.value, symbols, makers)[0])
             is_model = model in names or _is_class(makers.get(model, ""))
             return cst.RemoveFromParent() if is_model else line
         attribute = target.removeprefix(f"{me}.")
         if not isinstance(small, cst.Assign | cst.AnnAssign) or not attribute.isidentifier():
             return line
-        plain, maker = _anywhere(small.value or cst.Name("None"), symbols, makers)
+        plain, maker = anywhere(small.value or cst.Name("None"), symbols, makers)
         is_model = target in names
-        if plain is small.value or _is_late(plain, symbols):
+        if plain is small.value or is_late(plain, symbols):
             return line
         if is_model or attribute == target:
             is_plain = is_model or target in kept
@@ -183,7 +183,7 @@ def _makers(init: cst.FunctionDef, symbols: Symbols) -> dict[str, str]:
     for line in syntax.find(init, cst.Assign):
         for target, value in syntax.pairs(line):
             name = syntax.code(target)
-            found[name] = "" if name in found else _anywhere(value, symbols, found)[1]
+            found[name] = "" if name in found else anywhere(value, symbols, found)[1]
     return found
 
 
@@ -224,7 +224,7 @@ def _is_loss(maker: str) -> bool:
     return maker.startswith(("nn.", "torch.nn.")) and maker.endswith("Loss")
 
 
-def _anywhere(
+def anywhere(
     value: cst.BaseExpression, symbols: Symbols, makers: Mapping[str, str]
 ) -> tuple[cst.BaseExpression, str]:
     """A value without the device that it is put on, and what is called first to make it.
@@ -235,7 +235,7 @@ def _anywhere(
         return value, makers.get(value.value, "")
     if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, _EXACT):
         (left, one), (right, other) = (
-            _anywhere(side, symbols, makers) for side in (value.left, value.right)
+            anywhere(side, symbols, makers) for side in (value.left, value.right)
         )
         is_same = left is value.left and right is value.right
         made = value if is_same else value.with_changes(left=left, right=right)
@@ -248,7 +248,7 @@ def _anywhere(
     is_made = isinstance(owner, cst.Call | cst.BinaryOperation)
     is_made |= isinstance(owner, cst.Name) and _is_tensor(makers.get(owner.value, ""))
     if isinstance(func, cst.Attribute) and owner is not None and (is_made or is_moved):
-        plain, maker = _anywhere(owner, symbols, makers)
+        plain, maker = anywhere(owner, symbols, makers)
         if func.attr.value in _NO_TENSOR:
             return value, ""
         args = [arg for arg in value.args if not _is_device(arg.value, symbols)]
@@ -261,7 +261,7 @@ def _anywhere(
             return value, maker
         return value.with_changes(func=func.with_changes(value=plain)), maker
     if (given := _to_be_moved(value, symbols)) is not value:
-        return _anywhere(given, symbols, makers)
+        return anywhere(given, symbols, makers)
     maker = syntax.code(value.func)
     if _is_loss(maker):
         # It keeps tensors as buffers.
@@ -289,7 +289,8 @@ def _is_device(node: cst.BaseExpression, symbols: Symbols) -> bool:
     return member is not None and member[1] == "device"
 
 
-def _is_late(value: cst.BaseExpression, symbols: Symbols) -> bool:
+def is_late(value: cst.BaseExpression, symbols: Symbols) -> bool:
+    """Whether a value is not known, or another one, before there is a Trainer."""
     nodes = [*syntax.find(value, cst.Attribute)]
     found = (symbols.member(node) for node in nodes)
     is_late = any(member is not None and member[1] in LATE for member in found)

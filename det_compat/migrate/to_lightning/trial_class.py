@@ -9,14 +9,12 @@ from det_compat.migrate.to_lightning import modes
 from det_compat.migrate.to_lightning.callbacks import configure_callbacks
 from det_compat.migrate.to_lightning.class_facts import asks_sizes
 from det_compat.migrate.to_lightning.data import loaders
-from det_compat.migrate.to_lightning.init_method import SIZE_CHECK, mixin_init, with_arguments
-from det_compat.migrate.to_lightning.late import late_values, left_to_lightning
+from det_compat.migrate.to_lightning.in_setup import moved_in_setup, setup_hook
+from det_compat.migrate.to_lightning.init_method import mixin_init, with_arguments
+from det_compat.migrate.to_lightning.late import late_values, left_to_lightning, never_later
 from det_compat.migrate.to_lightning.metrics.in_place import changed_in_place
 from det_compat.migrate.to_lightning.metrics.reducer_kinds import odd_makers
-from det_compat.migrate.to_lightning.metrics.reducers import (
-    reducer_hooks,
-    updates_at_start,
-)
+from det_compat.migrate.to_lightning.metrics.reducers import reducer_hooks, updates_at_start
 from det_compat.migrate.to_lightning.metrics.reductions import (
     ReducerNames,
     late_hook,
@@ -49,10 +47,7 @@ from det_compat.migrate.tree.line_length import spaced
 from det_compat.migrate.tree.marks import comment, marked
 from det_compat.migrate.tree.metric_shapes import Shapes
 from det_compat.migrate.tree.parameters import changed_copies
-from det_compat.migrate.tree.trial_attributes import (
-    VALIDATING,
-    reachable,
-)
+from det_compat.migrate.tree.trial_attributes import VALIDATING, reachable
 
 
 def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
@@ -65,10 +60,12 @@ def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
         if plan is None:
             return node
         file.imports.new.update(("import torch", "import pytorch_lightning as pl"))
-        node = left_to_lightning(node, plan, file.elsewhere.asked, file.symbols)
+        early = never_later(node, plan, file.elsewhere.asked)
+        node = left_to_lightning(node, early, file.symbols)
+        node, moved = moved_in_setup(node, early, file.symbols)
         others = [other for other in classes if other.name.value != plan.own.name]
         shapes = Shapes(syntax.methods(node), functions, file.elsewhere.functions)
-        return _Rewriting(node, plan, file, others, shapes).result()
+        return _Rewriting(node, plan, file, others, shapes, moved).result()
 
     tree = syntax.each(tree, cst.ClassDef, rewritten)
     names = {node.name.value for node in syntax.find(tree, cst.FunctionDef)}
@@ -87,6 +84,7 @@ class _Rewriting:
         file: the file that it is in.
         others: the other classes of the file.
         shapes: what is known of metrics.
+        moved: the attributes that its ``setup`` moves to the device.
     """
 
     node: cst.ClassDef
@@ -94,6 +92,7 @@ class _Rewriting:
     file: LightningFile
     others: Sequence[cst.ClassDef]
     shapes: Shapes
+    moved: Sequence[str]
     _are_optimizers_moved: bool = field(default=False, init=False)
     _late_metrics: dict[str, str] = field(default_factory=dict, init=False)
 
@@ -142,10 +141,8 @@ class _Rewriting:
             made.extend(configure_optimizers(plan, moved, used))
         at = self._index_of_init(body)
         hooks = self._hooks()
-        if asks_size and "setup" not in self.own:
-            size = "self.hparams.world_size"
-            text = size if plan.is_whole else 'self.hparams.get("world_size", 1)'
-            hooks.append(syntax.method(SIZE_CHECK.format(text)))
+        if "setup" not in self.own:
+            hooks += setup_hook(plan, self.moved, asks_size=asks_size)
         hooks += training_hooks(
             plan, odd_makers(plan.own, self.own, self.file.elsewhere), beside=[*body, *made, *hooks]
         )
