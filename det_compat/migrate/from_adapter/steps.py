@@ -13,7 +13,7 @@ from det_compat.migrate.from_adapter.modules import (
     logged,
     metrics_of,
 )
-from det_compat.migrate.to_lightning.steps import BATCH_SIZE, NUMBERS_OF, numbers_of
+from det_compat.migrate.to_lightning.steps import EACH_BATCH, NUMBERS_OF, numbers_of
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.metric_shapes import Shapes
 from det_compat.migrate.tree.transformers import CannotRewriteError
@@ -86,7 +86,7 @@ def _logging(module: Module, step: cst.FunctionDef, taken: Collection[str]) -> c
     """
     name = step.name.value
     is_validation = name == "validation_step"
-    options = BATCH_SIZE if is_validation else ""
+    options = EACH_BATCH if is_validation else ""
     shapes = Shapes(module.own)
     if is_dict(step):
         odd = {*shapes.odd_kinds(step), *({"unknown"} if shapes.are_unknown(step) else ())}

@@ -38,21 +38,24 @@ from det_compat.migrate.tree.metric_shapes import (
 )
 from det_compat.migrate.tree.symbols import Symbols
 
-#: Each batch counts the same, as in Determined, whatever its size.
-BATCH_SIZE = ", batch_size=1"
+#: Each batch counts the same, as in Determined, whatever its size, and those of all processes do.
+EACH_BATCH = ", batch_size=1, sync_dist=True"
+#: A validation as a whole, which each process does by itself.
+WHOLE = ", batch_size=1"
+_SAID = cst.EmptyLine(comment=cst.Comment("# each batch counts the same, whatever its size"))
 #: The lines that log each of ``metrics`` with the reduction that evaluation_reducer names.
 BY_NAME = f"""\
     reductions = self.evaluation_reducer()
     for name, value in metrics.items():
         reduction = reductions[name] if isinstance(reductions, dict) else reductions
-        self.log(name, value, reduce_fx=reduction{BATCH_SIZE})
+        self.log(name, value, reduce_fx=reduction{EACH_BATCH})
 """
 #: The same where a metric may be none, or several.
 BY_NAME_IF_NUMBER = f"""\
     reductions = self.evaluation_reducer()
     for name, value in metrics.items():
         reduction = reductions[name] if isinstance(reductions, dict) else reductions
-        self.log_dict(numbers_of({{name: value}}, reduction), reduce_fx=reduction{BATCH_SIZE})
+        self.log_dict(numbers_of({{name: value}}, reduction), reduce_fx=reduction{EACH_BATCH})
 """
 
 
@@ -201,7 +204,9 @@ def validation_step(
         shapes: what is known of its metrics.
     """
     fx = reduction(reducer, symbols)
-    options = BATCH_SIZE if fx in (None, "mean") else f', reduce_fx="{fx}"{BATCH_SIZE}'
+    options = WHOLE if plan.evaluates_whole else EACH_BATCH
+    if fx not in (None, "mean"):
+        options = f', reduce_fx="{fx}"{options}'
     renamed = {name: new for name, new in plan.validation_names.items() if new != name}
     by = "" if plan.evaluates_whole else fx or "mean"
     own = syntax.self_name(method)
@@ -280,6 +285,8 @@ class Logged:
         if body and isinstance(syntax.simple(body[-1]), cst.Return):
             given = body.pop()
             end = [*self._lines(given), *end]
+            if self.options.endswith(EACH_BATCH):
+                end[:1] = [above(line, [_SAID]) for line in end[:1]]
             end[:1] = [above(line, getattr(given, "leading_lines", ())) for line in end[:1]]
         rest = syntax.transformed(cst.IndentedBlock(body), _Returns(self))
         return syntax.with_body(method, [*rest.body, *end])

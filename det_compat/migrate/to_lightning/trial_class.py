@@ -33,10 +33,11 @@ from det_compat.migrate.to_lightning.optimization.optimizers import (
 from det_compat.migrate.to_lightning.optimization.stepping import with_optimizers
 from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan
 from det_compat.migrate.to_lightning.steps import (
-    BATCH_SIZE,
     BY_NAME,
     BY_NAME_IF_NUMBER,
+    EACH_BATCH,
     NUMBERS_OF,
+    WHOLE,
     numbers_of,
     training_step,
     validation_step,
@@ -343,7 +344,8 @@ class _Rewriting:
         index = ", batch_idx=batch_idx" if "batch_idx" in given else ""
         odd = self._odd(name)
         metrics = numbers_of("metrics", "" if plan.evaluates_whole else "mean", odd)
-        logs = f"    self.log_dict({metrics}{BATCH_SIZE})\n"
+        options = WHOLE if plan.evaluates_whole else EACH_BATCH
+        logs = f"    self.log_dict({metrics}{options})\n"
         if plan.parameters("evaluation_reducer") is not None:
             logs = BY_NAME_IF_NUMBER if odd else BY_NAME
         if "none" in odd:

@@ -72,13 +72,13 @@ def test_a_module_is_made_again_from_what_its_checkpoint_keeps(tmp_path, monkeyp
             {"net": (LOSSES, "return F.cross_entropy(logits, y)")},
             [
                 "        loss = super().validation_step(batch, batch_idx)",
-                '        self.log("val_loss", loss, batch_size=1)',
+                '        self.log("val_loss", loss, batch_size=1, sync_dist=True)',
             ],
             id="a number",
         ),
         pytest.param(
             {"net": (LOSSES, 'return {"error": F.cross_entropy(logits, y)}')},
-            ['        self.log("error", metrics["error"], batch_size=1)'],
+            ['        self.log("error", metrics["error"], batch_size=1, sync_dist=True)'],
             id="a metric whose name training has not",
         ),
         pytest.param(

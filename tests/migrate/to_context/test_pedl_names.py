@@ -157,9 +157,8 @@ def test_on_to_lightning(tmp_path):
     assert "determined" not in made
     assert "pedl" not in made
     assert "MIGRATE" not in made
-    assert (
-        "    self.log_dict(self.validation_metrics(predictions, labels, loss), batch_size=1)"
-        in (method(made, "validation_step"))
+    assert "self.validation_metrics(predictions, labels, loss), batch_size=1, sync_dist=True\n" in (
+        method(made, "validation_step")
     )
     assert method(made, "train_dataloader").endswith("return self.training_loader")
 

@@ -25,7 +25,7 @@ from tests.migrate.rewriting import HEADER, method, rewritten, trial
             "self.transfer_batch_to_device(batch[0], self.device, 0)",
         ),
         # Lightning has moved it
-        ("self.context.to_device(batch)", 'self.log("error", batch, batch_size=1)'),
+        ("self.context.to_device(batch)", 'self.log("error", batch, batch_size=1, sync_dist=True)'),
         ("2 * self.context.get_per_slot_batch_size()", "2 * (self.hparams.global_batch_size // "),
         (
             "not self.context.is_epoch_start()",

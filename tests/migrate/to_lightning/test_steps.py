@@ -148,7 +148,8 @@ REDUCER = """\
 def test_every_batch_counts_the_same(tmp_path):
     assert method(rewritten(tmp_path, trial()), "validation_step") == (
         "def validation_step(self, batch, batch_idx):\n"
-        '    self.log("error", self.model(batch).sum(), batch_size=1)'
+        "    # each batch counts the same, whatever its size\n"
+        '    self.log("error", self.model(batch).sum(), batch_size=1, sync_dist=True)'
     )
 
 
@@ -165,7 +166,7 @@ def test_the_batch_index(tmp_path):
 def test_one_reduction(tmp_path):
     source = trial(("    def evaluate_batch", REDUCER.format("pytorch.Reducer.SUM")))
     made = rewritten(tmp_path, "from determined import pytorch\n" + source)
-    assert 'reduce_fx="sum", batch_size=1)' in made
+    assert 'reduce_fx="sum", batch_size=1, sync_dist=True)' in made
     assert "evaluation_reducer" not in made
 
 
@@ -175,7 +176,7 @@ def test_one_reduction_below_a_docstring(tmp_path):
     made = rewritten(
         tmp_path, "from determined import pytorch\n" + trial(("    def evaluate_batch", text))
     )
-    assert 'reduce_fx="sum", batch_size=1)' in made
+    assert 'reduce_fx="sum", batch_size=1, sync_dist=True)' in made
     assert "evaluation_reducer" not in made
 
 
@@ -183,7 +184,7 @@ def test_the_same_reduction_for_each(tmp_path):
     reducers = '{"error": pytorch.Reducer.SUM, "loss": pytorch.Reducer.SUM}'
     source = trial(("    def evaluate_batch", REDUCER.format(reducers)))
     made = rewritten(tmp_path, "from determined import pytorch\n" + source)
-    assert 'reduce_fx="sum", batch_size=1)' in made
+    assert 'reduce_fx="sum", batch_size=1, sync_dist=True)' in made
     assert "evaluation_reducer" not in made
 
 
@@ -192,7 +193,7 @@ def test_a_reduction_for_each(tmp_path):
     source = trial(("    def evaluate_batch", REDUCER.format(reducers)))
     made = rewritten(tmp_path, "from determined import pytorch\n" + source)
     assert 'return {"error": "max", "loss": "mean"}' in made
-    assert "self.log(name, value, reduce_fx=reduction, batch_size=1)" in made
+    assert "self.log(name, value, reduce_fx=reduction, batch_size=1, sync_dist=True)" in made
     assert "determined" not in made
 
 

@@ -52,7 +52,7 @@ def test_a_metric_that_is_changed_in_place(tmp_path):
         ),
     )
     made = rewritten(tmp_path, trial(*changes))
-    assert 'self.log("n", self.n, batch_size=1)' in made
+    assert 'self.log("n", self.n, batch_size=1, sync_dist=True)' in made
     assert method(made, "on_validation_epoch_end") == (
         "def on_validation_epoch_end(self):\n"
         "    super().on_validation_epoch_end()\n"
@@ -66,10 +66,13 @@ def test_a_metric_that_is_changed_in_place(tmp_path):
 def test_metrics_that_are_made_elsewhere(tmp_path):
     change = ('return {"error": self.model(batch).sum()}', "return scores(self.model(batch))")
     made = rewritten(tmp_path, trial(change))
-    assert 'self.log_dict(numbers_of(scores(self.model(batch)), "mean"), batch_size=1)' in made
+    assert (
+        'self.log_dict(numbers_of(scores(self.model(batch)), "mean"), batch_size=1, sync_dist=True)'
+        in made
+    )
     known = 'def scores(x):\n    return {"error": x.sum()}\n\n\nclass Trial'
     made = rewritten(tmp_path, trial(change, ("class Trial", known)))
-    assert "self.log_dict(scores(self.model(batch)), batch_size=1)" in made
+    assert "self.log_dict(scores(self.model(batch)), batch_size=1, sync_dist=True)" in made
 
 
 def test_what_a_decorator_needs_stays(tmp_path):

@@ -96,7 +96,7 @@ def test_each_number_of_a_training_metric_has_a_name(before, after, tmp_path):
 
 def test_metrics_of_a_variable_are_sorted_out_where_they_are_known_to_be_odd(tmp_path):
     before = "metrics = {'error': 1.0}\n        metrics['all'] = [1.0]\n        return metrics"
-    after = 'self.log_dict(numbers_of(metrics, "mean"), batch_size=1)'
+    after = 'self.log_dict(numbers_of(metrics, "mean"), batch_size=1, sync_dist=True)'
     made = rewritten(tmp_path, trial(('return {"error": self.model(batch).sum()}', before)))
     assert method(made, "validation_step").endswith(after)
     assert made.count("def numbers_of(") == 1
