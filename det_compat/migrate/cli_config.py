@@ -12,7 +12,8 @@ from det_compat.config.shims import seeded
 from det_compat.migrate.configs import BATCHES, aggregating
 from det_compat.migrate.results import FileResult, Migration
 from det_compat.migrate.review.arguments import accumulates, unnamed
-from det_compat.migrate.review.project import Code, Text
+from det_compat.migrate.review.project import Code, Text, methods
+from det_compat.migrate.to_lightning.scripts.step_counts import steps_of_module
 from det_compat.migrate.tree.marks import comment
 
 _SEED = 0
@@ -35,8 +36,9 @@ def lightning_config(path: Path, migration: Migration) -> FileResult:
     steps, left = divmod(batches, _accumulated(config) if accumulates(node) else 1)
     if accumulates(node):
         contents["model"][BATCHES] = _accumulated(config)
-    if steps < batches:
-        contents["trainer"]["max_steps"] = steps
+    of_batch = _steps_of(node)
+    if batches:
+        contents["trainer"]["max_steps"] = steps * (of_batch or 1)
     epochs = contents["trainer"].get("max_epochs")
     whole = Period(Unit.EPOCHS, epochs) if epochs else Period(Unit.BATCHES, batches - left)
     contents["trainer"].update(_validations(config, whole))
@@ -49,8 +51,10 @@ def lightning_config(path: Path, migration: Migration) -> FileResult:
     if left:
         said = f"Determined trained {left} more, without another step: these are left out"
         header += f"{comment(said)}\n"
-    if batches and _has_several(node):
+    if batches and of_batch is None:
         header += f"{comment('max_steps counts the steps of each optimizer: give their sum')}\n"
+    elif batches and of_batch != 1:
+        header += f"# max_steps counts the steps of optimizers, {of_batch} a batch\n"
     header += _of_validations(config, whole)
     if config.seed is None and "experiment_config" in contents["model"]:
         header += (
@@ -106,13 +110,20 @@ def _accumulated(config: ExperimentConfig) -> int:
     return next((found.aggregation_frequency for found in aggregating([config])), 1)
 
 
+def _steps_of(node: ast.ClassDef | None) -> int | None:
+    """How many steps of optimizers a batch of a module makes; None where that is not known."""
+    if node is None or "training_step" not in methods(node):
+        return None if _has_several(node) else 1
+    return steps_of_module(node)
+
+
 def _has_several(node: ast.ClassDef | None) -> bool:
     """Whether a module steps several optimizers by itself: Lightning counts each step."""
     body = node.body if node is not None else []
     if not any("automatic_optimization = False" in ast.unparse(each) for each in body):
         return False
-    methods = (each for each in body if getattr(each, "name", "") == "configure_optimizers")
-    found = [r.value for m in methods for r in ast.walk(m) if isinstance(r, ast.Return)]
+    made = (each for each in body if getattr(each, "name", "") == "configure_optimizers")
+    found = [r.value for m in made for r in ast.walk(m) if isinstance(r, ast.Return)]
     return any(map(_is_several, found))
 
 

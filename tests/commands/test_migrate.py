@@ -121,7 +121,7 @@ def test_the_config_of_lightning_cli(repository, capsys):
     [
         (4, 100, "", ["  max_steps: 25", "  accumulate_grad_batches: 4"]),
         (3, 10, "", ["# MIGRATE: Determined trained 1 more,", "  max_steps: 3"]),
-        (1, 10, "self.other", ["# MIGRATE: max_steps counts", "  max_steps: 10"]),
+        (1, 10, "self.other", ["  max_steps: 10"]),
     ],
 )
 def test_lightning_counts_steps_and_not_batches(repository, frequency, batches, second, lines):

@@ -39,6 +39,57 @@ def test_steps_of_several_optimizers_are_no_batches(automatic, made, length, is_
     assert (b"# MIGRATE: max_steps counts the steps of each optimizer" in config.after) is is_told
 
 
+STEPPING = """\
+class T(pl.LightningModule):
+    def __init__(self):
+        self.automatic_optimization = False
+
+    def configure_optimizers(self):
+        return self.g
+
+    def training_step(self, batch, batch_idx):
+        optimizer = self.optimizers()
+{0}
+        self.lr_schedulers().step()
+
+    def twice(self):
+        optimizer = self.optimizers()
+        optimizer.step()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "steps"),
+    [
+        (["optimizer.step()"], 3),
+        (["optimizer.step()", "optimizer.zero_grad()", "optimizer.step()"], 6),
+        (["optimizer.step()", "self.twice()"], 9),
+        (["with x:", "    optimizer.step()"], 3),
+        (["if x:", "    optimizer.step()", "else:", "    optimizer.step()"], 3),
+        (["self.env.step(1)", "optimizer.step()", "if x:", "    return"], 3),
+        (["if x:", "    optimizer.step()"], 0),
+        (["if x:", "    return", "optimizer.step()"], 0),
+        (["for x in y:", "    optimizer.step()"], 0),
+        (["try:", "    optimizer.step()", "finally:", "    pass"], 0),
+        (["other.step()"], 0),
+        (["train(self, optimizer)"], 0),
+        (["def more():", "    optimizer.step()", "optimizer.step()"], 0),
+        (["super().twice()", "optimizer.step()"], 0),
+    ],
+)
+def test_the_steps_of_a_batch_are_counted(lines, steps, tmp_path):
+    path = tmp_path / "const.yaml"
+    path.write_text("searcher: {name: single, metric: x, max_length: {batches: 3}}\n")
+    text = STEPPING.format("\n".join(f"        {line}" for line in lines)).encode()
+    file = FileResult(tmp_path / "model_def.py", b"", text, trials=("T",))
+    config = lightning_config(path, Migration([file]))
+    made = yaml.safe_load(config.after)["trainer"]
+    assert made["max_steps"] == (steps or 3)
+    assert made["val_check_interval"] == 3
+    assert config.marks == (not steps)
+
+
 OPEN = b"""\
 class Base(pl.LightningModule):
     def __init__(self, *, lr: float = 0.1, **hparams: Any):

@@ -57,6 +57,7 @@ class TrialPlan:
         needs_loader: whether a validation needs what making the training loader has left.
         keeps_modes: whether a validation uses a model that stays in the mode that it is in.
         accumulation: how it steps once in several batches; None if it does not.
+        steps: how many steps of optimizers a batch makes; None if that is not known.
     """
 
     own: ClassFacts
@@ -71,6 +72,7 @@ class TrialPlan:
     needs_loader: bool
     keeps_modes: bool
     accumulation: Accumulation | None
+    steps: int | None
 
     @property
     def ancestors(self) -> list[TrialPlan]:

@@ -55,6 +55,7 @@ from det_compat.migrate.to_lightning.scripts.hyperparameters import (
     GivenInScripts,
     given_in_scripts,
 )
+from det_compat.migrate.to_lightning.scripts.step_counts import steps_of_trial
 from det_compat.migrate.to_lightning.taken.renaming import with_new_names
 from det_compat.migrate.to_lightning.taken.reserved import taken_names
 from det_compat.migrate.to_lightning.unwrapped import keeps_modes
@@ -379,6 +380,7 @@ class Lightning(Target):
             needs_loader=needs_training_loader(methods, self._project),
             keeps_modes=keeps_modes(family_methods, models, self._elsewhere, has_heirs),
             accumulation=accumulates,
+            steps=1 if automatic else steps_of_trial(methods, [facts for _, facts in relatives]),
         )
         return plan
 

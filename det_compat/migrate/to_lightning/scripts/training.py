@@ -251,16 +251,18 @@ class _Scripts(LightningTransformer):
     def _marked(self, line: cst.BaseStatement) -> cst.BaseStatement:
         """The statement that makes a Trainer, with a comment where what it says means another."""
         text = syntax.code(line)
-        are_steps = "steps=" in text.replace("log_every_n_steps=", "") or "(**" in text
-        more = [_STEPS] if self._counts_otherwise and are_steps else []
+        are_steps = self._of_batch is None and "steps=" in text.replace("log_every_n_steps=", "")
+        are_open = self._of_batch != 1 and "(**" in text
+        more = [_STEPS] if are_steps or are_open else []
         for message in (*dict.fromkeys(self._said), *more):
             line = marked(line, message)
         return line
 
     @property
-    def _counts_otherwise(self) -> bool:
-        """Whether a trial steps several optimizers, each step of which counts in Lightning."""
-        return any(len(plan.all_optimizers) > 1 for plan in self.file.trials.values())
+    def _of_batch(self) -> int | None:
+        """How many steps a batch makes, each of which Lightning counts; None if trials differ."""
+        counts = {plan.steps for plan in self.file.trials.values() if not plan.is_mixin}
+        return counts.pop() if len(counts) == 1 else None
 
     def _texts(self, created: cst.Call, call: cst.Call) -> tuple[str, str] | None:
         """The Trainer and its call of ``fit()``; None if something of it is not known."""
@@ -300,7 +302,9 @@ class _Scripts(LightningTransformer):
         is_said = length is not None and not is_text(length, "None")
         if not is_said and (aggregation or not self.file.length):
             return None
-        flags = [self._length(length, aggregation) if length and is_said else self.file.length]
+        name, _, count = self.file.length.partition("=")
+        count = self._steps(count, "") if name == "max_steps" else count
+        flags = [self._length(length, aggregation) if length and is_said else f"{name}={count}"]
         for period, templates in _PERIODS.items():
             value = given.get(period)
             if value is None or is_text(value, "None"):
@@ -381,12 +385,14 @@ class _Scripts(LightningTransformer):
 
     def _steps(self, batches: str, aggregation: str) -> str:
         """The number of steps in so many batches."""
-        if not aggregation:
-            return batches
-        if not (batches.isdigit() and aggregation.isdigit() and aggregation != "0"):
+        steps = batches
+        if aggregation and batches.isdigit() and aggregation.isdigit() and aggregation != "0":
+            whole, left = divmod(int(batches), int(aggregation))
+            self._said += [_COUNTS.format(aggregation)] if left else []
+            steps = str(whole)
+        elif aggregation:
             self._said.append(_COUNTS.format(aggregation))
-            return f"{batches} // {aggregation}"
-        steps, left = divmod(int(batches), int(aggregation))
-        if left:
-            self._said.append(_COUNTS.format(aggregation))
-        return str(steps)
+            steps = f"{batches} // {aggregation}"
+        if (often := self._of_batch or 1) == 1:
+            return steps
+        return str(often * int(steps)) if steps.isdigit() else f"{often} * ({steps})"

@@ -399,19 +399,29 @@ SECOND = """\
 
 
 @pytest.mark.parametrize(
-    ("given", "is_marked"),
+    ("given", "when", "after"),
     [
-        ("max_length=pytorch.Batch(2)", True),
-        ("max_length=length", True),
-        ("max_length=pytorch.Epoch(2), checkpoint_period=pytorch.Batch(2)", True),
-        ("max_length=pytorch.Epoch(2), reporting_period=pytorch.Batch(2)", False),
+        ("max_length=pytorch.Batch(2)", "", "max_steps=4"),
+        ("max_length=pytorch.Batch(2)", "if epoch_idx:\n            ", ""),
+        ("max_length=pytorch.Batch(length + 1)", "", "max_steps=2 * (length + 1)"),
+        ("max_length=length", "", ""),
+        (
+            "max_length=pytorch.Epoch(2), checkpoint_period=pytorch.Batch(2)",
+            "",
+            "every_n_train_steps=4",
+        ),
+        (
+            "max_length=pytorch.Epoch(2), reporting_period=pytorch.Batch(2)",
+            "if epoch_idx:\n            ",
+            "log_every_n_steps=2",
+        ),
     ],
 )
-def test_steps_of_several_optimizers_are_marked(given, is_marked, tmp_path):
+def test_the_steps_of_several_optimizers_are_counted(given, when, after, tmp_path):
     source = trial(
         ("self.context.get_per_slot_batch_size()", "4"),
         ("\n    def build_training", f"{SECOND}\n    def build_training"),
-        ("self.opt)\n", "self.opt)\n        self.context.step_optimizer(self.other)\n"),
+        ("self.opt)\n", f"self.opt)\n        {when}self.context.step_optimizer(self.other)\n"),
     )
     before = f"""
     def main(length):
@@ -420,7 +430,8 @@ def test_steps_of_several_optimizers_are_marked(given, is_marked, tmp_path):
             trainer.fit({given})
     """
     made = rewritten(tmp_path, f"{HEAD}{source}\n\n{textwrap.dedent(before)}")
-    assert ("# MIGRATE: max_steps counts" in made) is is_marked
+    assert ("# MIGRATE: max_steps counts" in made) is (not after)
+    assert after in made
 
 
 def test_what_is_fitted_twice_is_left_to_the_reader(tmp_path):

@@ -1,0 +1,130 @@
+"""How often a batch steps optimizers: Lightning's ``max_steps`` counts steps, not batches."""
+
+import ast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from det_compat.migrate.to_lightning.class_facts import ClassFacts
+from det_compat.migrate.to_lightning.optimization.accumulation import IS_DUE
+from det_compat.migrate.tree import syntax
+
+#: Statements of which only the running code knows whether, or how often, they do what they say.
+_OPEN = (ast.For, ast.While, ast.AsyncFor, ast.Try, ast.Match)
+_NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+#: What has a method ``step()`` and is no optimizer.
+_OTHERS = ("sched", "scaler", "profiler", "env")
+
+
+def steps_of_module(node: ast.ClassDef) -> int | None:
+    """How often each batch steps optimizers, or each in which a step is due.
+
+    None if only the running code knows, as of a class that inherits its training_step.
+    """
+    if not any("automatic_optimization = False" in ast.unparse(each) for each in node.body):
+        return 1
+    stepping = {
+        ast.unparse(part)
+        for assign in ast.walk(node)
+        if isinstance(assign, ast.Assign) and ast.unparse(assign.value).endswith(".optimizers()")
+        for target in assign.targets
+        for part in getattr(target, "elts", [target])
+    }
+
+    def is_step(call: ast.Call) -> bool | None:
+        owner, _, name = ast.unparse(call.func).rpartition(".")
+        # What is stepped with an action is an environment.
+        if name != "step" or call.args or any(word in owner.lower() for word in _OTHERS):
+            return False
+        is_known = owner in stepping or owner.startswith("self.optimizers()")
+        return True if is_known else None
+
+    methods = {each.name: each for each in node.body if isinstance(each, ast.FunctionDef)}
+    return _Counting(methods, is_step).of("training_step") or None
+
+
+def steps_of_trial(
+    methods: Mapping[str, cst.FunctionDef], facts: Iterable[ClassFacts]
+) -> int | None:
+    """The same of a trial, with the methods that it has, and the facts of the classes of these."""
+    attributes = {f"self.{name}" for own in facts for name in own.optimizers}
+    parsed = [ast.parse(syntax.code(method)).body[0] for method in methods.values()]
+    own = {each.name: each for each in parsed if isinstance(each, ast.FunctionDef)}
+
+    def is_step(call: ast.Call) -> bool | None:
+        owner, _, name = ast.unparse(call.func).rpartition(".")
+        return name == "step_optimizer" or (name == "step" and owner in attributes)
+
+    return _Counting(own, is_step).of("train_batch") or None
+
+
+@dataclass
+class _Counting:
+    """The methods of a class, and which calls in them are steps: None where that is not known."""
+
+    methods: Mapping[str, ast.FunctionDef]
+    is_step: Callable[[ast.Call], bool | None]
+    _asked: list[str] = field(default_factory=list)
+
+    def of(self, name: str) -> int | None:
+        """How many steps a method makes."""
+        method = self.methods.get(name)
+        if method is None or name in self._asked:
+            return None
+        self._asked.append(name)
+        try:
+            return self._block(method.body)
+        finally:
+            self._asked.pop()
+
+    def _block(self, body: Sequence[ast.stmt]) -> int | None:
+        made, may_have_left = 0, False
+        for line in body:
+            steps = self._line(line)
+            if steps is None or (steps and may_have_left):
+                return None
+            made += steps
+            may_have_left |= any(isinstance(each, ast.Return) for each in _within(line))
+        return made
+
+    def _line(self, line: ast.stmt) -> int | None:
+        if isinstance(line, _NESTED):
+            calls = (each for each in ast.walk(line) if isinstance(each, ast.Call))
+            return None if any(self.is_step(call) is not False for call in calls) else 0
+        if isinstance(line, ast.With):
+            return self._block(line.body)
+        if isinstance(line, ast.If) and IS_DUE in ast.unparse(line.test):
+            return self._block(line.body)
+        if isinstance(line, ast.If):
+            either, other = self._block(line.body), self._block(line.orelse)
+            return either if either == other else None
+        steps = self._expressions(line)
+        return None if steps and isinstance(line, _OPEN) else steps
+
+    def _expressions(self, line: ast.stmt) -> int | None:
+        made = 0
+        for call in _within(line):
+            if not isinstance(call, ast.Call):
+                continue
+            is_step = self.is_step(call)
+            if is_step is None:
+                return None
+            made += is_step
+            owner, _, name = ast.unparse(call.func).rpartition(".")
+            if owner in ("self", "super()") and name in self.methods:
+                # Which method of a base that is, was not looked up.
+                steps = self.of(name) if owner == "self" else None
+                if steps is None:
+                    return None
+                made += steps
+        return made
+
+
+def _within(line: ast.stmt) -> Iterator[ast.AST]:
+    """What is in a statement, but for functions that it only makes."""
+    waiting: list[ast.AST] = [line]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += [n for n in ast.iter_child_nodes(node) if not isinstance(n, _NESTED)]
