@@ -26,6 +26,7 @@ _SECTIONS = {
     "get_experiment_config": "experiment_config",
     "get_trial_seed": "experiment_config",
 }
+_GETTERS = ("get_hparam", "get_hparams")
 _BATCH_SIZES = ("get_per_slot_batch_size", "get_global_batch_size")
 _CONTAINERS: dict[type, str] = {dict: "dict[str, Any]", list: "list[Any]"}
 _PLAIN = (bool, int, float, str)
@@ -167,6 +168,11 @@ def config_use(node: cst.CSTNode, symbols: Symbols) -> ConfigUse:
     tried = {
         id(call) for each in syntax.find(node, cst.Try) for call in syntax.find(each.body, cst.Call)
     }
+    called = {id(call.func) for call in syntax.find(node, cst.Call)}
+    for getter in syntax.find(node, cst.Attribute):
+        # What is handed on may be called with any name.
+        member = symbols.member(getter)
+        asks |= member is not None and member[1] in _GETTERS and id(getter) not in called
     for call in syntax.find(node, cst.Call):
         method, name = symbols.method(call), syntax.argument(call, 0, "name")
         if method in _BATCH_SIZES:

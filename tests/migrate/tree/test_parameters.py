@@ -175,3 +175,10 @@ def test_another_trial_of_the_file_has_hyperparameters_of_its_own(tmp_path):
     first = "def __init__(self, *, lr: Any, global_batch_size: int, seed: Any):"
     assert first in made
     assert first.replace("lr", "rate") in made
+
+
+def test_a_getter_that_is_handed_on_may_ask_for_anything(tmp_path):
+    handed = ("self.context = context\n", "self.context = context\n        f(context.get_hparam)\n")
+    made = rewritten(tmp_path, trial(handed))
+    assert "**hparams: Any" in made
+    assert "f(self.hparams.__getitem__)" in made
