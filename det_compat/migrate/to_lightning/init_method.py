@@ -10,7 +10,7 @@ from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, Tria
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.line_length import INDENT, LINE
 from det_compat.migrate.tree.marks import marked
-from det_compat.migrate.tree.parameters import Arguments
+from det_compat.migrate.tree.parameters import DATA, Arguments
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.trial_attributes import reachable
 
@@ -165,6 +165,8 @@ def _body(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> list[c
             text = text.replace("\n", f'\n{own}.save_hyperparameters("{BATCHES}")\n', 1)
     else:
         text = f"pl.LightningModule.__init__({own})\n{own}.save_hyperparameters(hparams)\n"
+    if DATA in plan.arguments.defaults:
+        text = f"{DATA} = {DATA} or {{}}\n{text}"
     if not plan.is_automatic:
         text += f"{own}.automatic_optimization = False\n"
     return syntax.below_docstring(lines, syntax.statements(text))

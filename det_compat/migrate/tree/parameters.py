@@ -21,8 +21,10 @@ from det_compat.config.hyperparameters import Categorical, Const, Double, Int, L
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
 
+#: The section of a config that it need not have.
+DATA = "data_config"
 _SECTIONS = {
-    "get_data_config": "data_config",
+    "get_data_config": DATA,
     "get_experiment_config": "experiment_config",
     "get_trial_seed": "experiment_config",
 }
@@ -72,7 +74,13 @@ class Arguments:
         if self.is_open and not self.types:
             return {}
         # A section is a dict, and no parameter may have one for its default.
-        return {**self.types, **dict.fromkeys(self.sections, "dict[str, Any]")}
+        return {
+            **self.types,
+            **{
+                name: f"dict[str, Any]{' | None' if name in self.defaults else ''}"
+                for name in self.sections
+            },
+        }
 
 
 def distinct(found: Iterable[_Item]) -> tuple[_Item, ...]:
@@ -97,20 +105,22 @@ def arguments(
     if not is_whole:
         return Arguments(is_open=True, sections=sections, asks=asks)
     spaces = [config.hyperparameters.space for config in configs]
-    if not configs or not (names or asks):
+    if not configs or not (names or asks or sections):
         is_open = asks or any(spaces)
         types = {name: _annotation(name, ()) for name in names}
         return Arguments(types, {}, is_open, sections, asks)
     known = distinct((*names, *(name for space in spaces for name in space)))
     constants = configs[0].hyperparameters.constants().items()
     defaults = {name: value for name, value in constants if isinstance(value, _PLAIN)}
+    # Determined gave {} for a section that a config has not.
+    lacking = {DATA: None} if DATA in sections and not all(c.data for c in configs) else {}
     # Where the code never asks whether a name is there, a default harms no config without it.
     harmless = {} if asks else defaults
     named = [name for name in known if name in harmless or all(name in space for space in spaces)]
     named = [name for name in named if name.isidentifier() and not keyword.iskeyword(name)]
     return Arguments(
         {name: _annotation(name, _values(name, spaces)) for name in named},
-        {name: defaults[name] for name in named if name in defaults},
+        {**{name: defaults[name] for name in named if name in defaults}, **lacking},
         len(named) < len(known),
         sections,
         asks,

@@ -182,3 +182,14 @@ def test_a_getter_that_is_handed_on_may_ask_for_anything(tmp_path):
     made = rewritten(tmp_path, trial(handed))
     assert "**hparams: Any" in made
     assert "f(self.hparams.__getitem__)" in made
+
+
+@pytest.mark.parametrize(("data", "is_optional"), [("", True), ("data: {url: x}\n", False)])
+def test_a_section_that_a_config_lacks_is_empty(data, is_optional, tmp_path):
+    for name, more in (("const", "data: {url: x}\n"), ("other", data)):
+        (tmp_path / f"{name}.yaml").write_text(CONFIG.format("global_batch_size: 2") + more)
+    asks = ("self.context = context\n", "self.data = context.get_data_config()\n")
+    made = rewritten(tmp_path, trial(asks))
+    assert ("data_config: dict[str, Any] | None = None" in made) is is_optional
+    assert ("        data_config = data_config or {}\n" in made) is is_optional
+    assert is_optional or "data_config: dict[str, Any]," in made
