@@ -8,6 +8,7 @@ from pathlib import Path
 
 import libcst as cst
 
+from det_compat.analysis.groups import groups
 from det_compat.analysis.source import Source, parsed, read
 from det_compat.analysis.tree import list_files
 from det_compat.migrate.formatting import formatted
@@ -59,12 +60,14 @@ def migrate(paths: Sequence[str], to: str, package: str = PACKAGES[0]) -> Migrat
     sources = {path: source for path, source in found.items() if path.suffix == ".py"}
     texts = {path: path.read_bytes() for path in sources if not sources[path].unreadable}
     unchanged = {path: FileResult(path, text, text) for path, text in texts.items()}
-    results = {path: result for path, result in unchanged.items() if path not in aside}
-    texts = {path: text for path, text in texts.items() if path not in aside}
-    analyses = _Analyses(sources, texts)
-    for step in TARGETS[to]:
-        results = _step(step, analyses, results)
-    results = unchanged | results
+    results = dict(unchanged)
+    # What is found out of all files together holds for those that have to do with one another.
+    for group in groups([sources[path] for path in texts if path not in aside]):
+        made = {path: unchanged[path] for path in group}
+        analyses = _Analyses(sources, {path: texts[path] for path in group})
+        for step in TARGETS[to]:
+            made = _step(step, analyses, made)
+        results |= made
     # The analysis may have found more that cannot be read.
     unreadable = [
         (path, source.unreadable[0].reason)

@@ -40,7 +40,7 @@ def test_what_no_step_has_changed_is_read_once(
         made.append(Analysis(sources))
         return made[-1]
 
-    for name, text in {**texts, "other.py": "import determined\n"}.items():
+    for name, text in {**texts, "other.py": "import a\n"}.items():
         (tmp_path / name).write_text(text)
     monkeypatch.setattr(migration, "parsed", parsed)
     monkeypatch.setattr(migration, "Analysis", analysis)

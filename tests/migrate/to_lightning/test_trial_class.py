@@ -94,7 +94,9 @@ def test_a_base_without_train_batch_has_a_step_where_that_is(tmp_path):
 
 
 def test_gradients_stay_that_an_optimizer_is_given_later(tmp_path):
-    (tmp_path / "grow.py").write_text("def grow(opt, p):\n    opt.add_param_group({'params': p})\n")
+    (tmp_path / "grow.py").write_text(
+        "import model_def\ndef grow(opt, p):\n    opt.add_param_group({'params': p})\n"
+    )
     assert "def on_validation_model_zero_grad(self)" in rewritten(tmp_path, trial())
 
 

@@ -150,7 +150,7 @@ def test_get_data_loader_is_determineds_or_a_method_of_the_code(tmp_path, given,
     changes = [("self.context = context\n", before), ("class T", "make = print\n\n\nclass T")]
     if is_own:
         (tmp_path / "sets.py").write_text(
-            "class Set:\n    def get_data_loader(self, **kwargs):\n        pass\n"
+            "import model_def\nclass Set:\n    def get_data_loader(self, **kwargs):\n        pass\n"
         )
         after = f"make().get_data_loader({given})"
     made = rewritten(tmp_path, trial(*changes))

@@ -278,7 +278,9 @@ def test_what_another_file_asks_a_trial_for_stays(early, tmp_path):
 
 
 def test_what_a_script_asks_a_trial_for_stays(tmp_path):
-    (tmp_path / "look.py").write_text("def rate(trial):\n    return trial.opt.param_groups\n")
+    (tmp_path / "look.py").write_text(
+        "import model_def\ndef rate(trial):\n    return trial.opt.param_groups\n"
+    )
     assert "    self.opt = torch.optim" in method(
         rewritten(tmp_path, trial()), "configure_optimizers"
     )
@@ -349,3 +351,9 @@ def test_what_stands_below_a_call_stays_deeper_than_its_statement(tmp_path, befo
     change = ("(torch.optim.SGD(self.model.parameters(), lr=0.1))\n", before)
     made = method(rewritten(tmp_path, trial(change)), "configure_optimizers")
     assert made.endswith(f"    return torch.optim.SGD(\n{after}")
+
+
+def test_what_another_experiment_asks_of_its_own_changes_nothing(tmp_path):
+    (tmp_path / "other.py").write_text("def rate(trainer):\n    return trainer.opt.param_groups\n")
+    made = method(rewritten(tmp_path, trial()), "configure_optimizers")
+    assert made.endswith("    return torch.optim.SGD(self.model.parameters(), lr=0.1)")

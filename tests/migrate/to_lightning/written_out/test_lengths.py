@@ -33,7 +33,7 @@ def test_a_trial_has_the_method_that_its_base_had(tmp_path, where):
     asks = "self.get_batch_length(batch)" if where == "model_def.py" else "0"
     if where == "other.py":
         (tmp_path / where).write_text(
-            "def count(trial, b):\n    return trial.get_batch_length(b)\n"
+            "import model_def\ndef count(trial, b):\n    return trial.get_batch_length(b)\n"
         )
     source = trial(("        loss = ", f"        n = {asks}\n        loss = "))
     made = method(rewritten(tmp_path, source), "get_batch_length")
@@ -45,7 +45,7 @@ def test_a_trial_has_the_method_that_its_base_had(tmp_path, where):
 def test_a_method_that_only_another_file_calls_stays(tmp_path, where):
     if where:
         (tmp_path / where).write_text(
-            "def count(trial, b):\n    return trial.get_batch_length(b)\n"
+            "import model_def\ndef count(trial, b):\n    return trial.get_batch_length(b)\n"
         )
     own = "    def get_batch_length(self, batch):\n        return 7\n\n    def train_batch"
     made = rewritten(tmp_path, trial(("    def train_batch", own)))
