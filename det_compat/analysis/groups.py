@@ -13,15 +13,16 @@ from det_compat.analysis.source import Source
 _BY_NAME = re.compile(r"\b(?:import_module|__import__|instantiate|runpy|exec)\b")
 #: PEDL found the parts of a trial in the files of its folder.
 _PEDL = re.compile(r"^\s*(?:from|import) pedl\b", re.MULTILINE)
-_USES = re.compile(r"\b(?:determined|pedl)\b")
+#: What uses what trials do, and is no script of the Core API, or of the cluster's client.
+_USES = re.compile(r"\b(?:determined\.pytorch|det\.pytorch|determined import pytorch|pedl)\b")
 _TRIAL = re.compile(r"^\s*class \w+\(.*Trial\b", re.MULTILINE)
 
 
 def groups(sources: Sequence[Source]) -> list[list[Path]]:
     """The files in groups, between which no import leads, in their order.
 
-    Where it is not known what an import names, it may be any file of that name. What uses
-    Determined, and is neither a trial nor imported, may belong to any trial beside it.
+    Where it is not known what an import names, it may be any file of that name. What has parts of
+    trials, and is neither a trial nor imported, may belong to any trial beside it.
     """
     files = _Files(sources)
     leader = {source.path: source.path for source in sources}
@@ -51,6 +52,8 @@ class _Files:
     def __init__(self, sources: Sequence[Source]) -> None:
         self._modules = {_module(source.path): source.path for source in sources}
         self._named: dict[str, list[Path]] = {}
+        #: What a package or module of the tree may be called: the others are installed.
+        self._parts = {part for source in sources for part in source.path.with_suffix("").parts}
         self._beside: dict[Path, list[Path]] = {}
         self._using: dict[Path, list[Path]] = {}
         self._texts: dict[Path, str] = {}
@@ -68,8 +71,10 @@ class _Files:
         for module, level, names in _imports(source):
             within = folders[level - 1 : level] if level else folders
             found = [*self._below(within, module, names)]
-            last = module.rpartition(".")[2]
-            yield from found or (p for name in (last, *names) for p in self._named.get(name, ()))
+            yield from found
+            if not found and (level or module.partition(".")[0] in self._parts):
+                last = module.rpartition(".")[2]
+                yield from (p for name in (last, *names) for p in self._named.get(name, ()))
         text = self._texts[source.path]
         if _PEDL.search(text):
             yield from self._beside[source.path.parent]
@@ -78,12 +83,12 @@ class _Files:
                 yield from self._named[word]
 
     def is_part(self, source: Source) -> bool:
-        """Whether a file uses Determined, and has no trial."""
+        """Whether a file may have a part of a trial, and has none itself."""
         text = self._texts[source.path]
         return _USES.search(text) is not None and not _TRIAL.search(text)
 
     def beside(self, source: Source) -> list[Path]:
-        """The files of its folder that use Determined."""
+        """The files of its folder that have trials, or parts of them."""
         return self._using.get(source.path.parent, [])
 
     def _below(self, folders: Sequence[str], module: str, names: Sequence[str]) -> Iterator[Path]:

@@ -63,6 +63,8 @@ def migrate(paths: Sequence[str], to: str, package: str = PACKAGES[0]) -> Migrat
     results = dict(unchanged)
     # What is found out of all files together holds for those that have to do with one another.
     for group in groups([sources[path] for path in texts if path not in aside]):
+        if not any(_USES.search(texts[path]) for path in group):
+            continue
         made = {path: unchanged[path] for path in group}
         analyses = _Analyses(sources, {path: texts[path] for path in group})
         for step in TARGETS[to]:
@@ -104,6 +106,8 @@ def _whole(path: str) -> str:
 
 #: PEDL found a trial's data functions in the other files of its folder.
 _PEDL = re.compile(rb"^\s*(from|import) pedl\b", re.MULTILINE)
+#: Without one of these names there is nothing to migrate.
+_USES = re.compile(rb"determined|det_compat|pedl")
 
 
 def _imported_names(sources: Iterable[Source]) -> dict[str, set[str]]:

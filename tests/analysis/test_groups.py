@@ -27,7 +27,8 @@ def grouped(folder, texts: dict[str, str]) -> list[set[str]]:
         "from .parts.data import make",
         "from . import parts",
         "def f():\n    from parts.data import make",
-        "import sys; sys.path.append('..')\nfrom elsewhere.data import make",
+        "import sys; sys.path.append('..')\nfrom parts.data import make",
+        "import sys; sys.path.append('../one/parts')\nfrom data import make",
         "importlib.import_module('data')",
     ],
 )
@@ -50,6 +51,11 @@ def test_each_experiment_has_its_own_files(tmp_path):
         {"one/data.py", "one/model_def.py"},
         {"two/data.py", "two/model_def.py"},
     ]
+
+
+def test_an_installed_package_is_no_file(tmp_path):
+    texts = {"a.py": "from torch.utils.data import DataLoader", "data.py": ""}
+    assert grouped(tmp_path, texts) == [{"a.py"}, {"data.py"}]
 
 
 def test_callbacks_that_nothing_imports_may_be_of_any_trial_beside_them(tmp_path):

@@ -89,12 +89,16 @@ def _asking(sources: Mapping[Path, Source]) -> set[Path]:
 
 def _has_classes(source: Source) -> bool:
     """Whether a file may have a class that derives from one of Determined's."""
-    nodes = ((node, _bound(tree)) for tree in source.trees for node in ast.walk(tree))
-    return bool(source.unreadable) or any(
-        _dotted(base)[:1] and _dotted(base)[0] in bound
-        for node, bound in nodes
+    bases = (
+        (_dotted(base)[:1], bound)
+        for tree in source.trees
+        for bound in [_bound(tree)]
+        for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef)
         for base in node.bases
+    )
+    return bool(source.unreadable) or any(
+        first[0] in bound for first, bound in bases if first and bound
     )
 
 
