@@ -9,11 +9,10 @@ from pathlib import Path
 
 import libcst as cst
 
-from det_compat.analysis.classes import is_refused_trial
 from det_compat.analysis.scopes import Class, Scope
-from det_compat.catalog import support
 from det_compat.catalog.support import home
 from det_compat.migrate.configs import BATCHES, configs_of, length_of, nested_hparams
+from det_compat.migrate.refused import of_other_frameworks, without_counterparts
 from det_compat.migrate.target import Problem, Problems, Target
 from det_compat.migrate.to_context.target import old_trials
 from det_compat.migrate.to_lightning.callbacks import taken_in_callbacks
@@ -72,6 +71,7 @@ from det_compat.migrate.tree.parameters import (
     with_default,
 )
 from det_compat.migrate.tree.symbols import Symbols, new_name, own_name, resolve
+from det_compat.migrate.tree.transformers import CannotRewriteError
 
 _REDUCER = "det_compat.pytorch.MetricReducer"
 
@@ -104,7 +104,7 @@ class Lightning(Target):
         self._taken = taken_in_callbacks(callbacks)
         resolved: list[Resolved] = []
         for path in sources:
-            if refused := self._refused(path):
+            if refused := of_other_frameworks(analysis.facts(path), self._hierarchy):
                 problems[path] = Problem(refused)
                 continue
             with problems.of(path):
@@ -135,16 +135,6 @@ class Lightning(Target):
             return None
         tree, file = self._read[path].tree, self._file(path)
         return tidied(rewritten(tree, file), file.imports).bytes
-
-    def _refused(self, path: Path) -> str:
-        """Why a file stays as it is: trials of other frameworks have another life cycle."""
-        facts = self.analysis.facts(path)
-        for scope in facts.classes.values() if facts is not None else ():
-            for name in self._hierarchy.determined_bases(scope):
-                if is_refused_trial(name):
-                    link = support.of_name(name).link
-                    return f"{scope.name} is a {name}, which migrate does not rewrite; see {link}"
-        return ""
 
     def _is_untouched(self, path: Path) -> bool:
         """Whether no pass would find anything in a file, which saves most of the time it takes."""
@@ -187,6 +177,8 @@ class Lightning(Target):
         if self._renamed:
             names = {scope.name for scope in facts.classes.values() if facts.is_trial(scope)}
             tree = with_new_names(tree, names, self._renamed)
+        if refused := without_counterparts(self.sources[path], symbols):
+            raise CannotRewriteError(refused)
         if len(symbols):
             alone = {scope.name for scope in facts.classes.values() if self._is_alone(scope, facts)}
             tree = apart(tree, symbols, alone, self._elsewhere)

@@ -59,6 +59,11 @@ class Symbols:
     def __len__(self) -> int:
         return len(self._known)
 
+    @property
+    def paths(self) -> list[str]:
+        """The names that the placeholders stand for, or the classes of objects that they are."""
+        return [symbol.path for symbol in self._known.values()]
+
     def has(self, *paths: str) -> bool:
         """Whether any placeholder stands for one of these names."""
         return any(symbol.path in paths for symbol in self._known.values())

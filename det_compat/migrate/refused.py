@@ -1,0 +1,42 @@
+"""Files that stay as they are as a whole, since nothing in them has a counterpart."""
+
+import re
+
+from det_compat.analysis.classes import Hierarchy, is_refused_trial
+from det_compat.analysis.scopes import CONTEXT
+from det_compat.catalog import support
+from det_compat.migrate.tree.facts import Facts
+from det_compat.migrate.tree.marks import REST
+from det_compat.migrate.tree.symbols import Symbols
+
+#: What only a cluster of Determined does, or another framework.
+_WITHOUT = ("det_compat.core.", "det_compat.info.", "pedl.frameworks.")
+#: What is the same with or without, or only names where that is.
+_PLAIN = ("determined", "pedl", "det_compat.LOG_FORMAT")
+_USES = re.compile(rb"\b(?:determined|pedl)\b")
+
+
+def of_other_frameworks(facts: Facts | None, hierarchy: Hierarchy) -> str:
+    """Why a file has trials of another life cycle; ``""`` if it has none."""
+    for scope in facts.classes.values() if facts is not None else ():
+        for name in hierarchy.determined_bases(scope):
+            if is_refused_trial(name):
+                link = support.of_name(name).link
+                return f"{scope.name} is a {name}, which migrate does not rewrite; see {link}"
+    return ""
+
+
+def without_counterparts(source: bytes, symbols: Symbols) -> str:
+    """Why there is nothing to rewrite in a file that uses Determined; ``""`` if there is.
+
+    What the Core API calls a context is none of a trial's.
+    """
+    plain = (*_PLAIN, CONTEXT) if symbols.has("det_compat.core.init") else _PLAIN
+    paths = [path for path in symbols.paths if path not in plain]
+    if not _USES.search(source) or not all(f"{path}.".startswith(_WITHOUT) for path in paths):
+        return ""
+    # A module has fewer dots than what is in it.
+    named = sorted(path.partition("()")[0] for path in paths if path.count(".") > 1)
+    link = support.of_name(named[0]).link or REST if named else ""
+    name = named[0].removeprefix("det_compat.") if named else ""
+    return f"it uses {name}, which has no counterpart; see {link}" if name else ""
