@@ -74,12 +74,37 @@ def _entries(build: cst.FunctionDef | None, file: File) -> list[cst.DictElement]
 
 
 def _locals(build: cst.FunctionDef | None) -> dict[str, str]:
+    """What the variables of a method stand for, where one expression says so."""
     found: dict[str, str] = {}
-    for line in syntax.body_of(build) if build is not None else ():
-        small = syntax.simple(line)
+    if build is None:
+        return found
+    stores = [syntax.code(each.target) for each in syntax.find(build.body, cst.AssignTarget)]
+    for line in syntax.body_of(build):
+        small, (name, options) = syntax.simple(line), _chosen(line)
         if isinstance(small, cst.Assign):
-            found[syntax.code(small.targets[0].target)] = syntax.code(small.value)
-    return found
+            name = syntax.code(small.targets[0].target)
+            found[name] = syntax.code(small.value)
+            stores.remove(name)
+        elif name in found:
+            found[name] = _choice(options, found[name])
+            for _ in options:
+                stores.remove(name)
+    # One that is set in another way, too, may be anything.
+    return {name: value for name, value in found.items() if name not in stores}
+
+
+def _chosen(line: cst.BaseStatement | cst.Else | None) -> tuple[str, list[tuple[str, str]]]:
+    """The variable that an ``if`` sets, and no more, and the values with their conditions."""
+    name, options = "", list[tuple[str, str]]()
+    while isinstance(line, cst.If):
+        only = line.body.body[0] if len(line.body.body) == 1 else None
+        small = syntax.simple(only) if isinstance(only, cst.SimpleStatementLine) else None
+        target = syntax.target_of(only) if only is not None else None
+        if not isinstance(small, cst.Assign) or not target or name not in ("", target):
+            return "", []
+        options.append((syntax.code(line.test), syntax.code(small.value)))
+        name, line = target, line.orelse
+    return (name, options) if line is None else ("", [])
 
 
 def without_clipping(build: cst.FunctionDef, file: File) -> cst.FunctionDef | None:
@@ -145,19 +170,24 @@ def _with_variables(node: _Node, create: cst.FunctionDef, file: File) -> _Node:
 def _early_mode(made: cst.Call) -> str:
     """The step mode of a wrapper of PEDL's, which had a flag for each."""
     modes = f"{syntax.code(made.func)}.StepMode"
-    lines = [f"{modes}.MANUAL_STEP"]
+    default, options = f"{modes}.MANUAL_STEP", list[tuple[str, str]]()
     for keyword, name in (("step_every_epoch", "EPOCH"), ("step_every_batch", "BATCH")):
         given = syntax.argument(made, 9, keyword)
         condition = "False" if given is None else syntax.code(given)
         if condition == "True":
-            lines = [f"{modes}.STEP_EVERY_{name}"]
+            default, options = f"{modes}.STEP_EVERY_{name}", []
         elif condition != "False":
-            lines[0] = f"else {lines[0]}"
-            lines.insert(0, f"{modes}.STEP_EVERY_{name} if {condition}")
+            options.insert(0, (condition, f"{modes}.STEP_EVERY_{name}"))
+    return _choice(options, default)
+
+
+def _choice(options: Sequence[tuple[str, str]], default: str) -> str:
+    """The expression of the first of some values whose condition holds."""
+    lines = [*(f"{value} if {condition}" for condition, value in options), default]
     if len(lines) == 1:
-        return lines[0]
+        return default
     # An expression of several lines stands below the argument's name, in the body of a method.
-    inner = "".join(f"\n{_INDENT * 2}{line}" for line in lines)
+    inner = "".join(f"\n{_INDENT * 2}{'else ' * (i > 0)}{line}" for i, line in enumerate(lines))
     return f"({inner}\n{_INDENT})"
 
 
@@ -224,7 +254,8 @@ def with_plain_scheduler(create: cst.FunctionDef, file: File, *, is_apart: bool)
         if arg.value is not scheduler
         for name in syntax.names_in(_with_variables(arg, create, file))
     }
-    used = [name for line in lines for name in syntax.find(line, cst.Name)]
-    idle = {name for name in modes if sum(each.value == name for each in used) == 1}
-    lines = [line for line in lines if syntax.target_of(line) not in idle]
+    for name in modes:
+        rest = [line for line in lines if name not in (syntax.target_of(line), _chosen(line)[0])]
+        if not any(name in syntax.names_in(line) for line in rest):
+            lines = rest
     return syntax.with_body(create, lines).with_changes(returns=None)

@@ -14,6 +14,7 @@ from det_compat.migrate.to_lightning.plan import (
     LightningFile,
     LightningTransformer,
     TrialPlan,
+    beside_hparams,
 )
 from det_compat.migrate.to_lightning.scripts.one_place import as_init, given_contexts
 from det_compat.migrate.to_lightning.written_out.definitions import with_definitions
@@ -127,7 +128,6 @@ class _Members(LightningTransformer):
         self._tried: list[bool] = []
         self._later, self._deferred = set[cst.CSTNode](), 0
         self.gathering: set[str] = set()
-        self._sections = any(plan.arguments.sections for plan in self.file.plans.values())
 
     @property
     def _is_early(self) -> bool:
@@ -191,12 +191,11 @@ class _Members(LightningTransformer):
 
     def leave_ClassDef(self, original: cst.ClassDef, updated: cst.ClassDef) -> cst.ClassDef:
         plan = self.file.plans.get(original.name.value)
-        if plan is None or not plan.arguments.sections:
+        others = beside_hparams(original, plan) if plan is not None else ()
+        is_there = HYPERPARAMETERS in syntax.methods(updated)
+        if not others or is_there or not syntax.has_attribute(updated, HYPERPARAMETERS):
             return updated
-        names = {*syntax.methods(updated)}
-        if HYPERPARAMETERS in names or not syntax.has_attribute(updated, HYPERPARAMETERS):
-            return updated
-        made = hyperparameters(plan.arguments.sections)
+        made = hyperparameters(others)
         body = [*syntax.body_of(updated)]
         at = next((i for i, n in enumerate(body, 1) if _is_init(n)), len(body))
         return syntax.with_body(updated, [*body[:at], made, *body[at:]])
@@ -252,9 +251,10 @@ class _Members(LightningTransformer):
         if isinstance(updated_node, cst.Assign) and called[1] == "get_hparam":
             return updated_node.with_changes(value=self._parameter(updated_node.value))
         is_kept = isinstance(updated_node, cst.Assign) and not self._asks
-        is_kept = is_kept or (original_node in self._copied and not self._sections)
         if called[1] == "get_hparams" and not is_kept and not getattr(updated_node, "star", ""):
-            return updated_node.with_changes(value=self.plain_hparams(updated_node.value))
+            plain = self.plain_hparams(updated_node.value)
+            if original_node not in self._copied or "dict(" not in syntax.code(plain):
+                return updated_node.with_changes(value=plain)
         bare = updated_node.value.with_changes(lpar=[], rpar=[])
         is_needed = syntax.whole(syntax.code(bare)) != syntax.code(bare)
         return updated_node if is_needed else updated_node.with_changes(value=bare)

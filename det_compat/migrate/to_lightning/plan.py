@@ -279,6 +279,15 @@ def with_own(
     return {**every, **{name: names | every.get(name, names) for name, names in own.items()}}
 
 
+def beside_hparams(node: cst.ClassDef, plan: TrialPlan) -> set[str]:
+    """What a module is given beside hyperparameters: sections, and how many processes there are."""
+    init = syntax.methods(node).get("__init__")
+    given = {p.name.value for p in syntax.find(init.params, cst.Param)} if init else set()
+    texts = {text.evaluated_value for text in syntax.find(node, cst.SimpleString)}
+    size = {"world_size"} & (given | texts) - {*plan.arguments.types}
+    return size.union(plan.arguments.sections)
+
+
 class LightningTransformer(FileTransformer[LightningFile]):
     """A transformer that knows which trial class it is in."""
 
@@ -287,11 +296,11 @@ class LightningTransformer(FileTransformer[LightningFile]):
         if self.plan is None or not self.plan.is_root:
             sections = {name for p in self.file.plans.values() for name in p.arguments.sections}
             return plain_dict(hparams, sections)
-        sections = {*self.plan.arguments.sections}
-        if sections and not syntax.has_attribute(self.classes[-1], HYPERPARAMETERS):
+        others = beside_hparams(self.classes[-1], self.plan)
+        if others and not syntax.has_attribute(self.classes[-1], HYPERPARAMETERS):
             owner = syntax.code(hparams).rpartition(".")[0]
             return syntax.expression(f"{owner}.{HYPERPARAMETERS}")
-        return plain_dict(hparams, sections)
+        return plain_dict(hparams, others)
 
     @property
     def plan(self) -> TrialPlan | None:

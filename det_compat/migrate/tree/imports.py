@@ -126,10 +126,12 @@ def _used(tree: ast.Module) -> set[str]:
     """The names that a file uses, in the texts of annotations and of ``__all__`` as well."""
     nodes = [*ast.walk(tree)]
     texts = (n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str))
-    # A text of names and brackets may be a type.
-    types = (text for text in texts if re.fullmatch(r"[\w.\[\], |]+", text))
-    words = {word for text in types for word in re.findall(r"\w+", text)}
-    return words | {node.id for node in nodes if isinstance(node, ast.Name)}
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    # A text of names and brackets may be a type, which a module is not.
+    modules = {a.name for node in nodes if isinstance(node, ast.Import) for a in node.names}
+    modules = set() if "__all__" in names else modules
+    types = (t for t in texts if re.fullmatch(r"[\w.\[\], |]+", t) and t not in modules)
+    return names | {word for text in types for word in re.findall(r"\w+", text)}
 
 
 class _Removing(ScopedTransformer):

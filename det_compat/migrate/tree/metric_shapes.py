@@ -20,10 +20,14 @@ _MANY = words(
     "stack cat concatenate tolist split get_last_lr get_lr bincount diagonal diag histc softmax "
     "unique nonzero arange linspace"
 )
+#: Methods that change each number of a tensor, and compare it with others.
+_CASTS = words("float int long double half bool detach cpu cuda clone to")
+_COMPARISONS = words("eq ne lt le gt ge isclose")
 _COLLECTIONS = words("list tuple set frozenset sorted reversed range map filter zip")
 _RATES = ("get_last_lr", "get_lr")
 _FILLED = words("zeros ones full empty rand randn")
 _OF_LAYERS = ("weight", "bias")
+_MODULES = words("torch np numpy")
 _ARRAYS = words("np.array np.asarray numpy.array numpy.asarray")
 _Known: TypeAlias = dict[str, cst.BaseExpression | None]
 #: What stands for what a function returns.
@@ -166,11 +170,21 @@ def is_many(node: cst.BaseExpression, known: _Known, deep: int = 5) -> bool:
         if value is None or deep == 0:
             return isinstance(node, cst.Attribute) and node.attr.value in _OF_LAYERS
         return is_many(value, known, deep - 1)
+    if isinstance(node, cst.Comparison):
+        others = (each.comparator for each in node.comparisons)
+        return any(is_many(part, known, deep) for part in (node.left, *others))
     if not isinstance(node, cst.Call):
         return False
-    name = code(node.func).rpartition(".")[2]
+    owner, _, name = code(node.func).rpartition(".")
     if (result := known.get(f"{code(node.func)}()")) is not None:
         return result is _SEVERAL
+    if name in ("argmax", "argmin"):
+        return len(node.args) > (owner in _MODULES)
+    if isinstance(node.func, cst.Attribute) and owner not in _MODULES:
+        if name in _CASTS:
+            return is_many(node.func.value, known, deep)
+        if name in _COMPARISONS:
+            return bool(node.args)
     if name in _FILLED and node.args:
         return code(node.args[0].value) not in ("1", "()", "[]", "(1,)", "[1]")
     reduction = argument(node, 99, "reduction")
@@ -254,8 +268,7 @@ def is_reduced_in_part(node: cst.BaseExpression) -> bool:
     if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
         return False
     is_reduction = node.func.attr.value in ("mean", "sum")
-    owner = code(node.func.value)
-    return is_reduction and len(node.args) == 1 and owner not in ("torch", "np", "numpy")
+    return is_reduction and len(node.args) == 1 and code(node.func.value) not in _MODULES
 
 
 def returned(method: cst.FunctionDef) -> list[cst.BaseExpression]:

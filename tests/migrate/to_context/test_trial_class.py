@@ -174,6 +174,39 @@ def on_train_batch_end(self, outputs, batch, batch_idx):
     assert "MIGRATE" not in made
 
 
+CHOSEN_MODE = """\
+        mode = LRScheduler.StepMode.MANUAL_STEP
+        if self.context.get_hparam("every_batch"):
+            mode = LRScheduler.StepMode.STEP_EVERY_BATCH
+        elif self.context.get_hparam("every_epoch"):
+            mode = LRScheduler.StepMode.STEP_EVERY_EPOCH
+        return LRScheduler(torch.optim.lr_scheduler.StepLR(optimizer, 2), step_mode=mode)
+"""
+
+
+def test_a_step_mode_that_an_if_chooses_is_chosen_where_the_scheduler_is_wrapped(tmp_path):
+    after = """\
+def on_train_batch_end(self, outputs, batch, batch_idx):
+    if self.hparams.every_batch:
+        self.lr_scheduler.step()"""
+    source = of_run_time_mode().replace(RUN_TIME_MODE, CHOSEN_MODE)
+    made = rewritten(tmp_path, source)
+    assert method(made, "on_train_batch_end") == after
+    after = "    if not self.hparams.every_batch and self.hparams.every_epoch:\n"
+    assert after in method(made, "on_train_epoch_end")
+    assert "mode" not in method(made, "create_lr_scheduler")
+    assert "MIGRATE" not in made
+
+
+def test_a_step_mode_that_an_if_sets_among_others_is_left_to_the_method(tmp_path):
+    chosen = CHOSEN_MODE.replace("\n        elif", "\n            print(mode)\n        elif")
+    source = of_run_time_mode().replace(RUN_TIME_MODE, chosen)
+    made = rewritten(tmp_path, source, "context")
+    assert "return self.context.wrap_lr_scheduler(" in method(made, "create_lr_scheduler")
+    assert "            print(mode)\n" in made
+    assert "# MIGRATE" in rewritten(tmp_path, source)
+
+
 def test_a_step_mode_that_only_the_method_knows_is_left_to_the_method(tmp_path):
     source = of_run_time_mode().replace("every = self", "every = optimizer and self")
     made = rewritten(tmp_path, source, "context")

@@ -242,6 +242,16 @@ def test_the_sections_of_the_config_are_no_hyperparameters(tmp_path):
     assert made.count(added) == 1
 
 
+def test_how_many_processes_there_are_is_no_hyperparameter(tmp_path):
+    before = """\
+print(context.get_per_slot_batch_size())
+        make(context.get_hparams())"""
+    changes = ("self.context = context", before), ("class T", "make = print\n\n\nclass T")
+    made = rewritten(tmp_path, trial(*changes))
+    assert "        make(self.hyperparameters)\n" in made
+    assert 'for name, value in self.hparams.items() if name != "world_size"}' in made
+
+
 def test_what_copies_a_mapping_is_given_the_modules_own(tmp_path):
     changes = ("self.context = context", "x = AttrDict(context.get_hparams())")
     assert "        x = AttrDict(self.hparams)\n" in rewritten(tmp_path, trial(changes))

@@ -28,6 +28,12 @@ from det_compat.migrate.tree.imports import ImportEdits, tidied, without_unused
             id="a type in a text",
         ),
         pytest.param(
+            "x = 1\n",
+            "import torch\nset_format('torch')\n",
+            "set_format('torch')\n",
+            id="a text that only has the name of a module",
+        ),
+        pytest.param(
             "from a import given\nx = given\n",
             "from a import given\ny = 1\n",
             "from a import given\ny = 1\n",

@@ -40,10 +40,20 @@ def test_what_may_be_several(text):
         "{1, 2}",
         "[1] if x else 0",
         "[0] * n",
+        "(logits.argmax(-1) == y).float()",
+        "torch.argmax(x, dim=1)",
+        "x.eq(y).cpu()",
     ],
 )
 def test_several(text):
     assert is_many(cst.parse_expression(text), {})
+
+
+@pytest.mark.parametrize(
+    "text", ["x.argmax()", "torch.argmax(x)", "n == 1", "x.eq(y).sum().item()"]
+)
+def test_what_may_be_one(text):
+    assert not is_many(cst.parse_expression(text), {})
 
 
 @pytest.mark.parametrize("text", ["None", "'text'", "f'{x}'", "{'a': 1}", "str(x)", "','.join(x)"])

@@ -22,6 +22,7 @@ from det_compat.migrate.to_lightning.optimization.step_modes import (
 from det_compat.migrate.to_lightning.plan import TOTAL_BATCH, LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import FileTransformer, Line, Lines
+from det_compat.migrate.tree.metric_shapes import assigned
 from det_compat.migrate.tree.symbols import Symbols
 
 _INDENT = "    "
@@ -54,7 +55,35 @@ def _is_idle(scheduler: WrappedScheduler, own: Mapping[str, cst.FunctionDef]) ->
     """Whether nothing steps a scheduler, which has set the first learning rates, and no more."""
     found = [*map(syntax.code, (n for m in own.values() for n in syntax.find(m, cst.Attribute)))]
     names = {f"{syntax.self_name(method)}.{scheduler.attribute}" for method in own.values()}
-    return scheduler.mode == "MANUAL_STEP" and sum(map(found.count, names)) == 1
+    is_used = sum(map(found.count, names)) != 1
+    return scheduler.mode == "MANUAL_STEP" and not is_used and _has_one_name(scheduler, own)
+
+
+def _has_one_name(scheduler: WrappedScheduler, own: Mapping[str, cst.FunctionDef]) -> bool:
+    """Whether a scheduler is made where it is wrapped, and nothing else can step it."""
+    return all(
+        (call := syntax.call_of(line)) is not None
+        and _is_made(syntax.argument(call, 0, "lr_scheduler"), method, own)
+        for method in own.values()
+        for line in syntax.find(method, cst.SimpleStatementLine)
+        if syntax.target_of(line) == f"{syntax.self_name(method)}.{scheduler.attribute}"
+    )
+
+
+def _is_made(
+    value: cst.BaseExpression | None, method: cst.FunctionDef, own: Mapping[str, cst.FunctionDef]
+) -> bool:
+    """Whether an expression in a method makes something, which nothing else has."""
+    if isinstance(value, cst.Name):
+        uses = [name for name in syntax.find(method, cst.Name) if name.value == value.value]
+        return len(uses) == 2 and _is_made(assigned(method).get(value.value), method, own)
+    if not isinstance(value, cst.Call):
+        return False
+    owner, _, name = syntax.code(value.func).rpartition(".")
+    if owner != syntax.self_name(method):
+        return True
+    returns = syntax.find(own[name], cst.Return) if name in own else ()
+    return name in own and all(_is_made(found.value, own[name], own) for found in returns)
 
 
 def listed_schedulers(schedulers: Sequence[WrappedScheduler], names: dict[str, str]) -> str:

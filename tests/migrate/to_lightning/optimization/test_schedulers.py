@@ -229,6 +229,35 @@ def test_a_scheduler_that_something_uses_is_kept(tmp_path, used):
     assert "schedule]" in method(made, "configure_optimizers").splitlines()[-1]
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        # under another name, too
+        "self.warm = {0}\n        {1}(self.warm, {2})",
+        "warm = {0}\n        self.both = [warm]\n        {1}(warm, {2})",
+        # a method keeps it
+        "{1}(self.make(self.opt), {2})",
+    ],
+)
+def test_a_scheduler_that_has_another_name_may_be_stepped_by_that(tmp_path, made):
+    scheduler = "torch.optim.lr_scheduler.LambdaLR(self.opt, lambda step: (step + 1) / 8)"
+    wrap = "self.schedule = context.wrap_lr_scheduler"
+    lines = made.format(scheduler, wrap, "LRScheduler.StepMode.MANUAL_STEP")
+    method_of_it = scheduler.replace("self.opt", "optimizer")
+    keeping = f"""\
+    def make(self, optimizer):
+        self.warm = {method_of_it}
+        return self.warm
+
+    def train_batch("""
+    source = trial(
+        ("lr=0.1))\n", f"lr=0.1))\n        {lines}\n"), ("    def train_batch(", keeping)
+    )
+    result = rewritten(tmp_path, source)
+    assert "self.automatic_optimization = False" in result
+    assert "nothing steps it" not in result
+
+
 def test_a_run_goes_on_with_the_learning_rate_of_a_scheduler_that_nothing_steps(tmp_path):
     data = (("DataLoader([], batch", "DataLoader(list(torch.ones(8, 2)), batch"),)
     made = rewritten(tmp_path, trial(("lr=0.1))\n", IDLE), *data))
