@@ -102,6 +102,7 @@ def test_what_holds_a_part_of_a_context_is_put_back_as_it_was(tmp_path):
 
     def main():
         found = det.core.DistributedContext.from_torch_distributed()
+        print(det.pytorch.Batch)
         with det.core.init(distributed=found) as core_context:
             return core_context, found.unknown
     """
