@@ -105,7 +105,12 @@ class _Scripts(LightningTransformer):
 
     def visit_Module(self, node: cst.Module) -> None:
         self._values = values_of(node)
-        self._lengths = Lengths(node, self.symbols)
+        self._lengths = Lengths(node, self.symbols, self.file.asked)
+
+    def leave_FunctionDef(
+        self, original: cst.FunctionDef, updated: cst.FunctionDef
+    ) -> cst.FunctionDef:
+        return self._lengths.without_idle(updated)
 
     def visit_With(self, node: cst.With) -> None:
         call = node.items[0].item if len(node.items) == 1 else None
@@ -289,7 +294,7 @@ class _Scripts(LightningTransformer):
 
     def _given(self, call: cst.Call) -> dict[str, cst.BaseExpression] | None:
         """The arguments of ``fit()`` by name, with the period that Determined took for none."""
-        given = given_to_fit(call)
+        given = self._lengths.told(given_to_fit(call))
         length = None if given is None else given.get("max_length")
         is_told = length is not None and bool(self._lengths.unit(length)[0])
         return with_period(given) if given is not None and is_told else given
