@@ -119,13 +119,12 @@ def _unwrapped(tree: cst.Module, symbols: Symbols, known: Collection[str]) -> cs
     """The tree with functions that wrap nothing of what they return."""
 
     def unwrapped(function: cst.FunctionDef) -> cst.FunctionDef:
-        found = _results(function, symbols) if function.name.value in known else []
-        call = next((each for each in found if each is not None), None)
-        if call is None:
+        is_known = function.name.value in known
+        calls = [call for part in _wraps(function, symbols) if is_known for call in part]
+        if not calls:
             return function
-        # What is replaced leaves a new tree, in which the next one is found again.
-        said = {name for arg in call.args[1:] for name in syntax.names_in(arg)}
-        return unwrapped(_without_idle(syntax.with_node(function, call, call.args[0].value), said))
+        said = {name for c in calls for arg in c.args[1:] for name in syntax.names_in(arg)}
+        return _without_idle(syntax.transformed(function, _Unwrapping(calls)), said)
 
     def without(node: cst.ClassDef) -> cst.ClassDef:
         pairs = _kept_wrapped(node, symbols) if node.name.value in known else []
@@ -177,25 +176,39 @@ def _kept_wrapped(node: cst.ClassDef, symbols: Symbols) -> list[tuple[str, cst.C
     return found if len(symbols.calls(node, *wrapping)) == len(found) else []
 
 
+class _Unwrapping(cst.CSTTransformer):
+    def __init__(self, calls: Collection[cst.Call]) -> None:
+        super().__init__()
+        self._calls = {id(call) for call in calls}
+
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        return updated.args[0].value if id(original) in self._calls else updated
+
+
 def _results(function: cst.FunctionDef, symbols: Symbols) -> list[cst.Call | None]:
-    """The calls that wrap what a function returns, part by part.
+    """The calls that wrap what a function returns, part by part; one of several that are alike."""
+    return [part[0] if part else None for part in _wraps(function, symbols)]
+
+
+def _wraps(function: cst.FunctionDef, symbols: Symbols) -> list[list[cst.Call]]:
+    """The calls that wrap each part of what a function returns, which its branches do alike.
 
     There are none if it wraps something else, too, or with something else of the function's.
     """
-    returns = [*_returned(function)]
-    value = returns[0].value if len(returns) == 1 else None
-    if value is None or not symbols.calls(function, *_WRAPPING):
+    if not symbols.calls(function, *_WRAPPING):
         return []
-    known = assigned(function)
-    parts = [
-        known.get(part.value) or part if isinstance(part, cst.Name) else part
-        for part in syntax.parts(value)
-    ]
+    found: list[list[cst.Call]] = []
+    for column in _columns(function):
+        made = [each for each in column if syntax.code(each) != "None"]
+        wraps = [each for each in made if isinstance(each, cst.Call)]
+        wraps = [call for call in wraps if symbols.method(call) in _WRAPPING]
+        if wraps and len(wraps) < len(made):
+            return []
+        found.append(wraps)
+    parts = [call for wraps in found for call in wraps]
     # A model that it keeps, and does not return, is seen where it keeps it.
     calls = symbols.calls(function, *KEPT)
     calls += [call for call in symbols.calls(function, "wrap_model") if call in parts]
-    if not calls:
-        return []
     local = syntax.local_names(function) - {syntax.self_name(function)}
     is_known = all(
         call in parts
@@ -205,9 +218,30 @@ def _results(function: cst.FunctionDef, symbols: Symbols) -> list[cst.Call | Non
         and not any(syntax.names_in(arg.value) & local for arg in _given(call, function))
         for call in calls
     )
-    if not is_known or (len(parts) > 1 and _may_lack(function)):
+    ways = [{_way(call, function, symbols) for call in wraps} for wraps in found]
+    if not calls or not is_known or any(len(each) > 1 for each in ways):
         return []
-    return [next((call for call in calls if call is part), None) for part in parts]
+    return [] if len(found) > 1 and _may_lack(function) else found
+
+
+def _way(call: cst.Call, function: cst.FunctionDef, symbols: Symbols) -> str:
+    given = (syntax.code(arg) for arg in syntax.without_commas(_given(call, function)))
+    return ", ".join((symbols.method(call), *given))
+
+
+def _columns(function: cst.FunctionDef) -> list[list[cst.BaseExpression]]:
+    """All that each part of what a function returns may be; nothing if that is not known."""
+    values: dict[str, list[cst.BaseExpression]] = {}
+    for line in syntax.find(function.body, cst.Assign):
+        for target, value in syntax.pairs(line):
+            values.setdefault(syntax.code(target), []).append(value)
+    rows = [syntax.parts(each.value) for each in _returned(function) if each.value is not None]
+    if len({len(row) for row in rows}) != 1:
+        return []
+    return [
+        [each for part in parts for each in values.get(syntax.code(part), [part])]
+        for parts in zip(*rows, strict=True)
+    ]
 
 
 def _given(call: cst.Call, function: cst.FunctionDef) -> list[cst.Arg]:
@@ -249,8 +283,20 @@ def _returned(function: cst.FunctionDef) -> Iterator[cst.Return]:
 
 def _may_lack(function: cst.FunctionDef) -> bool:
     """Whether a function may return None, too."""
-    last = syntax.body_of(function)[-1:]
-    return not last or [syntax.simple(last[0])] != [*syntax.find(function.body, cst.Return)]
+    returns = [*syntax.find(function.body, cst.Return)]
+    values = [value for column in _columns(function) for value in column]
+    is_none = any(syntax.code(value) == "None" for value in values)
+    return is_none or len(returns) > len([*_returned(function)]) or not _leaves(function)
+
+
+def _leaves(block: cst.FunctionDef | cst.If | cst.Else) -> bool:
+    """Whether a block never comes to its end."""
+    last: cst.CSTNode | None = next(iter(syntax.body_of(block)[-1:]), None)
+    while isinstance(last, cst.If) and _leaves(last):
+        last = last.orelse
+    if isinstance(last, cst.Else):
+        return _leaves(last)
+    return last is not None and isinstance(syntax.simple(last), (cst.Return, cst.Raise))
 
 
 def _origins(tree: cst.Module) -> dict[str, set[str]]:

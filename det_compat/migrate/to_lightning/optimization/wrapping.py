@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection
 
 import libcst as cst
+from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.optimization.kept import called_often, looped, wrappings
 from det_compat.migrate.tree import syntax
@@ -57,6 +58,7 @@ def keep_wrapped(tree: cst.Module, symbols: Symbols) -> cst.Module:
     A trial need not keep what it wraps; a module that must return it does, and one whose context
     was asked for its models.
     """
+    tree = _keep_returned(tree, symbols)
     members = map(symbols.member, syntax.find(tree, cst.Attribute))
     asked = {member[1] for member in members if member is not None}
 
@@ -78,6 +80,59 @@ def keep_wrapped(tree: cst.Module, symbols: Symbols) -> cst.Module:
         return syntax.with_body(node, [made.get(line, line) for line in syntax.body_of(node)])
 
     return syntax.each(tree, cst.ClassDef, keeping)
+
+
+def _keep_returned(tree: cst.Module, symbols: Symbols) -> cst.Module:
+    """Keep what a method wraps where it returns it, by the name that it has where it is called.
+
+    ``self.a = self.make()`` says nothing of when a scheduler steps that ``make`` wraps otherwise in
+    each branch.
+    """
+
+    def keeping(node: cst.ClassDef) -> cst.ClassDef:
+        if not any(_returns_wrapped(r, symbols) for r in syntax.find(node, cst.Return)):
+            return node
+
+        def wraps_or_none(line: cst.Return) -> bool:
+            is_none = line.value is None or syntax.code(line.value) == "None"
+            return is_none or _returns_wrapped(line, symbols)
+
+        own = syntax.methods(node)
+        calling = [line for method in own.values() for line in syntax.find(method, Line)]
+        made: dict[cst.BaseStatement, cst.BaseStatement] = {}
+        for name in own.keys() - called_often(own):
+            if not all(map(wraps_or_none, syntax.find(own[name], cst.Return))):
+                continue
+            me = syntax.self_name(own[name])
+            found = [line for line in calling if syntax.mentions(line, f"{me}.{name}")]
+            call = syntax.call_of(found[0]) if len(found) == 1 else None
+            target = syntax.target_of(found[0]) or "" if call is not None else ""
+            if call and syntax.code(call.func) == f"{me}.{name}" and target.startswith(f"{me}."):
+                made[own[name]] = syntax.transformed(own[name], _Returning(target, symbols))
+        return syntax.with_body(node, [made.get(line, line) for line in syntax.body_of(node)])
+
+    return syntax.each(tree, cst.ClassDef, keeping)
+
+
+def _returns_wrapped(small: cst.CSTNode | None, symbols: Symbols) -> bool:
+    value = small.value if isinstance(small, cst.Return) else None
+    return isinstance(value, cst.Call) and symbols.method(value) in KEPT
+
+
+class _Returning(cst.CSTTransformer):
+    def __init__(self, target: str, symbols: Symbols) -> None:
+        super().__init__()
+        self._target = target
+        self._symbols = symbols
+
+    def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
+        small = syntax.simple(updated)
+        if not isinstance(small, cst.Return) or not _returns_wrapped(small, self._symbols):
+            return updated
+        value = ensure_type(small.value, cst.Call)
+        kept = syntax.assignment(syntax.expression(self._target), value)
+        last = cst.SimpleStatementLine([cst.Return(syntax.expression(self._target))])
+        return cst.FlattenSentinel([updated.with_changes(body=[kept]), last])
 
 
 def _words(name: str) -> str:

@@ -150,7 +150,12 @@ _MODE = """
     ("more", "batch", "epoch"),
     [
         ("", 'if self.hp["every"] == "batch":', 'if not self.hp["every"] == "batch":'),
-        (" or optimizer.x", "", ""),
+        # What only the method knows is kept with the scheduler.
+        (
+            " or optimizer.x",
+            'self.sched_step_mode in ("STEP_EVERY_BATCH", ',
+            'self.sched_step_mode == "STEP_EVERY_EPOCH":',
+        ),
     ],
 )
 def test_a_method_wraps_with_what_its_object_knows(more, batch, epoch, tmp_path):
@@ -164,10 +169,49 @@ def test_a_method_wraps_with_what_its_object_knows(more, batch, epoch, tmp_path)
         ("class Trial", "StepMode = LRScheduler.StepMode\n\n\nclass Trial"),
     )
     made = rewritten(tmp_path, source)
-    assert ("must be stepped" in made) is (not batch)
-    if batch:
-        assert batch in method(made, "on_train_batch_end")
-        assert epoch in method(made, "on_train_epoch_end")
+    assert "must be stepped" not in made
+    assert batch in method(made, "on_train_batch_end")
+    assert epoch in method(made, "on_train_epoch_end")
+    if not more:
         # What only said when to step is idle.
         assert "every_batch" not in made
         assert "mode" not in method(made, "make")
+
+
+_SGD, _ADAM = (f"torch.optim.{name}(self.model.parameters())" for name in ("SGD", "Adam"))
+_BRANCHES = """
+        if self.context.get_hparam("kind") == "sgd":
+            {0}self.context.wrap_optimizer({1})
+        {2}
+"""
+
+
+@pytest.mark.parametrize(
+    ("make", "returned", "is_seen"),
+    [
+        (
+            ("return ", f"elif 1:\n            return self.context.wrap_optimizer({_ADAM})"),
+            "",
+            True,
+        ),
+        (("return ", f"return self.context.wrap_optimizer({_ADAM})"), "", True),
+        (
+            ("opt = ", f"else:\n            opt = self.context.wrap_optimizer({_ADAM})"),
+            "return opt",
+            True,
+        ),
+        # Not every one is wrapped.
+        (("return ", f"return {_ADAM}"), "", False),
+        (("opt = ", f"else:\n            opt = {_ADAM}"), "return opt", False),
+        (("return ", f"return self.context.wrap_optimizer({_ADAM}), 1"), "", False),
+    ],
+)
+def test_a_method_that_wraps_in_each_branch(make, returned, is_seen, tmp_path):
+    body = _BRANCHES.format(make[0], _SGD, make[1])
+    wrapping = f"    def make(self):{body}        {returned}\n\n    def build_training"
+    made = rewritten(
+        tmp_path, trial((OPT, "self.opt = self.make()"), ("    def build_training", wrapping))
+    )
+    assert ("MIGRATE" not in made) == is_seen
+    assert "wrap_optimizer" not in made
+    assert ("self.make()" in made and "return self." in made) or not is_seen
