@@ -104,7 +104,13 @@ def is_there(attribute: str) -> str:
     owner, bracket, key = attribute.partition("[")
     if bracket:
         return f"{key.removesuffix(']')} in self.{owner}"
-    return f'getattr(self, "{attribute}", None) is not None'
+    return f"{of_self(attribute)} is not None"
+
+
+def of_self(attribute: str) -> str:
+    """The expression of an attribute of ``self``, or of what ``self`` has, which may lack."""
+    owner, _, name = f"self.{attribute}".rpartition(".")
+    return f'getattr({owner}, "{name}", None)'
 
 
 def parts(node: cst.BaseExpression) -> list[cst.BaseExpression]:

@@ -10,14 +10,17 @@ from pathlib import Path
 import libcst as cst
 
 from det_compat.migrate.to_lightning.class_facts import calls
-from det_compat.migrate.to_lightning.optimization.wrapping import KEPT
+from det_compat.migrate.to_lightning.optimization.wrapping import (
+    KEPT,
+    WRAPPING,
+    kept_by_objects,
+    unset,
+)
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.metric_shapes import assigned
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.transformers import ScopedTransformer
-
-_WRAPPING = {**KEPT, "wrap_model": "model"}
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class _Wrapped:
         results: for each part of what it returns, or keeps, the call that wraps it, or None.
         may_lack: whether it may return None.
         attributes: of a class, what keeps each part.
+        lacking: those of them that may be None.
         function: of a function, which wraps with what it has set, and what it asks of its object.
     """
 
@@ -47,6 +51,7 @@ class _Wrapped:
     results: Sequence[cst.Call | None]
     may_lack: bool = False
     attributes: Sequence[str] = ()
+    lacking: Collection[str] = ()
     function: cst.FunctionDef | None = None
 
     def given(self, call: cst.Call) -> list[cst.Arg]:
@@ -85,7 +90,7 @@ def hoist_wraps(files: Sequence[Resolved]) -> dict[Path, cst.Module]:
     functions = [
         (
             function.name.value,
-            _Wrapped(file.path.stem, file.symbols, results, _may_lack(function), (), function),
+            _Wrapped(file.path.stem, file.symbols, results, _may_lack(function), function=function),
         )
         for file in files
         if len(file.symbols)
@@ -127,11 +132,8 @@ def _unwrapped(tree: cst.Module, symbols: Symbols, known: Collection[str]) -> cs
         return _without_idle(syntax.transformed(function, _Unwrapping(calls)), said)
 
     def without(node: cst.ClassDef) -> cst.ClassDef:
-        pairs = _kept_wrapped(node, symbols) if node.name.value in known else []
-        if not pairs:
-            return node
-        call = pairs[0][1]
-        return without(syntax.with_node(node, call, call.args[0].value))
+        pairs = kept_by_objects(node, symbols) if node.name.value in known else []
+        return syntax.transformed(node, _Unwrapping([c for _, c in pairs])) if pairs else node
 
     return syntax.each(syntax.each(tree, cst.FunctionDef, unwrapped), cst.ClassDef, without)
 
@@ -145,35 +147,15 @@ def _objects(file: Resolved, files: Sequence[Resolved]) -> Iterator[tuple[str, _
     assigned_to = [line.value for tree in trees for line in syntax.find(tree, cst.Assign)]
     kept = {value.attr.value for value in assigned_to if isinstance(value, cst.Attribute)}
     for node in syntax.find(file.tree, cst.ClassDef):
-        pairs = _kept_wrapped(node, file.symbols)
+        pairs = kept_by_objects(node, file.symbols)
         shared = {name for name, call in pairs if file.symbols.method(call) in KEPT} & kept
         if pairs and not shared:
             names, calls = zip(*pairs, strict=True)
-            yield node.name.value, _Wrapped(file.path.stem, file.symbols, calls, attributes=names)
-
-
-def _kept_wrapped(node: cst.ClassDef, symbols: Symbols) -> list[tuple[str, cst.Call]]:
-    """The attributes that the ``__init__`` of such a class always wraps, if it wraps no others."""
-    own = syntax.methods(node)
-    init = own.get("__init__")
-    if init is None or own.keys() & {"train_batch", "build_training_data_loader"}:
-        return []
-    me = syntax.self_name(init)
-    local = syntax.local_names(init) | {me}
-    # What a module keeps, another one that keeps it sees.
-    is_module = any(syntax.code(base.value).endswith("Module") for base in node.bases)
-    wrapping = KEPT if is_module else _WRAPPING
-    found = []
-    for line in syntax.body_of(init):
-        call, target = syntax.call_of(line), syntax.target_of(line) or ""
-        member, name = symbols.method(call), target.removeprefix(f"{me}.")
-        if call is None or member not in wrapping or name == target or not name.isidentifier():
-            continue
-        wrapped, more = syntax.argument(call, 0, wrapping[member]), call.args[1:]
-        asked = {n for arg in more for n in syntax.names_in(arg)}
-        if wrapped is call.args[0].value and not asked & local:
-            found.append((name, call))
-    return found if len(symbols.calls(node, *wrapping)) == len(found) else []
+            lacking = unset(syntax.methods(node)["__init__"])
+            yield (
+                node.name.value,
+                _Wrapped(file.path.stem, file.symbols, calls, attributes=names, lacking=lacking),
+            )
 
 
 class _Unwrapping(cst.CSTTransformer):
@@ -195,13 +177,13 @@ def _wraps(function: cst.FunctionDef, symbols: Symbols) -> list[list[cst.Call]]:
 
     There are none if it wraps something else, too, or with something else of the function's.
     """
-    if not symbols.calls(function, *_WRAPPING):
+    if not symbols.calls(function, *WRAPPING):
         return []
     found: list[list[cst.Call]] = []
     for column in _columns(function):
         made = [each for each in column if syntax.code(each) != "None"]
         wraps = [each for each in made if isinstance(each, cst.Call)]
-        wraps = [call for call in wraps if symbols.method(call) in _WRAPPING]
+        wraps = [call for call in wraps if symbols.method(call) in WRAPPING]
         if wraps and len(wraps) < len(made):
             return []
         found.append(wraps)
@@ -214,7 +196,7 @@ def _wraps(function: cst.FunctionDef, symbols: Symbols) -> list[list[cst.Call]]:
         call in parts
         and bool(call.args)
         and not call.args[0].star
-        and syntax.argument(call, 0, _WRAPPING[symbols.method(call)]) is call.args[0].value
+        and syntax.argument(call, 0, WRAPPING[symbols.method(call)]) is call.args[0].value
         and not any(syntax.names_in(arg.value) & local for arg in _given(call, function))
         for call in calls
     )
@@ -353,15 +335,17 @@ class _Hoisting(ScopedTransformer):
             targets = [syntax.expression(f"{owner}.{each}") for each in found.attributes]
         elif len(targets) == 1 and not found.may_lack:
             return updated.with_deep_changes(small, value=self._wrap(found, 0, call))
-        lines: list[cst.BaseStatement] = [
-            cst.SimpleStatementLine([syntax.assignment(each, self._wrap(found, index, each))])
-            for index, each in enumerate(targets)
-            if found.results[index] is not None
-        ]
-        if found.may_lack:
-            test = syntax.expression(f"{syntax.code(targets[0])} is not None")
-            lines = [cst.If(test, cst.IndentedBlock(lines))]
+        wrapped = enumerate(found.results)
+        lines = [self._line(found, i, targets[i]) for i, call in wrapped if call is not None]
         return cst.FlattenSentinel([updated, *lines])
+
+    def _line(self, found: _Wrapped, index: int, target: cst.BaseExpression) -> cst.BaseStatement:
+        attribute = found.attributes[index] if found.attributes else ""
+        may_lack = found.may_lack or attribute in found.lacking
+        value = self._wrap(found, index, target)
+        line = cst.SimpleStatementLine([syntax.assignment(target, value)])
+        test = syntax.expression(f"{syntax.code(target)} is not None")
+        return cst.If(test, cst.IndentedBlock([line])) if may_lack else line
 
     def _is_of(self, found: _Wrapped, owner: str, own: str) -> bool:
         """Whether a function, or its owner, is of the module of one that is known."""

@@ -203,10 +203,18 @@ def _counted(optimizers: list[str]) -> cst.BaseStatement:
 def _counted_if_there(optimizers: list[str]) -> cst.BaseStatement:
     """The same, where some of them may not have been made."""
     names = ", ".join(f'"{name}"' for name in optimizers)
-    return syntax.method(f"""\
+    first = """\
 def on_train_start(self):
     found = self.optimizers()
     found = found if isinstance(found, list) else [found]
+"""
+    if "." in names:
+        lines = (
+            f"    if {syntax.is_there(n)}:\n        self.{n} = found.pop(0)\n" for n in optimizers
+        )
+        return syntax.method(first + "".join(lines))
+    return syntax.method(f"""\
+{first}\
     for name in ({names}):
         if getattr(self, name, None) is not None:
             setattr(self, name, found.pop(0))

@@ -82,7 +82,7 @@ def _if_there(attribute: str) -> str:
     owner, bracket, key = attribute.partition("[")
     if bracket:
         return f"self.{owner}.get({key.removesuffix(']')})"
-    return f'getattr(self, "{attribute}", None)'
+    return syntax.of_self(attribute)
 
 
 def stepping_hooks(plan: TrialPlan, schedulers: list[WrappedScheduler]) -> list[cst.BaseStatement]:

@@ -14,6 +14,8 @@ from det_compat.migrate.tree.transformers import ScopedTransformer
 
 #: What must be returned from configure_optimizers, and the attribute that keeps it.
 KEPT = {"wrap_optimizer": "optimizer", "wrap_lr_scheduler": "lr_scheduler"}
+#: What wraps something, and the name of the parameter for it.
+WRAPPING = {**KEPT, "wrap_model": "model"}
 #: The list of those that a loop makes.
 LISTS = {
     "wrap_model": "networks",
@@ -215,6 +217,49 @@ class _Keeping(cst.CSTTransformer):
             name += "_"
         self._taken.add(name)
         return name
+
+
+def unset(init: cst.FunctionDef) -> set[str]:
+    """The attributes that an object may have as None once it is made."""
+    lines = (
+        each for each in syntax.find(init, Line) if isinstance(syntax.simple(each), cst.Assign)
+    )
+    none = {syntax.target_of(each) for each in lines if _sets_none(each)}
+    return {name.removeprefix(f"{syntax.self_name(init)}.") for name in none if name}
+
+
+def _sets_none(line: Line) -> bool:
+    return syntax.code(getattr(syntax.simple(line), "value", line)) == "None"
+
+
+def kept_by_objects(node: cst.ClassDef, symbols: Symbols) -> list[tuple[str, cst.Call]]:
+    """The attributes of an object that its ``__init__`` wraps, with the calls, if these are all.
+
+    Those are of no trial. One that it may not wrap it sets to None.
+    """
+    own = syntax.methods(node)
+    init = own.get("__init__")
+    if init is None or own.keys() & {"train_batch", "build_training_data_loader"}:
+        return []
+    me = syntax.self_name(init)
+    local = syntax.local_names(init) | {me}
+    # What a module keeps, another one that keeps it sees.
+    is_module = any(syntax.code(base.value).endswith("Module") for base in node.bases)
+    wrapping = KEPT if is_module else WRAPPING
+    found: list[tuple[str, cst.Call]] = []
+    always, optional, again = syntax.body_of(init), unset(init), {*looped(init)}
+    for line in syntax.find(init, Line):
+        call, target = syntax.call_of(line), syntax.target_of(line) or ""
+        member, name = symbols.method(call), target.removeprefix(f"{me}.")
+        if call is None or member not in wrapping or name == target or not name.isidentifier():
+            continue
+        wrapped, more = syntax.argument(call, 0, wrapping[member]), call.args[1:]
+        asked = {n for arg in more for n in syntax.names_in(arg)}
+        is_first = name not in dict(found) and (line in always or name in optional)
+        is_known = is_first and line not in again and not asked & local
+        if is_known and wrapped is call.args[0].value:
+            found.append((name, call))
+    return found if len(symbols.calls(node, *wrapping)) == len(found) else []
 
 
 #: What a context has of what was wrapped.

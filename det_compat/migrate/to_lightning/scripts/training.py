@@ -17,7 +17,7 @@ from det_compat.migrate.to_lightning.optimization.gradients import asks_gradient
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer, TrialPlan
 from det_compat.migrate.to_lightning.scripts.asked_contexts import (
     asking_trained,
-    hyperparameter,
+    needed,
     tells_all,
     told,
 )
@@ -185,10 +185,11 @@ class _Scripts(LightningTransformer):
                 return []
             if syntax.code(given[-1].value) == init.hparams:
                 return [f"**{init.hparams}"]
+        values = needed(plan.arguments, init.hparams, taken) if given else {}
+        # What has a default would have that of the config.
+        untold = plan.arguments.asks or any(not values.get(n, "0") for n in plan.arguments.defaults)
+        if given and init.hparams and (plan.arguments.is_open or untold):
             self.mark(_OPEN.format(plan.own.name))
-        types, defaults = plan.arguments.types, plan.arguments.defaults
-        needed = [n for n in types if n not in taken and n not in defaults]
-        values = {n: hyperparameter(init.hparams, n) for n in needed if given}
         return [f"{name}={value}" for name, value in values.items() if value]
 
     def visit_Call(self, node: cst.Call) -> None:

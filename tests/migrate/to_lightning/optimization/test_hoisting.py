@@ -137,6 +137,38 @@ def test_a_model_that_a_method_returns_wrapped_is_the_one_that_validations_evalu
     assert method(last, "on_validation_model_eval").endswith("\n    self.model.eval()")
 
 
+OPTIONAL = """
+        self.decay = None
+        if context.get_hparam("decays"):
+            decay = torch.optim.lr_scheduler.ExponentialLR(self.opt, 0.9)
+            self.decay = context.wrap_lr_scheduler(decay, LRScheduler.StepMode.STEP_EVERY_EPOCH)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_seen"),
+    [
+        ("self.decay = None", "self.decay = None", True),
+        # There may be no such attribute.
+        ("self.decay = None", "pass", False),
+        ("if context.get_hparam", "for _ in context.get_hparam", False),
+    ],
+)
+def test_what_an_object_of_a_trial_may_wrap(old, new, is_seen, tmp_path):
+    helper = HELPER.replace(
+        "import torch\n", "import torch\nfrom determined.pytorch import LRScheduler\n"
+    )
+    (tmp_path / "optim.py").write_text(helper + OPTIONAL.lstrip("\n").replace(old, new))
+    changes = (
+        (OPT, "self.optim = Optim(context, self.model)"),
+        ("step_optimizer(self.opt)", "step_optimizer(self.optim.opt)"),
+    )
+    made = rewritten(tmp_path, trial(*changes, header=f"from optim import Optim\n{HEADER}"))
+    assert (migrate([str(tmp_path)], "lightning").marks == 0) == is_seen
+    if is_seen:
+        assert "if self.optim.decay is not None:" in method(made, "configure_optimizers")
+
+
 _MODE = """
         every_batch = self.hp["every"] == "batch"
         mode = StepMode.STEP_EVERY_BATCH if every_batch{0} else StepMode.STEP_EVERY_EPOCH

@@ -349,3 +349,15 @@ def test_what_stands_below_a_call_stays_deeper_than_its_statement(tmp_path, befo
     change = ("(torch.optim.SGD(self.model.parameters(), lr=0.1))\n", before)
     made = method(rewritten(tmp_path, trial(change)), "configure_optimizers")
     assert made.endswith(f"    return torch.optim.SGD(\n{after}")
+
+
+def test_optimizers_that_an_object_may_lack_are_counted(tmp_path):
+    first = """self.parts = types.SimpleNamespace(opt=None)
+        if context.get_hparam("two"):
+            self.parts.opt = context.wrap_optimizer(torch.optim.SGD(self.model.parameters()))
+        self.opt ="""
+    made = rewritten(tmp_path, trial(("self.opt =", first), header=f"import types\n{HEADER}"))
+    there = 'getattr(self.parts, "opt", None)'
+    counted = f"    if {there} is not None:\n        self.parts.opt = found.pop(0)\n"
+    assert counted in method(made, "on_train_start")
+    assert there in method(made, "configure_optimizers")
