@@ -99,20 +99,6 @@ def assignment(target: cst.BaseExpression, value: cst.BaseExpression) -> cst.Ass
     return cst.Assign([cst.AssignTarget(target)], value)  # type: ignore[arg-type]
 
 
-def is_there(attribute: str) -> str:
-    """The condition that ``self`` has an attribute, or an entry of a dict as in ``nets["d"]``."""
-    owner, bracket, key = attribute.partition("[")
-    if bracket:
-        return f"{key.removesuffix(']')} in self.{owner}"
-    return f"{of_self(attribute)} is not None"
-
-
-def of_self(attribute: str) -> str:
-    """The expression of an attribute of ``self``, or of what ``self`` has, which may lack."""
-    owner, _, name = f"self.{attribute}".rpartition(".")
-    return f'getattr({owner}, "{name}", None)'
-
-
 def parts(node: cst.BaseExpression) -> list[cst.BaseExpression]:
     """The elements of a tuple; anything else is the one part that it has."""
     return [e.value for e in node.elements] if isinstance(node, cst.Tuple) else [node]

@@ -107,6 +107,19 @@ with pytorch.init() as context:
     assert "\n        ".join(saved) in made and "MIGRATE" not in made
 
 
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ('f"rank{RANK}"', """f"rank{int(os.environ.get('LOCAL_RANK', '0'))}\""""),
+        ("f'rank{RANK}'", """f'rank{int(os.environ.get("LOCAL_RANK", "0"))}'"""),
+    ],
+)
+def test_texts_inside_of_texts_have_other_quotes(text, after, tmp_path):
+    before = f"self.cache = {text.replace('RANK', 'context.distributed.get_local_rank()')}"
+    made = rewritten(tmp_path, trial(("self.context = context", before)))
+    assert f"self.cache = {after}\n" in made
+
+
 def test_loaders_that_an_heir_makes_before_there_is_a_trainer(tmp_path):
     heir = """
 

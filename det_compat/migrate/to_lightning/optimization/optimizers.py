@@ -19,6 +19,7 @@ from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import comments_of, without_word_of_wrapping
 from det_compat.migrate.tree.symbols import Symbols
+from det_compat.migrate.tree.trial_attributes import is_there
 
 _MOVED = ("wrap_optimizer", "wrap_lr_scheduler")
 
@@ -209,9 +210,7 @@ def on_train_start(self):
     found = found if isinstance(found, list) else [found]
 """
     if "." in names:
-        lines = (
-            f"    if {syntax.is_there(n)}:\n        self.{n} = found.pop(0)\n" for n in optimizers
-        )
+        lines = (f"    if {is_there(n)}:\n        self.{n} = found.pop(0)\n" for n in optimizers)
         return syntax.method(first + "".join(lines))
     return syntax.method(f"""\
 {first}\
@@ -269,7 +268,7 @@ def _ending(
     if not schedulers:
         return f"return {first}"
     described = [_described(scheduler, names) for scheduler in schedulers]
-    lacking = [syntax.is_there(s.attribute) if s.may_lack else "" for s in schedulers]
+    lacking = [is_there(s.attribute) if s.may_lack else "" for s in schedulers]
     if len(described) == 1:
         both = f'return {{\n    "optimizer": {first},\n    "lr_scheduler": {described[0]},\n}}'
         if not lacking[0]:

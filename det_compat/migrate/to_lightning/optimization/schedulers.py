@@ -23,6 +23,7 @@ from det_compat.migrate.to_lightning.plan import TOTAL_BATCH, LightningFile, Tri
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import FileTransformer, Line, Lines
 from det_compat.migrate.tree.symbols import Symbols
+from det_compat.migrate.tree.trial_attributes import is_there, of_self
 
 _INDENT = "    "
 
@@ -82,7 +83,7 @@ def _if_there(attribute: str) -> str:
     owner, bracket, key = attribute.partition("[")
     if bracket:
         return f"self.{owner}.get({key.removesuffix(']')})"
-    return syntax.of_self(attribute)
+    return of_self(attribute)
 
 
 def stepping_hooks(plan: TrialPlan, schedulers: list[WrappedScheduler]) -> list[cst.BaseStatement]:
@@ -139,7 +140,7 @@ def lr_scheduler_step(self, scheduler, metric):
 
 def _step_if(condition: str, scheduler: WrappedScheduler, count: str) -> str:
     """The lines that step a scheduler under a condition; ``""`` for none."""
-    conditions = [syntax.is_there(scheduler.attribute)] if scheduler.may_lack else []
+    conditions = [is_there(scheduler.attribute)] if scheduler.may_lack else []
     conditions += [condition] if condition else []
     lines = _step(scheduler, count)
     if not conditions:

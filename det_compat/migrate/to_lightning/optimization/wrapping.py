@@ -47,8 +47,12 @@ def spread_choices(tree: cst.Module, symbols: Symbols) -> cst.Module:
 
 def _kept_names(line: Line, own: str) -> list[str]:
     """The variables that a statement keeps in attributes."""
-    small = syntax.simple(line)
+    small, call = syntax.simple(line), syntax.lone_call(line)
     target = syntax.target_of(line) or ""
+    if call is not None and syntax.code(call.func).startswith(f"{own}."):
+        # As ``self.all.append(one)`` does.
+        is_appended = syntax.code(call.func).endswith(".append") and len(call.args) == 1
+        return [syntax.code(call.args[0].value)] if is_appended else []
     if not isinstance(small, cst.Assign) or f"{own}." not in target:
         return []
     return [syntax.code(part) for part in syntax.parts(small.value)]

@@ -274,3 +274,15 @@ def test_a_method_that_wraps_otherwise_in_each_branch_keeps_it(call, is_seen, tm
         assert method(made, "on_train_epoch_end").endswith("        self.sched.step()")
         kept = 'self.sched_step_mode = "STEP_EVERY_BATCH"\n        return self.sched\n'
         assert kept in method(made, "make")
+
+
+def test_what_a_loop_puts_into_a_list_of_the_trial_is_kept_there_alone(tmp_path):
+    loop = f"""{OPT}
+        self.decays = []
+        for gamma in (0.9, 0.5):
+            decay = torch.optim.lr_scheduler.ExponentialLR(self.opt, gamma)
+            decay = context.wrap_lr_scheduler(decay, LRScheduler.StepMode.STEP_EVERY_EPOCH)
+            self.decays.append(decay)"""
+    made = rewritten(tmp_path, trial((OPT, loop)))
+    assert made.count("scheduler.step()") == 1 and ".schedulers" not in made
+    assert "[*self.decays]" in method(made, "configure_optimizers")
