@@ -74,6 +74,10 @@ def _are_exclusive(method: cst.FunctionDef, line: Line, other: Line) -> bool:
         then = [*syntax.find(each.body, cst.SimpleStatementLine)]
         if line in both and other in both and (line in then) != (other in then):
             return True
+        # A branch that ends is the last one.
+        is_end = isinstance(syntax.simple(then[-1]), (cst.Return, cst.Raise)) if then else False
+        if is_end and then[-1] is syntax.body_of(each)[-1] and line in then and other not in then:
+            return True
     return line is other
 
 

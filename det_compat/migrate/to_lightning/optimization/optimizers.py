@@ -308,7 +308,8 @@ def left_of_wraps(
     own = syntax.methods(node)
     kept = [found for method in own.values() for found in wrappings(method, symbols)]
     wraps = len(symbols.calls(node, "wrap_optimizer"))
-    named = all(map(str.isidentifier, plan.all_optimizers if plan.lacking_optimizers else ()))
+    lacking = plan.all_optimizers if plan.lacking_optimizers else ()
+    named = all(part.isidentifier() for name in lacking for part in name.split("."))
     if not named or wraps > sum(found.member == "wrap_optimizer" for found in kept):
         yield "configure_optimizers must return every optimizer of the trial"
         return

@@ -361,3 +361,4 @@ def test_optimizers_that_an_object_may_lack_are_counted(tmp_path):
     counted = f"    if {there} is not None:\n        self.parts.opt = found.pop(0)\n"
     assert counted in method(made, "on_train_start")
     assert there in method(made, "configure_optimizers")
+    assert "MIGRATE" not in made

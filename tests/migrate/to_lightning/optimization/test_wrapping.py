@@ -256,6 +256,7 @@ MAKE = """\
     def build_training"""
 
 
+@pytest.mark.parametrize("branch", ["elif", "if"])
 @pytest.mark.parametrize(
     ("call", "is_seen"),
     [
@@ -265,8 +266,9 @@ MAKE = """\
         ("self.sched = []\n        for _ in 'ab':\n            self.sched = self.make()", False),
     ],
 )
-def test_a_method_that_wraps_otherwise_in_each_branch_keeps_it(call, is_seen, tmp_path):
-    changes = ((OPT, f"{OPT}\n        {call}"), ("    def build_training", MAKE))
+def test_a_method_that_wraps_otherwise_in_each_branch_keeps_it(call, is_seen, branch, tmp_path):
+    make = MAKE.replace("elif", branch)
+    changes = ((OPT, f"{OPT}\n        {call}"), ("    def build_training", make))
     made = rewritten(tmp_path, trial(*changes))
     assert ("MIGRATE" not in made) == is_seen
     if is_seen:
