@@ -10,6 +10,7 @@ from pathlib import Path
 import libcst as cst
 
 from det_compat.migrate.to_lightning.class_facts import calls
+from det_compat.migrate.to_lightning.optimization.step_modes import hand_modes_on
 from det_compat.migrate.to_lightning.optimization.wrapping import (
     KEPT,
     WRAPPING,
@@ -87,6 +88,8 @@ def hoist_wraps(files: Sequence[Resolved]) -> dict[Path, cst.Module]:
     ``self.opt = make(context)`` says no more what it is once ``make`` wraps nothing. What some
     caller does not keep in an attribute stays as it is, for all of them.
     """
+    handed = hand_modes_on([(file.tree, file.symbols) for file in files])
+    files = [replace(file, tree=tree) for file, tree in zip(files, handed, strict=True)]
     functions = [
         (
             function.name.value,
@@ -191,7 +194,10 @@ def _wraps(function: cst.FunctionDef, symbols: Symbols) -> list[list[cst.Call]]:
     # A model that it keeps, and does not return, is seen where it keeps it.
     calls = symbols.calls(function, *KEPT)
     calls += [call for call in symbols.calls(function, "wrap_model") if call in parts]
-    local = syntax.local_names(function) - {syntax.self_name(function)}
+    # What is returned beside it is known to who calls the function.
+    names = _names(function)
+    beside = {name for name, wraps in zip(names, found, strict=False) if not wraps}
+    local = syntax.local_names(function) - {syntax.self_name(function), *beside}
     is_known = all(
         call in parts
         and bool(call.args)
@@ -224,6 +230,13 @@ def _columns(function: cst.FunctionDef) -> list[list[cst.BaseExpression]]:
         [each for part in parts for each in values.get(syntax.code(part), [part])]
         for parts in zip(*rows, strict=True)
     ]
+
+
+def _names(function: cst.FunctionDef) -> list[str]:
+    """What the parts are called that a function returns; ``""`` for one that has no name."""
+    rows = [syntax.parts(each.value) for each in _returned(function) if each.value is not None]
+    parts = rows[0] if len(rows) == 1 else []
+    return [part.value if isinstance(part, cst.Name) else "" for part in parts]
 
 
 def _given(call: cst.Call, function: cst.FunctionDef) -> list[cst.Arg]:
@@ -336,13 +349,19 @@ class _Hoisting(ScopedTransformer):
         elif len(targets) == 1 and not found.may_lack:
             return updated.with_deep_changes(small, value=self._wrap(found, 0, call))
         wrapped = enumerate(found.results)
-        lines = [self._line(found, i, targets[i]) for i, call in wrapped if call is not None]
+        lines = [self._line(found, i, targets) for i, call in wrapped if call is not None]
         return cst.FlattenSentinel([updated, *lines])
 
-    def _line(self, found: _Wrapped, index: int, target: cst.BaseExpression) -> cst.BaseStatement:
+    def _line(
+        self, found: _Wrapped, index: int, targets: Sequence[cst.BaseExpression]
+    ) -> cst.BaseStatement:
+        target = targets[index]
         attribute = found.attributes[index] if found.attributes else ""
         may_lack = found.may_lack or attribute in found.lacking
         value = self._wrap(found, index, target)
+        if found.function is not None and not found.attributes:
+            for name, kept in zip(_names(found.function), targets, strict=False):
+                value = syntax.replaced(value, name, syntax.code(kept)) if name else value
         line = cst.SimpleStatementLine([syntax.assignment(target, value)])
         test = syntax.expression(f"{syntax.code(target)} is not None")
         return cst.If(test, cst.IndentedBlock([line])) if may_lack else line

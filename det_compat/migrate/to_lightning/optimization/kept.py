@@ -33,7 +33,7 @@ class Wrapping:
             It ends in BY_KEY for the dict whose keys are all that its names are made from.
         is_conditional: whether the statement may not run, and nothing else sets the attribute.
         is_branch: whether its method may come by without setting the attribute.
-        keeps_mode: whether the next statement keeps the step mode of a scheduler.
+        keeps_mode: whether another statement keeps the step mode of a scheduler.
     """
 
     member: str
@@ -83,7 +83,8 @@ def _are_exclusive(method: cst.FunctionDef, line: Line, other: Line) -> bool:
 
 def _wrappings(method: cst.FunctionDef, symbols: Symbols) -> Iterator[tuple[Line, Wrapping]]:
     own = syntax.self_name(method)
-    modes = {syntax.target_of(line) for line in syntax.find(method, cst.SimpleStatementLine)}
+    set_to = (pair for line in syntax.find(method, cst.Assign) for pair in syntax.pairs(line))
+    modes = {syntax.code(target) for target, _ in set_to}
     variables = assigned(method)
     again = {*looped(method)}
     for line in syntax.find(method, cst.SimpleStatementLine):

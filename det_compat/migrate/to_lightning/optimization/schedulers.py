@@ -202,6 +202,8 @@ class _Keeping(cst.CSTTransformer):
         if name not in self._names or mode is None:
             return updated
         target = syntax.expression(f"{owner}.{kept_mode(name)}")
+        if syntax.code(mode) == syntax.code(target):
+            return updated
         kept = cst.SimpleStatementLine([syntax.assignment(target, mode.deep_clone())])
         return cst.FlattenSentinel([updated, kept])
 

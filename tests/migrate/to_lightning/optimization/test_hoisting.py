@@ -247,3 +247,52 @@ def test_a_method_that_wraps_in_each_branch(make, returned, is_seen, tmp_path):
     assert ("MIGRATE" not in made) == is_seen
     assert "wrap_optimizer" not in made
     assert ("self.make()" in made and "return self." in made) or not is_seen
+
+
+DECIDING = """\
+import torch
+from determined.pytorch import LRScheduler
+
+
+def make(context, opt):
+    if context.get_hparam("kind") == "step":
+        sched = torch.optim.lr_scheduler.StepLR(opt, 1)
+        mode = LRScheduler.StepMode.STEP_EVERY_EPOCH
+    else:
+        sched = torch.optim.lr_scheduler.ExponentialLR(opt, 0.9)
+        mode = LRScheduler.StepMode.STEP_EVERY_BATCH
+    return context.wrap_lr_scheduler(sched, step_mode=mode)
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "old", "new", "is_seen"),
+    [
+        ("self.sched = lib.make(context, self.opt)", "", "", True),
+        ("sched = lib.make(context, self.opt)", "", "", False),
+        ("self.sched = [lib.make(context, self.opt)]", "", "", False),
+        # One of several kinds of returns, of which the caller would have to know.
+        (
+            "self.sched = lib.make(context, self.opt)",
+            "    else:\n",
+            "    else:\n        return None\n",
+            False,
+        ),
+    ],
+)
+def test_a_function_hands_on_the_step_mode_that_it_decides(call, old, new, is_seen, tmp_path):
+    (tmp_path / "lib.py").write_text(DECIDING.replace(old, new) if old else DECIDING)
+    made = rewritten(
+        tmp_path, trial((OPT, f"{OPT}\n        {call}"), header=f"import lib\n{HEADER}")
+    )
+    result = migrate([str(tmp_path)], "lightning")
+    lib = next(f.after.decode() for f in result.files if f.path.name == "lib.py")
+    assert (result.marks == 0) == is_seen
+    assert ("    return sched, mode\n" in lib) == is_seen
+    if is_seen:
+        assert method(made, "__init__").endswith(
+            "self.sched, self.sched_step_mode = lib.make(self, self.opt)"
+        )
+        assert '        mode = "STEP_EVERY_EPOCH"\n' in lib
+        stepped = 'if self.sched_step_mode == "STEP_EVERY_EPOCH":\n        self.sched.step()'
+        assert stepped in method(made, "on_train_epoch_end")
