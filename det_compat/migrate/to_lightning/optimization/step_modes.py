@@ -69,20 +69,20 @@ def hand_modes_on(files: Sequence[tuple[cst.Module, Symbols]]) -> list[cst.Modul
     that is in a variable of this function.
     """
     trees = [tree for tree, _ in files]
-    functions = [each for tree in trees for each in syntax.find(tree, cst.FunctionDef)]
-    defined = [each.name.value for each in functions]
     known = {
         line.name.value
         for tree, symbols in files
         for line in tree.body
         if isinstance(line, cst.FunctionDef) and _local_mode(line, symbols)
     }
+    if not known:
+        return trees
+    functions = [each for tree in trees for each in syntax.find(tree, cst.FunctionDef)]
+    defined = [each.name.value for each in functions]
     lines = [line for tree in trees for line in syntax.find(tree, cst.SimpleStatementLine)]
     kept = [_called(line) for line in lines if (syntax.target_of(line) or "").startswith("self.")]
     calls = [_last(call) for tree in trees for call in syntax.find(tree, cst.Call)]
     known = {n for n in known if defined.count(n) == 1 and 0 < calls.count(n) == kept.count(n)}
-    if not known:
-        return trees
     return [_handing_on(tree, symbols, known) for tree, symbols in files]
 
 
@@ -99,10 +99,12 @@ def _local_mode(function: cst.FunctionDef, symbols: Symbols) -> str:
     """The variable of a function that has the step mode of the one scheduler it returns wrapped."""
     last = syntax.body_of(function)[-1]
     call = syntax.call_of(last) if isinstance(syntax.simple(last), cst.Return) else None
+    mode = syntax.argument(call, 1, "step_mode") if call is not None else None
+    if not isinstance(mode, cst.Name):
+        return ""
     wraps = symbols.calls(function, "wrap_lr_scheduler", "wrap_optimizer", "wrap_model")
     returns = [*syntax.find(function.body, cst.Return)]
-    mode = syntax.argument(call, 1, "step_mode") if call is not None else None
-    if wraps != [call] or len(returns) != 1 or not isinstance(mode, cst.Name):
+    if wraps != [call] or len(returns) != 1:
         return ""
     targets = [syntax.code(each.target) for each in syntax.find(function.body, cst.AssignTarget)]
     return mode.value if targets.count(mode.value) > 1 else ""
