@@ -29,7 +29,8 @@ class _Hook:
 
 
 _EPOCH = {"epoch_idx": "trainer.current_epoch"}
-_METRICS = {"metrics": "trainer.callback_metrics"}
+#: Determined gave numbers, which other code may write down or keep.
+_METRICS = {"metrics": "{name: value.item() for name, value in trainer.callback_metrics.items()}"}
 #: The hook of a start that asks where it is: Lightning knows when it has restored a checkpoint.
 _STARTING = "on_trial_startup"
 _STARTUP = f"{_STARTING}, asking"

@@ -160,9 +160,11 @@ def _body(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> list[c
         is_dict = plan.arguments.is_open and "hparams" in names
         saved = "hparams" if is_dict else _left_out(plan, file)
         text = f"super().__init__()\n{own}.save_hyperparameters({saved})\n"
-        if is_dict and plan.accumulation is not None:
+        beside = [BATCHES] if plan.accumulation is not None else []
+        beside += [name for name in names if name == _WORLD_SIZE.value]
+        for name in beside if is_dict else ():
             # What is in the dict of a checkpoint counts before the default.
-            text = text.replace("\n", f'\n{own}.save_hyperparameters("{BATCHES}")\n', 1)
+            text = text.replace("\n", f'\n{own}.save_hyperparameters("{name}")\n', 1)
     else:
         text = f"pl.LightningModule.__init__({own})\n{own}.save_hyperparameters(hparams)\n"
     if DATA in plan.arguments.defaults:

@@ -13,7 +13,11 @@ import libcst as cst
 from det_compat.migrate.to_lightning.class_facts import WrappedModel
 from det_compat.migrate.to_lightning.unwrapped import called
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.trial_attributes import VALIDATING, reachable
+from det_compat.migrate.tree.trial_attributes import (
+    VALIDATING,
+    is_there,
+    reachable,
+)
 
 #: The hook that is made.
 TRAINING_HOOK = "on_train_epoch_start"
@@ -151,5 +155,5 @@ def _line(model: WrappedModel) -> str:
     if name != model.attribute:
         return f"    for model in self.{name}:\n        model.train()\n"
     if model.may_lack:
-        return f"    if {syntax.is_there(name)}:\n        self.{name}.train()\n"
+        return f"    if {is_there(name)}:\n        self.{name}.train()\n"
     return f"    self.{name}.train()\n"

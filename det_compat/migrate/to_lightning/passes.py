@@ -32,6 +32,7 @@ from det_compat.migrate.to_lightning.taken import renaming
 from det_compat.migrate.to_lightning.written_out import clipping, handed, horovod, lengths, samplers
 from det_compat.migrate.tree import docstrings, leftovers
 from det_compat.migrate.tree.marks import without_old_code
+from det_compat.migrate.tree.transformers import with_quotes
 
 
 class Holds(enum.Flag):
@@ -194,6 +195,7 @@ def rewritten(tree: cst.Module, file: LightningFile) -> cst.Module:
     before = tree
     for each in PASSES:
         tree = each.apply(tree, file)
+    tree = with_quotes(tree)
     if not file.plans:
         return tree
     return docstrings.following(without_old_code(tree), before, STEPS_BEFORE)

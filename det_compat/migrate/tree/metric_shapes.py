@@ -223,7 +223,7 @@ def without_numpy(node: cst.BaseExpression, known: _Known) -> cst.BaseExpression
 
 
 def is_part(node: cst.BaseExpression, known: _Known) -> bool:
-    """Whether a value is a part of several numbers, which may be several itself."""
+    """Whether a value is a part of several, which may be several numbers itself, or a text."""
     if isinstance(node, cst.Name) and (value := known.get(node.value)) is not None:
         return not isinstance(value, cst.Name) and is_part(value, known)
     if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Call):
@@ -231,7 +231,9 @@ def is_part(node: cst.BaseExpression, known: _Known) -> bool:
         return bool(node.value.args)
     if not isinstance(node, cst.Subscript):
         return False
-    return isinstance(node.value, cst.Call) or _is_many(node.value, known)
+    # What is found by a number that is computed may be a name in a table.
+    is_found = any([*find(part, cst.Call)] for part in node.slice) or code(node.value).isupper()
+    return is_found or isinstance(node.value, cst.Call) or _is_many(node.value, known)
 
 
 def is_no_number(node: cst.BaseExpression) -> bool:

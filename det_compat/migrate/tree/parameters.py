@@ -60,6 +60,7 @@ class Arguments:
         is_open: whether it takes others.
         sections: what else of the config it is given.
         asks: whether the hyperparameters are used as one dict.
+        needs: the names that the code asks for.
     """
 
     types: dict[str, str] = field(default_factory=dict)
@@ -67,6 +68,7 @@ class Arguments:
     is_open: bool = False
     sections: tuple[str, ...] = ()
     asks: bool = False
+    needs: frozenset[str] = frozenset()
 
     @property
     def named(self) -> dict[str, str]:
@@ -108,22 +110,26 @@ def arguments(
     if not configs or not (names or asks or sections):
         is_open = asks or any(spaces)
         types = {name: _annotation(name, ()) for name in names}
-        return Arguments(types, {}, is_open, sections, asks)
+        return Arguments(types, {}, is_open, sections, asks, frozenset(names))
     known = distinct((*names, *(name for space in spaces for name in space)))
     constants = configs[0].hyperparameters.constants().items()
-    defaults = {name: value for name, value in constants if isinstance(value, _PLAIN)}
+    defaults: dict[str, Any] = {n: value for n, value in constants if isinstance(value, _PLAIN)}
     # Determined gave {} for a section that a config has not.
     lacking = {DATA: None} if DATA in sections and not all(c.data for c in configs) else {}
     # Where the code never asks whether a name is there, a default harms no config without it.
     harmless = {} if asks else defaults
     named = [name for name in known if name in harmless or all(name in space for space in spaces)]
     named = [name for name in named if name.isidentifier() and not keyword.iskeyword(name)]
+    # LightningCLI takes a null for no argument.
+    none = {n for space in spaces for n, item in space.items() if item == Const(None)}
+    defaults = {**{name: None for name in named if name in none}, **defaults}
     return Arguments(
         {name: _annotation(name, _values(name, spaces)) for name in named},
         {**{name: defaults[name] for name in named if name in defaults}, **lacking},
         len(named) < len(known),
         sections,
         asks,
+        frozenset(names),
     )
 
 

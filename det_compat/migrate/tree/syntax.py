@@ -99,14 +99,6 @@ def assignment(target: cst.BaseExpression, value: cst.BaseExpression) -> cst.Ass
     return cst.Assign([cst.AssignTarget(target)], value)  # type: ignore[arg-type]
 
 
-def is_there(attribute: str) -> str:
-    """The condition that ``self`` has an attribute, or an entry of a dict as in ``nets["d"]``."""
-    owner, bracket, key = attribute.partition("[")
-    if bracket:
-        return f"{key.removesuffix(']')} in self.{owner}"
-    return f'getattr(self, "{attribute}", None) is not None'
-
-
 def parts(node: cst.BaseExpression) -> list[cst.BaseExpression]:
     """The elements of a tuple; anything else is the one part that it has."""
     return [e.value for e in node.elements] if isinstance(node, cst.Tuple) else [node]

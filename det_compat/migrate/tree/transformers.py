@@ -98,3 +98,39 @@ def located(wrapper: MetadataWrapper, transformer: LocatingTransformer) -> cst.M
     """The tree that ``parsed`` gives, as a transformer makes it."""
     with transformer.resolve(wrapper):
         return transformed(wrapper.module, transformer)
+
+
+class _Quoting(cst.CSTTransformer):
+    """Gives texts inside of f-strings other quotes than those around, as Python did before 3.12."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._around: list[str] = []
+
+    def visit_FormattedString(self, node: cst.FormattedString) -> None:
+        self._around.append(node.end)
+
+    def leave_FormattedString(
+        self, original: cst.FormattedString, updated: cst.FormattedString
+    ) -> cst.FormattedString:
+        self._around.pop()
+        return updated
+
+    def leave_SimpleString(
+        self, original: cst.SimpleString, updated: cst.SimpleString
+    ) -> cst.SimpleString:
+        quote = updated.quote
+        if quote not in self._around or len(quote) > 1:
+            return updated
+        other = "'" if quote == '"' else '"'
+        is_known = other not in self._around and not {other, "\\"} & {*updated.raw_value}
+        return (
+            cst.SimpleString(f"{updated.prefix}{other}{updated.raw_value}{other}")
+            if is_known
+            else updated
+        )
+
+
+def with_quotes(tree: cst.Module) -> cst.Module:
+    """The file with texts inside of f-strings in other quotes than those around."""
+    return transformed(tree, _Quoting())

@@ -185,3 +185,16 @@ def changes_data(method: cst.FunctionDef) -> bool:
     return any(name.rpartition(".")[2] not in _HARMLESS for name in calls) or any(
         syntax.code(target).removeprefix(f"{own}.").count(".") for target in targets
     )
+
+
+def is_there(attribute: str) -> str:
+    """The condition that ``self`` has an attribute, or an entry of a dict as in ``nets["d"]``."""
+    owner, bracket, key = attribute.partition("[")
+    there = f"{of_self(attribute)} is not None"
+    return f"{key.removesuffix(']')} in self.{owner}" if bracket else there
+
+
+def of_self(attribute: str) -> str:
+    """An attribute of ``self``, or of what that has, which may lack."""
+    owner, _, name = f"self.{attribute}".rpartition(".")
+    return f'getattr({owner}, "{name}", None)'

@@ -213,7 +213,8 @@ def test_a_step_mode_that_only_the_method_knows_is_left_to_the_method(tmp_path):
     assert "self.lr_scheduler = self.create_lr_scheduler(self.opt)\n" in made
     assert "self.context.wrap_lr_scheduler(" in method(made, "create_lr_scheduler")
     assert "MIGRATE" not in made
-    assert "# MIGRATE" in rewritten(tmp_path, source)
+    stepped = method(rewritten(tmp_path, source), "on_train_batch_end")
+    assert 'self.lr_scheduler_step_mode in ("STEP_EVERY_BATCH", "STEP_EVERY_' in stepped
     unknown = source.replace("return LRScheduler(", "return helper(LRScheduler, ")
     made = rewritten(tmp_path, unknown, "context")
     assert "# MIGRATE: its LR scheduler is made in a way that is not known" in made

@@ -88,6 +88,37 @@ def test_before_there_is_a_trainer(tmp_path):
     assert "    if self.trainer.world_size != self.hparams.world_size:" in method(made, "setup")
 
 
+def test_the_size_is_saved_beside_hyperparameters_that_are_given_as_a_dict(tmp_path):
+    before = "print(context.get_hparams(), context.distributed.get_size())"
+    change = (
+        ("self, context)", "self, context, hparams)"),
+        ("self.context = context", before),
+        ("self.context.get_per_slot_batch_size()", "4"),
+    )
+    script = """
+with pytorch.init() as context:
+    trainer = pytorch.Trainer(Trial(context, hparams={"n": 2}), context)
+    trainer.fit(max_length=pytorch.Epoch(1))
+"""
+    header = f"from determined import pytorch\n{HEADER}"
+    made = rewritten(tmp_path, trial(*change, header=header) + script)
+    saved = ('self.save_hyperparameters("world_size")', "self.save_hyperparameters(hparams)")
+    assert "\n        ".join(saved) in made and "MIGRATE" not in made
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ('f"rank{RANK}"', """f"rank{int(os.environ.get('LOCAL_RANK', '0'))}\""""),
+        ("f'rank{RANK}'", """f'rank{int(os.environ.get("LOCAL_RANK", "0"))}'"""),
+    ],
+)
+def test_texts_inside_of_texts_have_other_quotes(text, after, tmp_path):
+    before = f"self.cache = {text.replace('RANK', 'context.distributed.get_local_rank()')}"
+    made = rewritten(tmp_path, trial(("self.context = context", before)))
+    assert f"self.cache = {after}\n" in made
+
+
 def test_loaders_that_an_heir_makes_before_there_is_a_trainer(tmp_path):
     heir = """
 

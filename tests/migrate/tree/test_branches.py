@@ -51,11 +51,7 @@ def run(length):
     """Train."""
     # Here.
     hparams, latest = {}, None
-    trainer = pl.Trainer(
-        **length,
-        val_check_interval=length.get("max_steps"),
-        check_val_every_n_epoch=length.get("max_epochs"),
-    )
+    trainer = pl.Trainer(max_steps=length, val_check_interval=length, check_val_every_n_epoch=None)
     trainer.fit(Trial(**hparams), ckpt_path=latest)
 
 
@@ -74,7 +70,7 @@ def pick(debug):
 if __name__ == "__main__":
     print("it begins")
 
-    run({"max_steps": 3})
+    run(3)
 '''
 
 

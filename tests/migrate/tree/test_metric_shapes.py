@@ -170,6 +170,10 @@ def share(out):
         ("hits(batch)", '"m": torch.as_tensor(hits(batch)).float().mean()}'),
         ("batch.max(1).values", 'numbers_of({"error": 1.0, "m": batch.max(1).values}, "mean")'),
         ("self.rate(batch)[0]", '"m": self.rate(batch)[0]}, "mean")'),
+        # A table may have texts.
+        ("names[int(batch.max())]", '"m": names[int(batch.max())]}, "mean")'),
+        ("NAMES[batch]", '"m": NAMES[batch]}, "mean")'),
+        ("found[0]", '"m": found[0]}, batch_size=1)'),
     ],
 )
 def test_metrics_are_followed_to_where_they_are_made(before, after, tmp_path):

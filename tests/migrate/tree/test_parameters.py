@@ -69,6 +69,13 @@ def signature(folder: Path, source: str, **configs: str) -> str:
             "def __init__(self, *, global_batch_size: int = 4, **hparams: Any):",
             id="what is searched has no default, and another config may lack it",
         ),
+        pytest.param(
+            ASKS_FOR_LR,
+            "global_batch_size: 4, lr: {a: 1}",
+            "global_batch_size: 4, lr: null",
+            "def __init__(self, *, lr: Any = None, global_batch_size: int = 4):",
+            id="nothing is no value for LightningCLI, which must not miss it",
+        ),
     ],
 )
 def test_a_module_takes_what_its_configs_have(

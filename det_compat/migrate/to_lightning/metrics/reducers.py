@@ -9,6 +9,7 @@ from det_compat.migrate.to_lightning.optimization.kept import BY_KEY
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import marked
+from det_compat.migrate.tree.trial_attributes import is_there
 
 #: What reducers that are functions become.
 FUNCTION_METRIC = "FunctionMetric"
@@ -153,7 +154,7 @@ def guarded(reducer: WrappedReducer, lines: str) -> str:
     """The lines, but only where the reducer has been made if that is not sure."""
     if not reducer.may_lack:
         return lines
-    condition = syntax.is_there(reducer.attribute.removeprefix("*"))
+    condition = is_there(reducer.attribute.removeprefix("*"))
     return "\n".join([f"    if {condition}:", *(f"    {line}" for line in lines.split("\n"))])
 
 

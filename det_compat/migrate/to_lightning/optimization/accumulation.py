@@ -16,6 +16,7 @@ from det_compat.migrate.to_lightning.class_facts import ClassFacts, WrappedSched
 from det_compat.migrate.to_lightning.optimization.gradients import zeroes_gradients
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
+from det_compat.migrate.tree.trial_attributes import is_there
 
 _INIT = "det_compat.pytorch.init"
 #: Its method that says whether a step is due.
@@ -136,7 +137,7 @@ def _stepping(scheduler: WrappedScheduler, lines: list[str]) -> Iterator[str]:
         counts = [f"for _ in range(self.hparams.{BATCHES}):"]
     lines = [*counts, *(_indented(lines) if counts else lines)]
     if scheduler.may_lack:
-        lines = [f"if {syntax.is_there(scheduler.attribute)}:", *_indented(lines)]
+        lines = [f"if {is_there(scheduler.attribute)}:", *_indented(lines)]
     yield "".join(f"{line}\n" for line in lines)
 
 

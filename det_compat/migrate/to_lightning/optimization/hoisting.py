@@ -10,14 +10,18 @@ from pathlib import Path
 import libcst as cst
 
 from det_compat.migrate.to_lightning.class_facts import calls
-from det_compat.migrate.to_lightning.optimization.wrapping import KEPT
+from det_compat.migrate.to_lightning.optimization.step_modes import hand_modes_on
+from det_compat.migrate.to_lightning.optimization.wrapping import (
+    KEPT,
+    WRAPPING,
+    kept_by_objects,
+    unset,
+)
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.metric_shapes import assigned
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.transformers import ScopedTransformer
-
-_WRAPPING = {**KEPT, "wrap_model": "model"}
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ class _Wrapped:
         results: for each part of what it returns, or keeps, the call that wraps it, or None.
         may_lack: whether it may return None.
         attributes: of a class, what keeps each part.
+        lacking: those of them that may be None.
         function: of a function, which wraps with what it has set, and what it asks of its object.
     """
 
@@ -47,6 +52,7 @@ class _Wrapped:
     results: Sequence[cst.Call | None]
     may_lack: bool = False
     attributes: Sequence[str] = ()
+    lacking: Collection[str] = ()
     function: cst.FunctionDef | None = None
 
     def given(self, call: cst.Call) -> list[cst.Arg]:
@@ -82,10 +88,12 @@ def hoist_wraps(files: Sequence[Resolved]) -> dict[Path, cst.Module]:
     ``self.opt = make(context)`` says no more what it is once ``make`` wraps nothing. What some
     caller does not keep in an attribute stays as it is, for all of them.
     """
+    handed = hand_modes_on([(file.tree, file.symbols) for file in files])
+    files = [replace(file, tree=tree) for file, tree in zip(files, handed, strict=True)]
     functions = [
         (
             function.name.value,
-            _Wrapped(file.path.stem, file.symbols, results, _may_lack(function), (), function),
+            _Wrapped(file.path.stem, file.symbols, results, _may_lack(function), function=function),
         )
         for file in files
         if len(file.symbols)
@@ -119,20 +127,16 @@ def _unwrapped(tree: cst.Module, symbols: Symbols, known: Collection[str]) -> cs
     """The tree with functions that wrap nothing of what they return."""
 
     def unwrapped(function: cst.FunctionDef) -> cst.FunctionDef:
-        found = _results(function, symbols) if function.name.value in known else []
-        call = next((each for each in found if each is not None), None)
-        if call is None:
+        is_known = function.name.value in known
+        calls = [call for part in _wraps(function, symbols) if is_known for call in part]
+        if not calls:
             return function
-        # What is replaced leaves a new tree, in which the next one is found again.
-        said = {name for arg in call.args[1:] for name in syntax.names_in(arg)}
-        return unwrapped(_without_idle(syntax.with_node(function, call, call.args[0].value), said))
+        said = {name for c in calls for arg in c.args[1:] for name in syntax.names_in(arg)}
+        return _without_idle(syntax.transformed(function, _Unwrapping(calls)), said)
 
     def without(node: cst.ClassDef) -> cst.ClassDef:
-        pairs = _kept_wrapped(node, symbols) if node.name.value in known else []
-        if not pairs:
-            return node
-        call = pairs[0][1]
-        return without(syntax.with_node(node, call, call.args[0].value))
+        pairs = kept_by_objects(node, symbols) if node.name.value in known else []
+        return syntax.transformed(node, _Unwrapping([c for _, c in pairs])) if pairs else node
 
     return syntax.each(syntax.each(tree, cst.FunctionDef, unwrapped), cst.ClassDef, without)
 
@@ -146,68 +150,93 @@ def _objects(file: Resolved, files: Sequence[Resolved]) -> Iterator[tuple[str, _
     assigned_to = [line.value for tree in trees for line in syntax.find(tree, cst.Assign)]
     kept = {value.attr.value for value in assigned_to if isinstance(value, cst.Attribute)}
     for node in syntax.find(file.tree, cst.ClassDef):
-        pairs = _kept_wrapped(node, file.symbols)
+        pairs = kept_by_objects(node, file.symbols)
         shared = {name for name, call in pairs if file.symbols.method(call) in KEPT} & kept
         if pairs and not shared:
             names, calls = zip(*pairs, strict=True)
-            yield node.name.value, _Wrapped(file.path.stem, file.symbols, calls, attributes=names)
+            lacking = unset(syntax.methods(node)["__init__"])
+            yield (
+                node.name.value,
+                _Wrapped(file.path.stem, file.symbols, calls, attributes=names, lacking=lacking),
+            )
 
 
-def _kept_wrapped(node: cst.ClassDef, symbols: Symbols) -> list[tuple[str, cst.Call]]:
-    """The attributes that the ``__init__`` of such a class always wraps, if it wraps no others."""
-    own = syntax.methods(node)
-    init = own.get("__init__")
-    if init is None or own.keys() & {"train_batch", "build_training_data_loader"}:
-        return []
-    me = syntax.self_name(init)
-    local = syntax.local_names(init) | {me}
-    # What a module keeps, another one that keeps it sees.
-    is_module = any(syntax.code(base.value).endswith("Module") for base in node.bases)
-    wrapping = KEPT if is_module else _WRAPPING
-    found = []
-    for line in syntax.body_of(init):
-        call, target = syntax.call_of(line), syntax.target_of(line) or ""
-        member, name = symbols.method(call), target.removeprefix(f"{me}.")
-        if call is None or member not in wrapping or name == target or not name.isidentifier():
-            continue
-        wrapped, more = syntax.argument(call, 0, wrapping[member]), call.args[1:]
-        asked = {n for arg in more for n in syntax.names_in(arg)}
-        if wrapped is call.args[0].value and not asked & local:
-            found.append((name, call))
-    return found if len(symbols.calls(node, *wrapping)) == len(found) else []
+class _Unwrapping(cst.CSTTransformer):
+    def __init__(self, calls: Collection[cst.Call]) -> None:
+        super().__init__()
+        self._calls = {id(call) for call in calls}
+
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        return updated.args[0].value if id(original) in self._calls else updated
 
 
 def _results(function: cst.FunctionDef, symbols: Symbols) -> list[cst.Call | None]:
-    """The calls that wrap what a function returns, part by part.
+    """The calls that wrap what a function returns, part by part; one of several that are alike."""
+    return [part[0] if part else None for part in _wraps(function, symbols)]
+
+
+def _wraps(function: cst.FunctionDef, symbols: Symbols) -> list[list[cst.Call]]:
+    """The calls that wrap each part of what a function returns, which its branches do alike.
 
     There are none if it wraps something else, too, or with something else of the function's.
     """
-    returns = [*_returned(function)]
-    value = returns[0].value if len(returns) == 1 else None
-    if value is None or not symbols.calls(function, *_WRAPPING):
+    if not symbols.calls(function, *WRAPPING):
         return []
-    known = assigned(function)
-    parts = [
-        known.get(part.value) or part if isinstance(part, cst.Name) else part
-        for part in syntax.parts(value)
-    ]
+    found: list[list[cst.Call]] = []
+    for column in _columns(function):
+        made = [each for each in column if syntax.code(each) != "None"]
+        wraps = [each for each in made if isinstance(each, cst.Call)]
+        wraps = [call for call in wraps if symbols.method(call) in WRAPPING]
+        if wraps and len(wraps) < len(made):
+            return []
+        found.append(wraps)
+    parts = [call for wraps in found for call in wraps]
     # A model that it keeps, and does not return, is seen where it keeps it.
     calls = symbols.calls(function, *KEPT)
     calls += [call for call in symbols.calls(function, "wrap_model") if call in parts]
-    if not calls:
-        return []
-    local = syntax.local_names(function) - {syntax.self_name(function)}
+    # What is returned beside it is known to who calls the function.
+    names = _names(function)
+    beside = {name for name, wraps in zip(names, found, strict=False) if not wraps}
+    local = syntax.local_names(function) - {syntax.self_name(function), *beside}
     is_known = all(
         call in parts
         and bool(call.args)
         and not call.args[0].star
-        and syntax.argument(call, 0, _WRAPPING[symbols.method(call)]) is call.args[0].value
+        and syntax.argument(call, 0, WRAPPING[symbols.method(call)]) is call.args[0].value
         and not any(syntax.names_in(arg.value) & local for arg in _given(call, function))
         for call in calls
     )
-    if not is_known or (len(parts) > 1 and _may_lack(function)):
+    ways = [{_way(call, function, symbols) for call in wraps} for wraps in found]
+    if not calls or not is_known or any(len(each) > 1 for each in ways):
         return []
-    return [next((call for call in calls if call is part), None) for part in parts]
+    return [] if len(found) > 1 and _may_lack(function) else found
+
+
+def _way(call: cst.Call, function: cst.FunctionDef, symbols: Symbols) -> str:
+    given = (syntax.code(arg) for arg in syntax.without_commas(_given(call, function)))
+    return ", ".join((symbols.method(call), *given))
+
+
+def _columns(function: cst.FunctionDef) -> list[list[cst.BaseExpression]]:
+    """All that each part of what a function returns may be; nothing if that is not known."""
+    values: dict[str, list[cst.BaseExpression]] = {}
+    for line in syntax.find(function.body, cst.Assign):
+        for target, value in syntax.pairs(line):
+            values.setdefault(syntax.code(target), []).append(value)
+    rows = [syntax.parts(each.value) for each in _returned(function) if each.value is not None]
+    if len({len(row) for row in rows}) != 1:
+        return []
+    return [
+        [each for part in parts for each in values.get(syntax.code(part), [part])]
+        for parts in zip(*rows, strict=True)
+    ]
+
+
+def _names(function: cst.FunctionDef) -> list[str]:
+    """What the parts are called that a function returns; ``""`` for one that has no name."""
+    rows = [syntax.parts(each.value) for each in _returned(function) if each.value is not None]
+    parts = rows[0] if len(rows) == 1 else []
+    return [part.value if isinstance(part, cst.Name) else "" for part in parts]
 
 
 def _given(call: cst.Call, function: cst.FunctionDef) -> list[cst.Arg]:
@@ -249,8 +278,20 @@ def _returned(function: cst.FunctionDef) -> Iterator[cst.Return]:
 
 def _may_lack(function: cst.FunctionDef) -> bool:
     """Whether a function may return None, too."""
-    last = syntax.body_of(function)[-1:]
-    return not last or [syntax.simple(last[0])] != [*syntax.find(function.body, cst.Return)]
+    returns = [*syntax.find(function.body, cst.Return)]
+    values = [value for column in _columns(function) for value in column]
+    is_none = any(syntax.code(value) == "None" for value in values)
+    return is_none or len(returns) > len([*_returned(function)]) or not _leaves(function)
+
+
+def _leaves(block: cst.FunctionDef | cst.If | cst.Else) -> bool:
+    """Whether a block never comes to its end."""
+    last: cst.CSTNode | None = next(iter(syntax.body_of(block)[-1:]), None)
+    while isinstance(last, cst.If) and _leaves(last):
+        last = last.orelse
+    if isinstance(last, cst.Else):
+        return _leaves(last)
+    return last is not None and isinstance(syntax.simple(last), (cst.Return, cst.Raise))
 
 
 def _origins(tree: cst.Module) -> dict[str, set[str]]:
@@ -307,15 +348,23 @@ class _Hoisting(ScopedTransformer):
             targets = [syntax.expression(f"{owner}.{each}") for each in found.attributes]
         elif len(targets) == 1 and not found.may_lack:
             return updated.with_deep_changes(small, value=self._wrap(found, 0, call))
-        lines: list[cst.BaseStatement] = [
-            cst.SimpleStatementLine([syntax.assignment(each, self._wrap(found, index, each))])
-            for index, each in enumerate(targets)
-            if found.results[index] is not None
-        ]
-        if found.may_lack:
-            test = syntax.expression(f"{syntax.code(targets[0])} is not None")
-            lines = [cst.If(test, cst.IndentedBlock(lines))]
+        wrapped = enumerate(found.results)
+        lines = [self._line(found, i, targets) for i, call in wrapped if call is not None]
         return cst.FlattenSentinel([updated, *lines])
+
+    def _line(
+        self, found: _Wrapped, index: int, targets: Sequence[cst.BaseExpression]
+    ) -> cst.BaseStatement:
+        target = targets[index]
+        attribute = found.attributes[index] if found.attributes else ""
+        may_lack = found.may_lack or attribute in found.lacking
+        value = self._wrap(found, index, target)
+        if found.function is not None and not found.attributes:
+            for name, kept in zip(_names(found.function), targets, strict=False):
+                value = syntax.replaced(value, name, syntax.code(kept)) if name else value
+        line = cst.SimpleStatementLine([syntax.assignment(target, value)])
+        test = syntax.expression(f"{syntax.code(target)} is not None")
+        return cst.If(test, cst.IndentedBlock([line])) if may_lack else line
 
     def _is_of(self, found: _Wrapped, owner: str, own: str) -> bool:
         """Whether a function, or its owner, is of the module of one that is known."""

@@ -33,7 +33,7 @@ class Wrapping:
             It ends in BY_KEY for the dict whose keys are all that its names are made from.
         is_conditional: whether the statement may not run, and nothing else sets the attribute.
         is_branch: whether its method may come by without setting the attribute.
-        keeps_mode: whether the next statement keeps the step mode of a scheduler.
+        keeps_mode: whether another statement keeps the step mode of a scheduler.
     """
 
     member: str
@@ -74,12 +74,17 @@ def _are_exclusive(method: cst.FunctionDef, line: Line, other: Line) -> bool:
         then = [*syntax.find(each.body, cst.SimpleStatementLine)]
         if line in both and other in both and (line in then) != (other in then):
             return True
+        # A branch that ends is the last one.
+        is_end = isinstance(syntax.simple(then[-1]), (cst.Return, cst.Raise)) if then else False
+        if is_end and then[-1] is syntax.body_of(each)[-1] and line in then and other not in then:
+            return True
     return line is other
 
 
 def _wrappings(method: cst.FunctionDef, symbols: Symbols) -> Iterator[tuple[Line, Wrapping]]:
     own = syntax.self_name(method)
-    modes = {syntax.target_of(line) for line in syntax.find(method, cst.SimpleStatementLine)}
+    set_to = (pair for line in syntax.find(method, cst.Assign) for pair in syntax.pairs(line))
+    modes = {syntax.code(target) for target, _ in set_to}
     variables = assigned(method)
     again = {*looped(method)}
     for line in syntax.find(method, cst.SimpleStatementLine):

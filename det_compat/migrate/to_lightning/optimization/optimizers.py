@@ -19,6 +19,7 @@ from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import comments_of, without_word_of_wrapping
 from det_compat.migrate.tree.symbols import Symbols
+from det_compat.migrate.tree.trial_attributes import is_there
 
 _MOVED = ("wrap_optimizer", "wrap_lr_scheduler")
 
@@ -203,10 +204,16 @@ def _counted(optimizers: list[str]) -> cst.BaseStatement:
 def _counted_if_there(optimizers: list[str]) -> cst.BaseStatement:
     """The same, where some of them may not have been made."""
     names = ", ".join(f'"{name}"' for name in optimizers)
-    return syntax.method(f"""\
+    first = """\
 def on_train_start(self):
     found = self.optimizers()
     found = found if isinstance(found, list) else [found]
+"""
+    if "." in names:
+        lines = (f"    if {is_there(n)}:\n        self.{n} = found.pop(0)\n" for n in optimizers)
+        return syntax.method(first + "".join(lines))
+    return syntax.method(f"""\
+{first}\
     for name in ({names}):
         if getattr(self, name, None) is not None:
             setattr(self, name, found.pop(0))
@@ -261,7 +268,7 @@ def _ending(
     if not schedulers:
         return f"return {first}"
     described = [_described(scheduler, names) for scheduler in schedulers]
-    lacking = [syntax.is_there(s.attribute) if s.may_lack else "" for s in schedulers]
+    lacking = [is_there(s.attribute) if s.may_lack else "" for s in schedulers]
     if len(described) == 1:
         both = f'return {{\n    "optimizer": {first},\n    "lr_scheduler": {described[0]},\n}}'
         if not lacking[0]:
@@ -301,7 +308,8 @@ def left_of_wraps(
     own = syntax.methods(node)
     kept = [found for method in own.values() for found in wrappings(method, symbols)]
     wraps = len(symbols.calls(node, "wrap_optimizer"))
-    named = all(map(str.isidentifier, plan.all_optimizers if plan.lacking_optimizers else ()))
+    lacking = plan.all_optimizers if plan.lacking_optimizers else ()
+    named = all(part.isidentifier() for name in lacking for part in name.split("."))
     if not named or wraps > sum(found.member == "wrap_optimizer" for found in kept):
         yield "configure_optimizers must return every optimizer of the trial"
         return

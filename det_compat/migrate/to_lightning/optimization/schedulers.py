@@ -24,6 +24,7 @@ from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import FileTransformer, Line, Lines
 from det_compat.migrate.tree.metric_shapes import assigned
 from det_compat.migrate.tree.symbols import Symbols
+from det_compat.migrate.tree.trial_attributes import is_there, of_self
 
 _INDENT = "    "
 
@@ -111,7 +112,7 @@ def _if_there(attribute: str) -> str:
     owner, bracket, key = attribute.partition("[")
     if bracket:
         return f"self.{owner}.get({key.removesuffix(']')})"
-    return f'getattr(self, "{attribute}", None)'
+    return of_self(attribute)
 
 
 def stepping_hooks(plan: TrialPlan, schedulers: list[WrappedScheduler]) -> list[cst.BaseStatement]:
@@ -168,7 +169,7 @@ def lr_scheduler_step(self, scheduler, metric):
 
 def _step_if(condition: str, scheduler: WrappedScheduler, count: str) -> str:
     """The lines that step a scheduler under a condition; ``""`` for none."""
-    conditions = [syntax.is_there(scheduler.attribute)] if scheduler.may_lack else []
+    conditions = [is_there(scheduler.attribute)] if scheduler.may_lack else []
     conditions += [condition] if condition else []
     lines = _step(scheduler, count)
     if not conditions:
@@ -230,6 +231,8 @@ class _Keeping(cst.CSTTransformer):
         if name not in self._names or mode is None:
             return updated
         target = syntax.expression(f"{owner}.{kept_mode(name)}")
+        if syntax.code(mode) == syntax.code(target):
+            return updated
         kept = cst.SimpleStatementLine([syntax.assignment(target, mode.deep_clone())])
         return cst.FlattenSentinel([updated, kept])
 

@@ -1,5 +1,7 @@
 """When Determined stepped an LR scheduler."""
 
+from collections.abc import Collection, Sequence
+
 import libcst as cst
 
 from det_compat.migrate.tree import syntax
@@ -58,3 +60,73 @@ def kept_choices(attribute: str) -> tuple[tuple[str, str], ...]:
         )
         for interval, names in found.items()
     )
+
+
+def hand_modes_on(files: Sequence[tuple[cst.Module, Symbols]]) -> list[cst.Module]:
+    """The trees of files in which functions return, beside a scheduler, the step mode it has.
+
+    ``self.sched = make(context)`` says no more when it steps once ``make`` wraps nothing, where
+    that is in a variable of this function.
+    """
+    trees = [tree for tree, _ in files]
+    known = {
+        line.name.value
+        for tree, symbols in files
+        for line in tree.body
+        if isinstance(line, cst.FunctionDef) and _local_mode(line, symbols)
+    }
+    if not known:
+        return trees
+    functions = [each for tree in trees for each in syntax.find(tree, cst.FunctionDef)]
+    defined = [each.name.value for each in functions]
+    lines = [line for tree in trees for line in syntax.find(tree, cst.SimpleStatementLine)]
+    kept = [_called(line) for line in lines if (syntax.target_of(line) or "").startswith("self.")]
+    calls = [_last(call) for tree in trees for call in syntax.find(tree, cst.Call)]
+    known = {n for n in known if defined.count(n) == 1 and 0 < calls.count(n) == kept.count(n)}
+    return [_handing_on(tree, symbols, known) for tree, symbols in files]
+
+
+def _last(call: cst.Call) -> str:
+    return syntax.code(call.func).rpartition(".")[2]
+
+
+def _called(line: cst.CSTNode) -> str:
+    call = syntax.call_of(line)
+    return "" if call is None else _last(call)
+
+
+def _local_mode(function: cst.FunctionDef, symbols: Symbols) -> str:
+    """The variable of a function that has the step mode of the one scheduler it returns wrapped."""
+    last = syntax.body_of(function)[-1]
+    call = syntax.call_of(last) if isinstance(syntax.simple(last), cst.Return) else None
+    mode = syntax.argument(call, 1, "step_mode") if call is not None else None
+    if not isinstance(mode, cst.Name):
+        return ""
+    wraps = symbols.calls(function, "wrap_lr_scheduler", "wrap_optimizer", "wrap_model")
+    returns = [*syntax.find(function.body, cst.Return)]
+    if wraps != [call] or len(returns) != 1:
+        return ""
+    targets = [syntax.code(each.target) for each in syntax.find(function.body, cst.AssignTarget)]
+    return mode.value if targets.count(mode.value) > 1 else ""
+
+
+def _handing_on(tree: cst.Module, symbols: Symbols, known: Collection[str]) -> cst.Module:
+    def returning(function: cst.FunctionDef) -> cst.FunctionDef:
+        mode = _local_mode(function, symbols) if function.name.value in known else ""
+        if not mode:
+            return function
+        last = syntax.simple(syntax.body_of(function)[-1])
+        assert isinstance(last, cst.Return) and last.value is not None
+        both = cst.Tuple([cst.Element(last.value), cst.Element(cst.Name(mode))], lpar=[], rpar=[])
+        return syntax.with_node(function, last, cst.Return(both))
+
+    def keeping(line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
+        small, name = syntax.simple(line), syntax.target_of(line) or ""
+        if _called(line) not in known or not isinstance(small, cst.Assign):
+            return line
+        targets = [syntax.expression(each) for each in (name, kept_mode(name))]
+        both = cst.Tuple([*map(cst.Element, targets)], lpar=[], rpar=[])
+        return line.with_changes(body=[syntax.assignment(both, small.value)])
+
+    made = syntax.each(tree, cst.FunctionDef, returning)
+    return syntax.each(made, cst.SimpleStatementLine, keeping)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection
 
 import libcst as cst
+from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.optimization.kept import called_often, looped, wrappings
 from det_compat.migrate.tree import syntax
@@ -13,6 +14,8 @@ from det_compat.migrate.tree.transformers import ScopedTransformer
 
 #: What must be returned from configure_optimizers, and the attribute that keeps it.
 KEPT = {"wrap_optimizer": "optimizer", "wrap_lr_scheduler": "lr_scheduler"}
+#: What wraps something, and the name of the parameter for it.
+WRAPPING = {**KEPT, "wrap_model": "model"}
 #: The list of those that a loop makes.
 LISTS = {
     "wrap_model": "networks",
@@ -44,8 +47,12 @@ def spread_choices(tree: cst.Module, symbols: Symbols) -> cst.Module:
 
 def _kept_names(line: Line, own: str) -> list[str]:
     """The variables that a statement keeps in attributes."""
-    small = syntax.simple(line)
+    small, call = syntax.simple(line), syntax.lone_call(line)
     target = syntax.target_of(line) or ""
+    if call is not None and syntax.code(call.func).startswith(f"{own}."):
+        # As ``self.all.append(one)`` does.
+        is_appended = syntax.code(call.func).endswith(".append") and len(call.args) == 1
+        return [syntax.code(call.args[0].value)] if is_appended else []
     if not isinstance(small, cst.Assign) or f"{own}." not in target:
         return []
     return [syntax.code(part) for part in syntax.parts(small.value)]
@@ -57,6 +64,7 @@ def keep_wrapped(tree: cst.Module, symbols: Symbols) -> cst.Module:
     A trial need not keep what it wraps; a module that must return it does, and one whose context
     was asked for its models.
     """
+    tree = _keep_returned(tree, symbols)
     members = map(symbols.member, syntax.find(tree, cst.Attribute))
     asked = {member[1] for member in members if member is not None}
 
@@ -78,6 +86,59 @@ def keep_wrapped(tree: cst.Module, symbols: Symbols) -> cst.Module:
         return syntax.with_body(node, [made.get(line, line) for line in syntax.body_of(node)])
 
     return syntax.each(tree, cst.ClassDef, keeping)
+
+
+def _keep_returned(tree: cst.Module, symbols: Symbols) -> cst.Module:
+    """Keep what a method wraps where it returns it, by the name that it has where it is called.
+
+    ``self.a = self.make()`` says nothing of when a scheduler steps that ``make`` wraps otherwise in
+    each branch.
+    """
+
+    def keeping(node: cst.ClassDef) -> cst.ClassDef:
+        if not any(_returns_wrapped(r, symbols) for r in syntax.find(node, cst.Return)):
+            return node
+
+        def wraps_or_none(line: cst.Return) -> bool:
+            is_none = line.value is None or syntax.code(line.value) == "None"
+            return is_none or _returns_wrapped(line, symbols)
+
+        own = syntax.methods(node)
+        calling = [line for method in own.values() for line in syntax.find(method, Line)]
+        made: dict[cst.BaseStatement, cst.BaseStatement] = {}
+        for name in own.keys() - called_often(own):
+            if not all(map(wraps_or_none, syntax.find(own[name], cst.Return))):
+                continue
+            me = syntax.self_name(own[name])
+            found = [line for line in calling if syntax.mentions(line, f"{me}.{name}")]
+            call = syntax.call_of(found[0]) if len(found) == 1 else None
+            target = syntax.target_of(found[0]) or "" if call is not None else ""
+            if call and syntax.code(call.func) == f"{me}.{name}" and target.startswith(f"{me}."):
+                made[own[name]] = syntax.transformed(own[name], _Returning(target, symbols))
+        return syntax.with_body(node, [made.get(line, line) for line in syntax.body_of(node)])
+
+    return syntax.each(tree, cst.ClassDef, keeping)
+
+
+def _returns_wrapped(small: cst.CSTNode | None, symbols: Symbols) -> bool:
+    value = small.value if isinstance(small, cst.Return) else None
+    return isinstance(value, cst.Call) and symbols.method(value) in KEPT
+
+
+class _Returning(cst.CSTTransformer):
+    def __init__(self, target: str, symbols: Symbols) -> None:
+        super().__init__()
+        self._target = target
+        self._symbols = symbols
+
+    def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
+        small = syntax.simple(updated)
+        if not isinstance(small, cst.Return) or not _returns_wrapped(small, self._symbols):
+            return updated
+        value = ensure_type(small.value, cst.Call)
+        kept = syntax.assignment(syntax.expression(self._target), value)
+        last = cst.SimpleStatementLine([cst.Return(syntax.expression(self._target))])
+        return cst.FlattenSentinel([updated.with_changes(body=[kept]), last])
 
 
 def _words(name: str) -> str:
@@ -160,6 +221,49 @@ class _Keeping(cst.CSTTransformer):
             name += "_"
         self._taken.add(name)
         return name
+
+
+def unset(init: cst.FunctionDef) -> set[str]:
+    """The attributes that an object may have as None once it is made."""
+    lines = (
+        each for each in syntax.find(init, Line) if isinstance(syntax.simple(each), cst.Assign)
+    )
+    none = {syntax.target_of(each) for each in lines if _sets_none(each)}
+    return {name.removeprefix(f"{syntax.self_name(init)}.") for name in none if name}
+
+
+def _sets_none(line: Line) -> bool:
+    return syntax.code(getattr(syntax.simple(line), "value", line)) == "None"
+
+
+def kept_by_objects(node: cst.ClassDef, symbols: Symbols) -> list[tuple[str, cst.Call]]:
+    """The attributes of an object that its ``__init__`` wraps, with the calls, if these are all.
+
+    Those are of no trial. One that it may not wrap it sets to None.
+    """
+    own = syntax.methods(node)
+    init = own.get("__init__")
+    if init is None or own.keys() & {"train_batch", "build_training_data_loader"}:
+        return []
+    me = syntax.self_name(init)
+    local = syntax.local_names(init) | {me}
+    # What a module keeps, another one that keeps it sees.
+    is_module = any(syntax.code(base.value).endswith("Module") for base in node.bases)
+    wrapping = KEPT if is_module else WRAPPING
+    found: list[tuple[str, cst.Call]] = []
+    always, optional, again = syntax.body_of(init), unset(init), {*looped(init)}
+    for line in syntax.find(init, Line):
+        call, target = syntax.call_of(line), syntax.target_of(line) or ""
+        member, name = symbols.method(call), target.removeprefix(f"{me}.")
+        if call is None or member not in wrapping or name == target or not name.isidentifier():
+            continue
+        wrapped, more = syntax.argument(call, 0, wrapping[member]), call.args[1:]
+        asked = {n for arg in more for n in syntax.names_in(arg)}
+        is_first = name not in dict(found) and (line in always or name in optional)
+        is_known = is_first and line not in again and not asked & local
+        if is_known and wrapped is call.args[0].value:
+            found.append((name, call))
+    return found if len(symbols.calls(node, *wrapping)) == len(found) else []
 
 
 #: What a context has of what was wrapped.

@@ -8,6 +8,7 @@ import libcst as cst
 from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.scripts.one_place import has_name, ranked
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.parameters import Arguments
 from det_compat.migrate.tree.symbols import Symbols
 
 #: What a module answers as its context did.
@@ -119,10 +120,29 @@ def told(call: cst.Call, hparams: str, symbols: Symbols) -> cst.BaseExpression:
     return _literals(hparams).get(syntax.code(name), call) if name is not None else call
 
 
-def hyperparameter(hparams: str, name: str) -> str:
+def needed(arguments: Arguments, hparams: str, taken: Collection[str]) -> dict[str, str]:
+    """The hyperparameters that a trial needs of those that ``init()`` was given, as text.
+
+    It is ``""`` if it is not told.
+    """
+    names = [
+        name
+        for name in arguments.types
+        if name not in taken and (name in arguments.needs or name not in arguments.defaults)
+    ]
+    values = {name: _hyperparameter(hparams, name) for name in names}
+    given = syntax.expression(hparams) if hparams else None
+    parts = given.elements if isinstance(given, cst.Dict) else None
+    if parts is not None and not any(isinstance(p, cst.StarredDictElement) for p in parts):
+        # What is not there was not there before.
+        values = {name: value for name, value in values.items() if value}
+    return values
+
+
+def _hyperparameter(hparams: str, name: str) -> str:
     """A hyperparameter of those that ``init()`` was given, as text; ``""`` if it is not told."""
     given = syntax.expression(hparams) if hparams else None
-    if isinstance(given, (cst.Name, cst.Attribute)):
+    if isinstance(given, (cst.Name, cst.Attribute, cst.Subscript)):
         return f'{hparams}["{name}"]'
     if isinstance(given, cst.Call):
         # ``vars(args)``
@@ -134,7 +154,7 @@ def hyperparameter(hparams: str, name: str) -> str:
         if isinstance(element, cst.StarredDictElement):
             # What is unpacked last may lack it, unless nothing before it could have it.
             is_only = element is elements[0]
-            return hyperparameter(syntax.code(element.value), name) if is_only else ""
+            return _hyperparameter(syntax.code(element.value), name) if is_only else ""
         key = element.key if isinstance(element, cst.DictElement) else None
         if not isinstance(key, cst.SimpleString):
             return ""

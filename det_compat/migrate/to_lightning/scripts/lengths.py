@@ -1,12 +1,13 @@
 """The lengths in a script: ``Batch(2)`` and ``Epoch(2)``, and variables that are such."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import libcst as cst
 
 from det_compat.migrate.to_lightning.metrics.reducer_kinds import set_otherwise, values_of
 from det_compat.migrate.to_lightning.scripts.lines import is_fit
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.docstrings import without_entries
 from det_compat.migrate.tree.symbols import Symbols
 
 #: The flag of ``pl.Trainer`` that has the unit of a length.
@@ -16,19 +17,31 @@ UNITS = {"det_compat.pytorch.Batch": "max_steps", "det_compat.pytorch.Epoch": "m
 class Lengths:
     """What is known of lengths in a file.
 
-    A variable that only ``fit()`` is given, and that is always of one unit, becomes its number.
+    A variable that only ``fit()`` is given, and that is always of one unit, becomes its number. So
+    does a parameter; one that is never given anything, and None by default, goes.
+
+    Args:
+        tree: of the file.
+        symbols: what stands in it.
+        asked: the names of the file that others may use; ``*`` if that may be any.
 
     Attributes:
         epochs: the variables that are always a number of epochs.
     """
 
-    def __init__(self, tree: cst.Module, symbols: Symbols) -> None:
+    def __init__(self, tree: cst.Module, symbols: Symbols, asked: Collection[str] = "*") -> None:
         self._symbols = symbols
         self._units: dict[str, str] = {}
         values, others = values_of(tree), set_otherwise(tree)
+        given = {} if "*" in asked else _given(tree, asked)
+        others, beside = others - given.keys(), {*_used_beside_fit(tree)}
+        always = {n for n, found in given.items() if {*map(syntax.code, found)} == {"None"}}
+        # A checkpoint to go on from is named by whoever starts the training.
+        self._idle = always - beside - {*_given_beside_periods(tree)}
+        values |= given
         units = {name: {self.unit(each)[0] for each in found} for name, found in values.items()}
         self.epochs = {name for name in units if units[name] == {"max_epochs"}} - others
-        others |= {*_used_beside_fit(tree)}
+        others |= beside
         known = {name: found for name, found in units.items() if len(found) == 1}
         self._units = {n: u for n in known.keys() - others for u in known[n] if u}
         self._numbers = [each for name in self._units for each in values[name]]
@@ -43,9 +56,63 @@ class Lengths:
             return unit, value.args[0].value
         return "", value
 
+    def told(
+        self, given: dict[str, cst.BaseExpression] | None
+    ) -> dict[str, cst.BaseExpression] | None:
+        """The arguments of ``fit()`` without parameters that are always None."""
+        every = {} if given is None else given
+        known = {name: value for name, value in every.items() if not self._is_idle(value)}
+        return None if given is None else known
+
+    def _is_idle(self, value: cst.BaseExpression) -> bool:
+        return syntax.code(value) in self._idle
+
+    def without_idle(self, function: cst.FunctionDef) -> cst.FunctionDef:
+        """A function without such parameters."""
+        params = function.params
+        parts = {"params": params.params, "kwonly_params": params.kwonly_params}
+        gone = [p.name.value for part in parts.values() for p in part if self._is_idle(p.name)]
+        for part, there in parts.items():
+            kept = [param for param in there if param.name.value not in gone]
+            kept[-1:] = [param.with_changes(comma=there[-1].comma) for param in kept[-1:]]
+            params = params.with_changes(**{part: kept})
+        return without_entries(function.with_changes(params=params), gone, returns=True)
+
     def is_of_number(self, call: cst.Call) -> bool:
         """Whether a call makes the length of a variable that becomes its number."""
         return any(call is each for each in self._numbers)
+
+
+def _given(tree: cst.Module, asked: Collection[str]) -> dict[str, list[cst.BaseExpression]]:
+    """All that each parameter is ever given, if that is known and no variable has its name."""
+    functions = [line for line in tree.body if isinstance(line, cst.FunctionDef)]
+    read = [name.value for name in syntax.find(tree, cst.Name)]
+    bound = [param.name.value for param in syntax.find(tree, cst.Param)]
+    bound += [
+        syntax.code(each.target)
+        for each in syntax.below(tree)
+        if isinstance(each, (cst.AssignTarget, cst.AnnAssign, cst.NamedExpr, cst.For))
+    ]
+    found: dict[str, list[cst.BaseExpression]] = {}
+    for function in functions:
+        name, params = function.name.value, function.params
+        calls = [c for c in syntax.find(tree, cst.Call) if syntax.code(c.func) == name]
+        is_handed_on = read.count(name) > 1 + len(calls)
+        if not calls or is_handed_on or name in asked or any(a.star for c in calls for a in c.args):
+            continue
+        for at, param in enumerate((*params.params, *params.kwonly_params)):
+            key = param.name.value
+            each = [syntax.argument(c, at, key) or param.default for c in calls]
+            if bound.count(key) == 1:
+                found[key] = [value for value in each if value is not None]
+    return found
+
+
+def _given_beside_periods(tree: cst.Module) -> Iterator[str]:
+    for call in syntax.find(tree, cst.Call):
+        for arg in call.args if is_fit(call) else ():
+            if arg.keyword is None or not arg.keyword.value.endswith("_period"):
+                yield syntax.code(arg.value)
 
 
 def _used_beside_fit(tree: cst.Module) -> Iterator[str]:
@@ -56,5 +123,6 @@ def _used_beside_fit(tree: cst.Module) -> Iterator[str]:
     set_to += [line.target for line in syntax.find(tree, cst.AnnAssign)]
     spared = {id(node) for node in (*given, *set_to)}
     spared |= {id(arg.keyword) for arg in syntax.find(tree, cst.Arg)}
+    spared |= {id(param.name) for param in syntax.find(tree, cst.Param)}
     spared |= {id(node.attr) for node in syntax.find(tree, cst.Attribute)}
     yield from (n.value for n in syntax.find(tree, cst.Name) if id(n) not in spared)

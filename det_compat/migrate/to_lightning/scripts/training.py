@@ -17,7 +17,7 @@ from det_compat.migrate.to_lightning.optimization.gradients import asks_gradient
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer, TrialPlan
 from det_compat.migrate.to_lightning.scripts.asked_contexts import (
     asking_trained,
-    hyperparameter,
+    needed,
     tells_all,
     told,
 )
@@ -105,7 +105,12 @@ class _Scripts(LightningTransformer):
 
     def visit_Module(self, node: cst.Module) -> None:
         self._values = values_of(node)
-        self._lengths = Lengths(node, self.symbols)
+        self._lengths = Lengths(node, self.symbols, self.file.asked)
+
+    def leave_FunctionDef(
+        self, original: cst.FunctionDef, updated: cst.FunctionDef
+    ) -> cst.FunctionDef:
+        return self._lengths.without_idle(updated)
 
     def visit_With(self, node: cst.With) -> None:
         call = node.items[0].item if len(node.items) == 1 else None
@@ -180,10 +185,11 @@ class _Scripts(LightningTransformer):
                 return []
             if syntax.code(given[-1].value) == init.hparams:
                 return [f"**{init.hparams}"]
+        values = needed(plan.arguments, init.hparams, taken) if given else {}
+        # What has a default would have that of the config.
+        untold = plan.arguments.asks or any(not values.get(n, "0") for n in plan.arguments.defaults)
+        if given and init.hparams and (plan.arguments.is_open or untold):
             self.mark(_OPEN.format(plan.own.name))
-        types, defaults = plan.arguments.types, plan.arguments.defaults
-        needed = [n for n in types if n not in taken and n not in defaults]
-        values = {n: hyperparameter(init.hparams, n) for n in needed if given}
         return [f"{name}={value}" for name, value in values.items() if value]
 
     def visit_Call(self, node: cst.Call) -> None:
@@ -291,7 +297,7 @@ class _Scripts(LightningTransformer):
 
     def _given(self, call: cst.Call) -> dict[str, cst.BaseExpression] | None:
         """The arguments of ``fit()`` by name, with the period that Determined took for none."""
-        given = given_to_fit(call)
+        given = self._lengths.told(given_to_fit(call))
         length = None if given is None else given.get("max_length")
         is_told = length is not None and bool(self._lengths.unit(length)[0])
         return with_period(given) if given is not None and is_told else given

@@ -109,9 +109,14 @@ def _adds(
 
 
 def _opens_to_read(call: cst.Call) -> bool:
-    mode = syntax.argument(call, 1, "mode")
-    is_open = syntax.code(call.func).rpartition(".")[2] == "open"
-    return is_open and not (mode is not None and set(syntax.code(mode)) & set("wax"))
+    if syntax.code(call.func).rpartition(".")[2] != "open":
+        return False
+    modes = [syntax.argument(call, 1, "mode")]
+    if isinstance(call.func, cst.Attribute):
+        # A path is told the mode first, `gzip` the name.
+        modes.append(syntax.argument(call, 0, "mode"))
+    texts = [str(m.evaluated_value) for m in modes if isinstance(m, cst.SimpleString)]
+    return not any(set(text) <= set("rwxabt+") and set(text) & set("wax") for text in texts)
 
 
 def _keeps_others(method: cst.FunctionDef) -> bool:

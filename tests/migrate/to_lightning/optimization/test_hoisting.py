@@ -137,6 +137,38 @@ def test_a_model_that_a_method_returns_wrapped_is_the_one_that_validations_evalu
     assert method(last, "on_validation_model_eval").endswith("\n    self.model.eval()")
 
 
+OPTIONAL = """
+        self.decay = None
+        if context.get_hparam("decays"):
+            decay = torch.optim.lr_scheduler.ExponentialLR(self.opt, 0.9)
+            self.decay = context.wrap_lr_scheduler(decay, LRScheduler.StepMode.STEP_EVERY_EPOCH)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_seen"),
+    [
+        ("self.decay = None", "self.decay = None", True),
+        # There may be no such attribute.
+        ("self.decay = None", "pass", False),
+        ("if context.get_hparam", "for _ in context.get_hparam", False),
+    ],
+)
+def test_what_an_object_of_a_trial_may_wrap(old, new, is_seen, tmp_path):
+    helper = HELPER.replace(
+        "import torch\n", "import torch\nfrom determined.pytorch import LRScheduler\n"
+    )
+    (tmp_path / "optim.py").write_text(helper + OPTIONAL.lstrip("\n").replace(old, new))
+    changes = (
+        (OPT, "self.optim = Optim(context, self.model)"),
+        ("step_optimizer(self.opt)", "step_optimizer(self.optim.opt)"),
+    )
+    made = rewritten(tmp_path, trial(*changes, header=f"from optim import Optim\n{HEADER}"))
+    assert (migrate([str(tmp_path)], "lightning").marks == 0) == is_seen
+    if is_seen:
+        assert "if self.optim.decay is not None:" in method(made, "configure_optimizers")
+
+
 _MODE = """
         every_batch = self.hp["every"] == "batch"
         mode = StepMode.STEP_EVERY_BATCH if every_batch{0} else StepMode.STEP_EVERY_EPOCH
@@ -150,7 +182,12 @@ _MODE = """
     ("more", "batch", "epoch"),
     [
         ("", 'if self.hp["every"] == "batch":', 'if not self.hp["every"] == "batch":'),
-        (" or optimizer.x", "", ""),
+        # What only the method knows is kept with the scheduler.
+        (
+            " or optimizer.x",
+            'self.sched_step_mode in ("STEP_EVERY_BATCH", ',
+            'self.sched_step_mode == "STEP_EVERY_EPOCH":',
+        ),
     ],
 )
 def test_a_method_wraps_with_what_its_object_knows(more, batch, epoch, tmp_path):
@@ -164,10 +201,98 @@ def test_a_method_wraps_with_what_its_object_knows(more, batch, epoch, tmp_path)
         ("class Trial", "StepMode = LRScheduler.StepMode\n\n\nclass Trial"),
     )
     made = rewritten(tmp_path, source)
-    assert ("must be stepped" in made) is (not batch)
-    if batch:
-        assert batch in method(made, "on_train_batch_end")
-        assert epoch in method(made, "on_train_epoch_end")
+    assert "must be stepped" not in made
+    assert batch in method(made, "on_train_batch_end")
+    assert epoch in method(made, "on_train_epoch_end")
+    if not more:
         # What only said when to step is idle.
         assert "every_batch" not in made
         assert "mode" not in method(made, "make")
+
+
+_SGD, _ADAM = (f"torch.optim.{name}(self.model.parameters())" for name in ("SGD", "Adam"))
+_BRANCHES = """
+        if self.context.get_hparam("kind") == "sgd":
+            {0}self.context.wrap_optimizer({1})
+        {2}
+"""
+
+
+@pytest.mark.parametrize(
+    ("make", "returned", "is_seen"),
+    [
+        (
+            ("return ", f"elif 1:\n            return self.context.wrap_optimizer({_ADAM})"),
+            "",
+            True,
+        ),
+        (("return ", f"return self.context.wrap_optimizer({_ADAM})"), "", True),
+        (
+            ("opt = ", f"else:\n            opt = self.context.wrap_optimizer({_ADAM})"),
+            "return opt",
+            True,
+        ),
+        # Not every one is wrapped.
+        (("return ", f"return {_ADAM}"), "", False),
+        (("opt = ", f"else:\n            opt = {_ADAM}"), "return opt", False),
+        (("return ", f"return self.context.wrap_optimizer({_ADAM}), 1"), "", False),
+    ],
+)
+def test_a_method_that_wraps_in_each_branch(make, returned, is_seen, tmp_path):
+    body = _BRANCHES.format(make[0], _SGD, make[1])
+    wrapping = f"    def make(self):{body}        {returned}\n\n    def build_training"
+    made = rewritten(
+        tmp_path, trial((OPT, "self.opt = self.make()"), ("    def build_training", wrapping))
+    )
+    assert ("MIGRATE" not in made) == is_seen
+    assert "wrap_optimizer" not in made
+    assert ("self.make()" in made and "return self." in made) or not is_seen
+
+
+DECIDING = """\
+import torch
+from determined.pytorch import LRScheduler
+
+
+def make(context, opt):
+    if context.get_hparam("kind") == "step":
+        sched = torch.optim.lr_scheduler.StepLR(opt, 1)
+        mode = LRScheduler.StepMode.STEP_EVERY_EPOCH
+    else:
+        sched = torch.optim.lr_scheduler.ExponentialLR(opt, 0.9)
+        mode = LRScheduler.StepMode.STEP_EVERY_BATCH
+    return context.wrap_lr_scheduler(sched, step_mode=mode)
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "old", "new", "is_seen"),
+    [
+        ("self.sched = lib.make(context, self.opt)", "", "", True),
+        ("sched = lib.make(context, self.opt)", "", "", False),
+        ("self.sched = [lib.make(context, self.opt)]", "", "", False),
+        # One of several kinds of returns, of which the caller would have to know.
+        (
+            "self.sched = lib.make(context, self.opt)",
+            "    else:\n",
+            "    else:\n        return None\n",
+            False,
+        ),
+    ],
+)
+def test_a_function_hands_on_the_step_mode_that_it_decides(call, old, new, is_seen, tmp_path):
+    (tmp_path / "lib.py").write_text(DECIDING.replace(old, new) if old else DECIDING)
+    made = rewritten(
+        tmp_path, trial((OPT, f"{OPT}\n        {call}"), header=f"import lib\n{HEADER}")
+    )
+    result = migrate([str(tmp_path)], "lightning")
+    lib = next(f.after.decode() for f in result.files if f.path.name == "lib.py")
+    assert (result.marks == 0) == is_seen
+    assert ("    return sched, mode\n" in lib) == is_seen
+    if is_seen:
+        assert method(made, "__init__").endswith(
+            "self.sched, self.sched_step_mode = lib.make(self, self.opt)"
+        )
+        assert '        mode = "STEP_EVERY_EPOCH"\n' in lib
+        stepped = 'if self.sched_step_mode == "STEP_EVERY_EPOCH":\n        self.sched.step()'
+        assert stepped in method(made, "on_train_epoch_end")

@@ -357,3 +357,16 @@ def test_what_another_experiment_asks_of_its_own_changes_nothing(tmp_path):
     (tmp_path / "other.py").write_text("def rate(trainer):\n    return trainer.opt.param_groups\n")
     made = method(rewritten(tmp_path, trial()), "configure_optimizers")
     assert made.endswith("    return torch.optim.SGD(self.model.parameters(), lr=0.1)")
+
+
+def test_optimizers_that_an_object_may_lack_are_counted(tmp_path):
+    first = """self.parts = types.SimpleNamespace(opt=None)
+        if context.get_hparam("two"):
+            self.parts.opt = context.wrap_optimizer(torch.optim.SGD(self.model.parameters()))
+        self.opt ="""
+    made = rewritten(tmp_path, trial(("self.opt =", first), header=f"import types\n{HEADER}"))
+    there = 'getattr(self.parts, "opt", None)'
+    counted = f"    if {there} is not None:\n        self.parts.opt = found.pop(0)\n"
+    assert counted in method(made, "on_train_start")
+    assert there in method(made, "configure_optimizers")
+    assert "MIGRATE" not in made

@@ -241,3 +241,50 @@ def test_a_scaler_that_scales_nothing_goes_with_what_wraps_it(tmp_path, use):
     )
     assert ("GradScaler" in found) == bool(use)
     assert "wrap_scaler" not in found
+
+
+MAKE = """\
+    def make(self):
+        if self.context.get_hparam("kind") == "step":
+            steps = torch.optim.lr_scheduler.StepLR(self.opt, 1)
+            return self.context.wrap_lr_scheduler(steps, LRScheduler.StepMode.STEP_EVERY_BATCH)
+        elif self.context.get_hparam("kind") == "epoch":
+            epochs = torch.optim.lr_scheduler.ExponentialLR(self.opt, 0.9)
+            return self.context.wrap_lr_scheduler(epochs, LRScheduler.StepMode.STEP_EVERY_EPOCH)
+        return None
+
+    def build_training"""
+
+
+@pytest.mark.parametrize("branch", ["elif", "if"])
+@pytest.mark.parametrize(
+    ("call", "is_seen"),
+    [
+        ("self.sched = self.make()", True),
+        ("sched = self.make()\n        self.sched = sched", False),
+        ("self.sched = self.make() or self.make()", False),
+        ("self.sched = []\n        for _ in 'ab':\n            self.sched = self.make()", False),
+    ],
+)
+def test_a_method_that_wraps_otherwise_in_each_branch_keeps_it(call, is_seen, branch, tmp_path):
+    make = MAKE.replace("elif", branch)
+    changes = ((OPT, f"{OPT}\n        {call}"), ("    def build_training", make))
+    made = rewritten(tmp_path, trial(*changes))
+    assert ("MIGRATE" not in made) == is_seen
+    if is_seen:
+        assert method(made, "on_train_batch_end").endswith("        self.sched.step()")
+        assert method(made, "on_train_epoch_end").endswith("        self.sched.step()")
+        kept = 'self.sched_step_mode = "STEP_EVERY_BATCH"\n        return self.sched\n'
+        assert kept in method(made, "make")
+
+
+def test_what_a_loop_puts_into_a_list_of_the_trial_is_kept_there_alone(tmp_path):
+    loop = f"""{OPT}
+        self.decays = []
+        for gamma in (0.9, 0.5):
+            decay = torch.optim.lr_scheduler.ExponentialLR(self.opt, gamma)
+            decay = context.wrap_lr_scheduler(decay, LRScheduler.StepMode.STEP_EVERY_EPOCH)
+            self.decays.append(decay)"""
+    made = rewritten(tmp_path, trial((OPT, loop)))
+    assert made.count("scheduler.step()") == 1 and ".schedulers" not in made
+    assert "[*self.decays]" in method(made, "configure_optimizers")

@@ -136,3 +136,35 @@ def test_an_open_trial_has_all_hyperparameters(given, is_known, tmp_path):
     made = rewritten(tmp_path, f"{HEAD}{source}\n\n{textwrap.dedent(script)}")
     assert ("self.save_hyperparameters(hparams)" in made) is is_known
     assert ("Heir needs the hyperparameters" in made) is not is_known
+
+
+CONFIG = """\
+entrypoint: model_def:Trial
+searcher: {name: single, metric: loss, max_length: {batches: 1}}
+hyperparameters: {global_batch_size: 4, lr: 0.1, idle: 3}
+"""
+
+
+@pytest.mark.parametrize(
+    ("init", "given"),
+    [
+        ("vars(args)", "size=3, lr=args.lr, global_batch_size=args.global_batch_size"),
+        ('c["hp"]', 'size=3, lr=c["hp"]["lr"], global_batch_size=c["hp"]["global_batch_size"]'),
+        # The trial never asks for what only the config has.
+        ('{"lr": 0.5}', "size=3, lr=0.5"),
+        ("load()", None),
+    ],
+)
+def test_what_a_script_has_counts_before_what_a_config_has(init, given, tmp_path):
+    (tmp_path / "const.yaml").write_text(CONFIG)
+    source = trial(
+        ("(self, context)", "(self, context, size)"), ("lr=0.1", 'lr=context.get_hparam("lr")')
+    )
+    script = f"""
+    def main(args, c):
+        with pytorch.init(hparams={init}) as ctx:
+            pytorch.Trainer(Trial(ctx, size=3), ctx).fit(max_length=pytorch.Epoch(2))
+    """
+    made = rewritten(tmp_path, f"{HEAD}{source}\n\n{textwrap.dedent(script)}")
+    assert ("# MIGRATE: Trial needs the hyperparameters that its" in made) is (given is None)
+    assert given is None or f"Trial({given})" in " ".join(made.split()).replace("( ", "(")

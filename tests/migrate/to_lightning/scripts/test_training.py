@@ -106,7 +106,7 @@ def script(folder: Path, before: str) -> str:
             """
             def main(length, n):
                 # MIGRATE: Lightning
-                trainer = pl.Trainer(**length, check_val_every_n_epoch=3)
+                trainer = pl.Trainer(max_steps=length // n, check_val_every_n_epoch=3)
                 trainer.fit(Trial(accumulate_grad_batches=n))
                 if not trainer.is_last_batch or trainer.current_epoch % 3:
                     # the last batch is validated and saved, too
@@ -114,7 +114,7 @@ def script(folder: Path, before: str) -> str:
                     trainer.validate(trainer.lightning_module, verbose=False)
 
 
-            main({"max_steps": 9}, 2)
+            main(9, 2)
             """,
             id="a length that is handed around",
         ),
@@ -391,6 +391,62 @@ def test_a_policy_that_the_run_decides_is_marked(policy, is_marked, tmp_path):
     made = script(tmp_path, before)
     assert ("# MIGRATE: which validations a checkpoint follows" in made) is is_marked
     assert is_marked or "save_top_k=-1" in made
+
+
+RUN = """
+def main({0}, validation_period=None, latest=None):
+    with pytorch.init() as context:
+        trainer = pytorch.Trainer(Trial(context), context)
+        trainer.fit(
+            max_length={0},
+            validation_period=validation_period,
+            latest_checkpoint=latest,
+        )
+
+
+{1}
+"""
+
+
+@pytest.mark.parametrize(
+    ("calls", "header", "flags", "called"),
+    [
+        (
+            "main(pytorch.Epoch(3))",
+            "main(length, latest=None):",
+            "max_epochs=length, check_val_every_n_epoch=length",
+            "main(3)",
+        ),
+        (
+            "main(length=pytorch.Batch(a * 2), validation_period=pytorch.Epoch(2))",
+            "main(length, validation_period=None, latest=None):",
+            "max_steps=length, check_val_every_n_epoch=validation_period",
+            "main(length=a * 2, validation_period=2)",
+        ),
+        # Of one unit here, of another there.
+        (
+            "main(pytorch.Epoch(3))\nmain(pytorch.Batch(3))",
+            "main(length, latest=None):",
+            '**length, val_check_interval=length.get("max_steps")',
+            'main({"max_epochs": 3})\nmain({"max_steps": 3})',
+        ),
+    ],
+)
+def test_parameters_that_are_always_of_one_unit_are_numbers(
+    calls: str, header: str, flags: str, called: str, tmp_path: Path
+) -> None:
+    made = script(tmp_path, RUN.format("length", calls))
+    assert made.startswith(f"def {header}")
+    assert flags in " ".join(made.split()).replace("( ", "(")
+    assert made.rstrip().endswith(called)
+    assert "MIGRATE" not in made
+
+
+@pytest.mark.parametrize("calls", ["run = main\nrun(n)", "main(n, None)\nmain(n, p)", "main(*n)"])
+def test_a_period_that_may_be_anything_is_marked(calls: str, tmp_path: Path) -> None:
+    made = script(tmp_path, RUN.format("length", calls))
+    assert "def main(length, validation_period=None, latest=None):" in made
+    assert "# MIGRATE: pytorch.Trainer has no counterpart" in made
 
 
 SECOND = """\

@@ -14,7 +14,16 @@ BUILT = (
     "    def evaluate_batch",
     "    def build_callbacks(self):\n        return {'w': Watch(self)}\n\n    def evaluate_batch",
 )
-HEADER = "import json\nimport os\n\nimport torch\nfrom determined.pytorch import *\n\n"
+HEADER = """\
+import gzip
+import json
+import os
+import pathlib
+
+import torch
+from determined.pytorch import *
+
+"""
 WATCH = """\
 class Watch(PyTorchCallback):
     def __init__(self, trial):
@@ -45,6 +54,8 @@ def watching(
         'with open(os.path.join(folder, "a.json"), "w") as f:\n            json.dump({}, f)',
         "self.trial.tokenizer.save_pretrained(folder)",
         'self.path = folder + "/a.txt"; print(self.path, file=open(self.path, mode="w"))',
+        'with (pathlib.Path(folder) / "a.json").open("w") as f:\n            json.dump({}, f)',
+        'gzip.open(os.path.join(folder, "a.gz"), "wb").write(b"a")',
     ],
 )
 @pytest.mark.parametrize("name", ["on_checkpoint_end", "on_checkpoint_write_end"])
@@ -92,6 +103,8 @@ def test_a_trainer_without_checkpoints_of_its_own_keeps_them_in_its_folder(tmp_p
         "self.last = folder",
         'open(os.path.join(folder, "metadata.json"))',
         "self.read(folder)",
+        'print((pathlib.Path(folder) / "metadata.json").open())',
+        'gzip.open(folder + "w", "rb")',
         "self.trial.done = 1; print(folder)",
         'os.system(f"gsutil cp {folder} gs://bucket")',
     ],
