@@ -30,7 +30,6 @@ from det_compat.migrate.tree.metric_shapes import (
     is_many,
     is_no_number,
     is_part,
-    is_reduced_in_part,
     may_be_none,
     nones,
     numbers,
@@ -61,6 +60,7 @@ NUMBERS_OF = """\
 def numbers_of(metrics, reduction=None):
     \"""The metrics that are numbers: several are reduced to one, or get an index each.\"""
     found = {}
+    metrics = metrics if isinstance(metrics, dict) else {"loss": metrics}
     for name, value in metrics.items():
         if value is None or isinstance(value, (str, dict)):
             continue
@@ -249,7 +249,7 @@ class Logged:
         own: the method's name for its object.
         options: the keyword arguments of every call, as text that begins with a comma.
         losses: those that there is a backward pass of: a loss may be returned in place of a dict;
-            empty for a method that returns none.
+            None for a method that returns none.
         renamed: metrics that are logged under another name.
         reduction: what the metrics of a batch that are several numbers are reduced by, as their
             batches are; ``""`` if they are not reduced, and each number is logged under its index.
@@ -258,7 +258,7 @@ class Logged:
 
     own: str
     options: str = ""
-    losses: frozenset[str] = frozenset()
+    losses: frozenset[str] | None = None
     renamed: dict[str, str] = field(default_factory=dict)
     reduction: str = "mean"
     shapes: Shapes = field(default_factory=Shapes)
@@ -303,7 +303,7 @@ class Logged:
         """The call that logs ``metrics``; empty if there are none."""
         if metrics is None or syntax.code(metrics) in ("None", "{}", "dict()"):
             return ""
-        if self.losses and syntax.code(metrics) in {*self.losses, *self._numbers}:
+        if self.losses is not None and syntax.code(metrics) in self.losses | self._numbers:
             return f'{self.own}.log("loss", {syntax.code(metrics)}{self.options})'
         if not isinstance(metrics, cst.Dict):
             if "none" in self._odd:
@@ -349,7 +349,7 @@ class Logged:
         element = element.with_changes(value=value)
         if self._is_sorted_out(value):
             pass
-        elif is_many(value, self._known) or is_reduced_in_part(value):
+        elif is_many(value, self._known):
             made = f"torch.as_tensor({syntax.code(value)}).float().{self.reduction or 'mean'}()"
             element = element.with_changes(value=syntax.expression(made))
         if not isinstance(key, cst.SimpleString) or key.evaluated_value not in self.renamed:
