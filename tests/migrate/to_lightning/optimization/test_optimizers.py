@@ -349,3 +349,20 @@ def test_what_stands_below_a_call_stays_deeper_than_its_statement(tmp_path, befo
     change = ("(torch.optim.SGD(self.model.parameters(), lr=0.1))\n", before)
     made = method(rewritten(tmp_path, trial(change)), "configure_optimizers")
     assert made.endswith(f"    return torch.optim.SGD(\n{after}")
+
+
+@pytest.mark.parametrize("has_plateau", [False, True])
+def test_an_optimizer_that_is_put_into_a_dict_is_made_where_it_is_needed(has_plateau, tmp_path):
+    old = "self.opt = context.wrap_optimizer("
+    new = f'self.opts = {{}}\n        self.opts["a"] = {old.removeprefix("self.opt = ")}'
+    changes = [(old, new), ("(self.opt)", '(self.opts["a"])')]
+    if has_plateau:
+        made = "torch.optim.lr_scheduler.ReduceLROnPlateau"
+        end = "\n    def build_training"
+        changes.append((end, f'        self.plateau = {made}(self.opts["a"])\n{end}'))
+    source = rewritten(tmp_path, trial(*changes))
+    assert "MIGRATE" not in source
+    assert 'return self.opts["a"]' in method(source, "configure_optimizers")
+    maker = "__init__" if has_plateau else "configure_optimizers"
+    assert 'self.opts["a"] = torch.optim.SGD' in method(source, maker)
+    assert "self.opts = {}" in method(source, "__init__")
