@@ -144,7 +144,8 @@ def trial(draw: Random) -> str:
     optimizer = draw.choice(OPTIMIZERS)
     made = optimizer.format("self.model.parameters()", 'context.get_hparam("lr")')
     init += f"self.opt = context.wrap_optimizer(torch.optim.{made})\n"
-    train = f"x, y = batch\n{draw.choice(EARLY)}{draw.choice(LOSSES)}"
+    early = draw.choice(EARLY)
+    train = f"x, y = batch\n{early}{draw.choice(LOSSES)}"
     train += draw.choice(STEPS).format(
         f"self.context.step_optimizer(self.opt{draw.choice(CLIPS)})\n"
     )
@@ -153,7 +154,8 @@ def trial(draw: Random) -> str:
         mode = draw.choice(MODES)
         by_hand = draw.choice(BY_HAND) if mode == "MANUAL_STEP" and name == "schedule" else by_hand
         init += _scheduler(draw, name, mode, may_lack=not by_hand and draw.random() < 0.3)
-    train += by_hand + draw.choice(RETURNS)
+    # Every batch of a period has to return the same names.
+    train += by_hand + draw.choice(RETURNS[:2] if early else RETURNS)
     methods = (LOSS if "self.loss(" in train else "") + draw.choice(("", "", CALLBACKS))
     return TRIAL.format(
         init=textwrap.indent(init, " " * 8),
