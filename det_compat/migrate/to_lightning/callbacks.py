@@ -225,7 +225,7 @@ def _method(
         method = with_gradients(method)
     if name in _NOT_THERE:
         return marked(method, f"{_NOT_THERE[name]}, and does not call this")
-    if said := left_of_order(method, file):
+    if said := left_of_order(method, node, file):
         method = marked(method, said)
     hook = _hook_of(method, node)
     if hook is None:

@@ -16,13 +16,15 @@ _NOT_CALLED = "Lightning calls this, and Determined did not where a trial evalua
 _SCHEDULED = "an LR scheduler steps after this now, and did before: step it in training_step"
 
 
-def left_of_order(method: cst.FunctionDef, file: LightningFile) -> str:
+def left_of_order(method: cst.FunctionDef, node: cst.ClassDef, file: LightningFile) -> str:
     """What must be said of a hook of a callback; ``""`` for nothing.
 
     Lightning steps schedulers of epochs behind the validation, and a module that steps by itself
     those of batches behind the callbacks.
     """
     name, plans = method.name.value, [p for p in file.trials.values() if not p.is_mixin]
+    # Where nobody is seen to make the callback, any trial may have it.
+    plans = [p for p in plans if _makes(p, node.name.value)] or plans
     if name in _OF_BATCHES and any(plan.evaluates_whole for plan in plans):
         return _NOT_CALLED
     is_after, is_validation = name in _AFTER_BATCHES, name.startswith("on_validation")
@@ -32,6 +34,10 @@ def left_of_order(method: cst.FunctionDef, file: LightningFile) -> str:
         if is_late and _changes_rates(method, plan):
             return _SCHEDULED
     return ""
+
+
+def _makes(plan: TrialPlan, name: str) -> bool:
+    return any(name in called for p in plan.ancestors for called in p.own.called.values())
 
 
 def _changes_rates(method: cst.FunctionDef, plan: TrialPlan) -> bool:
