@@ -96,6 +96,7 @@ class _Comparison(pl.Callback):
         self._before: RandomState = {}
         self._drawn: RandomState | None = None
         self.metrics: list[dict[str, float]] = []
+        self.metrics_difference = ""
 
     def on_train_batch_start(self, trainer: pl.Trainer, pl_module: Any, *_: Any) -> None:
         if not self._models:
@@ -134,10 +135,14 @@ class _Comparison(pl.Callback):
         runner: Any = trainer
         runner.callbacks = [*runner.callbacks, _AfterBatch(self)]
 
-    def compare_batch(self) -> None:
-        """Compare the models after a batch with what they were."""
+    def compare_batch(self, trainer: pl.Trainer) -> None:
+        """Compare the models and metrics after a batch with what they were."""
         self._batch += 1
         self._compare(self._batch, f"after batch {self._batch - 1}")
+        expected = self._recording.training_metrics[self._batch - 1]
+        if not self.metrics_difference:
+            found = metrics_difference(expected, numbers_in(trainer.callback_metrics))
+            self.metrics_difference = found and f"batch {self._batch - 1}: {found}"
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         if trainer.sanity_checking:
@@ -161,8 +166,8 @@ class _AfterBatch(pl.Callback):
     def __init__(self, comparison: _Comparison) -> None:
         self._comparison = comparison
 
-    def on_train_batch_end(self, *_: Any) -> None:
-        self._comparison.compare_batch()
+    def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
+        self._comparison.compare_batch(trainer)
 
 
 def _model_at(module: Any, path: tuple[Any, ...] | None, state: dict[str, str]) -> nn.Module:
@@ -233,22 +238,32 @@ def compare(
         return str(found)
     if replayed.difference:
         return replayed.difference
-    return _metrics_difference(recording.metrics, comparison.metrics)
+    return comparison.metrics_difference or _validations_difference(
+        recording.metrics, comparison.metrics
+    )
 
 
-def _metrics_difference(expected: list[dict[str, float]], found: list[dict[str, float]]) -> str:
+def _validations_difference(expected: list[dict[str, float]], found: list[dict[str, float]]) -> str:
     if len(expected) != len(found):
         return f"the original validated {len(expected)} times, the migrated module {len(found)}"
     for number, (before, after) in enumerate(zip(expected, found, strict=True)):
-        for name, value in before.items():
-            # A metric that training logs, too, has another name in validation.
-            renamed = "" if f"val_{name}" in before else f"val_{name}"
-            new = after.get(renamed, after.get(name))
-            if new is None:
-                return f"validation {number}: the metric {name} is not logged"
-            same = math.isclose(value, new, rel_tol=1e-5, abs_tol=1e-7)
-            if not same and not (math.isnan(value) and math.isnan(new)):
-                return f"validation {number}: {name} is {new:.9g}, and was {value:.9g}"
+        # A metric that training logs, too, has another name in validation.
+        names = {name: f"val_{name}" for name in before if f"val_{name}" not in before}
+        renamed = {name: after[new] for name, new in names.items() if new in after}
+        if where := metrics_difference(before, {**after, **renamed}):
+            return f"validation {number}: {where}"
+    return ""
+
+
+def metrics_difference(expected: dict[str, float], found: dict[str, float]) -> str:
+    """Which metric is missing or another one; ``""`` if none is."""
+    for name, value in expected.items():
+        # A list of one number has an index in its name, or none.
+        if (new := found.get(name, found.get(f"{name}_0"))) is None:
+            return f"the metric {name} is not logged"
+        same = math.isclose(value, new, rel_tol=1e-5, abs_tol=1e-7)
+        if not same and not (math.isnan(value) and math.isnan(new)):
+            return f"{name} is {new:.9g}, and was {value:.9g}"
     return ""
 
 

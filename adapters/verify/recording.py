@@ -44,6 +44,7 @@ class Recording:
         at_iter: the random state when the loader is iterated over.
         epoch_length: batches in an epoch.
         metrics: the numbers of each validation.
+        training_metrics: the numbers of each batch.
     """
 
     paths: list[tuple[Any, ...] | None] = field(default_factory=list)
@@ -55,6 +56,7 @@ class Recording:
     at_iter: RandomState = field(default_factory=dict)
     epoch_length: int = 0
     metrics: list[dict[str, float]] = field(default_factory=list)
+    training_metrics: list[dict[str, float]] = field(default_factory=list)
 
 
 def checksum(tensor: torch.Tensor) -> str:
@@ -72,13 +74,27 @@ def checksums(model: nn.Module) -> dict[str, str]:
 
 
 def numbers_in(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """The metrics that are a number, without the counters that the library adds."""
+    """The metrics that are numbers, without the counters that the library adds.
+
+    Each of several has its index in its name, as ``migrate`` logs them.
+    """
     found = {}
     for name, value in metrics.items():
-        is_one = isinstance(value, (np.ndarray, torch.Tensor)) and np.asarray(value).size == 1
-        if (is_one or isinstance(value, numbers.Real)) and name not in ("batches", "epochs"):
-            found[name] = float(value)
+        if name in ("batches", "epochs"):
+            continue
+        values = _numbers(value)
+        several = {f"{name}_{index}": number for index, number in enumerate(values)}
+        found.update({name: values[0]} if len(values) == 1 else several)
     return found
+
+
+def _numbers(value: Any) -> list[float]:
+    if isinstance(value, (list, tuple)):
+        return [number for each in value for number in _numbers(each)]
+    if not isinstance(value, (numbers.Real, np.ndarray, np.generic, torch.Tensor)):
+        return []
+    array = np.asarray(value)
+    return [float(number) for number in array.ravel()] if array.dtype.kind in "biuf" else []
 
 
 def described(error: BaseException) -> str:
@@ -194,6 +210,7 @@ class _Recorder(pl.Callback):
             models = pl_module.context.models
             self._recording.paths = [_path_of(model, pl_module.trial) for model in models]
             self._note_weights(pl_module)
+            self._note_metrics(pl_module.run.training.metrics)
         self._recording.at_batch.append(random_state())
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
@@ -205,6 +222,16 @@ class _Recorder(pl.Callback):
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, *_: Any) -> None:
         self._note_weights(pl_module)
+
+    def _note_metrics(self, window: Any) -> None:
+        append = window.append
+
+        def append_and_note(metrics: dict[str, Any]) -> None:
+            append(metrics)
+            self._recording.training_metrics.append(numbers_in(metrics))
+
+        # A period may be over, and its metrics gone, before the batch has ended.
+        window.append = append_and_note
 
     def _note_weights(self, pl_module: Any) -> None:
         self._recording.weights.append([checksums(model) for model in pl_module.models])

@@ -80,7 +80,7 @@ def verify(pair: Pair, *, batches: int = 100, seed: int = 0) -> Verdict:
 
     What is compared: every parameter and buffer of the wrapped models, bit for bit, before the
     first batch and after every batch; the batches of the module's own loader in the first epoch;
-    the validation metrics after each epoch and at the end, to 5 digits.
+    the metrics of each batch, and of validations after each epoch and at the end, to 5 digits.
     """
     return verify_all([pair], batches=batches, seed=seed, package=_package(pair.new[0]))[0]
 

@@ -25,7 +25,7 @@ def add_parser(commands: _Commands) -> None:
         description="Train the original on det_compat and the migrated LightningModule on "
         "Lightning, with the same seed, and compare the weights after every batch. The module gets "
         "the batches of the original and the random state that it had when each began; its own "
-        "loader is compared in the first epoch, its validation metrics to 5 digits.",
+        "loader is compared in the first epoch, its metrics to 5 digits.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import json
 import sys
 from pathlib import Path
 from random import Random
@@ -98,16 +99,24 @@ def _outer(imports: list[ast.Import | ast.ImportFrom], needed: set[str]) -> list
     return sorted(kept.values(), key=lambda n: "__future__" not in ast.unparse(n))
 
 
-def migrated(source: str, cls: str, hparams: dict[str, Any], home: Path) -> Pair | None:
-    """A trial before and after; None if something is marked."""
+def migrated(
+    source: str,
+    cls: str,
+    hparams: dict[str, Any],
+    home: Path,
+    config: dict[str, Any] | None = None,
+) -> Pair | None:
+    """A trial before and after, with its experiment config; None if something is marked."""
     old, new = home / "old" / "model_def.py", home / "new" / "model_def.py"
     for path in (old, new):
         path.parent.mkdir(parents=True)
     old.write_text(source)
+    if config is not None:
+        old.with_name("const.yaml").write_text(json.dumps(config))
     (file,) = migrate([str(old.parent)], "lightning").files
     assert not file.problem, f"{file.problem}\n{source}"
     new.write_bytes(file.after)
-    return None if file.marks else Pair((old, cls), (new, cls), hparams)
+    return None if file.marks else Pair((old, cls), (new, cls), hparams, config)
 
 
 @functools.cache

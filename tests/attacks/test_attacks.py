@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.attacks import ATTACKS, __main__, checkpoints, composed, migrations, runs
+from tests.attacks import ATTACKS, __main__, checkpoints, composed, drafted, migrations, runs
 from tests.attacks.rewordings import MUTATIONS
 from tests.preloaded import executable
 
@@ -61,3 +61,11 @@ def test_trials_that_are_put_together_differ_and_are_migrated(tmp_path: Path) ->
     assert len(sources) == 10
     for number, source in enumerate(sorted(sources)):
         migrations.migrated(source, "Composed", composed.HPARAMS, tmp_path / str(number))
+
+
+def test_trials_are_drafted_in_many_ways_and_migrated(tmp_path: Path) -> None:
+    drafts = [drafted.drafted(Random(seed)) for seed in range(10)]
+    assert len({source for source, _ in drafts}) == 10
+    for number, (source, config) in enumerate(drafts):
+        home = tmp_path / str(number)
+        migrations.migrated(source, "Composed", drafted.HPARAMS, home, config)

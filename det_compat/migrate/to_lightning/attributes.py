@@ -59,6 +59,10 @@ class _Aliases(LightningTransformer):
         """``rows = read()`` and ``c = context`` for an assignment of both at once."""
         small = syntax.simple(line)
         pairs = [*syntax.pairs(small)] if isinstance(small, cst.Assign) else []
+        named = pairs[0][1] if len(pairs) == 1 else None
+        if isinstance(named, cst.NamedExpr):
+            # ``self.context = (c := context)`` is two of them, too.
+            pairs = [(named.target, named.value), (pairs[0][0], named.value.deep_clone())]
         is_one = len(pairs) < 2 or len({value for _, value in pairs}) == 1
         if is_one or not any(self.symbols.is_followed(value, target) for target, value in pairs):
             return [line]

@@ -1,19 +1,23 @@
 """PyTorchCallbacks become Lightning's, hook by hook."""
 
 import ast
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
+from libcst.helpers import ensure_type
 
+from det_compat.migrate.to_lightning.hook_order import is_seen_before, left_of_order
 from det_compat.migrate.to_lightning.metrics.added import with_logging_hook
+from det_compat.migrate.to_lightning.metrics.asked import with_logged_names
 from det_compat.migrate.to_lightning.metrics.told import asked_hook
 from det_compat.migrate.to_lightning.optimization.gradients import with_gradients
-from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
+from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.to_lightning.taken.reserved import HOOKS
 from det_compat.migrate.to_lightning.written_out import beside_checkpoints
 from det_compat.migrate.to_lightning.written_out.clipping import CALLED
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.docstrings import with_first
 from det_compat.migrate.tree.marks import marked
 from det_compat.migrate.tree.symbols import own_name
 from det_compat.migrate.tree.trial_attributes import changes_data
@@ -94,7 +98,7 @@ def rename_hooks(tree: cst.Module, file: LightningFile) -> cst.Module:
         starts_up = _is_called_at_start(node, names)
         kept = {logging, _STARTING} if starts_up else {logging}
         body = [
-            _method(line, names, file, is_told=is_told)
+            _method(line, node, names, file, is_told=is_told)
             if isinstance(line, cst.FunctionDef) and line.name.value not in kept
             else line
             for line in syntax.body_of(node)
@@ -114,7 +118,7 @@ def _new_names(node: cst.ClassDef) -> set[str]:
     names: dict[str, str] = {}
     # What has a name of its own to start by leaves it to another.
     for name, found in sorted(syntax.methods(node).items(), key=lambda each: each[0] == _STARTING):
-        hook = _hook_of(name, found)
+        hook = _hook_of(found, node)
         is_called = any(text.endswith(f".{name}") for text in called)
         if hook and not is_called and hook.name not in names and _args_known(found, hook):
             names[hook.name] = name
@@ -181,9 +185,12 @@ def _with_new_name(node: cst.ClassDef, name: str) -> cst.ClassDef:
     return syntax.with_body(node, body)
 
 
-def _hook_of(name: str, method: cst.FunctionDef) -> _Hook | None:
-    if f"{name}, changing" in _HOOKS and changes_data(method):
-        return _HOOKS[f"{name}, changing"]
+def _hook_of(method: cst.FunctionDef, node: cst.ClassDef) -> _Hook | None:
+    name = method.name.value
+    changing = f"{name}, changing"
+    is_seen = changing == _CHANGING and is_seen_before(node, name)
+    if changing in _HOOKS and (is_seen or changes_data(method)):
+        return _HOOKS[changing]
     asks = syntax.names_in(method.body) & {*_HOOKS[_STARTUP].old}
     return _HOOKS.get(_STARTUP if name == _STARTING and asks else name)
 
@@ -207,14 +214,21 @@ def _args_known(method: cst.FunctionDef, hook: _Hook) -> bool:
 
 
 def _method(
-    method: cst.FunctionDef, names: set[str], file: LightningFile, *, is_told: bool
+    method: cst.FunctionDef,
+    node: cst.ClassDef,
+    names: set[str],
+    file: LightningFile,
+    *,
+    is_told: bool,
 ) -> cst.BaseStatement:
     name = method.name.value
     if name.startswith("on_validation"):
         method = with_gradients(method)
     if name in _NOT_THERE:
         return marked(method, f"{_NOT_THERE[name]}, and does not call this")
-    hook = _hook_of(name, method)
+    if said := left_of_order(method, node, file):
+        method = marked(method, said)
+    hook = _hook_of(method, node)
     if hook is None:
         return method
     if name == "on_before_optimizer_step":
@@ -224,89 +238,27 @@ def _method(
     if name not in names:
         return marked(method, f"Lightning calls {hook.name} instead, with other arguments")
     if hook.old is _METRICS:
-        method = _with_logged_names(method, [*file.trials.values()])
+        method = with_logged_names(method, [*file.trials.values()])
     made = _renamed(method, hook)
     if hook is _HOOKS[_CHANGING_FIRST]:
-        return _with_first(made, "if batch_idx > 0:\n    return\n")
+        return with_first(made, "if batch_idx > 0:\n    return\n")
     if hook is not _HOOKS[_CHANGING]:
         return made
-    told = f"super().{hook.name}(trainer, pl_module, {', '.join(hook.more)})\n" if is_told else ""
-    return _with_first(made, f"{told}if not trainer.is_last_batch:\n    return\n")
+    if not is_told:
+        return with_first(made, "if not trainer.is_last_batch:\n    return\n")
+    return _before_report(made, f"super().{hook.name}(trainer, pl_module, {', '.join(hook.more)})")
 
 
-def _with_logged_names(method: cst.FunctionDef, plans: Sequence[TrialPlan]) -> cst.FunctionDef:
-    """A hook that asks for metrics by the names that these are logged under."""
-    names: dict[str, str] = {}
-    for plan in plans:
-        names.update(plan.validation_names)
-    given = [param.name.value for param in method.params.params[1:2]]
-    if not given or not names:
-        return method
-    asking = _Asking(given[0], names)
-    changed = syntax.transformed(method, asking)
-    every = sum(name.value == given[0] for name in syntax.find(method.body, cst.Name))
-    if every == asking.found:
-        return changed
-    renamed = {name: new for name, new in names.items() if name != new}
-    if any(plan.all_reducers for plan in plans):
-        # Reducers have names that only a run tells, and stay beside the others.
-        pairs = "".join(f', "{name}": {given[0]}["{new}"]' for name, new in renamed.items())
-        text = f"{given[0]} = {{**{given[0]}{pairs}}}\n"
-        return _with_first(method, text) if renamed else method
-    only_trained = {name for plan in plans for name in plan.own.logged} - names.keys()
-    if not only_trained and not renamed:
-        return method
-    # It goes through all of them, among which are those of training now.
-    pairs = ", ".join(f'"{name}": "{new}"' for name, new in names.items())
-    text = f"""\
-logged = {{{pairs}}}
-{given[0]} = {{name: {given[0]}[new] for name, new in logged.items() if new in {given[0]}}}
-"""
-    return _with_first(method, text)
-
-
-def _with_first(method: cst.FunctionDef, text: str) -> cst.FunctionDef:
-    lines = syntax.statements(text)
-    return syntax.with_body(method, syntax.below_docstring(syntax.body_of(method), lines))
-
-
-class _Asking(cst.CSTTransformer):
-    """Gives metrics that are asked for by name the names that they are logged under."""
-
-    def __init__(self, metrics: str, names: Mapping[str, str]) -> None:
-        self._metrics = metrics
-        self._names = names
-        self.found = 0
-
-    def _logged(self, text: cst.SimpleString) -> cst.SimpleString:
-        self.found += 1
-        name = str(text.evaluated_value)
-        return (
-            text
-            if self._names.get(name, name) == name
-            else cst.SimpleString(f'"{self._names[name]}"')
-        )
-
-    def leave_Subscript(self, original: cst.Subscript, updated: cst.Subscript) -> cst.Subscript:
-        index = updated.slice[0].slice
-        value = index.value if isinstance(index, cst.Index) else None
-        if syntax.code(updated.value) != self._metrics or not isinstance(value, cst.SimpleString):
-            return updated
-        return updated.with_deep_changes(index, value=self._logged(value))
-
-    def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.Call:
-        value = updated.args[0].value if updated.args else None
-        is_get = syntax.code(updated.func) == f"{self._metrics}.get"
-        if not is_get or not isinstance(value, cst.SimpleString):
-            return updated
-        return updated.with_deep_changes(updated.args[0], value=self._logged(value))
-
-    def leave_Comparison(self, original: cst.Comparison, updated: cst.Comparison) -> cst.Comparison:
-        others = [each.comparator for each in updated.comparisons]
-        is_one = len(others) == 1 and syntax.code(others[0]) == self._metrics
-        if not is_one or not isinstance(updated.left, cst.SimpleString):
-            return updated
-        return updated.with_changes(left=self._logged(updated.left))
+def _before_report(method: cst.FunctionDef, told: str) -> cst.FunctionDef:
+    """A hook of a last batch, and behind it what tells training metrics, which came after it."""
+    inner = ensure_type(syntax.statement("if trainer.is_last_batch:\n    pass\n"), cst.If)
+    if any(True for _ in syntax.find(method.body, cst.Return)):
+        method = marked(method, "this comes after the training metrics are told, and came before")
+        return with_first(method, f"{told}\nif not trainer.is_last_batch:\n    return\n")
+    first, *lines = syntax.below_docstring(syntax.body_of(method), [inner])
+    kept = [first] if first is not inner else []
+    inner = inner.with_changes(body=cst.IndentedBlock(lines))
+    return syntax.with_body(method, [*kept, inner, syntax.statement(told)])
 
 
 def _changes(method: cst.FunctionDef) -> bool:
@@ -325,7 +277,7 @@ def _renamed(method: cst.FunctionDef, hook: _Hook) -> cst.FunctionDef:
     used = syntax.names_in(method.body)
     lines = "".join(f"{name} = {value}\n" for name, value in old.items() if name in used)
     if lines:
-        method = _with_first(method, lines)
+        method = with_first(method, lines)
     names = [syntax.self_name(method), "trainer", "pl_module", *more]
     params = cst.Parameters([cst.Param(cst.Name(name)) for name in names])
     return method.with_changes(

@@ -30,7 +30,6 @@ from det_compat.migrate.tree.metric_shapes import (
     is_many,
     is_no_number,
     is_part,
-    is_reduced_in_part,
     may_be_none,
     nones,
     numbers,
@@ -43,20 +42,17 @@ EACH_BATCH = ", batch_size=1, sync_dist=True"
 #: A validation as a whole, which each process does by itself.
 WHOLE = ", batch_size=1"
 _SAID = cst.EmptyLine(comment=cst.Comment("# each batch counts the same, whatever its size"))
+_REDUCED = """\
+    reductions = self.evaluation_reducer()
+    for name, value in metrics.items():
+        reduction = reductions[name] if isinstance(reductions, dict) else reductions
+"""
+_REDUCES = f"reduce_fx=reduction{EACH_BATCH}"
 #: The lines that log each of ``metrics`` with the reduction that evaluation_reducer names.
-BY_NAME = f"""\
-    reductions = self.evaluation_reducer()
-    for name, value in metrics.items():
-        reduction = reductions[name] if isinstance(reductions, dict) else reductions
-        self.log(name, value, reduce_fx=reduction{EACH_BATCH})
-"""
+BY_NAME = f"{_REDUCED}        self.log(name, value, {_REDUCES})\n"
+_NUMBERS = "numbers_of({name: value}, reduction)"
 #: The same where a metric may be none, or several.
-BY_NAME_IF_NUMBER = f"""\
-    reductions = self.evaluation_reducer()
-    for name, value in metrics.items():
-        reduction = reductions[name] if isinstance(reductions, dict) else reductions
-        self.log_dict(numbers_of({{name: value}}, reduction), reduce_fx=reduction{EACH_BATCH})
-"""
+BY_NAME_IF_NUMBER = f"{_REDUCED}        self.log_dict({_NUMBERS}, {_REDUCES})\n"
 
 
 #: The function that a file gets whose metrics are not all numbers, and only known at run time.
@@ -64,6 +60,7 @@ NUMBERS_OF = """\
 def numbers_of(metrics, reduction=None):
     \"""The metrics that are numbers: several are reduced to one, or get an index each.\"""
     found = {}
+    metrics = metrics if isinstance(metrics, dict) else {"loss": metrics}
     for name, value in metrics.items():
         if value is None or isinstance(value, (str, dict)):
             continue
@@ -254,7 +251,7 @@ class Logged:
         own: the method's name for its object.
         options: the keyword arguments of every call, as text that begins with a comma.
         losses: those that there is a backward pass of: a loss may be returned in place of a dict;
-            empty for a method that returns none.
+            None for a method that returns none.
         renamed: metrics that are logged under another name.
         reduction: what the metrics of a batch that are several numbers are reduced by, as their
             batches are; ``""`` if they are not reduced, and each number is logged under its index.
@@ -263,7 +260,7 @@ class Logged:
 
     own: str
     options: str = ""
-    losses: frozenset[str] = frozenset()
+    losses: frozenset[str] | None = None
     renamed: dict[str, str] = field(default_factory=dict)
     reduction: str = "mean"
     shapes: Shapes = field(default_factory=Shapes)
@@ -310,7 +307,7 @@ class Logged:
         """The call that logs ``metrics``; empty if there are none."""
         if metrics is None or syntax.code(metrics) in ("None", "{}", "dict()"):
             return ""
-        if self.losses and syntax.code(metrics) in {*self.losses, *self._numbers}:
+        if self.losses is not None and syntax.code(metrics) in self.losses | self._numbers:
             return f'{self.own}.log("loss", {syntax.code(metrics)}{self.options})'
         if not isinstance(metrics, cst.Dict):
             if "none" in self._odd:
@@ -356,7 +353,7 @@ class Logged:
         element = element.with_changes(value=value)
         if self._is_sorted_out(value):
             pass
-        elif is_many(value, self._known) or is_reduced_in_part(value):
+        elif is_many(value, self._known):
             made = f"torch.as_tensor({syntax.code(value)}).float().{self.reduction or 'mean'}()"
             element = element.with_changes(value=syntax.expression(made))
         if not isinstance(key, cst.SimpleString) or key.evaluated_value not in self.renamed:

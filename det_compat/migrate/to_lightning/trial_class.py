@@ -9,9 +9,9 @@ from det_compat.migrate.to_lightning import modes
 from det_compat.migrate.to_lightning.callbacks import configure_callbacks
 from det_compat.migrate.to_lightning.class_facts import asks_sizes
 from det_compat.migrate.to_lightning.data import loaders
-from det_compat.migrate.to_lightning.in_setup import moved_in_setup, setup_hook
-from det_compat.migrate.to_lightning.init_method import mixin_init, with_arguments
-from det_compat.migrate.to_lightning.late import late_values, left_to_lightning, never_later
+from det_compat.migrate.to_lightning.early.in_setup import moved_in_setup, setup_hook
+from det_compat.migrate.to_lightning.early.init_method import mixin_init, with_arguments
+from det_compat.migrate.to_lightning.early.late import late_values, left_to_lightning, never_later
 from det_compat.migrate.to_lightning.metrics.in_place import changed_in_place
 from det_compat.migrate.to_lightning.metrics.reducer_kinds import odd_makers
 from det_compat.migrate.to_lightning.metrics.reducers import reducer_hooks, updates_at_start

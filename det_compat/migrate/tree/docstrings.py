@@ -165,3 +165,9 @@ def _cut(lines: list[str], start: int, end: int) -> None:
             del lines[start]
     if not start:
         lines[:1] = [line.lstrip() for line in lines[:1]]
+
+
+def with_first(method: cst.FunctionDef, text: str) -> cst.FunctionDef:
+    """A method that begins with these statements, but for its docstring."""
+    lines = syntax.statements(text)
+    return syntax.with_body(method, syntax.below_docstring(syntax.body_of(method), lines))

@@ -20,14 +20,18 @@ _MANY = words(
     "stack cat concatenate tolist split get_last_lr get_lr bincount diagonal diag histc softmax "
     "unique nonzero arange linspace"
 )
-#: Methods that change each number of a tensor, and compare it with others.
-_CASTS = words("float int long double half bool detach cpu cuda clone to")
+#: Methods whose results have as many numbers as what they are called on.
+_ELEMENTWISE = words(
+    "detach clone cpu cuda to float double half long int bool abs sqrt exp log sigmoid"
+)
+#: Methods that compare each number of a tensor with others.
 _COMPARISONS = words("eq ne lt le gt ge isclose")
+_REDUCTIONS = words("mean sum std var prod amax amin argmax argmin nanmean logsumexp")
+_LIBRARIES = ("torch", "np", "numpy")
 _COLLECTIONS = words("list tuple set frozenset sorted reversed range map filter zip")
 _RATES = ("get_last_lr", "get_lr")
 _FILLED = words("zeros ones full empty rand randn")
 _OF_LAYERS = ("weight", "bias")
-_MODULES = words("torch np numpy")
 _ARRAYS = words("np.array np.asarray numpy.array numpy.asarray")
 _Known: TypeAlias = dict[str, cst.BaseExpression | None]
 #: What stands for what a function returns.
@@ -110,7 +114,7 @@ def _returned_shape(function: cst.FunctionDef, known: _Known) -> cst.BaseExpress
     values = [found.value for found in find(function.body, cst.Return) if found.value is not None]
     if any(isinstance(value, cst.Tuple) for value in values):
         return None
-    if any(is_many(value, known) or is_reduced_in_part(value) for value in values):
+    if any(is_many(value, known) for value in values):
         return _SEVERAL
     return _ONE if values and all(is_scalar(value, known) for value in values) else None
 
@@ -158,7 +162,7 @@ def _is_number(node: cst.BaseExpression, method: cst.FunctionDef, known: _Known)
 
 
 def is_many(node: cst.BaseExpression, known: _Known, deep: int = 5) -> bool:
-    """Whether a value is sure to be no single number: a list, or a tensor made of one."""
+    """Whether a value is no single number: a list, a tensor made of one, or what may be a row."""
     if isinstance(node, (cst.List, cst.Tuple, cst.Set, cst.BaseSimpleComp)):
         return True
     if isinstance(node, cst.IfExp):
@@ -175,16 +179,13 @@ def is_many(node: cst.BaseExpression, known: _Known, deep: int = 5) -> bool:
         return any(is_many(part, known, deep) for part in (node.left, *others))
     if not isinstance(node, cst.Call):
         return False
+    if (inner := _elements_of(node)) is not None:
+        return is_many(inner, known, deep)
     owner, _, name = code(node.func).rpartition(".")
     if (result := known.get(f"{code(node.func)}()")) is not None:
         return result is _SEVERAL
-    if name in ("argmax", "argmin"):
-        return len(node.args) > (owner in _MODULES)
-    if isinstance(node.func, cst.Attribute) and owner not in _MODULES:
-        if name in _CASTS:
-            return is_many(node.func.value, known, deep)
-        if name in _COMPARISONS:
-            return bool(node.args)
+    if name in _COMPARISONS and owner not in _LIBRARIES:
+        return bool(node.args)
     if name in _FILLED and node.args:
         return code(node.args[0].value) not in ("1", "()", "[]", "(1,)", "[1]")
     reduction = argument(node, 99, "reduction")
@@ -192,7 +193,25 @@ def is_many(node: cst.BaseExpression, known: _Known, deep: int = 5) -> bool:
         return code(reduction).strip("\"'") == "none"
     if name in ("tensor", "array", "as_tensor") and node.args:
         return is_many(node.args[0].value, known, deep)
-    return name in _MANY or code(node.func) in _COLLECTIONS
+    return name in _MANY or code(node.func) in _COLLECTIONS or _is_reduced_in_part(node)
+
+
+def _is_reduced_in_part(call: cst.Call) -> bool:
+    """Whether it is a mean or sum over one dimension, which may leave others."""
+    if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in _REDUCTIONS:
+        return False
+    tensors = int(code(call.func.value) in _LIBRARIES)
+    dimension = argument(call, tensors, "dim") or argument(call, tensors, "axis")
+    return dimension is not None
+
+
+def _elements_of(call: cst.Call) -> cst.BaseExpression | None:
+    """What the numbers of a call are made of, one by one; None if that is not known."""
+    if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in _ELEMENTWISE:
+        return None
+    if code(call.func.value) not in _LIBRARIES:
+        return call.func.value
+    return call.args[0].value if call.args else None
 
 
 def is_list(node: cst.BaseExpression, known: _Known) -> bool:
@@ -233,7 +252,7 @@ def is_part(node: cst.BaseExpression, known: _Known) -> bool:
         return False
     # What is found by a number that is computed may be a name in a table.
     is_found = any([*find(part, cst.Call)] for part in node.slice) or code(node.value).isupper()
-    return is_found or isinstance(node.value, cst.Call) or _is_many(node.value, known)
+    return is_found or isinstance(node.value, cst.Call) or is_many(node.value, known)
 
 
 def is_no_number(node: cst.BaseExpression) -> bool:
@@ -265,14 +284,6 @@ def nones(method: cst.FunctionDef) -> set[str]:
     }
 
 
-def is_reduced_in_part(node: cst.BaseExpression) -> bool:
-    """Whether a value is a mean or sum over one dimension, which may leave others."""
-    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
-        return False
-    is_reduction = node.func.attr.value in ("mean", "sum")
-    return is_reduction and len(node.args) == 1 and code(node.func.value) not in _MODULES
-
-
 def returned(method: cst.FunctionDef) -> list[cst.BaseExpression]:
     """What a method returns, at each of its returns; variables as what they were set to."""
     known = assigned(method)
@@ -298,17 +309,12 @@ def odd_kinds(method: cst.FunctionDef, known: _Known | None = None) -> frozenset
     known = assigned(method) if known is None else known
     found: set[str] = set()
     for value in returned(method):
-        found |= {"many"} if _is_many(value, known) else set()
+        found |= {"many"} if is_many(value, known) else set()
     for value in metrics_of(method):
-        is_odd = _is_many(value, known) or is_array(value, known) or is_part(value, known)
+        is_odd = is_many(value, known) or is_array(value, known) or is_part(value, known)
         found |= {"many"} if is_odd else set()
         found |= {"none"} if is_no_number(value) else set()
     return frozenset(found)
-
-
-def _is_many(value: cst.BaseExpression, known: _Known) -> bool:
-    variable = known.get(value.value) if isinstance(value, cst.Name) else None
-    return is_many(value, known) or any(map(is_reduced_in_part, (value, variable or value)))
 
 
 def metrics_of(method: cst.FunctionDef) -> Iterator[cst.BaseExpression]:

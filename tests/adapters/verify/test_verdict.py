@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 
+import numpy
 import pytest
+import torch
 
 from det_compat.adapters.verify import verdict
+from det_compat.adapters.verify.comparison import metrics_difference
+from det_compat.adapters.verify.recording import numbers_in
 from det_compat.adapters.verify.verdict import Pair, Verdict, verify_all
 from det_compat.cli import main
 from det_compat.migrate.migration import migrate
@@ -33,6 +38,7 @@ CHANGES = {
     "start": ("nn.Conv2d(1, n_filters", "nn.Dropout(0.1), nn.Conv2d(1, n_filters"),
     "loader": ("            self.train_data,\n", "            self.validation_data,\n"),
     "metric": ("return loss\n", "self.log('x', 1.0)\n        return loss\n"),
+    "training": ('log("loss", loss)', 'log("loss", 2 * loss)'),
     "validation": ("argmax(dim=1) == labels", "argmin(dim=1) == labels"),
     "import": ("import torch\n", "import torch\nimport det_compat\n"),
     "error": ("images, labels = batch\n        loss", "images, labels, x = batch\n        loss"),
@@ -94,6 +100,7 @@ def test_no_longer_than_the_config(verdicts):
         ("weights", "different: model.0.weight diverges after batch 0"),
         ("start", "different: model.0.weight diverges before the first batch"),
         ("loader", "different: batch 0 of the loader is another one at [0]"),
+        ("training", "different: batch 0: loss is "),
         ("validation", "different: validation 0: accuracy is "),
         (
             "import",
@@ -106,6 +113,32 @@ def test_no_longer_than_the_config(verdicts):
 def test_not_identical(verdicts, name, message):
     assert message in str(verdicts[name])
     assert not verdicts[name].is_identical
+
+
+def test_the_numbers_in_metrics():
+    metrics = {
+        "loss": torch.ones(()),
+        "lr": [0.5, numpy.float32(0.25)],
+        "confusion": numpy.array([[1, 0], [2, 3]]),
+        "one": torch.ones(1),
+        "text": "epoch 1",
+        "texts": numpy.array(["a"]),
+        "none": None,
+        "batches": 3,
+    }
+    assert numbers_in(metrics) == {
+        "loss": 1,
+        **{"lr_0": 0.5, "lr_1": 0.25},
+        **{"confusion_0": 1, "confusion_1": 0, "confusion_2": 2, "confusion_3": 3},
+        "one": 1,
+    }
+
+
+def test_metrics_are_compared_by_name():
+    assert metrics_difference({"loss": 0.5, "lr": 1.0}, {"loss": 0.5, "lr_0": 1.0, "x": 3}) == ""
+    assert metrics_difference({"loss": math.nan}, {"loss": math.nan}) == ""
+    assert metrics_difference({"loss": 0.5}, {"x": 0.5}) == "the metric loss is not logged"
+    assert metrics_difference({"loss": 0.5}, {"loss": 0.6}) == "loss is 0.6, and was 0.5"
 
 
 @pytest.mark.parametrize(

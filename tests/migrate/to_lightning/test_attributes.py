@@ -198,3 +198,9 @@ def test_a_context_in_a_cast_or_set_by_a_function_is_no_part_of_the_module(tmp_p
     assert "self.ctx" not in made
     assert 'object.__setattr__(trial, "ctx", context)' in made
     assert 'object.__setattr__(self, "me", self)' in made
+
+
+def test_a_context_that_is_kept_twice_at_once_makes_no_module_a_part_of_itself(tmp_path):
+    source = trial(("self.context = context", "self.context = (kept := context)"))
+    made = rewritten(tmp_path, source)
+    assert ":=" not in made and "self.context" not in made

@@ -340,3 +340,100 @@ def test_a_trial_that_is_a_callback_is_marked(tmp_path):
 def _migrated(folder, source):
     (folder / "model_def.py").write_text(source)
     return migrate([str(folder)], "lightning").files
+
+
+WATCHED = """\
+from determined.pytorch import PyTorchCallback
+
+class Watch(PyTorchCallback):
+    def __init__(self, trial):
+        self.trial, self.count = trial, 0
+{0}
+
+"""
+
+
+def watched(tmp_path, hooks: str, *changes: tuple[str, str]) -> str:
+    build = "    def build_callbacks(self):\n        return {'w': Watch(self)}\n\n"
+    change = ("    def build_training", f"{build}    def build_training")
+    return rewritten(tmp_path, WATCHED.format(hooks) + trial(*changes, change))
+
+
+@pytest.mark.parametrize("hook", ["on_validation_epoch_start(self)", "on_validation_start(self)"])
+def test_hooks_of_batches_were_not_called_where_a_whole_dataset_is_evaluated(hook, tmp_path):
+    whole = ("evaluate_batch(self, batch)", "evaluate_full_dataset(self, data_loader)")
+    of_whole = ('{"error": self.model(batch).sum()}', '{"error": 1.0}')
+    made = watched(tmp_path, f"    def {hook}:\n        self.count += 1\n", whole, of_whole)
+    is_marked = "MIGRATE: Lightning calls this, and Determined did not where a trial" in made
+    assert is_marked == ("epoch" in hook)
+
+
+def test_what_ends_an_epoch_comes_before_its_metrics_are_told(tmp_path):
+    hooks = """\
+    def on_training_epoch_end(self, epoch_idx):
+        self.trial.scale = epoch_idx
+
+    def on_training_workload_end(self, avg_metrics, batch_metrics):
+        self.trial.scale *= 2
+"""
+    made = method(watched(tmp_path, hooks).partition("class Watch")[2], "on_train_batch_end")
+    assert made == (
+        "def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):\n"
+        "    if trainer.is_last_batch:\n"
+        "        epoch_idx = trainer.current_epoch\n"
+        "        self.trial.scale = epoch_idx\n"
+        "    super().on_train_batch_end(trainer, pl_module, outputs, batch, batch_idx)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("reading", "hook"),
+    [
+        ("on_validation_end(self, metrics)", "on_train_batch_end"),
+        ("on_training_workload_end(self, avg_metrics, batch_metrics)", "on_train_batch_end"),
+        ("on_training_start(self)", "on_train_epoch_end"),
+    ],
+)
+def test_what_an_epoch_s_end_keeps_is_there_for_hooks_that_came_after_it(reading, hook, tmp_path):
+    hooks = f"""\
+    def on_training_epoch_end(self, epoch_idx):
+        self.count += 1
+
+    def {reading}:
+        print(self.count)
+"""
+    assert f"    def {hook}(self, trainer" in watched(tmp_path, hooks).partition("class Watch")[2]
+
+
+RATES = "        for group in self.trial.opt.param_groups:\n            group['lr'] *= 0.5\n"
+SCHEDULER = """
+        self.schedule = context.wrap_lr_scheduler(
+            torch.optim.lr_scheduler.LambdaLR(self.opt, float), LRScheduler.StepMode.{0}
+        )
+
+    def build_training"""
+
+
+@pytest.mark.parametrize(
+    ("hook", "mode", "is_marked"),
+    [
+        ("on_training_epoch_end(self, epoch_idx)", "STEP_EVERY_EPOCH", True),
+        ("on_validation_end(self, metrics)", "STEP_EVERY_EPOCH", True),
+        ("on_training_epoch_start(self, epoch_idx)", "STEP_EVERY_EPOCH", False),
+        ("on_training_epoch_end(self, epoch_idx)", "STEP_EVERY_BATCH", False),
+        ("on_training_epoch_end(self, epoch_idx)", "MANUAL_STEP", False),
+    ],
+)
+def test_learning_rates_that_a_scheduler_sets_after_a_hook_are_marked(
+    hook, mode, is_marked, tmp_path
+):
+    change = ("\n    def build_training", SCHEDULER.format(mode))
+    made = watched(tmp_path, f"    def {hook}:\n{RATES}", change)
+    assert ("MIGRATE: an LR scheduler steps after this now, and did before" in made) == is_marked
+
+
+def test_training_metrics_are_told_without_those_of_validations(tmp_path):
+    hooks = "    def on_training_workload_end(self, avg_metrics, batch_metrics):\n        pass\n"
+    made = watched(tmp_path, hooks)
+    assert "            self.training_names = [*metrics]\n" in made
+    assert "{name: float(metrics[name]) for name in self.training_names}" in made

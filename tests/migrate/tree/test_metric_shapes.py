@@ -192,3 +192,51 @@ def test_functions_of_other_files_are_followed(tmp_path):
     change = ('{"loss": loss}', '{"loss": loss, "hits": hits(batch)}')
     made = method(rewritten(tmp_path, trial(change, header=header)), "training_step")
     assert 'numbers_of({"loss": loss, "hits": hits(batch)})' in made
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "batch.mean(0)",
+        "batch.mean(0).detach()",
+        "batch.std(dim=1).cpu()",
+        "torch.sum(batch, 1)",
+        "torch.sqrt(batch.var(0))",
+    ],
+)
+def test_what_is_reduced_over_one_dimension_may_be_a_row(value, tmp_path):
+    returned = f'{{"loss": loss, "row": {value}}}'
+    made = rewritten(tmp_path, trial(('{"loss": loss}', returned)))
+    assert f"self.log_dict(numbers_of({returned}))" in made
+    row = ('{"error": self.model(batch).sum()}', f'{{"error": {value}}}')
+    made = rewritten(tmp_path, trial(row))
+    assert f'self.log("error", torch.as_tensor({value}).float().mean(), batch_size=1)' in made
+
+
+@pytest.mark.parametrize("value", ["batch.mean().detach()", "torch.sum(batch)", "np.std(batch)"])
+def test_what_is_reduced_over_all_is_one_number(value, tmp_path):
+    made = rewritten(tmp_path, trial(('"loss": loss', f'"loss": loss, "one": {value}')))
+    assert f'self.log_dict({{"loss": loss, "one": {value}}})' in made
+
+
+def test_a_loss_that_a_method_returns_is_logged(tmp_path):
+    step = """\
+    def step(self, batch):
+        loss = self.model(batch).sum()
+        self.context.backward(loss)
+        self.context.step_optimizer(self.opt)
+        return loss
+
+    def train_batch(self, batch, epoch_idx, batch_idx):
+        loss = self.step(batch)
+        return loss
+"""
+    source = trial()
+    start, end = source.index("    def train_batch"), source.index("    def evaluate_batch")
+    made = rewritten(tmp_path, f"{source[:start]}{step}\n{source[end:]}")
+    assert '        self.log("loss", loss)\n' in made
+    # Of another one, a run tells whether it is a dict.
+    helper = source[:start] + step.replace("        return loss\n\n", "        return f(loss)\n\n")
+    made = rewritten(tmp_path, f"{helper}\n{source[end:]}")
+    assert "self.log_dict(numbers_of(loss))" in made
+    assert 'metrics if isinstance(metrics, dict) else {"loss": metrics}' in made

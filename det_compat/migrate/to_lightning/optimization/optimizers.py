@@ -51,7 +51,7 @@ def moved_lines(
     made = {_target(line) for line in moved}
     local = syntax.local_names(init) - {syntax.self_name(init)}
     needed = {name for line in moved for name in syntax.names_in(line)} & local
-    if needed - made or any(syntax.mentions(node, name) for name in made for node in rest):
+    if needed - made or any(_asks_for(node, name) for name in made for node in rest):
         return []
     attributes = (found for node in rest for found in syntax.find(node, cst.Attribute))
     members = {pair[1] for found in attributes if (pair := symbols.member(found)) is not None}
@@ -62,6 +62,16 @@ def moved_lines(
     return (
         [] if is_asked and any(_hands_on(node, syntax.self_name(init)) for node in rest) else moved
     )
+
+
+def _asks_for(node: cst.CSTNode, target: str) -> bool:
+    """Whether code needs what is made, or a dict that it is in, but for making that empty."""
+    owner = target.partition("[")[0]
+    value = getattr(syntax.simple(node), "value", None)
+    is_empty = isinstance(value, cst.Dict) and not value.elements
+    if owner != target and is_empty and syntax.target_of(node) == owner:
+        return False
+    return syntax.mentions(node, owner)
 
 
 def _hands_on(node: cst.CSTNode, me: str) -> bool:
@@ -131,7 +141,7 @@ def configure_optimizers(
         branch = None
     lacking = {s.attribute for s in schedulers if s.may_lack and branch is None}
     kept = used | lacking if moved else {*every}
-    names = {n: _own(n) if n in kept or "." in n else n for n in every}
+    names = {n: _own(n) if n in kept or not n.isidentifier() else n for n in every}
     local = {f"self.{name}" for name, text in names.items() if text == name}
     lines = [line for line in moved if not _has_default(line, local)]
     lines = [without_word_of_wrapping(_unwrapped_line(line, names)) for line in lines]

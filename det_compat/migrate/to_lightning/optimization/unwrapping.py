@@ -87,8 +87,11 @@ class _Unwrapping(FileTransformer[LightningFile]):
 
     def leave_Assign(self, original: cst.Assign, updated: cst.Assign) -> cst.Assign:
         """A list of models is a ModuleList, a dict a ModuleDict, or Lightning does not see them."""
-        for target, value in syntax.pairs(updated):
-            updated = syntax.with_node(updated, value, self._seen(target, value))
+        for index, _ in enumerate([*syntax.pairs(updated)]):
+            # What has been put in place of one value has made new nodes of all the others.
+            target, value = [*syntax.pairs(updated)][index]
+            if (seen := self._seen(target, value)) is not value:
+                updated = syntax.with_node(updated, value, seen)
         return updated
 
     def leave_AnnAssign(self, original: cst.AnnAssign, updated: cst.AnnAssign) -> cst.AnnAssign:

@@ -1,7 +1,6 @@
 """Scripts that train a trial by ``pytorch.init()`` and ``pytorch.Trainer``: Lightning's Trainer.
 
-``Batch`` and ``Epoch`` become the flags that say the same: where they are arguments of ``fit()``,
-the arguments of ``pl.Trainer``, elsewhere a dict of these.
+``Batch`` and ``Epoch`` become flags: arguments of ``pl.Trainer``, or elsewhere a dict of them.
 """
 
 from __future__ import annotations
@@ -392,7 +391,7 @@ class _Scripts(LightningTransformer):
     def _steps(self, batches: str, aggregation: str) -> str:
         """The number of steps in so many batches."""
         steps = batches
-        if aggregation and batches.isdigit() and aggregation.isdigit() and aggregation != "0":
+        if batches.isdigit() and aggregation.isdigit() and aggregation != "0":
             whole, left = divmod(int(batches), int(aggregation))
             self._said += [_COUNTS.format(aggregation)] if left else []
             steps = str(whole)

@@ -67,3 +67,11 @@ def test_what_a_function_hands_out_in_a_list_is_marked(tmp_path):
     for text, is_marked in ((one, False), (f"{one}, {one}", False), (f"[{one}, {one}]", True)):
         made = rewritten(tmp_path, trial(("class Trial(", maker.format(text)), call))
         assert ("# MIGRATE: Lightning must be given this model" in made) is is_marked
+
+
+def test_a_dict_that_is_made_beside_others_shows_its_models(tmp_path):
+    old = "self.model = context.wrap_model(torch.nn.Linear(2, 1))"
+    kept = "self.nets['a'] = context.wrap_model(torch.nn.ReLU())"
+    new = f"{old}\n        self.seen, self.nets = [], {{}}\n        {kept}"
+    made = rewritten(tmp_path, trial((old, new)))
+    assert "self.seen, self.nets = [], torch.nn.ModuleDict()\n" in made

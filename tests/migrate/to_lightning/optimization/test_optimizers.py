@@ -370,3 +370,20 @@ def test_optimizers_that_an_object_may_lack_are_counted(tmp_path):
     assert counted in method(made, "on_train_start")
     assert there in method(made, "configure_optimizers")
     assert "MIGRATE" not in made
+
+
+@pytest.mark.parametrize("has_plateau", [False, True])
+def test_an_optimizer_that_is_put_into_a_dict_is_made_where_it_is_needed(has_plateau, tmp_path):
+    old = "self.opt = context.wrap_optimizer("
+    new = f'self.opts = {{}}\n        self.opts["a"] = {old.removeprefix("self.opt = ")}'
+    changes = [(old, new), ("(self.opt)", '(self.opts["a"])')]
+    if has_plateau:
+        made = "torch.optim.lr_scheduler.ReduceLROnPlateau"
+        end = "\n    def build_training"
+        changes.append((end, f'        self.plateau = {made}(self.opts["a"])\n{end}'))
+    source = rewritten(tmp_path, trial(*changes))
+    assert "MIGRATE" not in source
+    assert 'return self.opts["a"]' in method(source, "configure_optimizers")
+    maker = "__init__" if has_plateau else "configure_optimizers"
+    assert 'self.opts["a"] = torch.optim.SGD' in method(source, maker)
+    assert "self.opts = {}" in method(source, "__init__")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from det_compat.analysis.expressions import words
-from det_compat.migrate.to_lightning.late import anywhere, is_late
+from det_compat.migrate.to_lightning.early.late import anywhere, is_late
 from det_compat.migrate.to_lightning.plan import TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols

@@ -1,0 +1,1 @@
+"""What a trial does before there is a Trainer, when it is made."""

@@ -1,0 +1,122 @@
+"""Metrics that the hook of a callback is given, under the names that they are logged by."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import libcst as cst
+
+from det_compat.migrate.to_lightning.class_facts import ClassFacts
+from det_compat.migrate.to_lightning.plan import TrialPlan
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.docstrings import with_first
+from det_compat.migrate.tree.marks import marked
+
+
+def with_logged_names(method: cst.FunctionDef, plans: Sequence[TrialPlan]) -> cst.FunctionDef:
+    """A hook that asks for metrics by the names that these are logged under."""
+    names: dict[str, str] = {}
+    for plan in plans:
+        names.update(plan.validation_names)
+    given = [param.name.value for param in method.params.params[1:2]]
+    if not given:
+        return method
+    asking = _Asking(given[0], names)
+    changed = syntax.transformed(method, asking)
+    every = sum(name.value == given[0] for name in syntax.find(method.body, cst.Name))
+    if every == asking.found:
+        return changed
+    # It goes through all of them, among which are those of training now.
+    families = [each.own for plan in plans for each in plan.ancestors]
+    reduced = _united(_reduced(own) for own in families)
+    trained = _united((reduced, *(own.every_logged for own in families)))
+    validated = _united(own.every_validated for own in families)
+    if trained is None or validated is None:
+        is_harmless = _asks(method, given[0]) + _shows(method, given[0]) == every
+        return method if is_harmless else marked(method, _MORE)
+    renamed = {name: new for name, new in names.items() if name != new}
+    others = sorted((trained | {*renamed.values()}) - (validated - renamed.keys()))
+    if not others and not renamed:
+        return method
+    if any(plan.all_reducers for plan in plans) or validated - names.keys():
+        # Reducers have names that only a run tells.
+        without = f"{{n: v for n, v in {given[0]}.items() if n not in {others!r}}}"
+        pairs = "".join(f', "{name}": {given[0]}["{new}"]' for name, new in renamed.items())
+        text = f"**{without}{pairs}" if renamed else without
+        text = f"{given[0]} = {f'{{{text}}}' if renamed else text}\n".replace("'", '"')
+        return with_first(method, text)
+    pairs = ", ".join(f'"{name}": "{new}"' for name, new in names.items())
+    text = f"""\
+logged = {{{pairs}}}
+{given[0]} = {{name: {given[0]}[new] for name, new in logged.items() if new in {given[0]}}}
+"""
+    return with_first(method, text)
+
+
+_MORE = "the metrics of training are among these now"
+_SHOWING = ("print", "pprint", "debug", "info", "warning", "format", "dumps")
+
+
+def _asks(method: cst.FunctionDef, name: str) -> int:
+    """How often a dict is asked for one value."""
+    owners = [each.value for each in syntax.find(method.body, cst.Subscript)]
+    owners += [n.value for n in syntax.find(method.body, cst.Attribute) if n.attr.value == "get"]
+    owners += [each.comparator for each in syntax.find(method.body, cst.ComparisonTarget)]
+    return sum(syntax.code(each) == name for each in owners)
+
+
+def _shows(method: cst.FunctionDef, name: str) -> int:
+    """How often a dict is only shown."""
+    calls = syntax.find(method.body, cst.Call)
+    shown = (c for c in calls if syntax.code(c.func).rpartition(".")[2] in _SHOWING)
+    return sum(syntax.code(arg.value) == name for call in shown for arg in call.args)
+
+
+def _reduced(own: ClassFacts) -> frozenset[str] | None:
+    """The names of what reducers of training metrics compute; None if some are not known."""
+    names = [syntax.expression(each.name or "None") for each in own.training_reducers]
+    texts = [str(n.evaluated_value) for n in names if isinstance(n, cst.SimpleString)]
+    return frozenset(texts) if len(texts) == len(names) else None
+
+
+def _united(parts: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
+    """All of some names; None where some are not known."""
+    found = [*parts]
+    return None if None in found else frozenset[str]().union(*(each for each in found if each))
+
+
+class _Asking(cst.CSTTransformer):
+    """Gives metrics that are asked for by name the names that they are logged under."""
+
+    def __init__(self, metrics: str, names: Mapping[str, str]) -> None:
+        self._metrics = metrics
+        self._names = names
+        self.found = 0
+
+    def _logged(self, text: cst.SimpleString) -> cst.SimpleString:
+        self.found += 1
+        name = str(text.evaluated_value)
+        return (
+            text
+            if self._names.get(name, name) == name
+            else cst.SimpleString(f'"{self._names[name]}"')
+        )
+
+    def leave_Subscript(self, original: cst.Subscript, updated: cst.Subscript) -> cst.Subscript:
+        index = updated.slice[0].slice
+        value = index.value if isinstance(index, cst.Index) else None
+        if syntax.code(updated.value) != self._metrics or not isinstance(value, cst.SimpleString):
+            return updated
+        return updated.with_deep_changes(index, value=self._logged(value))
+
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.Call:
+        value = updated.args[0].value if updated.args else None
+        is_get = syntax.code(updated.func) == f"{self._metrics}.get"
+        if not is_get or not isinstance(value, cst.SimpleString):
+            return updated
+        return updated.with_deep_changes(updated.args[0], value=self._logged(value))
+
+    def leave_Comparison(self, original: cst.Comparison, updated: cst.Comparison) -> cst.Comparison:
+        others = [each.comparator for each in updated.comparisons]
+        is_one = len(others) == 1 and syntax.code(others[0]) == self._metrics
+        if not is_one or not isinstance(updated.left, cst.SimpleString):
+            return updated
+        return updated.with_changes(left=self._logged(updated.left))
