@@ -204,7 +204,11 @@ def test_a_step_mode_that_an_if_sets_among_others_is_left_to_the_method(tmp_path
     made = rewritten(tmp_path, source, "context")
     assert "return self.context.wrap_lr_scheduler(" in method(made, "create_lr_scheduler")
     assert "            print(mode)\n" in made
-    assert "# MIGRATE" in rewritten(tmp_path, source)
+    module = rewritten(tmp_path, source)
+    assert "MIGRATE" not in module
+    assert 'self.lr_scheduler_step_mode == "STEP_EVERY_EPOCH"' in method(
+        module, "on_train_epoch_end"
+    )
 
 
 def test_a_step_mode_that_only_the_method_knows_is_left_to_the_method(tmp_path):

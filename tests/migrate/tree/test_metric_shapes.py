@@ -173,7 +173,7 @@ def share(out):
         # A table may have texts.
         ("names[int(batch.max())]", '"m": names[int(batch.max())]}, "mean")'),
         ("NAMES[batch]", '"m": NAMES[batch]}, "mean")'),
-        ("found[0]", '"m": found[0]}, batch_size=1)'),
+        ("found[0]", '"m": found[0]}, batch_size=1, sync_dist=True)'),
     ],
 )
 def test_metrics_are_followed_to_where_they_are_made(before, after, tmp_path):
@@ -210,7 +210,8 @@ def test_what_is_reduced_over_one_dimension_may_be_a_row(value, tmp_path):
     assert f"self.log_dict(numbers_of({returned}))" in made
     row = ('{"error": self.model(batch).sum()}', f'{{"error": {value}}}')
     made = rewritten(tmp_path, trial(row))
-    assert f'self.log("error", torch.as_tensor({value}).float().mean(), batch_size=1)' in made
+    mean = f"torch.as_tensor({value}).float().mean()"
+    assert mean in method(made, "validation_step")
 
 
 @pytest.mark.parametrize("value", ["batch.mean().detach()", "torch.sum(batch)", "np.std(batch)"])
