@@ -42,17 +42,17 @@ EACH_BATCH = ", batch_size=1, sync_dist=True"
 #: A validation as a whole, which each process does by itself.
 WHOLE = ", batch_size=1"
 _SAID = cst.EmptyLine(comment=cst.Comment("# each batch counts the same, whatever its size"))
-_REDUCED = """\
+#: The lines that log each of ``metrics`` with the reduction that evaluation_reducer names.
+BY_NAME = f"""\
     reductions = self.evaluation_reducer()
     for name, value in metrics.items():
         reduction = reductions[name] if isinstance(reductions, dict) else reductions
+        self.log(name, value, reduce_fx=reduction{EACH_BATCH})
 """
-_REDUCES = f"reduce_fx=reduction{EACH_BATCH}"
-#: The lines that log each of ``metrics`` with the reduction that evaluation_reducer names.
-BY_NAME = f"{_REDUCED}        self.log(name, value, {_REDUCES})\n"
-_NUMBERS = "numbers_of({name: value}, reduction)"
 #: The same where a metric may be none, or several.
-BY_NAME_IF_NUMBER = f"{_REDUCED}        self.log_dict({_NUMBERS}, {_REDUCES})\n"
+BY_NAME_IF_NUMBER = BY_NAME.replace(
+    "log(name, value", "log_dict(numbers_of({name: value}, reduction)"
+)
 
 
 #: The function that a file gets whose metrics are not all numbers, and only known at run time.
@@ -370,7 +370,8 @@ def _indexed(
         str(key.evaluated_value) if isinstance(key, cst.SimpleString) else f"{{{syntax.code(key)}}}"
     )
     parts = value.elements if isinstance(value, (cst.List, cst.Tuple)) else []
-    if parts and isinstance(key, cst.SimpleString) and not any(map(_is_starred, parts)):
+    is_open = any(isinstance(part, cst.StarredElement) for part in parts)
+    if parts and isinstance(key, cst.SimpleString) and not is_open:
         listed = [
             cst.DictElement(cst.SimpleString(f'"{name}_{index}"'), part.value)
             for index, part in enumerate(parts)
@@ -378,10 +379,6 @@ def _indexed(
         return [*listed[:-1], listed[-1].with_changes(comma=element.comma)]
     made = f'{{f"{name}_{{i}}": value for i, value in enumerate({syntax.code(value)})}}'
     return [cst.StarredDictElement(syntax.expression(made), comma=element.comma)]
-
-
-def _is_starred(element: cst.BaseElement) -> bool:
-    return isinstance(element, cst.StarredElement)
 
 
 class _Returns(cst.CSTTransformer):

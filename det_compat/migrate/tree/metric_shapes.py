@@ -381,8 +381,8 @@ def _is_unknown(
         ]
         return not set_to or any(_is_unknown(v, method, shapes, deep - 1) for v in set_to)
     if not isinstance(value, cst.Call) or deep == 0:
-        # A single value is the loss.
-        return isinstance(value, cst.Call)
+        # A single value is the loss; what an expression sets within is not followed.
+        return isinstance(value, cst.Call | cst.NamedExpr)
     return _returns_unknown(value, shapes, deep)
 
 

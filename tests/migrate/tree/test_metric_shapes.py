@@ -241,3 +241,11 @@ def test_a_loss_that_a_method_returns_is_logged(tmp_path):
     made = rewritten(tmp_path, f"{helper}\n{source[end:]}")
     assert "self.log_dict(numbers_of(loss))" in made
     assert 'metrics if isinstance(metrics, dict) else {"loss": metrics}' in made
+
+
+def test_what_is_set_within_an_expression_is_sorted_out_at_run_time(tmp_path):
+    returned = 'return {"error": self.model(batch).sum()}'
+    within = 'found = (made := {"error": self.model(batch).sum().numpy()})\n        return found'
+    assert "MIGRATE" not in rewritten(tmp_path, trial((returned, within)))
+    step = method(rewritten(tmp_path, trial((returned, within))), "validation_step")
+    assert 'numbers_of(found, "mean")' in step

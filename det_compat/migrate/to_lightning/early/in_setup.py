@@ -180,7 +180,10 @@ class _Looking:
         if not given or (name, given) in self._asked:
             return False
         self._asked.add((name, given))
-        is_it = lambda node: isinstance(node, cst.Name) and node.value == given  # noqa: E731
+
+        def is_it(node: cst.CSTNode) -> bool:
+            return isinstance(node, cst.Name) and node.value == given
+
         only = self._others(self.own[name].body, is_it, cst.Name) == 0
         self._asked.discard((name, given))
         return only

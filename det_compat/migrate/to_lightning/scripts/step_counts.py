@@ -59,6 +59,25 @@ def steps_of_trial(
     return _Counting(own, is_step).of("train_batch") or None
 
 
+def in_steps(batches: str, aggregation: str, of_batch: int) -> tuple[str, bool]:
+    """The number of steps in so many batches, as text, and whether it is known to be a whole one.
+
+    Args:
+        batches: an expression.
+        aggregation: that of how many batches go into one step; ``""`` for one.
+        of_batch: how many steps a batch makes in which one is due.
+    """
+    steps, is_whole = batches, not aggregation
+    if batches.isdigit() and aggregation.isdigit() and aggregation != "0":
+        number, left = divmod(int(batches), int(aggregation))
+        steps, is_whole = str(number), not left
+    elif aggregation:
+        steps = f"{batches} // {aggregation}"
+    if of_batch > 1:
+        steps = str(of_batch * int(steps)) if steps.isdigit() else f"{of_batch} * ({steps})"
+    return steps, is_whole
+
+
 @dataclass
 class _Counting:
     """The methods of a class, and which calls in them are steps: None where that is not known."""

@@ -53,6 +53,7 @@ from det_compat.migrate.to_lightning.scripts.schedule import (
     last_batch,
     needs_fit,
 )
+from det_compat.migrate.to_lightning.scripts.step_counts import in_steps
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.branches import without_cluster
 from det_compat.migrate.tree.file import Lines
@@ -390,14 +391,6 @@ class _Scripts(LightningTransformer):
 
     def _steps(self, batches: str, aggregation: str) -> str:
         """The number of steps in so many batches."""
-        steps = batches
-        if batches.isdigit() and aggregation.isdigit() and aggregation != "0":
-            whole, left = divmod(int(batches), int(aggregation))
-            self._said += [_COUNTS.format(aggregation)] if left else []
-            steps = str(whole)
-        elif aggregation:
-            self._said.append(_COUNTS.format(aggregation))
-            steps = f"{batches} // {aggregation}"
-        if (often := self._of_batch or 1) == 1:
-            return steps
-        return str(often * int(steps)) if steps.isdigit() else f"{often} * ({steps})"
+        steps, is_whole = in_steps(batches, aggregation, self._of_batch or 1)
+        self._said += [] if is_whole else [_COUNTS.format(aggregation)]
+        return steps
