@@ -62,11 +62,12 @@ def migrate(paths: Sequence[str], to: str, package: str = PACKAGES[0]) -> Migrat
     unchanged = {path: FileResult(path, text, text) for path, text in texts.items()}
     results = dict(unchanged)
     # What is found out of all files together holds for those that have to do with one another.
-    for group in groups([sources[path] for path in texts if path not in aside]):
-        if not any(_USES.search(texts[path]) for path in group):
+    grouped = groups([sources[path] for path in texts])
+    for group in grouped:
+        made = {path: unchanged[path] for path in group if path not in aside}
+        if not any(_USES.search(texts[path]) for path in made):
             continue
-        made = {path: unchanged[path] for path in group}
-        analyses = _Analyses(sources, {path: texts[path] for path in group})
+        analyses = _Analyses(sources, {path: texts[path] for path in made})
         for step in TARGETS[to]:
             made = _step(step, analyses, made)
         results |= made
@@ -80,7 +81,7 @@ def migrate(paths: Sequence[str], to: str, package: str = PACKAGES[0]) -> Migrat
     migrated = {path: r for path, r in results.items() if r.problem or path not in failed}
     exported = _imported_names(sources.values())
     files = [_tidied(result, exported) for result in (failed | migrated).values()]
-    files, left_out = _reviewed(files, to, aside)
+    files, left_out = _reviewed(files, grouped, to, aside)
     files = [formatted(in_package(file, package)) for file in files]
     others = (found[path] for path in found if path not in sources and path not in aside)
     # Trials of the context API still use Determined, and so may whatever they import.
@@ -88,12 +89,22 @@ def migrate(paths: Sequence[str], to: str, package: str = PACKAGES[0]) -> Migrat
 
 
 def _reviewed(
-    files: list[FileResult], to: str, aside: dict[Path, str]
+    files: list[FileResult], grouped: Iterable[list[Path]], to: str, aside: dict[Path, str]
 ) -> tuple[list[FileResult], dict[Path, Path]]:
-    problems = Problems()
-    with problems.of(*(file.path for file in files)):
-        return reviewed(files, is_lightning=to == "lightning", but=aside)
-    return [file if file.problem else _failed(file, problems) for file in files], {}
+    """The files as a review leaves them, group by group, and those that were not read."""
+    found = {file.path: file for file in files}
+    left_out: dict[Path, Path] = {}
+    for group in grouped:
+        results, problems = [found[path] for path in group if path in found], Problems()
+        with problems.of(*group):
+            results, more = reviewed(results, is_lightning=to == "lightning", but=aside)
+            left_out |= more
+        if problems:
+            results = [each if each.problem else _failed(each, problems) for each in results]
+        found |= {each.path: each for each in results}
+    # What is read with another group is not left out of this one.
+    there = {path.absolute() for path in found}
+    return [*found.values()], {p: by for p, by in left_out.items() if p.absolute() not in there}
 
 
 def _whole(path: str) -> str:

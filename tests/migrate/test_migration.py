@@ -8,6 +8,7 @@ import pytest
 from det_compat.analysis import source
 from det_compat.migrate import migration
 from det_compat.migrate.tree.facts import Analysis
+from tests.migrate.rewriting import trial
 
 OLD = """\
 from determined.pytorch import PyTorchTrial
@@ -106,3 +107,21 @@ def test_a_file_that_python_could_not_import_is_no_bug(tmp_path):
     (result,) = migration.migrate([str(tmp_path)], "lightning").files
     assert result.problem.startswith("it is not in its encoding: ")
     assert not result.traceback
+
+
+def test_nothing_is_said_of_files_that_have_nothing_to_do_with_a_trial(tmp_path: Path) -> None:
+    look = "def rates(trainer):\n    return trainer.opt.param_groups, trainer.model\n"
+    for name, text in {"one/model_def.py": trial(), "two/look.py": look}.items():
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(text)
+    files = {file.path.name: file for file in migration.migrate([str(tmp_path)], "lightning").files}
+    assert not files["look.py"].is_changed
+    assert b"        return torch.optim.SGD" in files["model_def.py"].after
+
+
+def test_what_was_read_is_not_left_out(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(f"import c\n{trial()}")
+    (tmp_path / "b.py").write_text(trial())
+    (tmp_path / "c.py").write_text("import determined\nimport b\n")
+    found = migration.migrate([str(tmp_path / "a.py"), str(tmp_path / "b.py")], "lightning")
+    assert [*found.left_out] == [tmp_path / "c.py"]
