@@ -33,8 +33,9 @@ class _Hook:
 
 
 _EPOCH = {"epoch_idx": "trainer.current_epoch"}
-#: Determined gave numbers, which other code may write down or keep.
-_METRICS = {"metrics": "{name: value.item() for name, value in trainer.callback_metrics.items()}"}
+#: Determined gave NumPy's numbers, which other code may write down or keep, or call methods of.
+_VALUES = "name: np.float64(value.item())"
+_METRICS = {"metrics": f"{{{_VALUES} for name, value in trainer.callback_metrics.items()}}"}
 #: The hook of a start that asks where it is: Lightning knows when it has restored a checkpoint.
 _STARTING = "on_trial_startup"
 _STARTUP = f"{_STARTING}, asking"
@@ -240,6 +241,8 @@ def _method(
     if hook.old is _METRICS:
         method = with_logged_names(method, [*file.trials.values()])
     made = _renamed(method, hook)
+    if any("np.float64" in syntax.code(line) for line in syntax.body_of(made)):
+        file.imports.new.add("import numpy as np")
     if hook is _HOOKS[_CHANGING_FIRST]:
         return with_first(made, "if batch_idx > 0:\n    return\n")
     if hook is not _HOOKS[_CHANGING]:

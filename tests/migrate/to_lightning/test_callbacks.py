@@ -62,8 +62,9 @@ def test_what_hooks_were_given(tmp_path):
     made = callback(tmp_path, "on_training_epoch_end(self, epoch)", "epoch")
     assert "        epoch = trainer.current_epoch\n        print(epoch)" in made
     made = callback(tmp_path, "on_validation_end(self, results)", "results['error']")
-    numbers = "{name: value.item() for name, value in trainer.callback_metrics.items()}"
+    numbers = "{name: np.float64(value.item()) for name, value in trainer.callback_metrics.items()}"
     assert f"        results = {numbers}\n" in made
+    assert made.startswith("import numpy as np\n")
 
 
 @pytest.mark.parametrize(
@@ -122,7 +123,7 @@ def test_a_docstring_stays_the_first_of_a_hook(tmp_path):
     made = callback(
         tmp_path, 'on_validation_end(self, metrics):\n        """Print."""\n#', "metrics"
     )
-    assert '"""Print."""\n        metrics = {name: value.item() for name' in made
+    assert '"""Print."""\n        metrics = {name: np.float64(value.item()) for name' in made
 
 
 def test_arguments_that_lightning_does_not_have(tmp_path):
