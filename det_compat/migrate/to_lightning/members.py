@@ -18,6 +18,7 @@ from det_compat.migrate.to_lightning.plan import (
 )
 from det_compat.migrate.to_lightning.scripts.one_place import as_init, given_contexts
 from det_compat.migrate.to_lightning.written_out.definitions import with_definitions
+from det_compat.migrate.to_lightning.written_out.early_device import OF_PROCESS, with_device
 from det_compat.migrate.to_lightning.written_out.gathering import DEFINITIONS, GATHERING
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
@@ -71,6 +72,7 @@ _READ = {
 }
 # A trial asks these in __init__, where there is no Trainer yet.
 _EARLY = {
+    "device": OF_PROCESS,
     "distributed.get_rank": "rank_zero_only.rank",
     "distributed.rank": "rank_zero_only.rank",
     "distributed.get_local_rank": 'int(os.environ.get("LOCAL_RANK", "0"))',
@@ -98,13 +100,7 @@ _IMPORTS = {
     "os.": "import os",
     "SummaryWriter": "from torch.utils.tensorboard import SummaryWriter",
 }
-_EARLY_IS_DIFFERENT = {
-    "device",
-    "to_device",
-    *GATHERING,
-    "distributed.get_num_agents",
-    "_aggregation_frequency",
-}
+_EARLY_IS_DIFFERENT = {*GATHERING, "distributed.get_num_agents", "_aggregation_frequency"}
 _MOVE = "from pytorch_lightning.utilities import move_data_to_device"
 
 
@@ -117,7 +113,8 @@ def ask_module(tree: cst.Module, file: LightningFile) -> cst.Module:
 
     asking = _Members(file)
     tree = syntax.each(syntax.transformed(tree, asking), cst.ClassDef, early)
-    return with_definitions(tree, file, sorted(asking.gathering), DEFINITIONS)
+    tree = with_definitions(tree, file, sorted(asking.gathering), DEFINITIONS)
+    return with_device(tree, file)
 
 
 class _Members(LightningTransformer):
@@ -296,7 +293,7 @@ class _Members(LightningTransformer):
         data = syntax.argument(call, 0, "data")
         if data is None:
             return call
-        self._text("to_device", {})
+        device = OF_PROCESS if self._is_early else f"{module}.device"
         function, plan = self.functions[-1] if self.functions else None, self.plan
         if plan is not None and any(found.own.stays for found in plan.ancestors):
             self.file.imports.new.add(_MOVE)
@@ -304,14 +301,14 @@ class _Members(LightningTransformer):
             if any(found.arrays for found in plan.ancestors):
                 # Determined made tensors of NumPy's arrays where it moved them.
                 text = f"torch.utils.data.default_convert({text})"
-            return syntax.expression(f"move_data_to_device({text}, {module}.device)")
+            return syntax.expression(f"move_data_to_device({text}, {device})")
         if is_batch(data, function):
             # Lightning has moved the batch of a step to the device before it calls the step.
             return data
         if is_tensor(data, function):
-            return syntax.expression(f"{syntax.code(data)}.to({module}.device)")
+            return syntax.expression(f"{syntax.code(data)}.to({device})")
         return syntax.expression(
-            f"{module}.transfer_batch_to_device({syntax.code(data)}, {module}.device, 0)"
+            f"{module}.transfer_batch_to_device({syntax.code(data)}, {device}, 0)"
         )
 
     def _wrapped(self, member: str) -> list[str] | None:

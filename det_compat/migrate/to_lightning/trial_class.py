@@ -9,9 +9,14 @@ from det_compat.migrate.to_lightning import modes
 from det_compat.migrate.to_lightning.callbacks import configure_callbacks
 from det_compat.migrate.to_lightning.class_facts import asks_sizes
 from det_compat.migrate.to_lightning.data import loaders
-from det_compat.migrate.to_lightning.early.in_setup import moved_in_setup, setup_hook
+from det_compat.migrate.to_lightning.early.computing import moved_early
 from det_compat.migrate.to_lightning.early.init_method import mixin_init, with_arguments
-from det_compat.migrate.to_lightning.early.late import late_values, left_to_lightning, never_later
+from det_compat.migrate.to_lightning.early.late import (
+    late_values,
+    left_to_lightning,
+    never_later,
+    size_check,
+)
 from det_compat.migrate.to_lightning.metrics.in_place import changed_in_place
 from det_compat.migrate.to_lightning.metrics.reducer_kinds import odd_makers
 from det_compat.migrate.to_lightning.metrics.reducers import reducer_hooks, updates_at_start
@@ -63,10 +68,10 @@ def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
         file.imports.new.update(("import torch", "import pytorch_lightning as pl"))
         early = never_later(node, plan, file.elsewhere.asked)
         node = left_to_lightning(node, early, file.symbols)
-        node, moved = moved_in_setup(node, early, file.symbols)
+        node = moved_early(node, file.symbols, file.elsewhere.texts)
         others = [other for other in classes if other.name.value != plan.own.name]
         shapes = Shapes(syntax.methods(node), functions, file.elsewhere.functions)
-        return _Rewriting(node, plan, file, others, shapes, moved).result()
+        return _Rewriting(node, plan, file, others, shapes).result()
 
     tree = syntax.each(tree, cst.ClassDef, rewritten)
     names = {node.name.value for node in syntax.find(tree, cst.FunctionDef)}
@@ -85,7 +90,6 @@ class _Rewriting:
         file: the file that it is in.
         others: the other classes of the file.
         shapes: what is known of metrics.
-        moved: the attributes that its ``setup`` moves to the device.
     """
 
     node: cst.ClassDef
@@ -93,7 +97,6 @@ class _Rewriting:
     file: LightningFile
     others: Sequence[cst.ClassDef]
     shapes: Shapes
-    moved: Sequence[str]
     _are_optimizers_moved: bool = field(default=False, init=False)
     _late_metrics: dict[str, str] = field(default_factory=dict, init=False)
 
@@ -142,8 +145,8 @@ class _Rewriting:
             made.extend(configure_optimizers(plan, moved, used))
         at = self._index_of_init(body)
         hooks = self._hooks()
-        if "setup" not in self.own:
-            hooks += setup_hook(plan, self.moved, asks_size=asks_size)
+        if asks_size and "setup" not in self.own:
+            hooks.append(size_check(plan))
         hooks += training_hooks(
             plan, odd_makers(plan.own, self.own, self.file.elsewhere), beside=[*body, *made, *hooks]
         )

@@ -207,7 +207,7 @@ class _Resolver(LocatingTransformer):
         if isinstance(original_node, cst.Attribute) and isinstance(updated_node, cst.Attribute):
             updated_node = self._with_new_name(original_node, updated_node)
         values = self._facts.values(self.span(original_node))
-        symbol = None if _is_copy(values, original_node) else _symbol(values)
+        symbol = None if self._is_copy(values, original_node) else _symbol(values)
         if symbol is None:
             return updated_node
         path, part = symbol
@@ -271,6 +271,17 @@ class _Resolver(LocatingTransformer):
             name = own_name(name)
         return updated.with_changes(attr=updated.attr.with_changes(value=name))
 
+    def _is_copy(self, values: Values, node: _Named) -> bool:
+        """Whether ``node`` only holds what some attribute of a context was."""
+        held = {each.name for each in values if isinstance(each, Member) and each.name in _DATA}
+        if not held or not isinstance(node, cst.Attribute) or {node.attr.value} != held:
+            return bool(held)
+        owner = self.span(node.value)
+        if self._facts.stands_for_trial(owner):
+            # A base that is handed it keeps it under another name.
+            return node.attr.value in self._renamed
+        return not any(isinstance(value, Object) for value in self._facts.values(owner))
+
     def _module(self, node: _Named) -> cst.BaseExpression:
         """The LightningModule, where ``node`` was the context."""
         if isinstance(node, cst.Attribute) and self._facts.stands_for_trial(self.span(node.value)):
@@ -293,14 +304,6 @@ def _is_class_name(values: Values) -> bool:
 _COUNTERS = ("_epoch_len", "_current_batch_idx", "_aggregation_frequency")
 #: What a context has that is no method.
 _DATA = frozenset(("device", "models", "optimizers", "lr_schedulers", *_COUNTERS))
-
-
-def _is_copy(values: Values, node: _Named) -> bool:
-    """Whether ``node`` only holds what some attribute of a context was."""
-    name = node.attr.value if isinstance(node, cst.Attribute) else ""
-    return any(
-        isinstance(value, Member) and value.name in _DATA and value.name != name for value in values
-    )
 
 
 def _symbol(values: Values) -> tuple[str, str] | None:

@@ -57,23 +57,23 @@ MOVED = "self.transfer_batch_to_device([x, self.global_rank], self.device, 0)"
 
 
 @pytest.mark.parametrize(
-    ("lines", "heir", "marks"),
+    ("lines", "heir", "is_early"),
     [
-        (KEEPING, "self.late = 1", 0),
-        (f"{KEEPING}        self.kept = self.move(1)\n", "self.late = 1", 1),
-        (KEEPING, "self.late = self.move(1)", 1),
-        (KEEPING.replace("x:", "x, y=context.distributed.get_rank():"), "self.late = 1", 1),
+        (KEEPING, "self.late = 1", False),
+        (f"{KEEPING}        self.kept = self.move(1)\n", "self.late = 1", True),
+        (KEEPING, "self.late = self.move(1)", True),
+        (KEEPING.replace("x:", "x, y=context.distributed.get_rank():"), "self.late = 1", True),
     ],
 )
-def test_a_lambda_that_is_kept_runs_when_it_is_called(lines, heir, marks, tmp_path):
+def test_a_lambda_that_is_kept_runs_when_it_is_called(lines, heir, is_early, tmp_path):
     text = trial(("self.context = context\n", lines))
     made = rewritten(
         tmp_path,
         f"{text}\n\nclass Heir(Trial):\n    def __init__(self, context):\n"
         f"        super().__init__(context)\n        {heir}\n",
     )
-    assert made.count("# MIGRATE: to_device is that of one device here") == marks
-    assert (f"        self.move = lambda x: {MOVED}\n" in made) == (marks == 0)
+    assert ("self.transfer_batch_to_device([x, rank_zero_only.rank], device" in made) == is_early
+    assert (f"        self.move = lambda x: {MOVED}\n" in made) is not is_early
 
 
 def test_before_there_is_a_trainer(tmp_path):

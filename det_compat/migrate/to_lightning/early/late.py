@@ -15,6 +15,24 @@ from det_compat.migrate.tree.trial_attributes import reachable
 LATE = SIZES | {"device", "get_tensorboard_writer"}
 
 
+_SIZE_CHECK = """\
+def setup(self, stage):
+{0}    # __init__ has divided batches among so many processes
+    if self.trainer.world_size != {1}:
+        raise ValueError(f"train it with world_size={{self.trainer.world_size}}")
+"""
+
+
+def size_check(plan: TrialPlan) -> cst.FunctionDef:
+    """The hook that checks the number of processes that ``__init__`` was told.
+
+    Lightning calls it before it trains, validates, tests or predicts.
+    """
+    base = "" if plan.is_root else "    super().setup(stage)\n"
+    size = "self.hparams.world_size" if plan.is_whole else 'self.hparams.get("world_size", 1)'
+    return syntax.method(_SIZE_CHECK.format(base, size))
+
+
 def late_values(
     init: cst.FunctionDef,
     own: dict[str, cst.FunctionDef],

@@ -117,7 +117,7 @@ def test_models_that_are_wrapped_are_moved_by_lightning(lines, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("lines", "marks"),
+    ("lines", "moves"),
     [
         ("self.old = context.to_device(make(2).eval())", 0),
         ("old = make(2)\n        old.eval()\n        self.old = context.to_device(old)", 0),
@@ -126,11 +126,12 @@ def test_models_that_are_wrapped_are_moved_by_lightning(lines, tmp_path):
         ("self.old = context.to_device(make(2))\n        freeze(self.old)", 1),
     ],
 )
-def test_models_that_an_attribute_keeps_are_moved_by_lightning(lines, marks, tmp_path):
+def test_models_that_an_attribute_keeps_are_moved_by_lightning(lines, moves, tmp_path):
     optimizer = "        self.opt ="
     made = rewritten(tmp_path, trial((optimizer, f"        {lines}\n{optimizer}")))
-    assert made.count("# MIGRATE: to_device is that of one device here") == marks
-    assert ("device" in made) == bool(marks)
+    assert made.count("device_of_process(), 0)\n") == moves
+    assert ("device" in made) == bool(moves)
+    assert "MIGRATE" not in made
 
 
 @pytest.mark.parametrize(
@@ -152,15 +153,16 @@ def test_models_that_an_attribute_keeps_are_moved_by_lightning(lines, marks, tmp
         pytest.param("[context.device]", "self.kept.append(1)", id="a list that is changed"),
     ],
 )
-def test_what_may_be_another_each_time_is_marked(value, use, tmp_path):
+def test_what_may_be_another_each_time_is_put_where_lightning_trains(value, use, tmp_path):
     source = trial(
         ("lr=0.1))\n", f"lr=0.1))\n        self.kept = {value}\n"),
         ("        loss = ", f"        {use}\n        loss = "),
         ("class Trial", "def make(device):\n    return torch.rand(2)\n\n\nclass Trial"),
     )
     made = rewritten(tmp_path, source)
-    assert "# MIGRATE: device is that of one device here" in made
-    assert "def kept" not in made
+    assert f"self.kept = {value.replace('context.device', 'device_of_process()')}\n" in made
+    assert "def device_of_process():" in made and "import os\n" in made
+    assert "MIGRATE" not in made and "def kept" not in made
 
 
 def test_the_device_of_a_context_is_that_of_the_module(tmp_path):
@@ -196,11 +198,11 @@ def test_helpers_of_init_leave_moving_to_lightning(used, is_left, tmp_path):
     made = rewritten(tmp_path, trial(("lr=0.1))\n", calls), ("def tr", helper), step))
     buffer = 'self.register_buffer("kept", torch.ones(2), persistent=False)'
     assert (buffer in made) is is_left
-    assert ("MIGRATE: device is that of one device here" in made) is not is_left
+    assert ("self.kept = torch.ones(2).to(device_of_process())" in made) is not is_left
 
 
 def test_a_loader_that_init_makes_is_early(tmp_path):
     calls = "lr=0.1))\n        self.rows = self.build_training_data_loader()\n"
     rows = ("DataLoader([]", "DataLoader(torch.ones(2).to(self.context.device)")
     made = rewritten(tmp_path, trial(("lr=0.1))\n", calls), rows))
-    assert "MIGRATE: device is that of one device here" in made
+    assert "torch.ones(2).to(device_of_process())" in made

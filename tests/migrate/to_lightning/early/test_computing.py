@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import pytest
+
+from det_compat.migrate.migration import migrate
+from tests.migrate.rewriting import rewritten, trial
+
+MOVED = "self.model = torch.nn.Linear(2, 1).to(device_of_process())"
+AVERAGE = """
+class Average{bases}:
+    def __init__(self, model):
+        {init}self.kept = {{n: p.{copy} for n, p in model.named_parameters()}}
+
+
+class Trial"""
+
+
+@pytest.mark.parametrize(
+    ("line", "is_moved"),
+    [
+        ("self.size = self.model(torch.zeros(1, 2, device=context.device)).shape", True),
+        ("self.kept = [p.detach().clone() for p in self.model.parameters()]", True),
+        ("self.names = [n for n, _ in self.model.named_parameters()]", False),
+        ("self.old = copy.deepcopy(self.model)", False),
+        ("self.n = sum(p.numel() for p in self.model.parameters())", False),
+    ],
+)
+def test_a_model_that_init_computes_with_is_moved_there(line, is_moved, tmp_path):
+    optimizer = "        self.opt ="
+    made = rewritten(tmp_path, trial((optimizer, f"        {line}\n{optimizer}")))
+    assert (MOVED in made) is is_moved
+    assert ("def device_of_process():" in made) is is_moved
+
+
+@pytest.mark.parametrize(
+    ("bases", "copy", "given", "is_moved"),
+    [
+        ("", "detach().clone()", "self.model", True),
+        ("", "data", "self.model", False),
+        ("", "detach().clone()", "self.model.parameters()", True),
+        ("(torch.nn.Module)", "detach().clone()", "self.model", False),
+    ],
+)
+def test_copies_that_an_object_keeps_are_where_the_model_is(bases, copy, given, is_moved, tmp_path):
+    init = "super().__init__()\n        " if bases else ""
+    optimizer = "        self.opt ="
+    source = trial(
+        (optimizer, f"        self.average = Average({given})\n{optimizer}"),
+        ("class Trial", AVERAGE.format(bases=bases, init=init, copy=copy)),
+    )
+    assert (MOVED in rewritten(tmp_path, source)) is is_moved
+
+
+@pytest.mark.parametrize(
+    ("body", "is_moved"),
+    [("self.state = torch.zeros(2, device=self.weight.device)", True), ("self.n = 2", False)],
+)
+def test_what_a_method_of_a_model_makes_is_where_the_model_is(body, is_moved, tmp_path):
+    net = f"class Net(torch.nn.Linear):\n    def reset(self):\n        {body}\n\n\nclass Trial"
+    source = trial(
+        ("class Trial", net),
+        ("torch.nn.Linear(2, 1)", "Net(2, 1)"),
+        ("        self.opt =", "        self.clear()\n        self.opt ="),
+        (
+            "    def train_batch",
+            "    def clear(self):\n        self.model.reset()\n\n    def train_batch",
+        ),
+    )
+    made = rewritten(tmp_path, source)
+    assert ("self.model = Net(2, 1).to(device_of_process())" in made) is is_moved
+
+
+BASE = """\
+class Base:
+    def __init__(self, device):
+        self.device = device
+        self.draw = Draw(self.device)
+
+    def place(self):
+        return self.device
+
+
+class Draw:
+    def __init__(self, device):
+        self.device = device
+
+    def draw(self):
+        return self.device
+"""
+
+
+def test_a_device_that_is_handed_on_stays_one(tmp_path):
+    """``device`` is a module's own, and cannot be set: a base keeps it under another name."""
+    source = trial(
+        ("class Trial(PyTorchTrial)", "class Trial(Base, PyTorchTrial)"),
+        (
+            "        self.context = context\n",
+            "        Base.__init__(self, context.device)\n        self.context = context\n",
+        ),
+        ("import torch\n", "import torch\nfrom base import Base\n"),
+    )
+    (tmp_path / "base.py").write_text(BASE)
+    (tmp_path / "model_def.py").write_text(source)
+    files = migrate([str(tmp_path)], "lightning").files
+    made = {file.path.name: file.after.decode() for file in files}
+    base, start, draw = BASE.partition("class Draw")
+    assert made["base.py"] == base.replace("self.device", "self.trial_device") + start + draw
+    assert "Base.__init__(self, device_of_process())" in made["model_def.py"]
