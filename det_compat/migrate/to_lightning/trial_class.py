@@ -231,7 +231,7 @@ class _Rewriting:
 
     def _hooks(self) -> list[cst.BaseStatement]:
         plan = self.plan
-        made: list[cst.BaseStatement] = []
+        made: list[cst.BaseStatement] = [*gradients.scaler_hooks(self.own, self.file.symbols)]
         # A base that has no train_batch has no training_step that would call it.
         is_new = not any(p.parameters("train_batch") for p in plan.parents if not p.is_mixin)
         is_new = is_new or bool(self._own_odd("train_batch"))

@@ -140,3 +140,47 @@ def may_be_kept(own: Mapping[str, cst.FunctionDef], symbols: Symbols) -> bool:
         stepping = (c for c in calls if c and symbols.method(c) == "step_optimizer")
         plain += sum(map(zeroes_gradients, stepping))
     return every > plain
+
+
+_SAVING = """\
+def on_save_checkpoint(self, checkpoint):
+    if getattr(self, "{0}", None) is not None:
+        checkpoint["{0}"] = self.{0}.state_dict()
+"""
+_LOADING = """\
+def on_load_checkpoint(self, checkpoint):
+    if "{0}" in checkpoint:
+        self.{0}.load_state_dict(checkpoint["{0}"])
+"""
+_ALWAYS = '    if getattr(self, "{0}", None) is not None:\n    ', ""
+
+
+def scaler_hooks(own: Mapping[str, cst.FunctionDef], symbols: Symbols) -> list[cst.FunctionDef]:
+    """The hooks by which a checkpoint has the gradient scaler of a trial, as Determined's had.
+
+    Args:
+        own: the methods of the trial.
+        symbols: what placeholders stand for.
+    """
+    if "on_save_checkpoint" in own or "on_load_checkpoint" in own:
+        return []
+    for method in own.values():
+        lines = [*syntax.find(method, cst.SimpleStatementLine)]
+        wrapping = [line for line in lines if symbols.calls(line, "wrap_scaler")]
+        # A variable that is wrapped, or is what is wrapped, is kept elsewhere.
+        names = {syntax.target_of(line) for line in wrapping}
+        calls = (call for line in wrapping for call in symbols.calls(line, "wrap_scaler"))
+        names |= {syntax.code(call.args[0].value) for call in calls if call.args}
+        kept = [n for n in lines if {syntax.target_of(n), syntax.code(_value(n))} & names]
+        for line in (*wrapping, *kept):
+            attribute = (syntax.target_of(line) or "").removeprefix(f"{syntax.self_name(method)}.")
+            if attribute == syntax.target_of(line) or not attribute.isidentifier():
+                continue
+            is_sure = isinstance(_value(line), cst.Call) and line in syntax.body_of(method)
+            saving = _SAVING.replace(*_ALWAYS, 1) if is_sure else _SAVING
+            return [syntax.method(text.format(attribute)) for text in (saving, _LOADING)]
+    return []
+
+
+def _value(line: cst.SimpleStatementLine) -> cst.BaseExpression:
+    return getattr(syntax.simple(line), "value", None) or cst.Name("None")

@@ -6,6 +6,7 @@ from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.optimization.gradients import with_gradients
 from det_compat.migrate.tree import syntax
+from tests.migrate.rewriting import method, rewritten, trial
 
 
 @pytest.mark.parametrize(
@@ -40,3 +41,34 @@ def evaluate_batch(self, batch):
 def test_gradients_in_a_validation(before: str, after: str) -> None:
     method = ensure_type(syntax.statement(before.lstrip()), cst.FunctionDef)
     assert syntax.code(with_gradients(method)) == after.lstrip()
+
+
+LOADING = """\
+def on_load_checkpoint(self, checkpoint):
+    if "scaler" in checkpoint:
+        self.scaler.load_state_dict(checkpoint["scaler"])"""
+SAVING = 'checkpoint["scaler"] = self.scaler.state_dict()'
+IF_THERE = f'if getattr(self, "scaler", None) is not None:\n        {SAVING}'
+
+
+@pytest.mark.parametrize(
+    ("lines", "saving"),
+    [
+        ("self.scaler = context.wrap_scaler(make())", SAVING),
+        ("scaler = context.wrap_scaler(make())\n        self.scaler = scaler", IF_THERE),
+        ("self.scaler = make()\n        context.wrap_scaler(self.scaler)", SAVING),
+        ("if make:\n            self.scaler = context.wrap_scaler(make())", IF_THERE),
+        ("self.scaler = context.wrap_scaler(make()) if make else None", IF_THERE),
+        ("scaler = make()\n        context.wrap_scaler(scaler)", None),
+    ],
+)
+def test_a_scaler_is_in_checkpoints(lines, saving, tmp_path):
+    """As in those of Determined, where one that does not step is of no account."""
+    begin = "        self.context = context\n"
+    change = (begin, f"{begin}        {lines}\n")
+    made = rewritten(tmp_path, trial(change, ("(self.opt)", "(self.opt, scaler=self.scaler)")))
+    if saving is None:
+        assert "def on_save_checkpoint" not in made
+        return
+    assert method(made, "on_save_checkpoint").endswith(f"\n    {saving}")
+    assert method(made, "on_load_checkpoint") == LOADING
