@@ -26,11 +26,22 @@ def names_in(lines: Sequence[cst.BaseStatement]) -> set[str]:
     return {name for line in lines for name in syntax.names_in(line)}
 
 
-def is_off(line: cst.BaseStatement, func: str) -> bool:
-    """Whether a statement calls this to turn something off."""
-    call = syntax.lone_call(line)
-    enabled = syntax.argument(call, 0, "enabled") if call is not None else None
-    return calls(line, func) and is_text(enabled, "False")
+def with_profiling(call: cst.Call, profiled: Sequence[cst.Call | None]) -> cst.Call:
+    """A call of ``fit()`` that is told what ``configure_profiler()`` was, as in Determined 0.38."""
+    enabled = [syntax.argument(each, 1, "enabled") for each in profiled if each is not None]
+    if not enabled or enabled[-1] is None:
+        return call
+    arg = cst.Arg(enabled[-1], keyword=cst.Name("profiling_enabled"))
+    return call.with_changes(args=[*call.args, arg])
+
+
+def profiler(enabled: cst.BaseExpression | None) -> list[str]:
+    """The argument of ``pl.Trainer`` by which it profiles, if that is enabled."""
+    if is_text(enabled, "False", None):
+        return []
+    is_sure = is_text(enabled, "True")
+    condition = "" if is_sure or enabled is None else f" if {syntax.code(enabled)} else None"
+    return [f'profiler="simple"{condition}']
 
 
 def is_fit(node: cst.Call) -> bool:

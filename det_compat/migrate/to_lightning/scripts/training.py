@@ -30,10 +30,11 @@ from det_compat.migrate.to_lightning.scripts.lines import (
     is_fit,
     is_given_to_fit,
     is_kept,
-    is_off,
     is_text,
     is_trainer,
     names_in,
+    profiler,
+    with_profiling,
 )
 from det_compat.migrate.to_lightning.scripts.one_place import (
     IMPORT,
@@ -212,9 +213,10 @@ class _Scripts(LightningTransformer):
             every = (c for line in lines for c in syntax.find(line, cst.Call))
             is_one = sum(syntax.code(c.func) == f"{name}.fit" for c in every) == len(fits) == 1
             call = syntax.lone_call(fits[0]) if is_one else None
+            profiled = [line for line in lines if calls(line, f"{name}.configure_profiler")]
+            call = call and with_profiling(call, [*map(syntax.lone_call, profiled)])
             texts = self._texts(created, call) if name and created and call else None
-            # A profiler that is off, as it is without, needs no word.
-            lines = [line for line in lines if not is_off(line, f"{name}.configure_profiler")]
+            lines = [line for line in lines if line not in profiled]
             if any(f"{name}.configure_profiler" in syntax.code(line) for line in lines):
                 texts = None
             if name and call is not None and texts is not None:
@@ -335,6 +337,7 @@ class _Scripts(LightningTransformer):
         test_mode = given.get("test_mode")
         if test_mode is not None and not is_text(test_mode, "False"):
             flags.append(f"fast_dev_run={syntax.code(test_mode)}")
+        flags += profiler(given.get("profiling_enabled"))
         if any(
             asks_gradients(self.file.elsewhere.texts.get(name, "")) for name in self.file.trials
         ):

@@ -278,6 +278,30 @@ def test_a_script_trains_with_lightning(before: str, after: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
+    ("configured", "given", "after"),
+    [
+        ("sync_timings=True, enabled=True", "", 'profiler="simple"'),
+        ("False, args.profile", "", 'profiler="simple" if args.profile else None'),
+        ("enabled=False", "", ""),
+        ("", "", ""),
+        ("", "profiling_enabled=True", 'profiler="simple"'),
+        ("", "profiling_enabled=False", ""),
+    ],
+)
+def test_what_is_profiled(configured: str, given: str, after: str, tmp_path: Path) -> None:
+    before = f"""
+    def main(args):
+        with pytorch.init() as context:
+            trainer = pytorch.Trainer(Trial(context), context)
+            trainer.configure_profiler({configured})
+            trainer.fit(max_length=pytorch.Epoch(1), {given})
+    """
+    made = script(tmp_path, before)
+    assert "pl.Trainer(" in made and "MIGRATE" not in made and "configure_" not in made
+    assert after in made and ("profiler" in made) == bool(after)
+
+
+@pytest.mark.parametrize(
     "given",
     [
         "",
