@@ -1,4 +1,4 @@
-"""What Lightning does otherwise on several devices, where a config asks for them."""
+"""What Lightning does otherwise on several devices, where a config or script asks for them."""
 
 import ast
 from collections.abc import Iterator
@@ -7,19 +7,20 @@ from det_compat.migrate.configs import configs_of
 from det_compat.migrate.results import FileResult, Migration
 
 _ORDER = (
-    "Lightning shuffles what this loads on several devices, for which a config asks, and "
+    "Lightning shuffles what this loads on several devices, which are asked for, and "
     "Determined kept its order; see MIGRATION.md#what-migrate-leaves-to-you"
 )
 
 
 def device_notes(migration: Migration) -> Iterator[str]:
-    """What is said of the training loaders of trials that configs train on several devices.
+    """What is said of the training loaders of trials that train on several devices.
 
     Nothing is to be changed for one device, nor where the order does not matter.
     """
     for file in migration.files:
         configs = [each for name in file.trials for each in configs_of(file.path, name)]
-        if any(each.slots_per_trial > 1 for each in configs):
+        is_of_torchrun = b"LOCAL_WORLD_SIZE" in file.after
+        if is_of_torchrun or any(each.slots_per_trial > 1 for each in configs):
             yield from (f"{file.path}:{line}: {_ORDER}" for line in _unshuffled(file))
 
 

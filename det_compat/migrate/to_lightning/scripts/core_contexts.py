@@ -1,16 +1,28 @@
-"""Contexts of the Core API in scripts of the Trainer, which only asked them for the rank."""
+"""What scripts of the Trainer ask a cluster, or a context of the Core API for the rank alone."""
 
 import libcst as cst
 
 from det_compat.migrate.to_lightning.plan import LightningFile
-from det_compat.migrate.to_lightning.scripts.one_place import IMPORT, INIT, RANK
+from det_compat.migrate.to_lightning.scripts.one_place import IMPORT, INIT, RANK, TRAINER
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.branches import without_cluster
 from det_compat.migrate.tree.file import Lines
 from det_compat.migrate.tree.marks import above
 from det_compat.migrate.tree.symbols import Symbols
 
+_CLUSTER = "det_compat.info.get_cluster_info"
 _CORE = "det_compat.core"
 _RANKS = ("distributed.rank", "distributed.get_rank()")
+
+
+def run_off_clusters(tree: cst.Module, file: LightningFile) -> cst.Module:
+    """Leave out of a script of the Trainer what asks for a cluster, which no Lightning is on."""
+    asks = file.symbols.has(_CLUSTER) and (file.symbols.has(INIT, TRAINER) or file.plans)
+    # A script of the Core API stays one, and is told of its task in this way.
+    tree = without_core_context(tree, file) if asks else tree
+    if not asks or asks_core(tree, file.symbols):
+        return tree
+    return without_cluster(tree, file.symbols, _CLUSTER, asked=file.asked)
 
 
 def asks_core(tree: cst.Module, symbols: Symbols) -> bool:

@@ -69,7 +69,7 @@ def _text(node: cst.CSTNode, symbols: Symbols) -> str:
     return syntax.code(node if symbol is None else symbol.original)
 
 
-def _uses(node: cst.CSTNode, name: str, symbols: Symbols) -> list[cst.Name]:
+def uses_of(node: cst.CSTNode, name: str, symbols: Symbols) -> list[cst.Name]:
     """The names below ``node`` that are this one, or stand for an expression with it."""
     others = [arg.keyword for arg in syntax.find(node, cst.Arg)]
     others += [attribute.attr for attribute in syntax.find(node, cst.Attribute)]
@@ -139,14 +139,14 @@ def _entered_at_once(
         name = _text(targets[0], symbols) if len(targets) == 1 else ""
         if call is None or symbols.path(call.func) != INIT or not name.isidentifier():
             continue
-        uses = [line for line in lines[lines.index(made) + 1 :] if _uses(line, name, symbols)]
+        uses = [line for line in lines[lines.index(made) + 1 :] if uses_of(line, name, symbols)]
         entered = uses[0] if len(uses) == 1 else None
         if not isinstance(entered, cst.With) or len(entered.items) != 1:
             continue
         (item,) = entered.items
         is_other = item.asname is not None and _text(item.asname.name, symbols) != name
         if _text(item.item, symbols) == name and not (
-            is_other and _uses(entered.body, name, symbols)
+            is_other and uses_of(entered.body, name, symbols)
         ):
             given = item.asname or cst.AsName(cst.Name(name))
             changed = entered.with_changes(items=[cst.WithItem(call, given)])
@@ -195,7 +195,7 @@ def _without_factory(tree: cst.Module, name: str, symbols: Symbols) -> cst.Modul
     given: dict[str, cst.BaseExpression] = {}
     for index, param in enumerate(function.params.params):
         value = syntax.argument(calls[0], index, param.name.value) or param.default
-        uses = _uses(made, param.name.value, symbols)
+        uses = uses_of(made, param.name.value, symbols)
         if value is None or (len(uses) != 1 and not isinstance(value, _SIMPLE)):
             return tree
         for use in uses:
@@ -241,11 +241,11 @@ def _without_context(tree: cst.Module, name: str, symbols: Symbols) -> cst.Modul
     trainers = [c for c in syntax.find(function, cst.Call) if symbols.path(c.func) == TRAINER]
     given = [syntax.argument(c, 1, "context") for c in trainers]
     for index, param in enumerate(function.params.params):
-        uses = _uses(function.body, param.name.value, symbols)
+        uses = uses_of(function.body, param.name.value, symbols)
         args = [syntax.argument(call, index, param.name.value) for call in calls]
         asking = ranked(function, param.name.value, symbols)
         is_given = sum(any(use is each for each in given) for use in uses)
-        is_left = len(_uses(asking.body, param.name.value, symbols)) > is_given
+        is_left = len(uses_of(asking.body, param.name.value, symbols)) > is_given
         if uses and not is_left and all(map(symbols.is_context, args)):
             left = _Dropping(param, [arg for arg in args if arg is not None])
             tree = syntax.transformed(tree, left)

@@ -21,8 +21,12 @@ from det_compat.migrate.to_lightning.scripts.asked_contexts import (
     told,
 )
 from det_compat.migrate.to_lightning.scripts.chosen import chosen
-from det_compat.migrate.to_lightning.scripts.core_contexts import asks_core, without_core_context
-from det_compat.migrate.to_lightning.scripts.init_call import Init, given_to_init
+from det_compat.migrate.to_lightning.scripts.init_call import (
+    Init,
+    by_keyword,
+    given_to_init,
+    told_of_torchrun,
+)
 from det_compat.migrate.to_lightning.scripts.lengths import UNITS, Lengths
 from det_compat.migrate.to_lightning.scripts.lines import (
     calls,
@@ -56,11 +60,9 @@ from det_compat.migrate.to_lightning.scripts.schedule import (
 )
 from det_compat.migrate.to_lightning.scripts.step_counts import in_steps
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.branches import without_cluster
 from det_compat.migrate.tree.file import Lines
 from det_compat.migrate.tree.marks import above, comments_of, marked
 
-_CLUSTER = "det_compat.info.get_cluster_info"
 _PERIODS = {
     "validation_period": FLAGS,
     "reporting_period": {"max_steps": "log_every_n_steps={0}"},
@@ -78,21 +80,12 @@ _POLICY = (
 _OPEN = "{0} needs the hyperparameters that its context had, too: give it the rest of them"
 
 
-def run_off_clusters(tree: cst.Module, file: LightningFile) -> cst.Module:
-    """Leave out of a script of the Trainer what asks for a cluster, which no Lightning is on."""
-    asks = file.symbols.has(_CLUSTER) and (file.symbols.has(INIT, TRAINER) or file.plans)
-    # A script of the Core API stays one, and is told of its task in this way.
-    tree = without_core_context(tree, file) if asks else tree
-    if not asks or asks_core(tree, file.symbols):
-        return tree
-    return without_cluster(tree, file.symbols, _CLUSTER, asked=file.asked)
-
-
 def train_with_lightning(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Rewrite the scripts of a file that train a trial which is rewritten."""
     if not file.symbols.has(INIT, TRAINER, *UNITS):
         return tree
-    return syntax.transformed(in_one_place(tree, file), _Scripts(file))
+    tree = told_of_torchrun(in_one_place(tree, file), file.symbols)
+    return syntax.transformed(tree, _Scripts(file))
 
 
 class _Scripts(LightningTransformer):
@@ -116,7 +109,7 @@ class _Scripts(LightningTransformer):
     def visit_With(self, node: cst.With) -> None:
         call = node.items[0].item if len(node.items) == 1 else None
         init = as_init(call, self.symbols)
-        self._inits.append(None if init is None else given_to_init(init))
+        self._inits.append(None if init is None else given_to_init(init, self.symbols))
 
     def leave_With(self, original: cst.With, updated: cst.With) -> Lines:
         init = self._inits.pop()
@@ -164,7 +157,7 @@ class _Scripts(LightningTransformer):
         """What a trial is given in place of its context."""
         sections, found = plan.arguments.sections, plan.accumulation
         # A trial that is given more than the context is given its hyperparameters, too.
-        more = [f"**{init.hparams}"] if init.hparams not in ("", "{}") and not given else []
+        more = [] if given else by_keyword(init.hparams)
         more += self._lacking(plan, init, given)
         if init.exp_conf and "experiment_config" in sections:
             more.append(f"experiment_config={init.exp_conf}")
@@ -217,7 +210,7 @@ class _Scripts(LightningTransformer):
             call = call and with_profiling(call, [*map(syntax.lone_call, profiled)])
             texts = self._texts(created, call) if name and created and call else None
             lines = [line for line in lines if line not in profiled]
-            if any(f"{name}.configure_profiler" in syntax.code(line) for line in lines):
+            if any(syntax.mentions(line, f"{name}.configure_profiler") for line in lines):
                 texts = None
             if name and call is not None and texts is not None:
                 new = self._marked(syntax.statement(f"{name} = {texts[0]}"))
@@ -275,8 +268,8 @@ class _Scripts(LightningTransformer):
     def _texts(self, created: cst.Call, call: cst.Call) -> tuple[str, str] | None:
         """The Trainer and its call of ``fit()``; None if something of it is not known."""
         trial, given = syntax.argument(created, 0, "trial"), self._given(call)
-        init = next((found for found in reversed(self._inits) if found is not None), None)
-        aggregation = init.aggregation if init is not None else ""
+        init = next((found for found in reversed(self._inits) if found is not None), Init())
+        aggregation = init.aggregation
         plans = [plan for plan in self.file.trials.values() if not plan.is_mixin]
         can = all(plan.accumulation is not None for plan in plans)
         self._said = [_ACCUMULATES.format(aggregation)] if aggregation and not can else []
@@ -288,7 +281,8 @@ class _Scripts(LightningTransformer):
         if is_late and before_the_first(given):
             return None
         flags += at_end(flags[0], given)
-        self.file.imports.new.add("import pytorch_lightning as pl")
+        flags += init.flags
+        self.file.imports.new.update(("import pytorch_lightning as pl", *init.imports))
         latest = given.get("latest_checkpoint")
         path = (
             ""
