@@ -102,8 +102,9 @@ def _farther(path: Path, name: str, near: Set[Path]) -> Iterator[Path]:
     Which folder was that of the experiment, nobody knows; of several files that an entrypoint may
     mean, it is those that are nearest to the config.
     """
-    root = next((each for each in path.parents if (each / ".git").exists()), None)
-    files, started = _repository(root, root.stat().st_mtime_ns) if root is not None else ((), {})
+    # Of what is no repository, all that is known to belong together is below the file.
+    root = next((each for each in path.parents if (each / ".git").exists()), path.parent)
+    files, started = _repository(root, root.stat().st_mtime_ns)
     for file, module in started.get(name, ()):
         if file in near or not f"{path}".endswith(module):
             continue

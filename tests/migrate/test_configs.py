@@ -75,6 +75,14 @@ def test_the_configs_of_a_trial(
     assert [config.file for config in configs] == expected
 
 
+def test_configs_below_what_is_no_repository(tmp_path: Path) -> None:
+    (tmp_path / "model_def.py").write_text("class T: ...\n")
+    (tmp_path / "scripts" / "eval").mkdir(parents=True)
+    below = tmp_path / "scripts" / "eval" / "far.yaml"
+    below.write_text(f"entrypoint: model_def:T\n{CONFIG}")
+    assert [config.file for config in configs_of(tmp_path / "model_def.py", "T")] == [str(below)]
+
+
 def test_what_is_searched_has_its_first_value(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(
         f"{CONFIG}hyperparameters:\n"

@@ -43,11 +43,13 @@ class ConfigUse:
         names: the hyperparameters that it is known to need, in order.
         is_open: whether it may ask for others, or whether they are there.
         sections: what else of the config is asked for.
+        read: the hyperparameters that are read of something that is made of all of them.
     """
 
     names: tuple[str, ...] = ()
     is_open: bool = False
     sections: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ def arguments(
     return Arguments(
         {name: _annotation(name, _values(name, spaces)) for name in named},
         {**{name: defaults[name] for name in named if name in defaults}, **lacking},
-        len(named) < len(known),
+        not {*known, *own.read, *around.read} <= {*named},
         sections,
         asks,
         frozenset(names),
@@ -204,7 +206,8 @@ def config_use(node: cst.CSTNode, symbols: Symbols) -> ConfigUse:
     looked_up = _looked_up(node, symbols)
     asks = asks or None in looked_up
     found = (name for name in looked_up if name is not None)
-    return ConfigUse(distinct((*names, *found)), asks, distinct(sections))
+    read = distinct(_read_of_all(node, symbols))
+    return ConfigUse(distinct((*names, *found)), asks, distinct(sections), read)
 
 
 def joined_use(uses: Iterable[ConfigUse]) -> ConfigUse:
@@ -214,6 +217,7 @@ def joined_use(uses: Iterable[ConfigUse]) -> ConfigUse:
         distinct(name for use in every for name in use.names),
         any(use.is_open for use in every),
         distinct(section for use in every for section in use.sections),
+        distinct(name for use in every for name in use.read),
     )
 
 
@@ -230,6 +234,34 @@ def _looked_up(node: cst.CSTNode, symbols: Symbols) -> list[str | None]:
             found.remove(None)
             found += _lookups(_home(node, line, target), partial(_is_read, target=target))
     return found
+
+
+def _read_of_all(node: cst.CSTNode, symbols: Symbols) -> Iterator[str]:
+    """The names that are read of what a call makes of ``get_hparams()``, an AttrDict for example.
+
+    A method is called, and is no hyperparameter.
+    """
+    asking = symbols.calls(node, "get_hparams")
+    for line in syntax.find(node, cst.SimpleStatementLine) if asking else ():
+        target, call = syntax.target_of(line), syntax.call_of(line)
+        if not target or call is None or not any(arg.value in asking for arg in call.args):
+            continue
+        home = _home(node, line, target)
+        called = {id(each.func) for each in syntax.find(home, cst.Call)}
+        every: list[cst.Attribute | cst.Subscript] = [
+            *syntax.find(home, cst.Attribute),
+            *syntax.find(home, cst.Subscript),
+        ]
+        of_it = [each for each in every if syntax.code(each.value) == target]
+        named = [
+            (each, each.attr.value if isinstance(each, cst.Attribute) else _key(each))
+            for each in of_it
+            if id(each) not in called
+        ]
+        # What the trial puts there is no hyperparameter.
+        put = {id(each.target) for each in syntax.find(home, cst.AssignTarget)}
+        own = {name for each, name in named if id(each) in put}
+        yield from (name for _, name in named if name is not None and name not in own)
 
 
 def _home(node: cst.CSTNode, line: cst.CSTNode, target: str) -> cst.CSTNode:

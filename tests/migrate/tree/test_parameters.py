@@ -114,6 +114,24 @@ def test_names_are_read_in_the_dict_of_hyperparameters(
     assert signature(tmp_path, source) == after
 
 
+@pytest.mark.parametrize(
+    ("lines", "rest"),
+    [
+        ("self.args.width", ", **hparams: Any"),
+        ('self.args["width"]', ", **hparams: Any"),
+        ("self.args.lr", ""),
+        ("self.args.keys()", ""),
+        ("self.args.width = 2\n        print(self.args.width)", ""),
+    ],
+)
+def test_what_is_read_and_in_no_config_is_taken(lines: str, rest: str, tmp_path: Path) -> None:
+    """Another config may have it, which lies elsewhere."""
+    kept = f"self.args = AttrDict(context.get_hparams())\n        {lines}"
+    source = trial(("self.context = context", f"self.context = context\n        {kept}"))
+    made = signature(tmp_path, source, const="global_batch_size: 4, lr: 0.5")
+    assert f"*, global_batch_size: int = 4, lr: float = 0.5{rest}):" in made
+
+
 def test_a_config_without_an_entrypoint_is_of_the_trial_beside_it(tmp_path: Path) -> None:
     text = CONFIG.format("lr: 0.5, global_batch_size: 4").partition("\n")[2]
     (tmp_path / "const.yaml").write_text(text)
