@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from det_compat.analysis.expressions import words
+from det_compat.migrate.to_lightning.metrics.names import every_name, known_names
 from det_compat.migrate.to_lightning.optimization.kept import Wrapping, called_often, wrappings
 from det_compat.migrate.to_lightning.optimization.step_modes import (
     INTERVALS,
@@ -16,7 +17,7 @@ from det_compat.migrate.to_lightning.optimization.step_modes import (
     step_mode,
 )
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.metric_shapes import assigned, numbers
+from det_compat.migrate.tree.metric_shapes import assigned
 from det_compat.migrate.tree.parameters import distinct
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.trial_attributes import (
@@ -124,7 +125,7 @@ class ClassFacts:
         called: the last parts of the names that each method calls.
         sizes: the methods that ask for what depends on the number of processes.
         logged, validated: metric names that its train_batch, and its evaluation, are known to
-            return where they are made.
+            return.
         every_logged, every_validated: all metric names of these; None if some are not known.
     """
 
@@ -200,13 +201,15 @@ def facts_of(
         sizes=frozenset(name for name, method in own.items() if asks_sizes(method, symbols)),
         stores=frozenset(name for method in own.values() for name in attributes_changed(method)),
         called={name: frozenset(calls(method)) for name, method in own.items()},
-        logged=_keys(own, "train_batch"),
-        validated=_keys(own, "evaluate_full_dataset") or _keys(own, "evaluate_batch"),
-        every_logged=_every_key(own, "train_batch"),
-        every_validated=_every_key(
-            own, "evaluate_full_dataset" if "evaluate_full_dataset" in own else "evaluate_batch"
-        ),
+        logged=known_names(own, "train_batch"),
+        validated=known_names(own, _evaluation(own)),
+        every_logged=every_name(own, "train_batch"),
+        every_validated=every_name(own, _evaluation(own)),
     )
+
+
+def _evaluation(own: Mapping[str, cst.FunctionDef]) -> str:
+    return "evaluate_full_dataset" if "evaluate_full_dataset" in own else "evaluate_batch"
 
 
 def calls(node: cst.CSTNode) -> Iterator[str]:
@@ -224,49 +227,6 @@ def asking_at_once(tree: cst.Module, symbols: Symbols) -> Iterator[str]:
             own = syntax.methods(line)
             if any(asks_sizes(own[name], symbols) for name in reachable(own, "__init__")):
                 yield line.name.value
-
-
-def _keys(own: Mapping[str, cst.FunctionDef], name: str) -> frozenset[str]:
-    return frozenset(syntax.returned_keys(own[name]) if name in own else ())
-
-
-def _every_key(own: Mapping[str, cst.FunctionDef], name: str) -> frozenset[str] | None:
-    method = own.get(name)
-    if method is None:
-        return frozenset()
-    known, keys = assigned(method), set[str]()
-    for found in syntax.find(method.body, cst.Return):
-        value = found.value or cst.Dict([])
-        if isinstance(value, cst.Name):
-            if _is_changed_by_call(method, value.value):
-                return None
-            keys |= {*_stored_keys(method, value.value)}
-        made = known.get(syntax.code(value)) or value
-        if not isinstance(made, cst.Dict):
-            # A loss alone.
-            keys |= {"loss"}
-            if syntax.code(value) not in numbers(method, known):
-                return None
-            continue
-        texts = [getattr(getattr(e, "key", None), "evaluated_value", None) for e in made.elements]
-        keys |= {text for text in texts if isinstance(text, str)}
-        if not all(isinstance(text, str) for text in texts):
-            return None
-    return None if any("{" in key for key in keys) else frozenset(keys)
-
-
-def _stored_keys(method: cst.FunctionDef, name: str) -> Iterator[str]:
-    """The keys that a method puts into a dict; what is no text is ``{}``."""
-    for target in syntax.find(method.body, cst.AssignTarget):
-        if isinstance(target.target, cst.Subscript) and syntax.code(target.target.value) == name:
-            index = target.target.slice[0].slice
-            key = index.value if isinstance(index, cst.Index) else None
-            yield str(key.evaluated_value) if isinstance(key, cst.SimpleString) else "{}"
-
-
-def _is_changed_by_call(method: cst.FunctionDef, name: str) -> bool:
-    calls = syntax.find(method.body, cst.Call)
-    return any(syntax.code(c.func) in (f"{name}.update", f"{name}.setdefault") for c in calls)
 
 
 def _parameters(method: cst.FunctionDef) -> list[str]:

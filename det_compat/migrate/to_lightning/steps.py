@@ -11,6 +11,7 @@ import libcst as cst
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.data.batch_numbers import with_batch_number
+from det_compat.migrate.to_lightning.metrics.names import numbers_of, renamed_in, said_of
 from det_compat.migrate.to_lightning.metrics.reductions import reduction
 from det_compat.migrate.to_lightning.optimization.automatic import (
     backward_and_step,
@@ -53,33 +54,6 @@ BY_NAME = f"""\
 BY_NAME_IF_NUMBER = BY_NAME.replace(
     "log(name, value", "log_dict(numbers_of({name: value}, reduction)"
 )
-
-
-#: The function that a file gets whose metrics are not all numbers, and only known at run time.
-NUMBERS_OF = """\
-def numbers_of(metrics, reduction=None):
-    \"""The metrics that are numbers: several are reduced to one, or get an index each.\"""
-    found = {}
-    metrics = metrics if isinstance(metrics, dict) else {"loss": metrics}
-    for name, value in metrics.items():
-        if value is None or isinstance(value, (str, dict)):
-            continue
-        values = torch.as_tensor(value).float().flatten()
-        if len(values) == 1:
-            found[name] = values[0]
-        elif reduction is not None:
-            found[name] = getattr(values, reduction)()
-        else:
-            found.update({f"{name}_{index}": number for index, number in enumerate(values)})
-    return found
-"""
-
-
-def numbers_of(metrics: str, reduction: str, odd: Collection[str]) -> str:
-    """The expression of what can be logged of metrics, given what of them is known to be odd."""
-    if not odd:
-        return metrics
-    return f'numbers_of({metrics}, "{reduction}")' if reduction else f"numbers_of({metrics})"
 
 
 def training_step(
@@ -207,7 +181,9 @@ def validation_step(
     renamed = {name: new for name, new in plan.validation_names.items() if new != name}
     by = "" if plan.evaluates_whole else fx or "mean"
     own = syntax.self_name(method)
-    logged = Logged(own, options=options, renamed=renamed, reduction=by, shapes=shapes)
+    every = plan.own.every_validated
+    are_all = every is not None and every <= renamed.keys()
+    logged = Logged(own, options, None, renamed, are_all, reduction=by, shapes=shapes)
     method = logged.in_method(method)
     index = _parameter(method, "batch")
     if index != "batch_idx":
@@ -253,6 +229,7 @@ class Logged:
         losses: those that there is a backward pass of: a loss may be returned in place of a dict;
             None for a method that returns none.
         renamed: metrics that are logged under another name.
+        are_all_renamed: whether there are no others.
         reduction: what the metrics of a batch that are several numbers are reduced by, as their
             batches are; ``""`` if they are not reduced, and each number is logged under its index.
         shapes: what is known of the metrics.
@@ -262,6 +239,7 @@ class Logged:
     options: str = ""
     losses: frozenset[str] | None = None
     renamed: dict[str, str] = field(default_factory=dict)
+    are_all_renamed: bool = False
     reduction: str = "mean"
     shapes: Shapes = field(default_factory=Shapes)
     _known: dict[str, cst.BaseExpression | None] = field(default_factory=dict, init=False)
@@ -284,6 +262,9 @@ class Logged:
             end = [*self._lines(given), *end]
             if self.options.endswith(EACH_BATCH):
                 end[:1] = [above(line, [_SAID]) for line in end[:1]]
+            if self.renamed:
+                said = cst.EmptyLine(comment=cst.Comment(said_of(self.renamed)))
+                end[:1] = [above(line, [said]) for line in end[:1]]
             end[:1] = [above(line, getattr(given, "leading_lines", ())) for line in end[:1]]
         rest = syntax.transformed(cst.IndentedBlock(body), _Returns(self))
         return syntax.with_body(method, [*rest.body, *end])
@@ -314,6 +295,7 @@ class Logged:
                 self._left_out.append("a text, a dict or None among these")
             odd = self._odd if self._is_known else {*self._odd, "unknown"}
             found = numbers_of(syntax.code(metrics), self.reduction, odd)
+            found = renamed_in(found, self.renamed, is_every=self.are_all_renamed)
             return f"{self.own}.log_dict({found}{self.options})"
         named = [made for found in metrics.elements for made in self._elements(found)]
         if not named:

@@ -18,6 +18,7 @@ from det_compat.migrate.to_lightning.early.late import (
     size_check,
 )
 from det_compat.migrate.to_lightning.metrics.in_place import changed_in_place
+from det_compat.migrate.to_lightning.metrics.names import NUMBERS_OF, numbers_of
 from det_compat.migrate.to_lightning.metrics.reducer_kinds import odd_makers
 from det_compat.migrate.to_lightning.metrics.reducers import reducer_hooks, updates_at_start
 from det_compat.migrate.to_lightning.metrics.reductions import (
@@ -41,9 +42,7 @@ from det_compat.migrate.to_lightning.steps import (
     BY_NAME,
     BY_NAME_IF_NUMBER,
     EACH_BATCH,
-    NUMBERS_OF,
     WHOLE,
-    numbers_of,
     training_step,
     validation_step,
 )

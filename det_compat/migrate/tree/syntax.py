@@ -321,17 +321,6 @@ def _fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
     return tuple(name for name in names if not _PUNCTUATION.fullmatch(name))
 
 
-def returned_keys(method: cst.FunctionDef) -> set[str]:
-    """The keys, texts all, of the dicts that a method returns where they are made."""
-    return {
-        str(element.key.evaluated_value)
-        for found in find(method.body, cst.Return)
-        if isinstance(found.value, cst.Dict)
-        for element in found.value.elements
-        if isinstance(element, cst.DictElement) and isinstance(element.key, cst.SimpleString)
-    }
-
-
 def names_in(node: cst.CSTNode) -> set[str]:
     """Every name below ``node``, but for attributes and keywords."""
     if isinstance(node, cst.Name):

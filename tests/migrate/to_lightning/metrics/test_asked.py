@@ -20,9 +20,9 @@ FOUND = (
 UNKNOWN = ('return {"loss": loss}', "return scores(loss)")
 REDUCED = (
     "\n    def build_training",
-    '\n        self.r = context.wrap_reducer(max, name="most", for_validation=False)\n\n'
-    "    def build_training",
+    '\n        self.r = context.wrap_reducer(max, name="most")\n\n    def build_training',
 )
+TRAINED = (REDUCED[0], REDUCED[1].replace('"most"', '"most", for_validation=False'))
 MARK = "MIGRATE: the metrics of training are among these now"
 
 
@@ -30,12 +30,15 @@ def hook(tmp_path, line: str, *changes: tuple[str, str]) -> str:
     return method(rewritten(tmp_path, WATCH.format(line) + trial(*changes)), "on_validation_end")
 
 
-@pytest.mark.parametrize(
-    ("changes", "others"), [((FOUND,), '["loss"]'), ((FOUND, REDUCED), '["loss", "most"]')]
-)
-def test_who_goes_through_metrics_gets_none_of_training(changes, others, tmp_path):
-    made = hook(tmp_path, "self.most = max(metrics.values())", *changes)
-    assert f"metrics = {{n: v for n, v in metrics.items() if n not in {others}}}\n" in made
+@pytest.mark.parametrize("more", [(), (TRAINED,)])
+def test_who_goes_through_metrics_gets_none_of_training(more, tmp_path):
+    made = hook(tmp_path, "self.most = max(metrics.values())", FOUND, *more)
+    assert 'logged = {"error": "error"}\n' in made and "for name, new in logged.items()" in made
+
+
+def test_reducers_have_names_that_only_a_run_tells(tmp_path):
+    made = hook(tmp_path, "self.most = max(metrics.values())", FOUND, REDUCED)
+    assert 'metrics = {n: v for n, v in metrics.items() if n not in ["loss"]}\n' in made
 
 
 @pytest.mark.parametrize(

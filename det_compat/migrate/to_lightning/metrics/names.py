@@ -1,0 +1,157 @@
+"""The names of metrics: those that methods return, and what of them is logged as what."""
+
+from collections.abc import Collection, Iterator, Mapping
+
+import libcst as cst
+
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.metric_shapes import assigned, numbers
+
+_Methods = Mapping[str, cst.FunctionDef]
+
+
+def known_names(own: _Methods, name: str) -> frozenset[str]:
+    """The names that a method is known to return, by itself or by methods that it calls.
+
+    Args:
+        own: the methods of its class.
+        name: the one of it.
+    """
+    return frozenset(_returned(own, name, ())) - {"{}"}
+
+
+def _returned(own: _Methods, name: str, above: tuple[str, ...], at: int = -1) -> Iterator[str]:
+    """The names that a method returns, in the part of a tuple if ``at`` is its number."""
+    method = own.get(name)
+    for found in syntax.find(method.body, cst.Return) if method is not None else ():
+        value = found.value
+        if at >= 0 and isinstance(value, cst.Tuple) and at < len(value.elements):
+            value = value.elements[at].value
+        elif at >= 0:
+            continue
+        if value is not None and method is not None:
+            yield from _names(value, method, own, (*above, name))
+
+
+def _names(
+    value: cst.BaseExpression, method: cst.FunctionDef, own: _Methods, above: tuple[str, ...]
+) -> Iterator[str]:
+    if isinstance(value, cst.Dict):
+        keys = (getattr(element, "key", None) for element in value.elements)
+        yield from (str(key.evaluated_value) for key in keys if isinstance(key, cst.SimpleString))
+    elif isinstance(value, cst.Name):
+        yield from _stored_keys(method, value.value)
+        for line in syntax.find(method.body, cst.Assign):
+            for target in line.targets:
+                parts = [syntax.code(part) for part in syntax.parts(target.target)]
+                if parts == [value.value] and not isinstance(line.value, cst.Name):
+                    yield from _names(line.value, method, own, above)
+                elif value.value in parts and isinstance(line.value, cst.Call):
+                    called = _own_name(line.value, method)
+                    if called not in above:
+                        yield from _returned(own, called, above, parts.index(value.value))
+    elif isinstance(value, cst.Call) and (called := _own_name(value, method)) not in above:
+        yield from _returned(own, called, above)
+
+
+def _own_name(call: cst.Call, method: cst.FunctionDef) -> str:
+    """The method of its own object that a method calls; ``""`` for any other call."""
+    owner, _, name = syntax.code(call.func).rpartition(".")
+    return name if owner == syntax.self_name(method) else ""
+
+
+def every_name(own: _Methods, name: str) -> frozenset[str] | None:
+    """All names that a method returns; None if some are not known."""
+    method = own.get(name)
+    if method is None:
+        return frozenset()
+    known, keys = assigned(method), set[str]()
+    for found in syntax.find(method.body, cst.Return):
+        value = found.value or cst.Dict([])
+        if isinstance(value, cst.Name):
+            if _is_changed_by_call(method, value.value):
+                return None
+            keys |= {*_stored_keys(method, value.value)}
+        made = known.get(syntax.code(value)) or value
+        called = _own_name(made, method) if isinstance(made, cst.Call) else ""
+        if called in own and called != name:
+            inner = every_name({n: m for n, m in own.items() if n != name}, called)
+            if inner is None:
+                return None
+            keys |= inner
+            continue
+        if not isinstance(made, cst.Dict):
+            # A loss alone.
+            keys |= {"loss"}
+            if syntax.code(value) not in numbers(method, known):
+                return None
+            continue
+        texts = [getattr(getattr(e, "key", None), "evaluated_value", None) for e in made.elements]
+        keys |= {text for text in texts if isinstance(text, str)}
+        if not all(isinstance(text, str) for text in texts):
+            return None
+    return None if any("{" in key for key in keys) else frozenset(keys)
+
+
+def _stored_keys(method: cst.FunctionDef, name: str) -> Iterator[str]:
+    """The keys that a method puts into a dict; what is no text is ``{}``."""
+    for target in syntax.find(method.body, cst.AssignTarget):
+        if isinstance(target.target, cst.Subscript) and syntax.code(target.target.value) == name:
+            index = target.target.slice[0].slice
+            key = index.value if isinstance(index, cst.Index) else None
+            yield str(key.evaluated_value) if isinstance(key, cst.SimpleString) else "{}"
+
+
+def _is_changed_by_call(method: cst.FunctionDef, name: str) -> bool:
+    calls = syntax.find(method.body, cst.Call)
+    return any(syntax.code(c.func) in (f"{name}.update", f"{name}.setdefault") for c in calls)
+
+
+def renamed_in(metrics: str, renamed: Collection[str], *, is_every: bool) -> str:
+    """The expression of metrics of which these are logged as ``val_...``.
+
+    Args:
+        metrics: the expression, a dict.
+        renamed: the names that training logs, too.
+        is_every: whether it has no others.
+    """
+    if not renamed:
+        return metrics
+    names = sorted(renamed)
+    test = f'== "{names[0]}"' if len(names) == 1 else f"in {tuple(names)}".replace("'", '"')
+    name = 'f"val_{name}"'
+    key = name if is_every else f"{name} if name {test} else name"
+    return f"{{{key}: value for name, value in {metrics}.items()}}"
+
+
+def said_of(renamed: Collection[str]) -> str:
+    """What a comment says where some are."""
+
+    return f"# val_ tells these from what training logs: {', '.join(sorted(renamed))}"
+
+
+#: The function that a file gets whose metrics are not all numbers, and only known at run time.
+NUMBERS_OF = """\
+def numbers_of(metrics, reduction=None):
+    \"""The metrics that are numbers: several are reduced to one, or get an index each.\"""
+    found = {}
+    metrics = metrics if isinstance(metrics, dict) else {"loss": metrics}
+    for name, value in metrics.items():
+        if value is None or isinstance(value, (str, dict)):
+            continue
+        values = torch.as_tensor(value).float().flatten()
+        if len(values) == 1:
+            found[name] = values[0]
+        elif reduction is not None:
+            found[name] = getattr(values, reduction)()
+        else:
+            found.update({f"{name}_{index}": number for index, number in enumerate(values)})
+    return found
+"""
+
+
+def numbers_of(metrics: str, reduction: str, odd: Collection[str]) -> str:
+    """The expression of what can be logged of metrics, given what of them is known to be odd."""
+    if not odd:
+        return metrics
+    return f'numbers_of({metrics}, "{reduction}")' if reduction else f"numbers_of({metrics})"

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.migrate.rewriting import method, rewritten, trial
+
+SAID = "    # val_ tells these from what training logs: {}\n"
+ALL = 'log_dict({{f"val_{{name}}": value for name, value in {}.items()}}'
+SOME = 'log_dict({{f"val_{{name}}" if name == "loss" else name: value for name, value in {}.items()'
+HELPER = """\
+    def measure(self, batch):
+        return {}
+
+    def train_batch("""
+RETURN = 'return {"error": self.model(batch).sum()}'
+BOTH = '{"loss": batch.sum(), "error": batch.max()}'
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "helper", "said", "logged"),
+    [
+        ('return {"loss": batch.sum()}', "1", "loss", 'log("val_loss", batch.sum()'),
+        ('found = {"loss": batch.sum()}\n        return found', "1", "loss", ALL.format("found")),
+        (
+            'found = {"error": 1.0}\n        found["loss"] = 2.0\n        return found',
+            "1",
+            "loss",
+            SOME.format("found"),
+        ),
+        ("return self.measure(batch)", '{"loss": 1.0}', "loss", ALL.format("self.measure(batch)")),
+        (
+            "found = self.measure(batch)\n        return found",
+            BOTH,
+            "loss",
+            SOME.format("found"),
+        ),
+        (
+            "n, found = self.measure(batch)\n        return found",
+            f"1, {BOTH}",
+            "loss",
+            "numbers_of(found",
+        ),
+        ("return self.measure(batch)", '{"error": 1.0}', "", "log_dict(self.measure(batch)"),
+        ("return scores(batch)", "1", "", "numbers_of(scores(batch)"),
+    ],
+)
+def test_what_training_logs_too(evaluation, helper, said, logged, tmp_path):
+    """Lightning has one series for a name, in which a monitor would see both."""
+    source = trial((RETURN, evaluation), ("    def train_batch(", HELPER.format(helper)))
+    made = method(rewritten(tmp_path, source), "validation_step")
+    assert (SAID.format(said) in made) is bool(said)
+    assert logged in " ".join(made.split()).replace("( ", "(")
+
+
+def test_a_method_that_calls_itself_tells_what_is_known(tmp_path):
+    again = "{'loss': 1.0} if batch else self.measure(batch)"
+    source = trial(
+        (RETURN, "return self.measure(batch)"), ("    def train_batch(", HELPER.format(again))
+    )
+    assert "log_dict(" in rewritten(tmp_path, source)
