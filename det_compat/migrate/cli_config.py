@@ -13,6 +13,7 @@ from det_compat.migrate.configs import BATCHES, aggregating
 from det_compat.migrate.results import FileResult, Migration
 from det_compat.migrate.review.arguments import accumulates, unnamed
 from det_compat.migrate.review.project import Code, Text, methods
+from det_compat.migrate.to_lightning.plan import UNUSED
 from det_compat.migrate.to_lightning.scripts.step_counts import steps_of_module
 from det_compat.migrate.tree.marks import comment
 
@@ -147,7 +148,10 @@ def _contents(config: ExperimentConfig, migration: Migration) -> dict[str, Any]:
         if any(text.encode() in source for text in asked):
             model[name] = value
     seed = {} if config.seed is None else {"seed_everything": config.seed}
-    return {**seed, "trainer": _trainer(config), "model": model}
+    trainer = _trainer(config)
+    if trainer["devices"] > 1 and UNUSED.encode() in source:
+        trainer["strategy"] = UNUSED
+    return {**seed, "trainer": trainer, "model": model}
 
 
 def _trainer(config: ExperimentConfig) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import yaml
 
 from det_compat.migrate.cli_config import lightning_config
 from det_compat.migrate.results import FileResult, Migration
+from det_compat.migrate.to_lightning.plan import UNUSED
 
 MODULE = """\
 class T(pl.LightningModule):
@@ -181,3 +182,19 @@ def test_what_is_searched_is_named_where_it_is_nested(tmp_path):
     text = lightning_config(conf, Migration([])).after.decode()
     assert "# searched, so to be set: lr, optim.lr\n" in text
     assert yaml.safe_load(text)["model"] == {"optim": {"momentum": 0.9}}
+
+
+@pytest.mark.parametrize(
+    ("slots", "comment"), [(2, f"# {UNUSED}\n"), (1, f"# {UNUSED}\n"), (2, "")]
+)
+def test_what_several_devices_need_is_in_the_config(slots, comment, tmp_path):
+    path = tmp_path / "const.yaml"
+    path.write_text(
+        "searcher: {name: single, metric: x, max_length: {epochs: 3}}\n"
+        f"resources: {{slots_per_trial: {slots}}}\n"
+    )
+    text = f"{comment}{MODULE.format('False', 'self.g')}".encode()
+    file = FileResult(tmp_path / "model_def.py", b"", text, trials=("T",))
+    trainer = yaml.safe_load(lightning_config(path, Migration([file])).after)["trainer"]
+    assert trainer["devices"] == slots
+    assert trainer.get("strategy") == (UNUSED if comment and slots > 1 else None)

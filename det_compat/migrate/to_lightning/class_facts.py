@@ -124,6 +124,7 @@ class ClassFacts:
         stores: those that its methods set.
         called: the last parts of the names that each method calls.
         sizes: the methods that ask for what depends on the number of processes.
+        backwards: how many backward passes stand in it.
         logged, validated: metric names that its train_batch, and its evaluation, are known to
             return.
         every_logged, every_validated: all metric names of these; None if some are not known.
@@ -144,6 +145,7 @@ class ClassFacts:
     stores: frozenset[str]
     called: dict[str, frozenset[str]]
     sizes: frozenset[str]
+    backwards: int
     logged: frozenset[str]
     validated: frozenset[str]
     every_logged: frozenset[str] | None = frozenset()
@@ -199,6 +201,7 @@ def facts_of(
         stays=bool(symbols.calls(node, "experimental.disable_auto_to_device")),
         uses={name: frozenset(attributes_read(method)) for name, method in own.items()},
         sizes=frozenset(name for name, method in own.items() if asks_sizes(method, symbols)),
+        backwards=[*calls(node)].count("backward"),
         stores=frozenset(name for method in own.values() for name in attributes_changed(method)),
         called={name: frozenset(calls(method)) for name, method in own.items()},
         logged=known_names(own, "train_batch"),

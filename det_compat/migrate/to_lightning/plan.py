@@ -25,6 +25,7 @@ from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.file import File, FileTransformer
 from det_compat.migrate.tree.parameters import HYPERPARAMETERS, Arguments, plain_dict
+from det_compat.migrate.tree.trial_attributes import VALIDATING
 
 #: The number of the batch in the whole training, given the LightningModule.
 TOTAL_BATCH = "{0}.trainer.fit_loop.total_batch_idx"
@@ -37,6 +38,10 @@ class OtherBases(enum.Enum):
     PLAIN = "none of them has an __init__"
     INITIALIZED = "one of them has an __init__"
     UNKNOWN = "one of them is in no file that was read"
+
+
+#: The strategy of Lightning for backward passes through some of the models alone.
+UNUSED = "ddp_find_unused_parameters_true"
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +120,17 @@ class TrialPlan:
         """The attributes that some methods use."""
         every = (plan.own.uses.get(name, ()) for name in methods for plan in self.ancestors)
         return dict.fromkeys(attribute for used in every for attribute in used)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether backward passes may go through some of its models, and not through others."""
+        passes = sum(plan.own.backwards for plan in self.ancestors)
+        return not self.is_automatic and passes > 1 and len(self.all_models) > 1
+
+    @cached_property
+    def training(self) -> set[str]:
+        """The methods that train, and are called by no validation."""
+        return {*self.reached("train_batch")} - {*self.reached(*VALIDATING)}
 
     @property
     def evaluates_whole(self) -> bool:

@@ -6,7 +6,7 @@ import libcst as cst
 
 from det_compat.migrate.configs import BATCHES
 from det_compat.migrate.to_lightning.class_facts import ClassFacts
-from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan
+from det_compat.migrate.to_lightning.plan import UNUSED, LightningFile, OtherBases, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.line_length import INDENT, LINE
 from det_compat.migrate.tree.marks import marked
@@ -64,6 +64,8 @@ def with_arguments(
 
 
 _WORLD_SIZE = cst.Name("world_size")
+#: Determined had given each model processes of its own that share its gradients.
+_PARTIAL = f'# several devices need pl.Trainer(strategy="{UNUSED}")\n'
 
 
 def _without_rest(init: cst.FunctionDef, *, is_whole: bool) -> cst.FunctionDef:
@@ -169,6 +171,8 @@ def _body(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> list[c
         text = f"pl.LightningModule.__init__({own})\n{own}.save_hyperparameters(hparams)\n"
     if DATA in plan.arguments.defaults:
         text = f"{DATA} = {DATA} or {{}}\n{text}"
+    if plan.is_partial:
+        text += _PARTIAL
     if not plan.is_automatic:
         text += f"{own}.automatic_optimization = False\n"
     return syntax.below_docstring(lines, syntax.statements(text))

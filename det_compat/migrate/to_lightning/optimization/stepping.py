@@ -118,15 +118,35 @@ def write_out_steps(tree: cst.Module, file: LightningFile) -> cst.Module:
 class _Stepping(FileTransformer[LightningFile]):
     """Writes out every ``step_optimizer`` that is a statement.
 
-    ``own`` is what a method calls a module that steps once in several batches.
+    ``own`` is what a method calls a module that steps once in several batches. One that ``trains``
+    takes its backward passes by the module, which shares gradients with other processes there.
     """
 
     def __init__(
-        self, file: LightningFile, own: str = "", accumulation: Accumulation | None = None
+        self,
+        file: LightningFile,
+        own: str = "",
+        accumulation: Accumulation | None = None,
+        *,
+        trains: bool = False,
     ) -> None:
         super().__init__(file)
         self._own = own
         self._accumulation = accumulation
+        self._trains = trains
+
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.Call:
+        func = updated.func
+        # What is given a loss is no loss.
+        is_plain = all(arg.keyword is not None for arg in updated.args)
+        if not self._trains or not isinstance(func, cst.Attribute) or not is_plain:
+            return updated
+        loss = func.value
+        own = {self._own, f"super({self._own})", "super()"}
+        if func.attr.value != "backward" or syntax.code(loss) in own or self.symbols.get(loss):
+            return updated
+        manual = syntax.expression(f"{self._own}.manual_backward")
+        return updated.with_changes(func=manual, args=[cst.Arg(loss), *updated.args])
 
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
         call = syntax.lone_call(updated)
@@ -164,7 +184,8 @@ def with_optimizers(
     own, optimizers = syntax.self_name(method), plan.own.optimizers
     steps = file.symbols.calls(method, "step_optimizer")
     stepped = [name for name in optimizers if steps and syntax.mentions(method, f"{own}.{name}")]
-    changed = syntax.transformed(method, _Stepping(file, own, plan.accumulation))
+    trains = not (plan.is_automatic or plan.is_mixin) and method.name.value in plan.training
+    changed = syntax.transformed(method, _Stepping(file, own, plan.accumulation, trains=trains))
     if not are_moved or not stepped or syntax.names_in(method.body) & {*optimizers}:
         return changed
     for attribute in stepped:

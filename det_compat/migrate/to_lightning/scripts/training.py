@@ -13,7 +13,12 @@ from libcst.helpers import ensure_type
 from det_compat.migrate.configs import BATCHES
 from det_compat.migrate.to_lightning.metrics.reducer_kinds import values_of
 from det_compat.migrate.to_lightning.optimization.gradients import asks_gradients
-from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer, TrialPlan
+from det_compat.migrate.to_lightning.plan import (
+    UNUSED,
+    LightningFile,
+    LightningTransformer,
+    TrialPlan,
+)
 from det_compat.migrate.to_lightning.scripts.asked_contexts import (
     asking_trained,
     needed,
@@ -282,6 +287,8 @@ class _Scripts(LightningTransformer):
             return None
         flags += at_end(flags[0], given)
         flags += init.flags
+        if init.flags and any(plan.is_partial for plan in plans):
+            flags.append(f'strategy="{UNUSED}"')
         self.file.imports.new.update(("import pytorch_lightning as pl", *init.imports))
         latest = given.get("latest_checkpoint")
         path = (

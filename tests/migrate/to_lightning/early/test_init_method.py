@@ -280,3 +280,15 @@ def test_a_base_without_init_that_an_heir_calls_gets_one(tmp_path: Path) -> None
         "    self.automatic_optimization = False"
     )
     assert "        super().__init__(**hparams)\n" in made
+
+
+@pytest.mark.parametrize(
+    ("models", "passes", "is_said"), [(2, 2, True), (1, 2, False), (2, 1, False)]
+)
+def test_what_several_devices_need_is_said(models, passes, is_said, tmp_path):
+    """Of models that share gradients as one, each backward pass has to reach all else."""
+    init, step = "        self.opt =", "        self.context.backward(loss)\n"
+    more = "        self.other = context.wrap_model(torch.nn.Linear(2, 1))\n"
+    source = trial((init, more * (models - 1) + init), (step, step * passes))
+    said = '# several devices need pl.Trainer(strategy="ddp_find_unused_parameters_true")\n'
+    assert (said in rewritten(tmp_path, source)) is is_said

@@ -73,3 +73,32 @@ def test_no_variable_of_the_trial_is_overwritten(tmp_path):
     made = rewritten(tmp_path, trial((STEP, f"        params = 0.5\n{step}")))
     assert "    stepped_params = [p for group in opt.param_groups" in method(made, "training_step")
     assert "    clip(stepped_params, params)\n" in method(made, "training_step")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("loss.backward()", "self.manual_backward(loss)"),
+        (
+            "(loss * 2).backward(retain_graph=True)",
+            "self.manual_backward((loss * 2), retain_graph=True)",
+        ),
+        # It is given a loss, and is none.
+        ("engine.backward(loss)", "engine.backward(loss)"),
+        ("self.further(loss)", "self.manual_backward(x)"),
+    ],
+)
+def test_backward_passes_are_the_modules(before, after, tmp_path):
+    """On several devices Lightning shares gradients in those alone which go by the module."""
+    further = "    def further(self, x):\n        x.backward()\n\n    def evaluate_batch"
+    source = trial(
+        ("        self.context.backward(loss)\n", f"        {before}\n"),
+        ("    def evaluate_batch", further),
+    )
+    assert f"        {after}\n" in rewritten(tmp_path, source)
+
+
+def test_a_validation_takes_its_own(tmp_path):
+    backward = "batch.requires_grad_().sum().backward()"
+    source = trial(('        return {"error"', f'        {backward}\n        return {{"error"'))
+    assert backward in rewritten(tmp_path, source)
