@@ -9,6 +9,7 @@ from det_compat.migrate.to_lightning import modes
 from det_compat.migrate.to_lightning.callbacks import configure_callbacks
 from det_compat.migrate.to_lightning.class_facts import asks_sizes
 from det_compat.migrate.to_lightning.data import loaders
+from det_compat.migrate.to_lightning.data.seeds import with_word_of_seeds
 from det_compat.migrate.to_lightning.early.computing import moved_early
 from det_compat.migrate.to_lightning.early.init_method import mixin_init, with_arguments
 from det_compat.migrate.to_lightning.early.late import (
@@ -67,7 +68,7 @@ def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
         file.imports.new.update(("import torch", "import pytorch_lightning as pl"))
         early = never_later(node, plan, file.elsewhere.asked)
         node = left_to_lightning(node, early, file.symbols)
-        node = moved_early(node, file.symbols, file.elsewhere.texts)
+        node = with_word_of_seeds(moved_early(node, file.symbols, file.elsewhere.texts))
         others = [other for other in classes if other.name.value != plan.own.name]
         shapes = Shapes(syntax.methods(node), functions, file.elsewhere.functions)
         return _Rewriting(node, plan, file, others, shapes).result()
