@@ -4,7 +4,7 @@ What they returned is logged instead.
 """
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -13,12 +13,12 @@ from libcst.helpers import ensure_type
 from det_compat.migrate.to_lightning.data.batch_numbers import with_batch_number
 from det_compat.migrate.to_lightning.metrics.names import numbers_of, renamed_in, said_of
 from det_compat.migrate.to_lightning.metrics.reductions import reduction
-from det_compat.migrate.to_lightning.optimization.automatic import (
+from det_compat.migrate.to_lightning.optimization.automatic.by_hand import without_stepping
+from det_compat.migrate.to_lightning.optimization.automatic.deciding import (
     backward_and_step,
     loss_of,
     without_zeroing,
 )
-from det_compat.migrate.to_lightning.optimization.by_hand import without_stepping
 from det_compat.migrate.to_lightning.optimization.stepping import clipping, with_optimizers
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
@@ -100,11 +100,11 @@ def _automatic(
 ) -> list[cst.BaseStatement]:
     found = backward_and_step(method, file.symbols)
     assert found is not None
-    index, backward, step = found
+    index, end = found.index, found.end
     body = [*syntax.body_of(method)]
-    given = loss_of(method, index, backward)
-    comments = [c for line in body[index : index + 2] for c in _lasting(comments_of(line))]
-    after = body[index + 2 :]
+    given = loss_of(method, index, found.backward)
+    comments = [c for n in (index, end - 1) for c in _lasting(comments_of(body[n]))]
+    after = body[end:]
     made_before: list[cst.BaseStatement] = []
     loss = syntax.code(given)
     if not isinstance(given, cst.Name):
@@ -117,9 +117,10 @@ def _automatic(
     logged = Logged(own, losses=frozenset((loss,)), reduction="", shapes=shapes)
     method = logged.in_method(method, last=f"return {loss}")
     made: list[cst.BaseStatement] = [_training(method, is_automatic=True)]
-    clip = syntax.argument(step, 1, "clip_grads")
-    if clip is not None and syntax.code(clip) != "None":
-        made.append(_clipping_hook(clip, own, file.functions))
+    clip = syntax.argument(found.step, 1, "clip_grads")
+    lines = syntax.statements("\n".join(clipping(clip, "optimizer", file.functions)) + "\n")
+    if found.between or lines:
+        made.append(_clipping_hook(found.between or lines, own))
     return made
 
 
@@ -141,14 +142,12 @@ def _with_loss(line: cst.BaseStatement, text: str) -> cst.BaseStatement:
     return line
 
 
-def _clipping_hook(
-    clip: cst.BaseExpression, own: str, functions: Collection[str]
-) -> cst.BaseStatement:
-    lines = "\n    ".join(clipping(clip, "optimizer", functions))
-    return syntax.method(
+def _clipping_hook(lines: Sequence[cst.BaseStatement], own: str) -> cst.BaseStatement:
+    hook = syntax.method(
         f"def configure_gradient_clipping(\n    {own}, optimizer, gradient_clip_val=None, "
-        f"gradient_clip_algorithm=None\n):\n    {lines}\n"
+        f"gradient_clip_algorithm=None\n):\n    pass\n"
     )
+    return syntax.with_body(hook, lines)
 
 
 def _training(method: cst.FunctionDef, *, is_automatic: bool) -> cst.FunctionDef:

@@ -31,7 +31,7 @@ from det_compat.migrate.to_lightning.optimization.accumulation import (
     accumulation,
     are_aggregating,
 )
-from det_compat.migrate.to_lightning.optimization.by_hand import as_automatic
+from det_compat.migrate.to_lightning.optimization.automatic.by_hand import as_automatic
 from det_compat.migrate.to_lightning.optimization.closures import gets_closure, leaves_closure
 from det_compat.migrate.to_lightning.optimization.hoisting import Resolved, hoist_wraps
 from det_compat.migrate.to_lightning.optimization.rebound import keep_rebound

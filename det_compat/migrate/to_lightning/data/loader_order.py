@@ -62,6 +62,7 @@ class Project:
         self.functions: dict[str, list[tuple[_Function, bool]]] = defaultdict(list)
         self.modules: set[str] = set()
         self._changing: dict[str, _Given] = {}
+        self._computing: dict[str, bool] = {}
         made_here: set[str] = set()
         for source in sources:
             tree = parsed(source)
@@ -93,6 +94,57 @@ class Project:
                 found.owner |= not own.isdisjoint(inside.roots)
                 found.arguments |= not (inside.roots & {*given}) <= own
         return self._changing[name]
+
+    def computes(self, name: str) -> bool:
+        """Whether a function of this name makes anew all that it returns.
+
+        It hands out nothing of what it is given, such as a parameter of a model.
+        """
+        if name not in self._computing:
+            found = self.functions.get(name, ())
+            self._computing[name] = bool(found) and not any(
+                True for function, _ in found for _ in _handed_out(function)
+            )
+        return self._computing[name]
+
+
+#: What a model is asked for its weights by.
+_WEIGHTS = words("weight bias grad parameters named_parameters buffers named_buffers state_dict")
+#: What no step changes.
+_LOOKS = words("device dtype shape ndim training is_cuda")
+_ADDING = words("append extend insert update setdefault add")
+_KEEPING = (ast.Return, ast.Yield, ast.Assign, ast.AnnAssign, ast.NamedExpr)
+
+
+def _handed_out(function: _Function) -> Iterator[ast.AST]:
+    """What a function may hand out of what it is given, itself or in something else."""
+    given = {arg.arg for arg in ast.walk(function.args) if isinstance(arg, ast.arg)}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Attribute) and node.attr in _WEIGHTS:
+            yield node
+        values = [node.value] if isinstance(node, _KEEPING) and node.value is not None else []
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in _ADDING:
+            values = [*node.args, *(each.value for each in node.keywords)]
+        for value in values:
+            leaves = (leaf for leaf in _leaves(value) if getattr(leaf, "attr", "") not in _LOOKS)
+            yield from (leaf for leaf in leaves if _root(leaf) in given)
+
+
+def _leaves(node: ast.AST) -> Iterator[ast.AST]:
+    """What a value is, or has in it: a call or a sum is something new."""
+    if isinstance(
+        node, (ast.Dict, ast.List, ast.Tuple, ast.Set, ast.IfExp, ast.BoolOp, ast.Starred)
+    ):
+        for child in ast.iter_child_nodes(node):
+            yield from _leaves(child)
+    else:
+        yield node
+
+
+def _root(node: ast.AST) -> str:
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 @dataclass

@@ -1,7 +1,6 @@
 """Whether Lightning may step the optimizer: one backward, one step, in straight-line code."""
 
-import itertools
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -10,6 +9,7 @@ from libcst import matchers as m
 from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.class_facts import ClassFacts
 from det_compat.migrate.to_lightning.data.loader_order import Project
+from det_compat.migrate.to_lightning.optimization.automatic.stepped import called, changed_by_step
 from det_compat.migrate.to_lightning.optimization.gradients import zeroes_gradients
 from det_compat.migrate.to_lightning.optimization.schedulers import are_lightnings
 from det_compat.migrate.tree import syntax
@@ -60,16 +60,63 @@ def is_automatic(
 _ONCE = ("backward", "step_optimizer")
 
 
-def backward_and_step(
-    method: cst.FunctionDef, symbols: Symbols
-) -> tuple[int, cst.Call, cst.Call] | None:
-    """The calls of backward and, in the next statement, of a step; the index of the first."""
-    calls = [syntax.lone_call(line) for line in syntax.body_of(method)]
-    for index, (backward, step) in enumerate(itertools.pairwise(calls)):
-        is_pair = (symbols.method(backward), symbols.method(step)) == _ONCE
-        if is_pair and backward is not None and step is not None:
-            return index, backward, step
-    return None
+@dataclass(frozen=True)
+class Stepped:
+    """A backward pass and the step after it, as statements of a method.
+
+    Attributes:
+        index: of the backward pass.
+        end: the index behind the step.
+        backward, step: the calls.
+        between: what clips gradients between them.
+    """
+
+    index: int
+    end: int
+    backward: cst.Call
+    step: cst.Call
+    between: Sequence[cst.BaseStatement] = ()
+
+
+def backward_and_step(method: cst.FunctionDef, symbols: Symbols) -> Stepped | None:
+    """The calls of backward and, in the next statement or behind what clips, of a step."""
+    body = syntax.body_of(method)
+    calls = [syntax.lone_call(line) for line in body]
+    names = [symbols.method(call) for call in calls]
+    if names.count("backward") != 1 or names.count("step_optimizer") != 1:
+        return None
+    index, end = names.index("backward"), names.index("step_optimizer")
+    backward, step, between = calls[index], calls[end], body[index + 1 : end]
+    if backward is None or step is None or end < index or not _only_clips(between, method):
+        return None
+    return Stepped(index, end + 1, backward, step, between)
+
+
+def _only_clips(lines: Sequence[cst.BaseStatement], method: cst.FunctionDef) -> bool:
+    """Whether statements do nothing but clip gradients, and need no variable of their method."""
+    own = {syntax.target_of(line) or "" for line in lines}
+    others = syntax.local_names(method) - own - {syntax.self_name(method)}
+    uses = [name.value for name in syntax.find(method.body, cst.Name)]
+    inside = [name.value for line in lines for name in syntax.find(line, cst.Name)]
+    if any(uses.count(name) != inside.count(name) for name in own):
+        return False
+    is_alone = not any(syntax.names_in(line) & others for line in lines)
+    kinds = [_is_clipping(line) for line in lines]
+    are_known = all(
+        kind or (syntax.target_of(line) or "").isidentifier()
+        for kind, line in zip(kinds, lines, strict=True)
+    )
+    return not lines or (is_alone and are_known and any(kinds))
+
+
+def _is_clipping(line: cst.BaseStatement) -> bool:
+    if isinstance(line, cst.If) and line.orelse is None:
+        return all(map(_is_clipping, syntax.body_of(line)))
+    call = syntax.lone_call(line)
+    return call is not None and called(call).rpartition(".")[2] in _CLIPPING
+
+
+_CLIPPING = ("clip_grad_norm_", "clip_grad_value_")
 
 
 def loss_of(method: cst.FunctionDef, index: int, backward: cst.Call) -> cst.BaseExpression:
@@ -127,7 +174,7 @@ def _is_simple(
     found = backward_and_step(method, symbols)
     if found is None:
         return False
-    index, backward, step = found
+    index, backward, step = found.index, found.backward, found.step
     optimizer, clip = syntax.argument(step, 0, "optimizer"), syntax.argument(step, 1, "clip_grads")
     if len(backward.args) != 1:
         return False
@@ -138,29 +185,34 @@ def _is_simple(
         return False
     if syntax.argument(step, 3, "scaler") or not zeroes_gradients(step):
         return False
-    if clip is not None and syntax.names_in(clip) & syntax.local_names(method):
+    if clip is not None and (found.between or syntax.names_in(clip) & syntax.local_names(method)):
         return False
-    before = syntax.body_of(method)[:index]
-    if clip is not None and any(True for line in before for _ in syntax.find(line, cst.Return)):
+    before, is_clipped = syntax.body_of(method)[:index], clip is not None or bool(found.between)
+    if is_clipped and any(True for line in before for _ in syntax.find(line, cst.Return)):
         # Lightning clips after a batch that ends early, too, when there are no gradients.
         return False
-    if _Afterwards(own, index, syntax.code(loss), project).changes_the_loss():
+    if _Afterwards(own, found, syntax.code(loss), project).changes_the_loss():
         return False
-    return _ends_plainly(own, index, syntax.code(loss), symbols, facts)
+    return _ends_plainly(own, found.end, syntax.code(loss), symbols, facts, project)
 
 
 def _ends_plainly(
-    own: dict[str, cst.FunctionDef], index: int, loss: str, symbols: Symbols, facts: ClassFacts
+    own: dict[str, cst.FunctionDef],
+    end: int,
+    loss: str,
+    symbols: Symbols,
+    facts: ClassFacts,
+    project: Project,
 ) -> bool:
     method = own["train_batch"]
-    after = syntax.body_of(method)[index + 2 :]
+    after = syntax.body_of(method)[end:]
     returns = [found for line in after for found in syntax.find(line, cst.Return)]
     if len(returns) != 1 or not after or not isinstance(syntax.simple(after[-1]), cst.Return):
         return False
     # Lightning steps after the method returns, which what comes after the step must not see.
     me = syntax.self_name(method)
     functions = {name for name, other in own.items() if _is_function(other)}
-    attributes, variables = _changed_by_step(own, functions, facts, symbols)
+    attributes, variables = changed_by_step(own, functions, facts, symbols, project)
     changing = attributes | (variables - {loss})
     # Schedulers are stepped after the method has returned, in both.
     schedulers = {f"{scheduler.attribute}.get_last_lr" for scheduler in facts.schedulers}
@@ -191,18 +243,18 @@ class _Afterwards:
 
     Args:
         own: the methods of the trial.
-        index: of the statement with the backward pass.
+        found: the backward pass and the step.
         loss: what that is of, as code.
         project: the functions that it may call.
     """
 
     def __init__(
-        self, own: dict[str, cst.FunctionDef], index: int, loss: str, project: Project
+        self, own: dict[str, cst.FunctionDef], found: Stepped, loss: str, project: Project
     ) -> None:
         body = syntax.body_of(own["train_batch"])
-        self._after, self._loss, self._project = body[index + 2 :], loss, project
+        self._after, self._loss, self._project = body[found.end :], loss, project
         others = [each for name, each in own.items() if name != "train_batch"]
-        lines = [(line, False) for line in [*body[:index], *others]]
+        lines = [(line, False) for line in [*body[: found.index], *others]]
         lines += [(line, True) for line in self._after]
         self._values = [
             (syntax.code(to), value, is_late)
@@ -221,7 +273,7 @@ class _Afterwards:
 
     def _changes(self, node: cst.CSTNode) -> bool:
         if isinstance(node, cst.Call):
-            name = _called(node).rpartition(".")[2]
+            name = called(node).rpartition(".")[2]
             given = {arg.keyword.value for arg in node.args if arg.keyword}
             is_in_place = name.endswith("_") and not name.startswith("_")
             is_in_place |= self._project.changes(name).arguments or bool(given & _IN_PLACE)
@@ -270,7 +322,7 @@ def _is_new(value: cst.BaseExpression, is_late: bool) -> bool:
     if isinstance(value, _DISPLAYS) or not is_late:
         return isinstance(value, _DISPLAYS)
     if isinstance(value, cst.Call):
-        return _called(value).rpartition(".")[2] in _COMPUTING
+        return called(value).rpartition(".")[2] in _COMPUTING
     return isinstance(value, _COMPUTED)
 
 
@@ -296,102 +348,3 @@ def _sees(
     seen = sum(node.attr.value in names for node in attributes)
     every = sum(name.value == own_name for name in syntax.find(line, cst.Name))
     return every > len(attributes) or seen > spared or bool(syntax.names_in(line) & names)
-
-
-_PARAMETERS = ("Parameter", "ParameterList", "ParameterDict")
-
-
-def _changed_by_step(
-    own: dict[str, cst.FunctionDef], functions: set[str], facts: ClassFacts, symbols: Symbols
-) -> tuple[set[str], set[str]]:
-    """The attributes that a step may change, and the variables of ``train_batch``.
-
-    These are models and optimizers, and whatever has them.
-    """
-    me = {syntax.self_name(method) for name, method in own.items() if name not in functions}
-    wraps = [call for method in own.values() for call in symbols.calls(method, "wrap_model")]
-    found = {syntax.code(arg.value).rpartition(".")[2] for call in wraps for arg in call.args}
-    found |= {model.attribute.removeprefix("*") for model in facts.models} | {*facts.optimizers}
-    optimizers = [
-        call for method in own.values() for call in symbols.calls(method, "wrap_optimizer")
-    ]
-    found |= {name for call in optimizers for name in _trained(call, me)}
-    variables: dict[str, set[str]] = {name: set() for name in own}
-    # What a decorator has made of a method may return anything.
-    giving = {name for name, method in own.items() if method.decorators} - functions
-    lines = [(name, a) for name, method in own.items() for a in syntax.find(method, cst.Assign)]
-    results = [(name, value) for name, method in own.items() for value in _results(method)]
-    for _, line in lines:
-        # What a step changes that is in no model.
-        if isinstance(line.value, cst.Call) and _called(line.value).endswith(_PARAMETERS):
-            found |= {syntax.code(each.target).rpartition(".")[2] for each in line.targets}
-    before = -1
-    while before < (now := len(found) + len(giving) + sum(map(len, variables.values()))):
-        before = now
-        for name, value in results:
-            if _Holding(me, found | variables[name], giving, symbols)(value):
-                giving.add(name)
-        for name, line in lines:
-            holds = _Holding(me, found | variables[name], giving, symbols)
-            if holds(line.value):
-                for target in (part for each in line.targets for part in syntax.parts(each.target)):
-                    kind = variables[name] if isinstance(target, cst.Name) else found
-                    kind.add(syntax.code(target).rpartition(".")[2])
-    return found, variables["train_batch"]
-
-
-def _trained(wrap: cst.Call, own_names: set[str]) -> Iterator[str]:
-    """The attributes of a trial that an optimizer is given first, itself or in a list."""
-    made = syntax.argument(wrap, 0, "optimizer")
-    params = syntax.argument(made, 0, "params") if isinstance(made, cst.Call) else None
-    for node in syntax.find(params, cst.Attribute) if params is not None else ():
-        if isinstance(node.value, cst.Name) and node.value.value in own_names:
-            yield node.attr.value
-
-
-def _results(method: cst.FunctionDef) -> Iterator[cst.CSTNode]:
-    for kind in (cst.Return, cst.Yield):
-        yield from syntax.find(method.body, kind)
-
-
-@dataclass(frozen=True)
-class _Holding:
-    """Tells values that are, or hold, something of a trial, or the trial itself.
-
-    Attributes:
-        own_names: what its methods call the trial.
-        names: the attributes and variables that hold something.
-        methods: the methods whose results do, or may.
-        symbols: of the file.
-    """
-
-    own_names: set[str]
-    names: set[str]
-    methods: Collection[str]
-    symbols: Symbols
-
-    def __call__(self, node: cst.CSTNode) -> bool:
-        """Whether a value does; what a model returns does not."""
-        if isinstance(node, cst.Name):
-            is_own = node.value in self.own_names or self.symbols.is_context(node)
-            return is_own or node.value in self.names
-        if isinstance(node, cst.Attribute):
-            if self.symbols.member(node) is not None:
-                return False
-            is_own = isinstance(node.value, cst.Name) and node.value.value in self.own_names
-            if is_own:
-                return node.attr.value in self.names or node.attr.value in self.methods
-            return self(node.value)
-        if isinstance(node, cst.Call) and _called(node).rpartition(".")[2] in self.names:
-            return any(self(arg.value) for arg in node.args)
-        return any(map(self, syntax.children(node)))
-
-
-def _called(call: cst.Call) -> str:
-    """What a call calls: a model also where it is put into a mode, or on a device, before."""
-    func = call.func
-    while isinstance(func, cst.Call) and isinstance(func.func, cst.Attribute):
-        if func.func.attr.value not in ("to", "cuda", "cpu", "train", "eval"):
-            break
-        func = func.func.value
-    return syntax.code(func)

@@ -7,7 +7,7 @@ import libcst as cst
 
 from det_compat.migrate.to_lightning.class_facts import ClassFacts
 from det_compat.migrate.to_lightning.data.loader_order import Project
-from det_compat.migrate.to_lightning.optimization.automatic import is_automatic
+from det_compat.migrate.to_lightning.optimization.automatic.deciding import is_automatic
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
 

@@ -220,3 +220,66 @@ def test_a_batch_that_ends_early_is_not_clipped(tmp_path):
     )
     change = ("        self.context.backward", early + "        self.context.backward")
     assert "manual_backward" in rewritten(tmp_path, trial(clips, change))
+
+
+CLIP = "torch.nn.utils.clip_grad_norm_(self.model.parameters(), {})"
+STEP = "        self.context.step_optimizer(self.opt)\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_automatic"),
+    [
+        ([CLIP.format("1.0")], True),
+        (["most = self.most", CLIP.format("most")], True),
+        (["if self.most:", f"    {CLIP.format('self.most')}"], True),
+        # Nothing else comes between, and nothing that only the method knows is needed.
+        ([CLIP.format("loss.item()")], False),
+        (["print(self.model.weight.grad)"], False),
+        (["most = self.most"], False),
+        (["self.most = 2.0", CLIP.format("self.most")], False),
+        ([f"norm = {CLIP.format('1.0')}", "self.norms.append(norm)"], False),
+    ],
+)
+def test_gradients_that_are_clipped_by_hand(tmp_path, lines, is_automatic):
+    text = "".join(f"        {line}\n" for line in lines)
+    made = rewritten(tmp_path, trial((STEP, f"{text}{STEP}")))
+    assert ("automatic_optimization" not in made) is is_automatic
+    if is_automatic:
+        hook = method(made, "configure_gradient_clipping")
+        assert hook.endswith("\n".join(f"    {line}" for line in lines))
+        assert "clip_grad" not in method(made, "training_step")
+
+
+def test_a_batch_that_ends_early_is_not_clipped_by_hand(tmp_path):
+    early = "        if batch is None:\n            return {}\n        loss = self"
+    clipped = (STEP, f"        {CLIP.format('1.0')}\n{STEP}")
+    made = rewritten(tmp_path, trial(clipped, ("        loss = self", early)))
+    assert "automatic_optimization = False" in made
+
+
+HELPER = """def measure(model, batch):
+    {}
+
+
+class Trial"""
+
+
+@pytest.mark.parametrize(
+    ("body", "is_automatic"),
+    [
+        ("found = model(batch)\n    return found.sum(), {'mean': found.mean()}", True),
+        ("device = model.device\n    return model(batch).sum(), {'n': len(batch)}", True),
+        ("return model(batch).sum(), {'mean': model.weight.mean()}", False),
+        ("return model(batch).sum(), {'scale': model.scale}", False),
+        ("found = {}\n    found.update(a=model)\n    return model(batch).sum(), found", False),
+        ("return model(batch).sum(), [p for p in model.parameters()]", False),
+    ],
+)
+def test_what_a_function_computes_of_a_model_no_step_changes(tmp_path, body, is_automatic):
+    step = "        loss, found = measure(self.model, batch)\n"
+    source = trial(
+        ("        loss = self.model(batch).sum()\n", step),
+        (RETURN, '        return {"loss": loss, **found}'),
+        ("class Trial", HELPER.format(body)),
+    )
+    assert ("automatic_optimization" not in rewritten(tmp_path, source)) is is_automatic

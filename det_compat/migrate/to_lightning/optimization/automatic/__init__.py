@@ -1,0 +1,1 @@
+"""Trials whose optimizer Lightning may step by itself, and how that is found out."""
