@@ -152,6 +152,11 @@ class TrialPlan:
         return {name: f"val_{name}" if name in shared else name for name in sorted(known)}
 
     @property
+    def renamed(self) -> dict[str, str]:
+        """The metrics of a validation that are logged under another name, with that."""
+        return {name: new for name, new in self.validation_names.items() if new != name}
+
+    @property
     def idle_hooks(self) -> list[str]:
         """The intervals at which bases step what this class does not make."""
         if self.is_root or self.own.calls_init or "__init__" not in self.own.methods:

@@ -4,14 +4,19 @@ What they returned is logged instead.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.data.batch_numbers import with_batch_number
-from det_compat.migrate.to_lightning.metrics.names import numbers_of, renamed_in, said_of
+from det_compat.migrate.to_lightning.metrics.names import (
+    numbers_of,
+    renamed_in,
+    renamed_key,
+    said_of,
+)
 from det_compat.migrate.to_lightning.metrics.reductions import reduction
 from det_compat.migrate.to_lightning.optimization.automatic.by_hand import without_stepping
 from det_compat.migrate.to_lightning.optimization.automatic.deciding import (
@@ -44,16 +49,26 @@ EACH_BATCH = ", batch_size=1, sync_dist=True"
 WHOLE = ", batch_size=1"
 _SAID = cst.EmptyLine(comment=cst.Comment("# each batch counts the same, whatever its size"))
 #: The lines that log each of ``metrics`` with the reduction that evaluation_reducer names.
-BY_NAME = f"""\
+_BY_NAME = f"""\
     reductions = self.evaluation_reducer()
     for name, value in metrics.items():
         reduction = reductions[name] if isinstance(reductions, dict) else reductions
         self.log(name, value, reduce_fx=reduction{EACH_BATCH})
 """
 #: The same where a metric may be none, or several.
-BY_NAME_IF_NUMBER = BY_NAME.replace(
-    "log(name, value", "log_dict(numbers_of({name: value}, reduction)"
-)
+_IF_NUMBER = _BY_NAME.replace("log(name, value", "log_dict(numbers_of({name: value}, reduction)")
+
+
+def by_name(renamed: Collection[str], *, is_odd: bool) -> str:
+    """The lines that log each metric by itself, some of them as ``val_...``."""
+    lines = _IF_NUMBER if is_odd else _BY_NAME
+    key = renamed_key(renamed)
+    said = f"        {said_of(renamed)}\n        self.log" if renamed else "        self.log"
+    return (
+        lines.replace("log(name,", f"log({key},")
+        .replace("{name:", f"{{{key}:")
+        .replace("        self.log", said)
+    )
 
 
 def training_step(
@@ -177,7 +192,7 @@ def validation_step(
     options = WHOLE if plan.evaluates_whole else EACH_BATCH
     if fx not in (None, "mean"):
         options = f', reduce_fx="{fx}"{options}'
-    renamed = {name: new for name, new in plan.validation_names.items() if new != name}
+    renamed = plan.renamed
     by = "" if plan.evaluates_whole else fx or "mean"
     own = syntax.self_name(method)
     every = plan.own.every_validated

@@ -40,10 +40,9 @@ from det_compat.migrate.to_lightning.optimization.optimizers import (
 from det_compat.migrate.to_lightning.optimization.stepping import with_optimizers
 from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan
 from det_compat.migrate.to_lightning.steps import (
-    BY_NAME,
-    BY_NAME_IF_NUMBER,
     EACH_BATCH,
     WHOLE,
+    by_name,
     training_step,
     validation_step,
 )
@@ -350,7 +349,7 @@ class _Rewriting:
         options = WHOLE if plan.evaluates_whole else EACH_BATCH
         logs = f"    self.log_dict({metrics}{options})\n"
         if plan.parameters("evaluation_reducer") is not None:
-            logs = BY_NAME_IF_NUMBER if odd else BY_NAME
+            logs = by_name(plan.renamed, is_odd=bool(odd))
         if "none" in odd:
             logs = f"    {comment(_NO_NUMBER)}\n{logs}"
         header = f"def validation_step(self, {batch}, batch_idx):\n"

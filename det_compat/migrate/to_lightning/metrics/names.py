@@ -117,11 +117,15 @@ def renamed_in(metrics: str, renamed: Collection[str], *, is_every: bool) -> str
     """
     if not renamed:
         return metrics
+    key = 'f"val_{name}"' if is_every else renamed_key(renamed)
+    return f"{{{key}: value for name, value in {metrics}.items()}}"
+
+
+def renamed_key(renamed: Collection[str]) -> str:
+    """The expression of what ``name`` is logged as."""
     names = sorted(renamed)
     test = f'== "{names[0]}"' if len(names) == 1 else f"in {tuple(names)}".replace("'", '"')
-    name = 'f"val_{name}"'
-    key = name if is_every else f"{name} if name {test} else name"
-    return f"{{{key}: value for name, value in {metrics}.items()}}"
+    return f'f"val_{{name}}" if name {test} else name' if names else "name"
 
 
 def said_of(renamed: Collection[str]) -> str:

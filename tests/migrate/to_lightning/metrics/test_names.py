@@ -58,3 +58,19 @@ def test_a_method_that_calls_itself_tells_what_is_known(tmp_path):
         (RETURN, "return self.measure(batch)"), ("    def train_batch(", HELPER.format(again))
     )
     assert "log_dict(" in rewritten(tmp_path, source)
+
+
+def test_reducers_by_name_are_asked_for_the_names_that_they_have(tmp_path):
+    """A callback that asks for such a metric is told it under the name that it has now."""
+    reducer = 'return {"loss": Reducer.SUM, "error": Reducer.MAX}'
+    source = trial(
+        (RETURN, 'return {"loss": batch.sum(), "error": batch.max()}'),
+        (
+            "    def evaluate_batch",
+            f"    def evaluation_reducer(self):\n        {reducer}\n\n    def evaluate_batch",
+        ),
+    )
+    made = method(rewritten(tmp_path, source), "validation_step")
+    assert "reduction = reductions[name] if" in made
+    assert 'self.log(\n            f"val_{name}" if name == "loss" else name,' in made
+    assert SAID.format("loss").strip() in made
