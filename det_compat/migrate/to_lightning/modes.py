@@ -129,7 +129,7 @@ def validation_hooks(models: Iterable[WrappedModel]) -> tuple[cst.FunctionDef, c
     No others: what a validation has done to the mode of one that was not, was there in training.
     """
     lines = "".join(map(_line, models))
-    comment = "    # all others stay in the mode that they are in\n"
+    comment = "    # the other modules keep their mode\n"
     evaluating = lines.replace(".train()", ".eval()")
     evaluating = f"def on_validation_model_eval(self):\n{comment}{evaluating}"
     return syntax.method(evaluating), syntax.method(
@@ -146,7 +146,7 @@ def training_mode(models: Iterable[WrappedModel]) -> list[cst.BaseStatement]:
     lines = "".join(map(_line, models))
     if not lines:
         return []
-    comment = "    # Lightning trains them in the mode in which they are\n"
+    comment = "    # Lightning leaves them in the mode that they have\n"
     return [syntax.method(f"def {TRAINING_HOOK}(self):\n{comment}{lines}")]
 
 

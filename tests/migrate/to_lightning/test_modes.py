@@ -6,7 +6,7 @@ from tests.migrate.rewriting import method, rewritten, trial
 
 HOOK = """\
 def on_train_epoch_start(self):
-    # Lightning trains them in the mode in which they are
+    # Lightning leaves them in the mode that they have
     self.model.train()"""
 
 
@@ -139,7 +139,7 @@ def test_a_mode_that_a_validation_sets_is_there_in_training(tmp_path, trains):
     if trains:
         changes.append(("loss = ", "batch = self.teacher(batch)\n        loss = "))
     made = rewritten(tmp_path, trial(*changes))
-    said = "        # all others stay in the mode that they are in\n"
+    said = "        # the other modules keep their mode\n"
     for mode, why in (("eval", said), ("train", "")):
         hook = f"    def on_validation_model_{mode}(self):\n{why}        self.model.{mode}()\n"
         assert (hook in made) == trains

@@ -150,7 +150,7 @@ def _renamed(node: _Node) -> _Node:
 
 _TRAINING_LOADER = """\
 if {0}.trainer.train_dataloader is None:
-    # it makes what validation needs
+    # making it sets what is needed here
     {0}.train_dataloader()
 """
 
@@ -304,7 +304,7 @@ def transfer_batch_to_device(self, batch, device, dataloader_idx):
 """
 _CONVERTING = """\
 def on_before_batch_transfer(self, batch, dataloader_idx):
-    # the collate_fn makes NumPy arrays
+    # what a collate_fn makes may be NumPy arrays
     return torch.utils.data.default_convert(batch)
 """
 
