@@ -345,7 +345,7 @@ class Lightning(Target):
             configs,
             is_whole,
         )
-        taken = self._given.taken(node.name.value, taken)
+        taken = self._given.taken(node.name.value, taken, is_whole=is_whole)
         accumulates = None
         if is_whole and not steps_elsewhere and BATCHES not in taken.types:
             accumulates = accumulation(
