@@ -46,6 +46,7 @@ from det_compat.migrate.to_lightning.passes import rewritten
 from det_compat.migrate.to_lightning.plan import (
     LightningFile,
     TrialPlan,
+    alone,
     early_methods,
     other_bases,
     with_own,
@@ -319,8 +320,8 @@ class Lightning(Target):
         parents = [b.scope for b in bases if isinstance(b, Class) and b.scope in self._paths]
         is_root = any(getattr(base, "path", None) for base in bases)
         has_heirs = bool(self._hierarchy.children(scope))
-        is_alone = not (parents or has_heirs)
-        is_whole = is_alone and is_root and not (self._calls_methods(own) or are_decorated(node))
+        keeps = self._calls_methods(own) or are_decorated(node)
+        is_whole = not (parents or has_heirs or keeps) and is_root
         family = [s for s in reversed(self._hierarchy.ancestors(scope)) if s in self._paths]
         relatives = [self._class(each) for each in family]
         family_methods = [syntax.methods(each) for each, _ in relatives]
@@ -362,6 +363,7 @@ class Lightning(Target):
             parents=[self._plan(parent) for parent in parents if parent is not scope],
             is_root=is_root,
             is_whole=is_whole,
+            alone=frozenset() if keeps else alone(scope, self._hierarchy),
             is_automatic=automatic is not None,
             arguments=taken,
             is_mixin=not self._hierarchy.is_trial(scope),
