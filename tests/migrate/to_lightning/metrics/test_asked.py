@@ -39,6 +39,21 @@ def test_who_goes_through_metrics_gets_none_of_training(changes, others, tmp_pat
 
 
 @pytest.mark.parametrize(
+    ("line", "made"),
+    [
+        ("print(max(metrics))", 'metrics = {name: metrics[name] for name in ["error"] if name in'),
+        ("print(metrics[self.name])", ""),
+        ("print('{error:.2f}'.format(**metrics))", ""),
+    ],
+)
+def test_names_that_stay_are_told_at_most_to_leave_others_out(line, made, tmp_path):
+    text = hook(tmp_path, line)
+    assert "logged" not in text
+    assert made in text
+    assert made or text.count("metrics = ") == 1
+
+
+@pytest.mark.parametrize(
     ("line", "is_marked"),
     [
         ("self.most = max(metrics.values())", True),
