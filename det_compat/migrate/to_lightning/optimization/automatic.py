@@ -161,7 +161,7 @@ def _ends_plainly(
     me = syntax.self_name(method)
     functions = {name for name, other in own.items() if _is_function(other)}
     attributes, variables = _changed_by_step(own, functions, facts, symbols)
-    changing = attributes | (variables - {loss})
+    changing = attributes | (own.keys() - functions)
     # Schedulers are stepped after the method has returned, in both.
     schedulers = {f"{scheduler.attribute}.get_last_lr" for scheduler in facts.schedulers}
     groups = f"{me}.{facts.optimizers[0]}.param_groups"
@@ -174,7 +174,7 @@ def _ends_plainly(
         asked = [n.value for n in syntax.find(line, cst.Attribute) if n.attr.value in _ASKED]
         if any(symbols.is_context(n) and n not in asked for n in syntax.find(line, cst.Name)):
             return False
-        if _sees(seen, me, changing | (own.keys() - functions), schedulers):
+        if _sees(seen, me, changing, schedulers) or syntax.names_in(line) & (variables - {loss}):
             return False
     return True
 
@@ -182,7 +182,8 @@ def _ends_plainly(
 #: What a context says whether a step was taken or not.
 _ASKED = words(
     "get_hparam get_hparams get_data_config get_experiment_config get_global_batch_size "
-    "get_per_slot_batch_size distributed device to_device"
+    "get_per_slot_batch_size distributed device to_device is_epoch_start is_epoch_end "
+    "current_train_epoch current_train_batch"
 )
 
 
@@ -285,7 +286,7 @@ def _is_function(method: cst.FunctionDef) -> bool:
 def _sees(
     line: cst.BaseStatement, own_name: str, names: set[str], harmless: Collection[str]
 ) -> bool:
-    """Whether a statement uses the object as a whole, or one of the names, of it or by itself."""
+    """Whether a statement uses the object as a whole, or one of these attributes."""
     attributes = [
         node
         for node in syntax.find(line, cst.Attribute)
@@ -295,7 +296,7 @@ def _sees(
     spared = sum(syntax.code(node) in known for node in syntax.find(line, cst.Attribute))
     seen = sum(node.attr.value in names for node in attributes)
     every = sum(name.value == own_name for name in syntax.find(line, cst.Name))
-    return every > len(attributes) or seen > spared or bool(syntax.names_in(line) & names)
+    return every > len(attributes) or seen > spared
 
 
 _PARAMETERS = ("Parameter", "ParameterList", "ParameterDict")
@@ -317,8 +318,9 @@ def _changed_by_step(
     ]
     found |= {name for call in optimizers for name in _trained(call, me)}
     variables: dict[str, set[str]] = {name: set() for name in own}
-    # What a decorator has made of a method may return anything.
-    giving = {name for name, method in own.items() if method.decorators} - functions
+    # What a decorator has made of a method may return anything; a property is what it returns.
+    made = [(name, each.decorator) for name, method in own.items() for each in method.decorators]
+    giving = {name for name, decorator in made if syntax.code(decorator) != "property"} - functions
     lines = [(name, a) for name, method in own.items() for a in syntax.find(method, cst.Assign)]
     results = [(name, value) for name, method in own.items() for value in _results(method)]
     for _, line in lines:

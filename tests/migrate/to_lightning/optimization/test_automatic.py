@@ -16,6 +16,7 @@ RETURN = '        return {"loss": loss}'
         pytest.param("", 'print(self.opt.param_groups[0]["lr"])', id="the learning rate"),
         pytest.param("", 'print(self.context.get_hparam("a"))', id="a hyperparameter"),
         pytest.param("", "print(self.context.distributed.get_rank())", id="the rank"),
+        pytest.param("", "print(self.context.is_epoch_end())", id="where it is"),
     ],
 )
 def test_what_no_step_changes_may_come_after_it(tmp_path, init, after):
@@ -48,6 +49,26 @@ def test_what_a_step_changes_keeps_it_where_it_is(tmp_path, init, after):
         ("    def evaluate_batch", own),
     )
     assert "self.automatic_optimization = False" in rewritten(tmp_path, trial(*changes))
+
+
+@pytest.mark.parametrize(
+    ("decorator", "result", "is_automatic"),
+    [
+        ("property", "self.most * 2", True),
+        ("property", "self.model.weight", False),
+        ("kept", "2", False),
+    ],
+)
+def test_a_property_is_what_it_returns(decorator, result, is_automatic, tmp_path):
+    own = f"    @{decorator}\n    def beta(self):\n        return {result}\n\n"
+    changes = (
+        (INIT, f"{INIT}        self.most = 1\n"),
+        ("        loss =", "        beta = self.beta\n        loss ="),
+        (RETURN, '        return {"loss": loss, "beta": beta}'),
+        ("    def evaluate_batch", f"{own}    def evaluate_batch"),
+    )
+    made = rewritten(tmp_path, trial(*changes))
+    assert ("self.automatic_optimization = False" not in made) is is_automatic
 
 
 def test_what_an_optimizer_is_given_is_changed_by_its_steps(tmp_path):
