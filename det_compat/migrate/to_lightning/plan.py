@@ -283,6 +283,13 @@ def alone(scope: Scope, hierarchy: Hierarchy) -> frozenset[str]:
     )
 
 
+def heirs_and_mixins(scope: Scope, hierarchy: Hierarchy) -> list[Scope] | None:
+    """The relatives of a trial class; None if another one that is no heir of it is a trial, too."""
+    others = [each for each in hierarchy.relatives(scope) if each is not scope]
+    bases = [each for each in others if scope not in hierarchy.ancestors(each)]
+    return None if any(map(hierarchy.is_trial, bases)) else others
+
+
 def early_methods(trials: Mapping[str, TrialPlan]) -> dict[str, frozenset[str]]:
     """The methods of each class that run before there is a Trainer."""
     found: dict[str, set[str]] = {name: set() for name in trials}

@@ -48,6 +48,7 @@ from det_compat.migrate.to_lightning.plan import (
     TrialPlan,
     alone,
     early_methods,
+    heirs_and_mixins,
     other_bases,
     with_own,
 )
@@ -354,17 +355,22 @@ class Lightning(Target):
             )
         if accumulates is not None:
             taken = with_default(taken, BATCHES, accumulates.batches)
-        automatic = None
-        if not (steps_elsewhere or accumulates or self._steps_otherwise) and is_whole:
+        automatic, lone = None, frozenset() if keeps else alone(scope, self._hierarchy)
+        others = heirs_and_mixins(scope, self._hierarchy) if "train_batch" in lone else None
+        can = is_root and others is not None and {*others} <= self._paths.keys()
+        if can and not (steps_elsewhere or accumulates or self._steps_otherwise):
+            found = [(self._read[self._paths[o]].symbols, *self._class(o)) for o in others or ()]
             asked = self._elsewhere.asked
-            automatic = as_automatic(node, source.symbols, own, self._project, asked)
+            automatic = as_automatic(node, source.symbols, own, self._project, asked, found)
+        plans = [self._plan(parent) for parent in parents if parent is not scope]
+        is_automatic = automatic is not None or any(base.is_automatic for base in plans)
         plan = self._plans[scope] = TrialPlan(
             own=automatic or own,
-            parents=[self._plan(parent) for parent in parents if parent is not scope],
+            parents=plans,
             is_root=is_root,
             is_whole=is_whole,
-            alone=frozenset() if keeps else alone(scope, self._hierarchy),
-            is_automatic=automatic is not None,
+            alone=lone,
+            is_automatic=is_automatic,
             arguments=taken,
             is_mixin=not self._hierarchy.is_trial(scope),
             other_bases=other_bases(scope, self._hierarchy),
@@ -374,7 +380,7 @@ class Lightning(Target):
             needs_loader=needs_training_loader(methods, self._project),
             keeps_modes=keeps_modes(family_methods, models, self._elsewhere, has_heirs),
             accumulation=accumulates,
-            steps=1 if automatic else steps_of_trial(methods, [facts for _, facts in relatives]),
+            steps=1 if is_automatic else steps_of_trial(methods, [facts for _, facts in relatives]),
         )
         return plan
 
