@@ -34,11 +34,13 @@ def _problems(init: ast.FunctionDef | None, config: ExperimentConfig) -> Iterato
     if "hparams" in known:
         # A script gives all of them as one dict.
         return
+    lacking = sorted(required - given - _SECTIONS)
+    # A script gives its trial what it likes, whatever its config has.
+    if lacking and config.entrypoint is not None and config.entrypoint.trial is None:
+        return
     if init.args.kwarg is None and (extra := sorted(given - known)):
         yield f"has {', '.join(extra)}, which __init__ does not take"
-    # A script gives its trial what it likes, whatever its config has.
-    is_script = config.entrypoint is not None and config.entrypoint.trial is None
-    if not is_script and (lacking := sorted(required - given - _SECTIONS)):
+    if lacking:
         yield f"has no {', '.join(lacking)}, which __init__ needs"
 
 

@@ -101,7 +101,8 @@ class Code:
             for node in nodes
             if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
         }
-        stored.update(name for node in nodes if (name := _registered(node)))
+        calls = [node for node in nodes if isinstance(node, ast.Call)]
+        stored.update(name for call in calls if (name := _registered(call) or _option(call)))
         return stored.union(*(members(node) for node in nodes if isinstance(node, ast.ClassDef)))
 
     @cached_property
@@ -174,12 +175,23 @@ def imports(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.Import | ast.ImportF
             yield node, node.module or "", node.level
 
 
-def _registered(node: ast.AST) -> str:
+def _registered(call: ast.Call) -> str:
     """The name of a buffer or parameter that a module registers here; ``""`` for none."""
-    name = getattr(node.func, "attr", "") if isinstance(node, ast.Call) else ""
-    if not isinstance(node, ast.Call) or name not in ("register_buffer", "register_parameter"):
+    if getattr(call.func, "attr", "") not in ("register_buffer", "register_parameter"):
         return ""
-    return str(node.args[0].value) if isinstance(node.args[0], ast.Constant) else ""
+    return str(call.args[0].value) if isinstance(call.args[0], ast.Constant) else ""
+
+
+def _option(call: ast.Call) -> str:
+    """The attribute that argparse sets for an option that is added here; ``""`` for none."""
+    if getattr(call.func, "attr", "") != "add_argument":
+        return ""
+    dest = [each.value for each in call.keywords if each.arg == "dest"]
+    given = (each.value for each in (*dest, *call.args) if isinstance(each, ast.Constant))
+    names = [*map(str, given)]
+    # The first long name, or the first of all, as argparse takes it.
+    long = [] if dest else [name for name in names if name.startswith("--")]
+    return next(iter((*long, *names)), "").lstrip("-").replace("-", "_")
 
 
 def asked_by_name(call: ast.Call) -> str:

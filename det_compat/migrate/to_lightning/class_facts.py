@@ -328,7 +328,8 @@ def _maker(reducer: cst.BaseExpression | None) -> str:
     return "" if reducer is None else syntax.code(reducer)
 
 
-_BATCH_METHODS = frozenset(("train_batch", "evaluate_batch", "evaluate_full_dataset"))
+EVALUATIONS = frozenset(("evaluate_batch", "evaluate_full_dataset"))
+BATCH_METHODS = EVALUATIONS | {"train_batch"}
 
 
 def calls_batch_methods(tree: cst.Module, *, of_trials: bool) -> bool:
@@ -340,13 +341,13 @@ def calls_batch_methods(tree: cst.Module, *, of_trials: bool) -> bool:
     own = {name for node in nodes for name in syntax.methods(node)}
     functions = (call.func for call in syntax.find(tree, cst.Call))
     called = {func.attr.value for func in functions if isinstance(func, cst.Attribute)}
-    return bool(called & (_BATCH_METHODS - own))
+    return bool(called & (BATCH_METHODS - own))
 
 
 def are_decorated(node: cst.ClassDef) -> bool:
     """Whether a decorator has made of a batch method what may need the arguments that it had."""
     own = syntax.methods(node)
-    found = (d for name in _BATCH_METHODS if name in own for d in own[name].decorators)
+    found = (d for name in BATCH_METHODS if name in own for d in own[name].decorators)
     return any(not syntax.code(each.decorator).startswith(_HARMLESS) for each in found)
 
 

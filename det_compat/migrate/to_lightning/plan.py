@@ -15,6 +15,8 @@ import libcst as cst
 from det_compat.analysis.classes import Hierarchy, base_nodes
 from det_compat.analysis.scopes import Class, Scope
 from det_compat.migrate.to_lightning.class_facts import (
+    BATCH_METHODS,
+    EVALUATIONS,
     ClassFacts,
     WrappedModel,
     WrappedReducer,
@@ -52,8 +54,9 @@ class TrialPlan:
         own: what stands in the class itself.
         parents: plans of its bases that are trial classes of the tree, or mixins of them.
         is_root: whether it derives from Determined's class itself.
-        is_whole: whether all of the trial is in this class, so that its methods can become
-            Lightning's; otherwise they stay, and Lightning's call them.
+        is_whole: whether all of the trial is in this class.
+        alone: the batch methods that it has and none of its relatives, so that they can become
+            Lightning's; others stay, and Lightning's call them.
         is_automatic: whether Lightning may step the optimizer.
         arguments: the parameters of its constructor.
         is_mixin: whether it is no trial class itself, and so no module.
@@ -69,6 +72,7 @@ class TrialPlan:
     parents: Sequence[TrialPlan]
     is_root: bool
     is_whole: bool
+    alone: frozenset[str]
     is_automatic: bool
     arguments: Arguments
     is_mixin: bool
@@ -102,6 +106,10 @@ class TrialPlan:
     def all_methods(self) -> set[str]:
         """The names of all methods, inherited ones included."""
         return {name for plan in self.ancestors for name in plan.own.methods}
+
+    def is_alone(self, method: str) -> bool:
+        """Whether a batch method, its own or inherited, becomes Lightning's where it is."""
+        return any(method in plan.alone for plan in self.ancestors)
 
     @property
     def early(self) -> list[str]:
@@ -281,6 +289,26 @@ def other_bases(scope: Scope, hierarchy: Hierarchy) -> OtherBases:
         return OtherBases.INITIALIZED
     is_known = len(classes) == len(others) and not [*hierarchy.unknown_bases(scope)]
     return OtherBases.PLAIN if is_known else OtherBases.UNKNOWN
+
+
+def alone(scope: Scope, hierarchy: Hierarchy) -> frozenset[str]:
+    """The batch methods of a trial class that no class has which it derives from, or heirs have."""
+    relatives = hierarchy.relatives(scope)
+    if not hierarchy.is_trial(scope) or scope in hierarchy.cut:
+        return frozenset()
+    others = {n for each in relatives if each is not scope for n in each.functions}
+    evaluating = others & {*EVALUATIONS, "evaluation_reducer"}
+    # Of two ways to evaluate, one counts, which a relative may decide.
+    return (
+        (BATCH_METHODS & scope.functions.keys()) - others - (EVALUATIONS if evaluating else set())
+    )
+
+
+def heirs_and_mixins(scope: Scope, hierarchy: Hierarchy) -> list[Scope] | None:
+    """The relatives of a trial class; None if another one that is no heir of it is a trial, too."""
+    others = [each for each in hierarchy.relatives(scope) if each is not scope]
+    bases = [each for each in others if scope not in hierarchy.ancestors(each)]
+    return None if any(map(hierarchy.is_trial, bases)) else others
 
 
 def early_methods(trials: Mapping[str, TrialPlan]) -> dict[str, frozenset[str]]:

@@ -316,7 +316,8 @@ class Logged:
             return ""
         if len(named) != len(metrics.elements):
             named[-1] = named[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
-        if any(self._is_sorted_out(element.value) for element in named):
+        is_open = not self._is_known and any(isinstance(e, cst.StarredDictElement) for e in named)
+        if is_open or any(self._is_sorted_out(element.value) for element in named):
             logged = syntax.code(metrics.with_changes(elements=named))
             found = numbers_of(logged, self.reduction, {"none"})
             return f"{self.own}.log_dict({found}{self.options})"

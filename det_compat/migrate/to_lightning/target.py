@@ -46,7 +46,9 @@ from det_compat.migrate.to_lightning.passes import rewritten
 from det_compat.migrate.to_lightning.plan import (
     LightningFile,
     TrialPlan,
+    alone,
     early_methods,
+    heirs_and_mixins,
     other_bases,
     with_own,
 )
@@ -319,8 +321,8 @@ class Lightning(Target):
         parents = [b.scope for b in bases if isinstance(b, Class) and b.scope in self._paths]
         is_root = any(getattr(base, "path", None) for base in bases)
         has_heirs = bool(self._hierarchy.children(scope))
-        is_alone = not (parents or has_heirs)
-        is_whole = is_alone and is_root and not (self._calls_methods(own) or are_decorated(node))
+        keeps = self._calls_methods(own) or are_decorated(node)
+        is_whole = not (parents or has_heirs or keeps) and is_root
         family = [s for s in reversed(self._hierarchy.ancestors(scope)) if s in self._paths]
         relatives = [self._class(each) for each in family]
         family_methods = [syntax.methods(each) for each, _ in relatives]
@@ -345,7 +347,7 @@ class Lightning(Target):
             configs,
             is_whole,
         )
-        taken = self._given.taken(node.name.value, taken)
+        taken = self._given.taken(node.name.value, taken, is_whole=is_whole)
         accumulates = None
         if is_whole and not steps_elsewhere and BATCHES not in taken.types:
             accumulates = accumulation(
@@ -353,16 +355,22 @@ class Lightning(Target):
             )
         if accumulates is not None:
             taken = with_default(taken, BATCHES, accumulates.batches)
-        automatic = None
-        if not (steps_elsewhere or accumulates or self._steps_otherwise) and is_whole:
+        automatic, lone = None, frozenset() if keeps else alone(scope, self._hierarchy)
+        others = heirs_and_mixins(scope, self._hierarchy) if "train_batch" in lone else None
+        can = is_root and others is not None and {*others} <= self._paths.keys()
+        if can and not (steps_elsewhere or accumulates or self._steps_otherwise):
+            found = [(self._read[self._paths[o]].symbols, *self._class(o)) for o in others or ()]
             asked = self._elsewhere.asked
-            automatic = as_automatic(node, source.symbols, own, self._project, asked)
+            automatic = as_automatic(node, source.symbols, own, self._project, asked, found)
+        plans = [self._plan(parent) for parent in parents if parent is not scope]
+        is_automatic = automatic is not None or any(base.is_automatic for base in plans)
         plan = self._plans[scope] = TrialPlan(
             own=automatic or own,
-            parents=[self._plan(parent) for parent in parents if parent is not scope],
+            parents=plans,
             is_root=is_root,
             is_whole=is_whole,
-            is_automatic=automatic is not None,
+            alone=lone,
+            is_automatic=is_automatic,
             arguments=taken,
             is_mixin=not self._hierarchy.is_trial(scope),
             other_bases=other_bases(scope, self._hierarchy),
@@ -372,7 +380,7 @@ class Lightning(Target):
             needs_loader=needs_training_loader(methods, self._project),
             keeps_modes=keeps_modes(family_methods, models, self._elsewhere, has_heirs),
             accumulation=accumulates,
-            steps=1 if automatic else steps_of_trial(methods, [facts for _, facts in relatives]),
+            steps=1 if is_automatic else steps_of_trial(methods, [facts for _, facts in relatives]),
         )
         return plan
 

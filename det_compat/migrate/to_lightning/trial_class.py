@@ -7,7 +7,7 @@ import libcst as cst
 
 from det_compat.migrate.to_lightning import modes
 from det_compat.migrate.to_lightning.callbacks import configure_callbacks
-from det_compat.migrate.to_lightning.class_facts import asks_sizes
+from det_compat.migrate.to_lightning.class_facts import BATCH_METHODS, EVALUATIONS, asks_sizes
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.data.seeds import with_word_of_seeds
 from det_compat.migrate.to_lightning.early.computing import moved_early
@@ -19,7 +19,7 @@ from det_compat.migrate.to_lightning.early.late import (
     size_check,
 )
 from det_compat.migrate.to_lightning.metrics.in_place import changed_in_place
-from det_compat.migrate.to_lightning.metrics.names import NUMBERS_OF, numbers_of
+from det_compat.migrate.to_lightning.metrics.names import numbers_of, with_numbers_of
 from det_compat.migrate.to_lightning.metrics.reducer_kinds import odd_makers
 from det_compat.migrate.to_lightning.metrics.reducers import reducer_hooks, updates_at_start
 from det_compat.migrate.to_lightning.metrics.reductions import (
@@ -58,7 +58,9 @@ from det_compat.migrate.tree.trial_attributes import VALIDATING, reachable
 def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Rewrite the trial classes of a file."""
     classes = [*syntax.find(tree, cst.ClassDef)]
-    functions = {node.name.value: node for node in syntax.find(tree, cst.FunctionDef)}
+    every = [*syntax.find(tree, cst.FunctionDef)]
+    names = [node.name.value for node in every]
+    functions = {n.name.value: n for n in every if names.count(n.name.value) == 1}
 
     def rewritten(node: cst.ClassDef) -> cst.BaseStatement:
         plan = file.plans.get(node.name.value)
@@ -69,14 +71,14 @@ def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
         node = left_to_lightning(node, early, file.symbols)
         node = with_word_of_seeds(moved_early(node, file.symbols, file.elsewhere.texts))
         others = [other for other in classes if other.name.value != plan.own.name]
-        shapes = Shapes(syntax.methods(node), functions, file.elsewhere.functions)
+        heirs = (p.own for p in file.trials.values() if plan in p.ancestors and p is not plan)
+        theirs = {name for own in heirs for name in own.methods}
+        own = {name: found for name, found in syntax.methods(node).items() if name not in theirs}
+        near = {name: found for name, found in functions.items() if name not in theirs}
+        shapes = Shapes(own, near, file.elsewhere.functions)
         return _Rewriting(node, plan, file, others, shapes).result()
 
-    tree = syntax.each(tree, cst.ClassDef, rewritten)
-    names = {node.name.value for node in syntax.find(tree, cst.FunctionDef)}
-    if "numbers_of" in names or "numbers_of" not in syntax.names_in(tree):
-        return tree
-    return syntax.with_definition(tree, NUMBERS_OF)
+    return with_numbers_of(syntax.each(tree, cst.ClassDef, rewritten))
 
 
 @dataclass
@@ -190,30 +192,29 @@ class _Rewriting:
         if name == "build_callbacks":
             return [configure_callbacks(line)]
         if name == "evaluation_reducer":
-            is_one = plan.is_whole and reduction(line, symbols) is not None
+            is_one = self._evaluation() in plan.alone and not self._decides_late()
             named = syntax.transformed(line, ReducerNames(self.file))
             return [] if is_one else [named]
         if name == "build_validation_data_loader" and plan.needs_loader:
             line = self._after_training_loader(line)
-        if name in _BATCH_METHODS and (shared := changed_in_place(line, self.own)):
+        if name in BATCH_METHODS and (shared := changed_in_place(line, self.own)):
             reduces = "evaluation_reducer" in plan.all_methods or bool(plan.own.reducers)
             line, late = reported_late(line, shared, can=not reduces)
             self._late_metrics.update(late)
         if name == "get_batch_length" and not self.file.asks_lengths:
             # Lightning counts no records, which this method is for.
             return []
-        if plan.is_whole:
-            if name == "train_batch":
-                return training_step(
-                    line,
-                    plan,
-                    self.file,
-                    are_moved=self._are_optimizers_moved,
-                    shapes=self.shapes,
-                )
-            if name == self._evaluation() and not self._decides_late():
-                reducer = self.own.get("evaluation_reducer")
-                return [validation_step(line, plan, reducer, symbols, shapes=self.shapes)]
+        if name == "train_batch" and name in plan.alone:
+            return training_step(
+                line,
+                plan,
+                self.file,
+                are_moved=self._are_optimizers_moved,
+                shapes=self.shapes,
+            )
+        if name == self._evaluation() and name in plan.alone and not self._decides_late():
+            reducer = self.own.get("evaluation_reducer")
+            return [validation_step(line, plan, reducer, symbols, shapes=self.shapes)]
         return [with_optimizers(line, plan, self.file, self._are_optimizers_moved)]
 
     def _after_training_loader(self, line: cst.FunctionDef) -> cst.FunctionDef:
@@ -235,7 +236,8 @@ class _Rewriting:
         is_new = not any(p.parameters("train_batch") for p in plan.parents if not p.is_mixin)
         is_new = is_new or bool(self._own_odd("train_batch"))
         trains = plan.is_root or (not plan.is_mixin and is_new)
-        if not plan.is_whole and trains and plan.parameters("train_batch") is not None:
+        trains &= plan.parameters("train_batch") is not None and not plan.is_alone("train_batch")
+        if trains:
             metrics = numbers_of(_TRAINING_METRICS, "", self._odd("train_batch"))
             made.append(syntax.method(f"{_TRAINING}    self.log_dict({metrics})\n"))
         if self._calls_evaluation():
@@ -268,10 +270,10 @@ class _Rewriting:
 
     def _refuses_sanity_check(self) -> bool:
         """Whether Lightning would validate this class, and none of its bases, before it trains."""
-        if self.plan.is_mixin or not self.plan.all_methods & {*_EVALUATIONS}:
+        if self.plan.is_mixin or not self.plan.all_methods & EVALUATIONS:
             return False
         bases = (plan for plan in self.plan.ancestors[1:] if not plan.is_mixin)
-        return not any(plan.all_methods & {*_EVALUATIONS} for plan in bases)
+        return not any(plan.all_methods & EVALUATIONS for plan in bases)
 
     def _inherits_loader(self) -> bool:
         """Whether the validation loader is that of a base which is not evaluated as a whole."""
@@ -310,7 +312,7 @@ class _Rewriting:
     def _calls_evaluation(self) -> bool:
         """Whether the class keeps its evaluation, and needs a validation_step that calls it."""
         plan, name = self.plan, self._evaluation()
-        if plan.is_whole:
+        if plan.is_alone(name):
             return self._decides_late() and name in self.own
         if plan.is_root:
             return bool(plan.parameters(name))
@@ -323,7 +325,7 @@ class _Rewriting:
             # Nor does it expect metrics that are no single numbers.
             return True
         differs = any(plan.parameters(name) != p.parameters(name) for p in bases)
-        return differs and not methods.isdisjoint(_EVALUATIONS)
+        return differs and not methods.isdisjoint(EVALUATIONS)
 
     def _own_odd(self, name: str) -> frozenset[str]:
         """What of the metrics of a method that is new in this class is no single number."""
@@ -374,8 +376,6 @@ def _without(init: cst.FunctionDef, gone: Sequence[cst.BaseStatement]) -> cst.Fu
 
 
 _NO_NUMBER = "Lightning logs numbers, and a text, a dict or None among these is none"
-_EVALUATIONS = ("evaluate_batch", "evaluate_full_dataset")
-_BATCH_METHODS = ("train_batch", *_EVALUATIONS)
 # Determined never validated before it trained, and what Lightning's check would leave behind, in
 # metrics, data, callbacks or files, nobody can tell from the code alone.
 _NO_SANITY_CHECK = """\

@@ -250,6 +250,9 @@ def is_part(node: cst.BaseExpression, known: _Known) -> bool:
         return bool(node.value.args)
     if not isinstance(node, cst.Subscript):
         return False
+    if isinstance(node.value, cst.Call) and isinstance(node.slice[0].slice, cst.Index):
+        # One of the learning rates that a scheduler tells is a number.
+        return not is_list(node.value, known)
     # What is found by a number that is computed may be a name in a table.
     is_found = any([*find(part, cst.Call)] for part in node.slice) or code(node.value).isupper()
     return is_found or isinstance(node.value, cst.Call) or is_many(node.value, known)
@@ -351,10 +354,7 @@ def _dicts(value: cst.BaseExpression) -> list[cst.Dict]:
 
 
 def _is_unknown(
-    value: cst.BaseExpression,
-    method: cst.FunctionDef,
-    shapes: Shapes,
-    deep: int,
+    value: cst.BaseExpression, method: cst.FunctionDef, shapes: Shapes, deep: int
 ) -> bool:
     if isinstance(value, cst.Dict):
         starred = [e.value for e in value.elements if isinstance(e, cst.StarredDictElement)]

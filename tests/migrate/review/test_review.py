@@ -49,6 +49,21 @@ def comments(folder: Path, before: str, after: str, **others: str) -> list[str]:
             ["nothing defines mode here: return ("],
             id="a parameter that has gone",
         ),
+        pytest.param(
+            """
+            p.add_argument("-r", "--to-resume")
+            p.add_argument("--begin", dest="start")
+            args.to_resume, args.start, args.end = info
+            fit(args.to_resume, args.start, args.end)
+            """,
+            """
+            p.add_argument("-r", "--to-resume")
+            p.add_argument("--begin", dest="start")
+            fit(args.to_resume, args.start, args.end)
+            """,
+            ["nothing sets or defines end any more: fit(args.to_resume, args.start, args.end)"],
+            id="argparse sets options",
+        ),
         pytest.param("x = unknown\n", "y = unknown\n", [], id="it was wrong before"),
         pytest.param(
             "x = 1\n", "from tools import *\ny = x\n", [], id="a star may have imported it"

@@ -90,7 +90,64 @@ def test_a_base_without_train_batch_has_a_step_where_that_is(tmp_path):
     made = rewritten(tmp_path, trial(("class Trial(PyTorchTrial)", base)))
     first, _, second = made.partition("class Trial(Base)")
     assert "def training_step" not in first
-    assert "self.train_batch(" in method(second, "training_step")
+    assert 'self.log("loss", loss)' in method(second, "training_step")
+    assert "train_batch" not in made
+
+
+_HEIR = """
+
+class Heir(Trial):
+    def scores(self, batch):
+        return 1
+
+{}
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "trains", "validates"),
+    [
+        ("", True, True),
+        ("    def train_batch(self, batch, epoch_idx, batch_idx): ...\n", False, True),
+        ("    def evaluate_batch(self, batch): ...\n", True, False),
+        ("    def evaluate_full_dataset(self, data_loader): ...\n", True, False),
+        ("    def evaluation_reducer(self): return Reducer.SUM\n", True, False),
+        ("    def again(self, batch): self.train_batch(batch, 0, 0)\n", False, False),
+    ],
+)
+def test_what_no_relative_has_becomes_a_step(more, trains, validates, tmp_path):
+    header = HEADER.replace("DataLoader", "DataLoader, Reducer")
+    made = rewritten(tmp_path, trial(header=header) + _HEIR.format(more))
+    base = made[: made.index("class Heir")]
+    assert ("metrics = self.train_batch(" not in base) is trains
+    assert ("metrics = self.evaluate_batch(" not in base) is validates
+    assert made.count("def training_step") == 1
+
+
+def test_an_heir_may_return_other_metrics(tmp_path):
+    changes = (
+        ('return {"error": self.model(batch).sum()}', 'return {"error": self.scores(batch)}'),
+        (
+            "    def train_batch",
+            "    def scores(self, batch):\n        return 0\n\n    def train_batch",
+        ),
+        ('return {"loss": loss}', "return {**self.more(batch)}"),
+        ("    def evaluate", "    def more(self, batch):\n        return {}\n\n    def evaluate"),
+    )
+    heir = _HEIR.format("    def more(self, batch):\n        return {'a': [1, 2]}\n")
+    made = rewritten(tmp_path, trial(*changes) + heir)
+    assert "numbers_of({**self.more(batch)})" in method(made, "training_step")
+    assert 'self.log("error", self.scores(batch)' in method(made, "validation_step")
+
+
+def test_metrics_of_unknown_kinds_are_sorted_out_beside_others(tmp_path):
+    parts = "from tools import parts\n"
+    change = ('return {"loss": loss}', 'return {"loss": loss, **parts(batch)}')
+    made = rewritten(tmp_path, trial(change, header=parts + HEADER))
+    assert 'numbers_of({"loss": loss, **parts(batch)})' in made
+    known = "def parts(batch):\n    return {'a': batch.sum()}\n\n\n"
+    made = rewritten(tmp_path, trial(change, header=HEADER + known))
+    assert 'self.log_dict({"loss": loss, **parts(batch)})' in made
 
 
 def test_gradients_stay_that_an_optimizer_is_given_later(tmp_path):

@@ -170,6 +170,8 @@ def share(out):
         ("hits(batch)", '"m": torch.as_tensor(hits(batch)).float().mean()}'),
         ("batch.max(1).values", 'numbers_of({"error": 1.0, "m": batch.max(1).values}, "mean")'),
         ("self.rate(batch)[0]", '"m": self.rate(batch)[0]}, "mean")'),
+        ("self.rates.get_last_lr()[0]", '"m": self.rates.get_last_lr()[0]}, batch_size=1'),
+        ("self.rates.get_last_lr()[:1]", '"m": self.rates.get_last_lr()[:1]}, "mean")'),
         # A table may have texts.
         ("names[int(batch.max())]", '"m": names[int(batch.max())]}, "mean")'),
         ("NAMES[batch]", '"m": NAMES[batch]}, "mean")'),

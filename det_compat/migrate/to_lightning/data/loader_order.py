@@ -185,9 +185,23 @@ def _leave_out_shared(methods: Mapping[str, _Function]) -> None:
     at, start = (ast.get_docstring(each) is not None for each in (training, validation))
     for line in validation.body[start:]:
         shared = [*map(_text, training.body[at : at + 1])]
-        if not _is_done_once(line, validation.args.args) or [_text(line)] != shared:
+        if [_text(line)] != shared or not all(
+            _is_done_once(each, validation.args.args) for each in _called(line, methods)
+        ):
             return
         del training.body[at]
+
+
+def _called(line: ast.stmt, methods: Mapping[str, _Function]) -> list[ast.stmt]:
+    """What a statement does: that of a method which it calls with nothing, and that it is."""
+    call = line.value if isinstance(line, ast.Expr) else None
+    if not isinstance(call, ast.Call) or call.args or call.keywords:
+        return [line]
+    owner, _, name = ast.unparse(call.func).rpartition(".")
+    found = methods.get(name)
+    if found is None or [owner] != [each.arg for each in found.args.args]:
+        return [line]
+    return found.body[ast.get_docstring(found) is not None :]
 
 
 def _text(line: ast.stmt) -> str:

@@ -34,7 +34,7 @@ def with_logged_names(method: cst.FunctionDef, plans: Sequence[TrialPlan]) -> cs
         return method if is_harmless else marked(method, _MORE)
     renamed = {name: new for name, new in names.items() if name != new}
     others = sorted((trained | {*renamed.values()}) - (validated - renamed.keys()))
-    if not others and not renamed:
+    if not renamed and (not others or _asks(method, given[0]) == every):
         return method
     if any(plan.all_reducers for plan in plans) or validated - names.keys():
         # Reducers have names that only a run tells.
@@ -43,6 +43,10 @@ def with_logged_names(method: cst.FunctionDef, plans: Sequence[TrialPlan]) -> cs
         text = f"**{without}{pairs}" if renamed else without
         text = f"{given[0]} = {f'{{{text}}}' if renamed else text}\n".replace("'", '"')
         return with_first(method, text)
+    if not renamed:
+        listed = ", ".join(f'"{name}"' for name in names)
+        text = f"{{name: {given[0]}[name] for name in [{listed}] if name in {given[0]}}}"
+        return with_first(method, f"{given[0]} = {text}\n")
     pairs = ", ".join(f'"{name}": "{new}"' for name, new in names.items())
     text = f"""\
 logged = {{{pairs}}}
@@ -56,10 +60,13 @@ _SHOWING = ("print", "pprint", "debug", "info", "warning", "format", "dumps")
 
 
 def _asks(method: cst.FunctionDef, name: str) -> int:
-    """How often a dict is asked for one value."""
+    """How often a dict is asked for one value, or for those that a text with gaps names."""
     owners = [each.value for each in syntax.find(method.body, cst.Subscript)]
     owners += [n.value for n in syntax.find(method.body, cst.Attribute) if n.attr.value == "get"]
     owners += [each.comparator for each in syntax.find(method.body, cst.ComparisonTarget)]
+    for call in syntax.find(method.body, cst.Call):
+        is_text = isinstance(call.func, cst.Attribute) and call.func.attr.value == "format"
+        owners += [arg.value for arg in call.args if is_text and arg.star == "**"]
     return sum(syntax.code(each) == name for each in owners)
 
 

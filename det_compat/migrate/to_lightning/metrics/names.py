@@ -159,3 +159,10 @@ def numbers_of(metrics: str, reduction: str, odd: Collection[str]) -> str:
     if not odd:
         return metrics
     return f'numbers_of({metrics}, "{reduction}")' if reduction else f"numbers_of({metrics})"
+
+
+def with_numbers_of(tree: cst.Module) -> cst.Module:
+    """The file with that function, if it calls it and has none."""
+    there = {node.name.value for node in syntax.find(tree, cst.FunctionDef)}
+    is_needed = "numbers_of" in syntax.names_in(tree) and "numbers_of" not in there
+    return syntax.with_definition(tree, NUMBERS_OF) if is_needed else tree

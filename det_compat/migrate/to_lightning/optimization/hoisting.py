@@ -41,18 +41,16 @@ class _Wrapped:
         stem: the name of its module.
         symbols: those of its file.
         results: for each part of what it returns, or keeps, the call that wraps it, or None.
-        may_lack: whether it may return None.
+        may_lack: whether each part may be None.
         attributes: of a class, what keeps each part.
-        lacking: those of them that may be None.
         function: of a function, which wraps with what it has set, and what it asks of its object.
     """
 
     stem: str
     symbols: Symbols
     results: Sequence[cst.Call | None]
-    may_lack: bool = False
+    may_lack: Sequence[bool]
     attributes: Sequence[str] = ()
-    lacking: Collection[str] = ()
     function: cst.FunctionDef | None = None
 
     def given(self, call: cst.Call) -> list[cst.Arg]:
@@ -154,11 +152,9 @@ def _objects(file: Resolved, files: Sequence[Resolved]) -> Iterator[tuple[str, _
         shared = {name for name, call in pairs if file.symbols.method(call) in KEPT} & kept
         if pairs and not shared:
             names, calls = zip(*pairs, strict=True)
-            lacking = unset(syntax.methods(node)["__init__"])
-            yield (
-                node.name.value,
-                _Wrapped(file.path.stem, file.symbols, calls, attributes=names, lacking=lacking),
-            )
+            none = unset(syntax.methods(node)["__init__"])
+            may_lack = [name in none for name in names]
+            yield node.name.value, _Wrapped(file.path.stem, file.symbols, calls, may_lack, names)
 
 
 class _Unwrapping(cst.CSTTransformer):
@@ -209,7 +205,7 @@ def _wraps(function: cst.FunctionDef, symbols: Symbols) -> list[list[cst.Call]]:
     ways = [{_way(call, function, symbols) for call in wraps} for wraps in found]
     if not calls or not is_known or any(len(each) > 1 for each in ways):
         return []
-    return [] if len(found) > 1 and _may_lack(function) else found
+    return [] if len(found) > 1 and _may_end(function) else found
 
 
 def _way(call: cst.Call, function: cst.FunctionDef, symbols: Symbols) -> str:
@@ -235,13 +231,19 @@ def _columns(function: cst.FunctionDef) -> list[list[cst.BaseExpression]]:
 def _names(function: cst.FunctionDef) -> list[str]:
     """What the parts are called that a function returns; ``""`` for one that has no name."""
     rows = [syntax.parts(each.value) for each in _returned(function) if each.value is not None]
+    rows = [row for row in rows if any(syntax.code(part) != "None" for part in row)]
     parts = rows[0] if len(rows) == 1 else []
     return [part.value if isinstance(part, cst.Name) else "" for part in parts]
 
 
 def _given(call: cst.Call, function: cst.FunctionDef) -> list[cst.Arg]:
-    """What a call is given beside what it wraps, with what the function's variables are set to."""
+    """What a call is given beside what it wraps, with what the function's variables are set to.
+
+    What the function returns beside it has a name where it is called.
+    """
+    beside = _names(function)
     known = {name: value for name, value in assigned(function).items() if name.isidentifier()}
+    known = {name: value for name, value in known.items() if name not in beside}
 
     def inlined(node: cst.BaseExpression) -> cst.BaseExpression:
         value = known.get(syntax.code(node))
@@ -276,12 +278,16 @@ def _returned(function: cst.FunctionDef) -> Iterator[cst.Return]:
             yield each
 
 
-def _may_lack(function: cst.FunctionDef) -> bool:
-    """Whether a function may return None, too."""
+def _may_lack(function: cst.FunctionDef) -> list[bool]:
+    """Whether each part of what a function returns may be None."""
+    may_end, columns = _may_end(function), _columns(function)
+    return [may_end or any(syntax.code(each) == "None" for each in column) for column in columns]
+
+
+def _may_end(function: cst.FunctionDef) -> bool:
+    """Whether a function may return None alone."""
     returns = [*syntax.find(function.body, cst.Return)]
-    values = [value for column in _columns(function) for value in column]
-    is_none = any(syntax.code(value) == "None" for value in values)
-    return is_none or len(returns) > len([*_returned(function)]) or not _leaves(function)
+    return len(returns) > len([*_returned(function)]) or not _leaves(function)
 
 
 def _leaves(block: cst.FunctionDef | cst.If | cst.Else) -> bool:
@@ -346,7 +352,7 @@ class _Hoisting(ScopedTransformer):
         if found.attributes:
             owner = syntax.code(targets[0])
             targets = [syntax.expression(f"{owner}.{each}") for each in found.attributes]
-        elif len(targets) == 1 and not found.may_lack:
+        elif len(targets) == 1 and not any(found.may_lack):
             return updated.with_deep_changes(small, value=self._wrap(found, 0, call))
         wrapped = enumerate(found.results)
         lines = [self._line(found, i, targets) for i, call in wrapped if call is not None]
@@ -356,15 +362,13 @@ class _Hoisting(ScopedTransformer):
         self, found: _Wrapped, index: int, targets: Sequence[cst.BaseExpression]
     ) -> cst.BaseStatement:
         target = targets[index]
-        attribute = found.attributes[index] if found.attributes else ""
-        may_lack = found.may_lack or attribute in found.lacking
         value = self._wrap(found, index, target)
         if found.function is not None and not found.attributes:
             for name, kept in zip(_names(found.function), targets, strict=False):
                 value = syntax.replaced(value, name, syntax.code(kept)) if name else value
         line = cst.SimpleStatementLine([syntax.assignment(target, value)])
         test = syntax.expression(f"{syntax.code(target)} is not None")
-        return cst.If(test, cst.IndentedBlock([line])) if may_lack else line
+        return cst.If(test, cst.IndentedBlock([line])) if found.may_lack[index] else line
 
     def _is_of(self, found: _Wrapped, owner: str, own: str) -> bool:
         """Whether a function, or its owner, is of the module of one that is known."""

@@ -104,10 +104,17 @@ def _local_mode(function: cst.FunctionDef, symbols: Symbols) -> str:
         return ""
     wraps = symbols.calls(function, "wrap_lr_scheduler", "wrap_optimizer", "wrap_model")
     returns = [*syntax.find(function.body, cst.Return)]
-    if wraps != [call] or len(returns) != 1:
+    if wraps != [call] or not all(_is_none(each) for each in returns if each.value is not call):
         return ""
     targets = [syntax.code(each.target) for each in syntax.find(function.body, cst.AssignTarget)]
-    return mode.value if targets.count(mode.value) > 1 else ""
+    lines = syntax.find(function.body, cst.Assign)
+    chosen = [line for line in lines if isinstance(line.value, cst.IfExp)]
+    is_chosen = any(syntax.code(line.targets[0].target) == mode.value for line in chosen)
+    return mode.value if is_chosen or targets.count(mode.value) > 1 else ""
+
+
+def _is_none(line: cst.Return) -> bool:
+    return line.value is None or syntax.code(line.value) == "None"
 
 
 def _handing_on(tree: cst.Module, symbols: Symbols, known: Collection[str]) -> cst.Module:
@@ -115,10 +122,13 @@ def _handing_on(tree: cst.Module, symbols: Symbols, known: Collection[str]) -> c
         mode = _local_mode(function, symbols) if function.name.value in known else ""
         if not mode:
             return function
-        last = syntax.simple(syntax.body_of(function)[-1])
-        assert isinstance(last, cst.Return) and last.value is not None
-        both = cst.Tuple([cst.Element(last.value), cst.Element(cst.Name(mode))], lpar=[], rpar=[])
-        return syntax.with_node(function, last, cst.Return(both))
+
+        def beside(each: cst.Return) -> cst.Return:
+            value = each.value or cst.Name("None")
+            own = cst.Name("None" if _is_none(each) else mode)
+            return cst.Return(cst.Tuple([*map(cst.Element, (value, own))], lpar=[], rpar=[]))
+
+        return syntax.each(function, cst.Return, beside)
 
     def keeping(line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
         small, name = syntax.simple(line), syntax.target_of(line) or ""

@@ -35,8 +35,9 @@ def _chosen(
     elif isinstance(func, cst.Subscript):
         table = syntax.code(func.value).rpartition(".")[2]
         yield from tables.get(table, [text])
-    elif text in values and text not in tables and len(values[text]) == 1:
-        # What a variable is set to names no variable that is set to that.
-        yield from _chosen(values[text][0], {}, tables)
+    elif text in values and text not in tables:
+        for value in values[text]:
+            # What a variable is set to names no variable that is set to that.
+            yield from _chosen(value, {}, tables)
     else:
         yield text.rpartition(".")[2]

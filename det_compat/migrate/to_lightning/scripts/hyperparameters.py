@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from det_compat.migrate.to_lightning.metrics.reducer_kinds import values_of
 from det_compat.migrate.to_lightning.scripts.chosen import chosen
-from det_compat.migrate.to_lightning.scripts.one_place import INIT
+from det_compat.migrate.to_lightning.scripts.one_place import INIT, values_in
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.parameters import Arguments
 from det_compat.migrate.tree.symbols import Symbols
@@ -21,16 +20,23 @@ class GivenInScripts:
         names: all hyperparameters of their contexts; None where not all of them are told.
         always: those that each of them gives.
         made: the names of what is called with a context alone.
+        given_more: those of what is called with a context and more.
     """
 
     names: frozenset[str] | None
     always: frozenset[str]
     made: frozenset[str]
+    given_more: frozenset[str]
 
-    def taken(self, trial: str, arguments: Arguments) -> Arguments:
-        """The parameters of a trial, which a script gives all that its context has."""
+    def taken(self, trial: str, arguments: Arguments, *, is_whole: bool) -> Arguments:
+        """The parameters of a trial, which a script gives all that its context has.
+
+        One that is given more, and asks for none of that, has no use for it.
+        """
         if trial not in self.made:
-            return arguments
+            is_asked = arguments.types or arguments.asks or arguments.sections or not is_whole
+            is_idle = trial in self.given_more and not is_asked
+            return replace(arguments, is_open=False) if is_idle else arguments
         # What a script does not give, its trial asks for elsewhere, if at all.
         found = {name: of for name, of in arguments.types.items() if name in arguments.defaults}
         found |= {n: of for n, of in arguments.types.items() if n in self.always or not self.names}
@@ -50,16 +56,16 @@ def given_in_scripts(
     """
     found = [names for tree, symbols in files for names in _given(tree, symbols)]
     known = [names for names in found if names is not None]
-    made = frozenset(
-        name
-        for tree, symbols in files
-        for call in syntax.find(tree, cst.Call)
-        if len(call.args) == 1 and symbols.is_context(call.args[0].value)
-        for name in chosen(call.func, values_of(tree), tables)
-    )
+    made: dict[bool, set[str]] = {True: set(), False: set()}
+    for tree, symbols in files:
+        values = values_in(tree, ())
+        for call in syntax.find(tree, cst.Call):
+            if any(symbols.is_context(arg.value) for arg in call.args):
+                made[len(call.args) == 1].update(chosen(call.func, values, tables))
     is_told = len(known) == len(found)
     names = frozenset[str]().union(*known) if is_told else None
-    return GivenInScripts(names, frozenset.intersection(*map(frozenset, known or [set()])), made)
+    always = frozenset.intersection(*map(frozenset, known or [set()]))
+    return GivenInScripts(names, always, frozenset(made[True]), frozenset(made[False]))
 
 
 def _given(tree: cst.Module, symbols: Symbols) -> Iterator[set[str] | None]:

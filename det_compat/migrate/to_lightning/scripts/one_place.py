@@ -1,10 +1,11 @@
 """Scripts that make a trial, its context and its Trainer in several places, as those of one."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TypeVar
 
 import libcst as cst
 
+from det_compat.migrate.to_lightning.metrics.reducer_kinds import values_of
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Lines
@@ -179,6 +180,26 @@ def _function(tree: cst.Module, name: str) -> cst.FunctionDef | None:
 def _calls(tree: cst.CSTNode, name: str) -> Iterator[cst.Call]:
     calls = syntax.find(tree, cst.Call)
     return (call for call in calls if isinstance(call.func, cst.Name) and call.func.value == name)
+
+
+def values_in(tree: cst.Module, asked: Collection[str]) -> dict[str, list[cst.BaseExpression]]:
+    """What the variables of a script are set to, with the parameters of its own functions.
+
+    Whatever calls a function that other files have ``asked`` for is not known.
+    """
+    values = values_of(tree)
+    every = [param.name.value for param in syntax.find(tree, cst.Param)]
+    for line in tree.body if "*" not in asked else ():
+        name = line.name.value if isinstance(line, cst.FunctionDef) else ""
+        function = _function(tree, name) if name and name not in asked else None
+        for index, param in enumerate(function.params.params if function is not None else ()):
+            own = param.name.value
+            given = [syntax.argument(c, index, own) or param.default for c in _calls(tree, name)]
+            known = [value for value in given if value is not None]
+            is_one = every.count(own) == 1 and own not in values
+            if is_one and len(known) == len(given):
+                values[own] = known
+    return values
 
 
 def _without_factory(tree: cst.Module, name: str, symbols: Symbols) -> cst.Module:

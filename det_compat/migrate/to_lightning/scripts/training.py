@@ -11,7 +11,6 @@ import libcst as cst
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.configs import BATCHES
-from det_compat.migrate.to_lightning.metrics.reducer_kinds import values_of
 from det_compat.migrate.to_lightning.optimization.gradients import asks_gradients
 from det_compat.migrate.to_lightning.plan import (
     UNUSED,
@@ -53,6 +52,7 @@ from det_compat.migrate.to_lightning.scripts.one_place import (
     as_init,
     has_name,
     in_one_place,
+    values_in,
 )
 from det_compat.migrate.to_lightning.scripts.periods import FLAGS, at_end, lacks_period, with_period
 from det_compat.migrate.to_lightning.scripts.schedule import (
@@ -103,7 +103,7 @@ class _Scripts(LightningTransformer):
         self._lengths = Lengths(cst.Module([]), file.symbols)
 
     def visit_Module(self, node: cst.Module) -> None:
-        self._values = values_of(node)
+        self._values = values_in(node, self.file.asked)
         self._lengths = Lengths(node, self.symbols, self.file.asked)
 
     def leave_FunctionDef(
@@ -128,8 +128,8 @@ class _Scripts(LightningTransformer):
         if any(syntax.code(line).count(RANK) for line in body):
             self.file.imports.new.add(IMPORT)
         if any(has_name(name, text, self.symbols) for name in names):
-            # The context is still asked, or handed on.
-            return updated
+            # The context is still asked, or handed on: a Trainer that is with it stays, too.
+            return original if has_trainer(original, self.symbols) else updated
         # What is left of the context are the trials that are made with it, which need none now.
         first, *rest = body
         return cst.FlattenSentinel([above(first, updated.leading_lines), *rest])

@@ -159,3 +159,19 @@ def test_what_the_training_loader_leaves_in_other_files(
 ) -> None:
     lines = {"train_loader": before, "val_loader": f"return {needed}"}
     assert needs(lines, STATS, USER) is found
+
+
+@pytest.mark.parametrize(
+    ("download", "calls", "found"),
+    [
+        (ONCE.format(1), "self.download()", False),
+        (ONCE.format(1), "self.download(2)", True),
+        ('self.folder = get("url")', "self.download()", True),
+    ],
+)
+def test_what_either_loader_has_done_once_needs_no_order(
+    download: str, calls: str, found: bool
+) -> None:
+    judge = f"pass\n\n    def download(self):\n        {download}"
+    lines = {"train_loader": calls, "val_loader": f"{calls}\n        return self.folder"}
+    assert needs({**lines, "judge": judge}) is found

@@ -31,7 +31,6 @@ class Trial(Counting, pl.LightningModule):
     def __init__(self, **hparams: Any):
         pl.LightningModule.__init__(self)
         self.save_hyperparameters()
-        self.automatic_optimization = False
         super().__init__(3)
 """,
             id="by super",
@@ -43,7 +42,6 @@ class Trial(Counting, pl.LightningModule):
     def __init__(self, **hparams: Any):
         pl.LightningModule.__init__(self)
         self.save_hyperparameters(hparams)
-        self.automatic_optimization = False
         Counting.__init__(self, 3)
 """,
             id="by name, where Lightning finds no arguments",

@@ -33,12 +33,27 @@ def hook(tmp_path, line: str, *changes: tuple[str, str]) -> str:
 @pytest.mark.parametrize("more", [(), (TRAINED,)])
 def test_who_goes_through_metrics_gets_none_of_training(more, tmp_path):
     made = hook(tmp_path, "self.most = max(metrics.values())", FOUND, *more)
-    assert 'logged = {"error": "error"}\n' in made and "for name, new in logged.items()" in made
+    assert 'metrics[name] for name in ["error"] if name in metrics}\n' in made
 
 
 def test_reducers_have_names_that_only_a_run_tells(tmp_path):
     made = hook(tmp_path, "self.most = max(metrics.values())", FOUND, REDUCED)
     assert 'metrics = {n: v for n, v in metrics.items() if n not in ["loss"]}\n' in made
+
+
+@pytest.mark.parametrize(
+    ("line", "made"),
+    [
+        ("print(max(metrics))", 'metrics = {name: metrics[name] for name in ["error"] if name in'),
+        ("print(metrics[self.name])", ""),
+        ("print('{error:.2f}'.format(**metrics))", ""),
+    ],
+)
+def test_names_that_stay_are_told_at_most_to_leave_others_out(line, made, tmp_path):
+    text = hook(tmp_path, line)
+    assert "logged" not in text
+    assert made in text
+    assert made or text.count("metrics = ") == 1
 
 
 @pytest.mark.parametrize(

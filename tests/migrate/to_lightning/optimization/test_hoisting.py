@@ -275,7 +275,7 @@ def make(context, opt):
         (
             "self.sched = lib.make(context, self.opt)",
             "    else:\n",
-            "    else:\n        return None\n",
+            "    else:\n        return opt\n",
             False,
         ),
     ],
@@ -296,3 +296,32 @@ def test_a_function_hands_on_the_step_mode_that_it_decides(call, old, new, is_se
         assert '        mode = "STEP_EVERY_EPOCH"\n' in lib
         stepped = 'if self.sched_step_mode == "STEP_EVERY_EPOCH":\n        self.sched.step()'
         assert stepped in method(made, "on_train_epoch_end")
+
+
+CHOOSING = """\
+from determined.pytorch import LRScheduler
+
+
+def make(context, opt):
+    kind = context.get_hparams().get("kind")
+    if kind is None:
+        return{}
+    mode = LRScheduler.StepMode.STEP_EVERY_EPOCH if kind else LRScheduler.StepMode.STEP_EVERY_BATCH
+    return context.wrap_lr_scheduler(opt.schedule(), step_mode=mode)
+"""
+
+
+@pytest.mark.parametrize("none", [" None", ""])
+def test_a_function_hands_on_that_there_is_no_scheduler(none, tmp_path):
+    (tmp_path / "lib.py").write_text(CHOOSING.format(none))
+    call = "self.sched = lib.make(context, self.opt)"
+    made = rewritten(
+        tmp_path, trial((OPT, f"{OPT}\n        {call}"), header=f"import lib\n{HEADER}")
+    )
+    result = migrate([str(tmp_path)], "lightning")
+    lib = next(f.after.decode() for f in result.files if f.path.name == "lib.py")
+    assert result.marks == 0
+    assert "        return None, None\n" in lib
+    assert "    return opt.schedule(), mode\n" in lib
+    assert "self.sched, self.sched_step_mode = lib.make(self, self.opt)" in made
+    assert 'self.sched_step_mode == "STEP_EVERY_EPOCH"' in method(made, "on_train_epoch_end")

@@ -168,3 +168,55 @@ def test_what_a_script_has_counts_before_what_a_config_has(init, given, tmp_path
     made = rewritten(tmp_path, f"{HEAD}{source}\n\n{textwrap.dedent(script)}")
     assert ("# MIGRATE: Trial needs the hyperparameters that its" in made) is (given is None)
     assert given is None or f"Trial({given})" in " ".join(made.split()).replace("( ", "(")
+
+
+def test_a_trial_that_asks_for_no_hyperparameters_takes_none(tmp_path):
+    config = CONFIG.replace("model_def:Trial", "python3 model_def.py")
+    (tmp_path / "det.yaml").write_text(config)
+    source = trial(
+        ("(self, context)", "(self, context, args)"),
+        ("self.context.get_per_slot_batch_size()", "4"),
+        ("lr=0.1", "lr=args.lr"),
+    )
+    script = """
+    def main(args):
+        with pytorch.init(hparams=vars(args)) as ctx:
+            pytorch.Trainer(Trial(ctx, args), ctx).fit(max_length=pytorch.Epoch(2))
+    """
+    made = rewritten(tmp_path, f"{HEAD}{source}\n\n{textwrap.dedent(script)}")
+    assert "MIGRATE" not in made
+    assert "def __init__(self, args):" in made
+
+
+_STAGES = """
+def stage(cls, epochs):
+    with pytorch.init() as ctx:
+        t = pytorch.Trainer(cls(ctx), ctx)
+        t.fit(max_length=pytorch.Epoch(epochs))
+
+class Second(Trial):
+    pass
+
+def main(name):
+    {0}
+    stage({1}, 2)
+"""
+
+
+def test_a_function_is_given_the_class_that_it_makes(tmp_path):
+    source = trial(("self.context.get_per_slot_batch_size()", "4"))
+    script = _STAGES.format("stage(Trial, epochs=1)", "Second")
+    made = rewritten(tmp_path, f"{HEAD}{source}\n\n{script}")
+    assert "pl.Trainer(max_epochs=epochs" in made
+    assert "fit(cls())" in made.replace("t = cls()\n", "").replace("fit(t)", "fit(cls())")
+    assert "MIGRATE" not in made
+
+
+def test_a_trainer_stays_with_a_context_that_stays(tmp_path):
+    source = trial(("self.context.get_per_slot_batch_size()", "4"))
+    script = _STAGES.format("pass", "getattr(trials, name)")
+    made = rewritten(tmp_path, f"{HEAD}{source}\n\n{script}")
+    assert "t = pytorch.Trainer(cls(ctx), ctx)" in made
+    assert "MIGRATE" in made
+    # A second run changes nothing.
+    assert rewritten(tmp_path, made) == made

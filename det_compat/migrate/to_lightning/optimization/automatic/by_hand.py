@@ -1,6 +1,6 @@
-"""Schedulers that a trial steps by hand after every step of its optimizer, as Lightning would."""
+"""What Lightning may step though it does not stand in one class, or is stepped by hand there."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import libcst as cst
@@ -8,6 +8,7 @@ import libcst as cst
 from det_compat.migrate.to_lightning.class_facts import ClassFacts
 from det_compat.migrate.to_lightning.data.loader_order import Project
 from det_compat.migrate.to_lightning.optimization.automatic.deciding import is_automatic
+from det_compat.migrate.to_lightning.optimization.wrapping import KEPT
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
 
@@ -18,16 +19,77 @@ def as_automatic(
     facts: ClassFacts,
     project: Project,
     asked: Collection[str],
+    relatives: Sequence[tuple[Symbols, cst.ClassDef, ClassFacts]],
 ) -> ClassFacts | None:
     """The facts of a class whose optimizer Lightning may step; None for any other class.
 
     Its scheduler may be one that Lightning steps then, too, where the class did it by hand. The
-    arguments are those of ``is_automatic``.
+    arguments are those of ``is_automatic``, and the bases and heirs of the class.
     """
+    if any(_optimizes(*each) for each in relatives):
+        return None
+    node = _among(node, symbols, relatives) if relatives else node
     if is_automatic(node, symbols, facts, project, asked):
         return facts
     node, facts = _left_to_lightning(node, symbols, facts, asked) or (node, facts)
     return facts if is_automatic(node, symbols, facts, project, asked) else None
+
+
+def _optimizes(symbols: Symbols, node: cst.ClassDef, facts: ClassFacts) -> bool:
+    """Whether a class takes part in what its relative optimizes."""
+    members = map(symbols.member, syntax.find(node, cst.Attribute))
+    asked = {member[1] for member in members if member is not None}
+    return bool(facts.optimizers or facts.schedulers or asked & _OPTIMIZING)
+
+
+_OPTIMIZING = {*KEPT, "backward", "step_optimizer", "optimizers", "lr_schedulers", "models"}
+
+
+def _among(
+    node: cst.ClassDef,
+    symbols: Symbols,
+    relatives: Sequence[tuple[Symbols, cst.ClassDef, ClassFacts]],
+) -> cst.ClassDef:
+    """A class in which each method does what it does in any of its bases and heirs, too."""
+    parts = {name: [method] for name, method in syntax.methods(node).items()}
+    theirs, stored = {_STORED}, [syntax.statement("pass")]
+    for others, each, facts in relatives:
+        for name, method in syntax.methods(each).items():
+            # The constructor of the class itself stays one.
+            name = f"{_STORED}init__" if name == "__init__" else name
+            theirs.add(name)
+            parts.setdefault(name, []).append(method if others is symbols else _foreign(method))
+        # What is in a model that one of them wraps, a step may change.
+        wraps = facts.models or "wrap_model" in facts.unkept
+        stored += [syntax.statement(f"self.{n} = self") for n in facts.stores if wraps]
+    storing = syntax.with_body(syntax.method(f"def {_STORED}(self): ..."), stored)
+    made = [_merged(name, found) for name, found in parts.items() if name in theirs]
+    own = [line for line in syntax.body_of(node) if not _is_method(line, theirs)]
+    return syntax.with_body(node, [*own, *made, storing])
+
+
+_STORED = "__relatives__"
+
+
+def _is_method(line: cst.BaseStatement, names: Collection[str]) -> bool:
+    return isinstance(line, cst.FunctionDef) and line.name.value in names
+
+
+def _foreign(method: cst.FunctionDef) -> cst.FunctionDef:
+    """A method of another file, whose placeholders may be anything of the module here."""
+
+    def known(name: cst.Name) -> cst.Name:
+        return cst.Name("self") if name.value.startswith("__det_") else name
+
+    return syntax.each(method, cst.Name, known)
+
+
+def _merged(name: str, methods: Sequence[cst.FunctionDef]) -> cst.FunctionDef:
+    """A method that does what all of these do; one of an odd kind may return the module."""
+    made = syntax.method(f"def {name}(self):\n    return self\n")
+    if any(each.decorators or syntax.self_name(each) != "self" for each in methods):
+        return made
+    return syntax.with_body(made, [line for each in methods for line in syntax.body_of(each)])
 
 
 def _left_to_lightning(

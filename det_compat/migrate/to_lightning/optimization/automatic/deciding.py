@@ -213,7 +213,7 @@ def _ends_plainly(
     me = syntax.self_name(method)
     functions = {name for name, other in own.items() if _is_function(other)}
     attributes, variables = changed_by_step(own, functions, facts, symbols, project)
-    changing = attributes | (variables - {loss})
+    changing = attributes | (own.keys() - functions)
     # Schedulers are stepped after the method has returned, in both.
     schedulers = {f"{scheduler.attribute}.get_last_lr" for scheduler in facts.schedulers}
     groups = f"{me}.{facts.optimizers[0]}.param_groups"
@@ -226,7 +226,7 @@ def _ends_plainly(
         asked = [n.value for n in syntax.find(line, cst.Attribute) if n.attr.value in _ASKED]
         if any(symbols.is_context(n) and n not in asked for n in syntax.find(line, cst.Name)):
             return False
-        if _sees(seen, me, changing | (own.keys() - functions), schedulers):
+        if _sees(seen, me, changing, schedulers) or syntax.names_in(line) & (variables - {loss}):
             return False
     return True
 
@@ -234,7 +234,8 @@ def _ends_plainly(
 #: What a context says whether a step was taken or not.
 _ASKED = words(
     "get_hparam get_hparams get_data_config get_experiment_config get_global_batch_size "
-    "get_per_slot_batch_size distributed device to_device"
+    "get_per_slot_batch_size distributed device to_device is_epoch_start is_epoch_end "
+    "current_train_epoch current_train_batch"
 )
 
 
@@ -337,7 +338,7 @@ def _is_function(method: cst.FunctionDef) -> bool:
 def _sees(
     line: cst.BaseStatement, own_name: str, names: set[str], harmless: Collection[str]
 ) -> bool:
-    """Whether a statement uses the object as a whole, or one of the names, of it or by itself."""
+    """Whether a statement uses the object as a whole, or one of these attributes."""
     attributes = [
         node
         for node in syntax.find(line, cst.Attribute)
@@ -347,4 +348,4 @@ def _sees(
     spared = sum(syntax.code(node) in known for node in syntax.find(line, cst.Attribute))
     seen = sum(node.attr.value in names for node in attributes)
     every = sum(name.value == own_name for name in syntax.find(line, cst.Name))
-    return every > len(attributes) or seen > spared or bool(syntax.names_in(line) & names)
+    return every > len(attributes) or seen > spared

@@ -40,8 +40,10 @@ def changed_by_step(
     ]
     found |= {name for call in optimizers for name in _trained(call, me)}
     variables: dict[str, set[str]] = {name: set() for name in own}
-    # What a decorator has made of a method may return anything.
-    giving = {name for name, method in own.items() if method.decorators} - {*functions}
+    # What a decorator has made of a method may return anything; a property is what it returns.
+    made = [(name, each.decorator) for name, method in own.items() for each in method.decorators]
+    giving = {name for name, decorator in made if syntax.code(decorator) != "property"}
+    giving -= {*functions}
     lines = [(name, a) for name, method in own.items() for a in syntax.find(method, cst.Assign)]
     results = [(name, value) for name, method in own.items() for value in _results(method)]
     for _, line in lines:

@@ -16,6 +16,7 @@ RETURN = '        return {"loss": loss}'
         pytest.param("", 'print(self.opt.param_groups[0]["lr"])', id="the learning rate"),
         pytest.param("", 'print(self.context.get_hparam("a"))', id="a hyperparameter"),
         pytest.param("", "print(self.context.distributed.get_rank())", id="the rank"),
+        pytest.param("", "print(self.context.is_epoch_end())", id="where it is"),
     ],
 )
 def test_what_no_step_changes_may_come_after_it(tmp_path, init, after):
@@ -48,6 +49,26 @@ def test_what_a_step_changes_keeps_it_where_it_is(tmp_path, init, after):
         ("    def evaluate_batch", own),
     )
     assert "self.automatic_optimization = False" in rewritten(tmp_path, trial(*changes))
+
+
+@pytest.mark.parametrize(
+    ("decorator", "result", "is_automatic"),
+    [
+        ("property", "self.most * 2", True),
+        ("property", "self.model.weight", False),
+        ("kept", "2", False),
+    ],
+)
+def test_a_property_is_what_it_returns(decorator, result, is_automatic, tmp_path):
+    own = f"    @{decorator}\n    def beta(self):\n        return {result}\n\n"
+    changes = (
+        (INIT, f"{INIT}        self.most = 1\n"),
+        ("        loss =", "        beta = self.beta\n        loss ="),
+        (RETURN, '        return {"loss": loss, "beta": beta}'),
+        ("    def evaluate_batch", f"{own}    def evaluate_batch"),
+    )
+    made = rewritten(tmp_path, trial(*changes))
+    assert ("self.automatic_optimization = False" not in made) is is_automatic
 
 
 def test_what_an_optimizer_is_given_is_changed_by_its_steps(tmp_path):
@@ -283,3 +304,61 @@ def test_what_a_function_computes_of_a_model_no_step_changes(tmp_path, body, is_
         ("class Trial", HELPER.format(body)),
     )
     assert ("automatic_optimization" not in rewritten(tmp_path, source)) is is_automatic
+
+
+HEIR = """
+
+class Heir(Trial):
+    def __init__(self, context):
+        super().__init__(context)
+        {0}
+
+    def scores(self, out):
+        {1}
+"""
+
+
+@pytest.mark.parametrize(
+    ("init", "scores", "is_automatic"),
+    [
+        pytest.param("self.more = 1", "return out.abs()", True, id="a metric of its own"),
+        pytest.param("self.more = 1", "return self.opt", False, id="the optimizer"),
+        pytest.param("self.more = 1", "self.context.backward(out)", False, id="a backward pass"),
+        pytest.param(
+            "self.two = context.wrap_optimizer(torch.optim.SGD(self.model.parameters(), lr=1))",
+            "return 1",
+            False,
+            id="an optimizer of its own",
+        ),
+    ],
+)
+def test_a_base_is_automatic_if_no_heir_optimizes(init, scores, is_automatic, tmp_path):
+    made = rewritten(tmp_path, trial() + HEIR.format(init, scores))
+    assert ("self.automatic_optimization = False" not in made) is is_automatic
+    assert method(made, "training_step").endswith("return loss") is is_automatic
+
+
+@pytest.mark.parametrize(
+    ("after", "is_automatic"),
+    [
+        ("self.n += 1", True),
+        # An heir defines the one, and sets the other: who knows what they have of the model.
+        ("self.scores(batch)", False),
+        ("print(self.more)", False),
+    ],
+)
+def test_what_an_heir_has_may_be_changed_by_a_step(after, is_automatic, tmp_path):
+    own = "    @staticmethod\n    def scores(out):\n        return out\n\n    def evaluate_batch"
+    changes = (
+        (INIT, f"{INIT}        self.n = self.more = 0\n"),
+        (RETURN, f"        {after}\n{RETURN}"),
+        ("    def evaluate_batch", own),
+    )
+    heir = HEIR.format("self.more = self.model", "return self.model(out)")
+    made = rewritten(tmp_path, trial(*changes) + heir)
+    assert ("self.automatic_optimization = False" not in made) is is_automatic
+
+
+def test_an_heir_of_two_trials_is_stepped_by_itself(tmp_path):
+    other = "\n\nclass Other(PyTorchTrial):\n    pass\n\n\nclass Both(Trial, Other):\n    pass\n"
+    assert "self.automatic_optimization = False" in rewritten(tmp_path, trial() + other)
