@@ -45,8 +45,7 @@ def assigned(method: cst.FunctionDef) -> _Known:
         for target, value in pairs(line):
             # Of one value that is taken apart, no part is known.
             is_part = value is line.value and all(target is not t.target for t in line.targets)
-            known = None if is_part else value
-            found[code(target)] = known if code(target) not in found else None
+            found[code(target)] = None if is_part or code(target) in found else value
     for changed in find(method.body, cst.AugAssign):
         found[code(changed.target)] = None
     return found
@@ -155,8 +154,11 @@ def numbers(method: cst.FunctionDef, known: _Known) -> frozenset[str]:
 def _is_number(node: cst.BaseExpression, method: cst.FunctionDef, known: _Known) -> bool:
     if isinstance(node, cst.Name):
         lines = find(method.body, cst.Assign)
-        values = [v for line in lines for target, v in pairs(line) if code(target) == node.value]
-        return any(not isinstance(v, cst.Name) and _is_number(v, method, known) for v in values)
+        values = [v for line in lines for name, v in pairs(line) if code(name) == node.value]
+        # A loss may become an entry of a dict where it was none.
+        is_dict = any(isinstance(v, (cst.Dict, cst.IfExp)) and [*find(v, cst.Dict)] for v in values)
+        others = (v for v in values if not isinstance(v, cst.Name))
+        return not is_dict and any(_is_number(v, method, known) for v in others)
     is_sum = isinstance(node, cst.BinaryOperation) and not isinstance(node.operator, cst.BitOr)
     return is_sum or is_scalar(node, known)
 
@@ -261,8 +263,7 @@ def is_no_number(node: cst.BaseExpression) -> bool:
         return node.value == "None"
     if isinstance(node, cst.Call):
         return code(node.func).rpartition(".")[2] in _TEXTS
-    texts = (cst.SimpleString, cst.FormattedString, cst.ConcatenatedString)
-    return isinstance(node, (cst.Dict, cst.DictComp, *texts))
+    return isinstance(node, (cst.Dict, cst.DictComp, cst.BaseString))
 
 
 def may_be_none(node: cst.BaseExpression, nones: Collection[str]) -> bool:

@@ -243,6 +243,18 @@ def test_a_loss_that_a_method_returns_is_logged(tmp_path):
     assert 'metrics if isinstance(metrics, dict) else {"loss": metrics}' in made
 
 
+def test_a_loss_that_becomes_a_dict_is_logged_as_one(tmp_path):
+    lines = """\
+losses = self.model(batch).mean()
+        losses = losses if isinstance(losses, dict) else {"loss": losses}
+        loss = losses["loss"]"""
+    changes = (
+        ("loss = self.model(batch).sum()", lines),
+        ('return {"loss": loss}', "return losses"),
+    )
+    assert "self.log_dict(numbers_of(losses))" in rewritten(tmp_path, trial(*changes))
+
+
 def test_what_is_set_within_an_expression_is_sorted_out_at_run_time(tmp_path):
     returned = 'return {"error": self.model(batch).sum()}'
     within = 'found = (made := {"error": self.model(batch).sum().numpy()})\n        return found'
