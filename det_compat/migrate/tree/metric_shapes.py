@@ -304,8 +304,8 @@ def all_scalar(method: cst.FunctionDef) -> bool:
 def odd_kinds(method: cst.FunctionDef, known: _Known | None = None) -> frozenset[str]:
     """What a method is known to return beside single numbers.
 
-    ``many`` stands for a metric, or a result, that is several numbers, ``none`` for a metric that
-    is a text, a dict or None. ``known`` is what the method knows, its variables if it is None.
+    ``many`` stands for a metric, or a result, that is several numbers or at times none, ``none``
+    for one that is a text, a dict or None. ``known`` is what the method knows, its variables if it is None.
     """
     known = assigned(method) if known is None else known
     found: set[str] = set()
@@ -313,7 +313,7 @@ def odd_kinds(method: cst.FunctionDef, known: _Known | None = None) -> frozenset
         found |= {"many"} if is_many(value, known) else set()
     for value in metrics_of(method):
         is_odd = is_many(value, known) or is_array(value, known) or is_part(value, known)
-        found |= {"many"} if is_odd else set()
+        found |= {"many"} if is_odd or may_be_none(value, nones(method)) else set()
         found |= {"none"} if is_no_number(value) else set()
     return frozenset(found)
 

@@ -123,6 +123,7 @@ def test_metrics_of_a_variable_are_sorted_out_where_they_are_known_to_be_odd(tmp
         ("m = {'a': x}; n = {'b': 'text'}; return m", set()),
         ("m = {}; m['a'] = f'{x}'; return m", {"none"}),
         ("return x.tolist()", {"many"}),
+        ("return {'a': x if m else None}", {"many"}),
     ],
 )
 def test_odd_kinds(text, kinds):
