@@ -160,7 +160,8 @@ class _Spread:
         kind = self.pick(("helper", "helper", "wrapping", "method", "table"))
         if kind == "table":
             body = f"if {asked.format('optimizer')} == 'SGD':\n    cls = torch.optim.SGD\n"
-            body += f"else:\n    cls = torch.optim.Adam\nreturn cls(model.parameters(), {asked.format('lr')})\n"
+            body += "else:\n    cls = torch.optim.Adam\n"
+            body += f"return cls(model.parameters(), {asked.format('lr')})\n"
         if kind == "wrapping":
             first = "context, " * (parameter != "context")
             self.part(
@@ -354,9 +355,8 @@ class _Spread:
             self.method("build_training_data_loader(self)", "return self.data.training()\n")
             self.method("build_validation_data_loader(self)", "return self.data.validation()\n")
         else:
-            self.init.append(
-                f"self.training, self.held = torch.utils.data.random_split(rows({count + 6}), [{count}, 6])\n"
-            )
+            split = f"torch.utils.data.random_split(rows({count + 6}), [{count}, 6])"
+            self.init.append(f"self.training, self.held = {split}\n")
             self.method(
                 "build_training_data_loader(self)",
                 f"data = self.training\nreturn DataLoader(data, batch_size={size}{options})\n",
@@ -371,7 +371,7 @@ def _dict(items: list[tuple[str, str]]) -> str:
 
 
 def spread(draw: Random) -> tuple[dict[str, str], dict[str, Any]]:
-    """The sources of a trial by file name, ``NUMBER`` for what tells it from others, and its config."""
+    """The sources of a trial by file name, with ``NUMBER`` for its number, and its config."""
     trial = _Spread(draw)
     base = draw.random() < 0.25
     trial.model()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import libcst as cst
 
@@ -16,7 +17,7 @@ from det_compat.migrate.to_lightning.optimization.step_modes import (
     step_mode,
 )
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.metric_shapes import assigned, numbers
+from det_compat.migrate.tree.metric_shapes import assigned, is_array, is_many, is_part, numbers
 from det_compat.migrate.tree.parameters import distinct
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.trial_attributes import (
@@ -240,7 +241,7 @@ def _every_key(own: Mapping[str, cst.FunctionDef], name: str) -> frozenset[str] 
         if isinstance(value, cst.Name):
             if _is_changed_by_call(method, value.value):
                 return None
-            keys |= {*_stored_keys(method, value.value)}
+            keys |= {*_stored_keys(method, value.value, known)}
         made = known.get(syntax.code(value)) or value
         if not isinstance(made, cst.Dict):
             # A loss alone.
@@ -248,20 +249,26 @@ def _every_key(own: Mapping[str, cst.FunctionDef], name: str) -> frozenset[str] 
             if syntax.code(value) not in numbers(method, known):
                 return None
             continue
-        texts = [getattr(getattr(e, "key", None), "evaluated_value", None) for e in made.elements]
-        keys |= {text for text in texts if isinstance(text, str)}
-        if not all(isinstance(text, str) for text in texts):
-            return None
+        for each in made.elements:
+            keys |= {*_logged_as(getattr(each, "key", None), each.value, known)}
     return None if any("{" in key for key in keys) else frozenset(keys)
 
 
-def _stored_keys(method: cst.FunctionDef, name: str) -> Iterator[str]:
+def _stored_keys(method: cst.FunctionDef, name: str, known: dict[str, Any]) -> Iterator[str]:
     """The keys that a method puts into a dict; what is no text is ``{}``."""
-    for target in syntax.find(method.body, cst.AssignTarget):
-        if isinstance(target.target, cst.Subscript) and syntax.code(target.target.value) == name:
-            index = target.target.slice[0].slice
-            key = index.value if isinstance(index, cst.Index) else None
-            yield str(key.evaluated_value) if isinstance(key, cst.SimpleString) else "{}"
+    for line in syntax.find(method.body, cst.Assign):
+        for target, value in syntax.pairs(line):
+            if isinstance(target, cst.Subscript) and syntax.code(target.value) == name:
+                index = target.slice[0].slice
+                yield from _logged_as(getattr(index, "value", None), value, known)
+
+
+def _logged_as(key: Any, value: cst.BaseExpression, known: dict[str, Any]) -> Iterator[str]:
+    """The name of a metric, which ends with ``*`` where each of several numbers has an index."""
+    text = str(key.evaluated_value) if isinstance(key, cst.SimpleString) else "{}"
+    yield text
+    if is_many(value, known) or is_array(value, known) or is_part(value, known):
+        yield f"{text}_*"
 
 
 def _is_changed_by_call(method: cst.FunctionDef, name: str) -> bool:

@@ -305,7 +305,7 @@ def odd_kinds(method: cst.FunctionDef, known: _Known | None = None) -> frozenset
     """What a method is known to return beside single numbers.
 
     ``many`` stands for a metric, or a result, that is several numbers or at times none, ``none``
-    for one that is a text, a dict or None. ``known`` is what the method knows, its variables if it is None.
+    for one that is a text, a dict or None. ``known`` is what the method knows, or its variables.
     """
     known = assigned(method) if known is None else known
     found: set[str] = set()
