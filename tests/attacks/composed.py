@@ -10,6 +10,7 @@ from det_compat.adapters.verify.verdict import Pair, verify_all
 from tests.attacks.drafted import HPARAMS as DRAFTED
 from tests.attacks.drafted import drafted
 from tests.attacks.migrations import AT_ONCE, BATCHES, migrated
+from tests.attacks.older import older
 from tests.attacks.rewordings import reworded
 
 HPARAMS = {"global_batch_size": 3, "lr": 0.1, "every": 3, "decays": True, "clip": 0.2}
@@ -130,8 +131,11 @@ def attack(draw: Random, folder: Path) -> None:
 def _pair(draw: Random, home: Path) -> tuple[Pair | None, list[str]]:
     """A trial before and after, None if it is marked, and in which ways it has been reworded."""
     source, hparams, config = trial(draw), HPARAMS, None
-    if draw.random() < 0.7:
+    if (kind := draw.random()) < 0.5:
         (source, config), hparams = drafted(draw), DRAFTED
+    elif kind < 0.8:
+        source, config = older(draw)
+        hparams = config["hyperparameters"]
     names: list[str] = []
     if draw.random() < 0.25:
         source, names = reworded(source, "Composed", draw)

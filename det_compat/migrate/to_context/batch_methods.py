@@ -4,7 +4,7 @@ import libcst as cst
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.metric_shapes import all_scalar, returned
+from det_compat.migrate.tree.metric_shapes import all_scalar, assigned, is_scalar, returned
 
 
 def without_model(line: cst.FunctionDef, model: str = "model") -> cst.FunctionDef:
@@ -216,12 +216,9 @@ def _kind(losses: cst.FunctionDef) -> str:
     if values and all(isinstance(value, cst.Dict) for value in values):
         return "dict"
     annotation = syntax.code(losses.returns.annotation) if losses.returns is not None else ""
-    return "tensor" if annotation.endswith("Tensor") or _are_tensors(values) else "unknown"
-
-
-def _are_tensors(values: list[cst.BaseExpression]) -> bool:
-    """Whether all are calls of torch's functions, or sums of such."""
-    return bool(values) and all(_is_tensor(value) for value in values)
+    known = assigned(losses)
+    are_tensors = values and all(_is_tensor(v) or is_scalar(v, known) for v in values)
+    return "tensor" if annotation.endswith("Tensor") or are_tensors else "unknown"
 
 
 def _is_tensor(value: cst.BaseExpression) -> bool:

@@ -45,8 +45,7 @@ def assigned(method: cst.FunctionDef) -> _Known:
         for target, value in pairs(line):
             # Of one value that is taken apart, no part is known.
             is_part = value is line.value and all(target is not t.target for t in line.targets)
-            known = None if is_part else value
-            found[code(target)] = known if code(target) not in found else None
+            found[code(target)] = None if is_part or code(target) in found else value
     for changed in find(method.body, cst.AugAssign):
         found[code(changed.target)] = None
     return found
@@ -155,8 +154,11 @@ def numbers(method: cst.FunctionDef, known: _Known) -> frozenset[str]:
 def _is_number(node: cst.BaseExpression, method: cst.FunctionDef, known: _Known) -> bool:
     if isinstance(node, cst.Name):
         lines = find(method.body, cst.Assign)
-        values = [v for line in lines for target, v in pairs(line) if code(target) == node.value]
-        return any(not isinstance(v, cst.Name) and _is_number(v, method, known) for v in values)
+        values = [v for line in lines for name, v in pairs(line) if code(name) == node.value]
+        # A loss may become an entry of a dict where it was none.
+        is_dict = any(isinstance(v, (cst.Dict, cst.IfExp)) and [*find(v, cst.Dict)] for v in values)
+        others = (v for v in values if not isinstance(v, cst.Name))
+        return not is_dict and any(_is_number(v, method, known) for v in others)
     is_sum = isinstance(node, cst.BinaryOperation) and not isinstance(node.operator, cst.BitOr)
     return is_sum or is_scalar(node, known)
 
@@ -264,8 +266,7 @@ def is_no_number(node: cst.BaseExpression) -> bool:
         return node.value == "None"
     if isinstance(node, cst.Call):
         return code(node.func).rpartition(".")[2] in _TEXTS
-    texts = (cst.SimpleString, cst.FormattedString, cst.ConcatenatedString)
-    return isinstance(node, (cst.Dict, cst.DictComp, *texts))
+    return isinstance(node, (cst.Dict, cst.DictComp, cst.BaseString))
 
 
 def may_be_none(node: cst.BaseExpression, nones: Collection[str]) -> bool:
@@ -306,8 +307,8 @@ def all_scalar(method: cst.FunctionDef) -> bool:
 def odd_kinds(method: cst.FunctionDef, known: _Known | None = None) -> frozenset[str]:
     """What a method is known to return beside single numbers.
 
-    ``many`` stands for a metric, or a result, that is several numbers, ``none`` for a metric that
-    is a text, a dict or None. ``known`` is what the method knows, its variables if it is None.
+    ``many`` stands for a metric, or a result, that is several numbers or at times none, ``none``
+    for one that is a text, a dict or None. ``known`` is what the method knows, or its variables.
     """
     known = assigned(method) if known is None else known
     found: set[str] = set()
@@ -315,7 +316,7 @@ def odd_kinds(method: cst.FunctionDef, known: _Known | None = None) -> frozenset
         found |= {"many"} if is_many(value, known) else set()
     for value in metrics_of(method):
         is_odd = is_many(value, known) or is_array(value, known) or is_part(value, known)
-        found |= {"many"} if is_odd else set()
+        found |= {"many"} if is_odd or may_be_none(value, nones(method)) else set()
         found |= {"none"} if is_no_number(value) else set()
     return frozenset(found)
 

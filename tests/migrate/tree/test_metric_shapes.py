@@ -123,6 +123,7 @@ def test_metrics_of_a_variable_are_sorted_out_where_they_are_known_to_be_odd(tmp
         ("m = {'a': x}; n = {'b': 'text'}; return m", set()),
         ("m = {}; m['a'] = f'{x}'; return m", {"none"}),
         ("return x.tolist()", {"many"}),
+        ("return {'a': x if m else None}", {"many"}),
     ],
 )
 def test_odd_kinds(text, kinds):
@@ -243,6 +244,18 @@ def test_a_loss_that_a_method_returns_is_logged(tmp_path):
     made = rewritten(tmp_path, f"{helper}\n{source[end:]}")
     assert "self.log_dict(numbers_of(loss))" in made
     assert 'metrics if isinstance(metrics, dict) else {"loss": metrics}' in made
+
+
+def test_a_loss_that_becomes_a_dict_is_logged_as_one(tmp_path):
+    lines = """\
+losses = self.model(batch).mean()
+        losses = losses if isinstance(losses, dict) else {"loss": losses}
+        loss = losses["loss"]"""
+    changes = (
+        ("loss = self.model(batch).sum()", lines),
+        ('return {"loss": loss}', "return losses"),
+    )
+    assert "self.log_dict(numbers_of(losses))" in rewritten(tmp_path, trial(*changes))
 
 
 def test_what_is_set_within_an_expression_is_sorted_out_at_run_time(tmp_path):

@@ -32,13 +32,18 @@ def with_logged_names(method: cst.FunctionDef, plans: Sequence[TrialPlan]) -> cs
     if trained is None or validated is None:
         is_harmless = _asks(method, given[0]) + _shows(method, given[0]) == every
         return method if is_harmless else marked(method, _MORE)
+    # Several numbers are one in validation, and each has an index in training.
+    validated = frozenset(name for name in validated if not name.endswith("_*"))
     renamed = {name: new for name, new in names.items() if name != new}
     others = sorted((trained | {*renamed.values()}) - (validated - renamed.keys()))
     if not renamed and (not others or _asks(method, given[0]) == every):
         return method
     if any(plan.all_reducers for plan in plans) or validated - names.keys():
         # Reducers have names that only a run tells.
-        without = f"{{n: v for n, v in {given[0]}.items() if n not in {others!r}}}"
+        several = [n.removesuffix("_*") for n in others if n.endswith("_*")]
+        others = [n for n in others if not n.endswith("_*")]
+        indexed = f' and n.rpartition("_")[0] not in {several!r}' if several else ""
+        without = f"{{n: v for n, v in {given[0]}.items() if n not in {others!r}{indexed}}}"
         pairs = "".join(f', "{name}": {given[0]}["{new}"]' for name, new in renamed.items())
         text = f"**{without}{pairs}" if renamed else without
         text = f"{given[0]} = {f'{{{text}}}' if renamed else text}\n".replace("'", '"')

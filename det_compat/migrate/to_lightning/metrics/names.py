@@ -1,11 +1,12 @@
 """The names of metrics: those that methods return, and what of them is logged as what."""
 
 from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
 import libcst as cst
 
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.metric_shapes import assigned, numbers
+from det_compat.migrate.tree.metric_shapes import assigned, is_array, is_many, is_part, numbers
 
 _Methods = Mapping[str, cst.FunctionDef]
 
@@ -17,7 +18,8 @@ def known_names(own: _Methods, name: str) -> frozenset[str]:
         own: the methods of its class.
         name: the one of it.
     """
-    return frozenset(_returned(own, name, ())) - {"{}"}
+    found = (name for name in _returned(own, name, ()) if not name.endswith("*"))
+    return frozenset(found) - {"{}"}
 
 
 def _returned(own: _Methods, name: str, above: tuple[str, ...], at: int = -1) -> Iterator[str]:
@@ -71,7 +73,7 @@ def every_name(own: _Methods, name: str) -> frozenset[str] | None:
         if isinstance(value, cst.Name):
             if _is_changed_by_call(method, value.value):
                 return None
-            keys |= {*_stored_keys(method, value.value)}
+            keys |= {*_stored_keys(method, value.value, known)}
         made = known.get(syntax.code(value)) or value
         called = _own_name(made, method) if isinstance(made, cst.Call) else ""
         if called in own and called != name:
@@ -86,20 +88,28 @@ def every_name(own: _Methods, name: str) -> frozenset[str] | None:
             if syntax.code(value) not in numbers(method, known):
                 return None
             continue
-        texts = [getattr(getattr(e, "key", None), "evaluated_value", None) for e in made.elements]
-        keys |= {text for text in texts if isinstance(text, str)}
-        if not all(isinstance(text, str) for text in texts):
-            return None
+        for each in made.elements:
+            keys |= {*_logged_as(getattr(each, "key", None), each.value, known)}
     return None if any("{" in key for key in keys) else frozenset(keys)
 
 
-def _stored_keys(method: cst.FunctionDef, name: str) -> Iterator[str]:
+def _stored_keys(
+    method: cst.FunctionDef, name: str, known: dict[str, Any] | None = None
+) -> Iterator[str]:
     """The keys that a method puts into a dict; what is no text is ``{}``."""
-    for target in syntax.find(method.body, cst.AssignTarget):
-        if isinstance(target.target, cst.Subscript) and syntax.code(target.target.value) == name:
-            index = target.target.slice[0].slice
-            key = index.value if isinstance(index, cst.Index) else None
-            yield str(key.evaluated_value) if isinstance(key, cst.SimpleString) else "{}"
+    for line in syntax.find(method.body, cst.Assign):
+        for target, value in syntax.pairs(line):
+            if isinstance(target, cst.Subscript) and syntax.code(target.value) == name:
+                index = target.slice[0].slice
+                yield from _logged_as(getattr(index, "value", None), value, known or {})
+
+
+def _logged_as(key: Any, value: cst.BaseExpression, known: dict[str, Any]) -> Iterator[str]:
+    """The name of a metric, which ends with ``*`` where each of several numbers has an index."""
+    text = str(key.evaluated_value) if isinstance(key, cst.SimpleString) else "{}"
+    yield text
+    if is_many(value, known) or is_array(value, known) or is_part(value, known):
+        yield f"{text}_*"
 
 
 def _is_changed_by_call(method: cst.FunctionDef, name: str) -> bool:

@@ -57,6 +57,20 @@ def test_names_that_stay_are_told_at_most_to_leave_others_out(line, made, tmp_pa
 
 
 @pytest.mark.parametrize(
+    "lines",
+    [
+        'return {"loss": loss, "rows": self.model(batch).mean(1)}',
+        "m = {'loss': loss}\n        m['rows'] = batch[0].tolist()\n        return m",
+    ],
+)
+def test_metrics_of_training_with_an_index_are_none_of_validation(lines, tmp_path):
+    changes = (FOUND, REDUCED, ('return {"loss": loss}', lines))
+    made = hook(tmp_path, "self.most = max(metrics.values())", *changes)
+    assert 'if n not in ["loss", "rows"]' in made
+    assert 'n.rpartition("_")[0] not in ["rows"]' in made
+
+
+@pytest.mark.parametrize(
     ("line", "is_marked"),
     [
         ("self.most = max(metrics.values())", True),
