@@ -49,13 +49,21 @@ def _with_value(arg: cst.Arg, new: Mapping[cst.BaseExpression, cst.BaseExpressio
 def _computes(method: cst.FunctionDef, names: Collection[str], texts: Mapping[str, str]) -> bool:
     """Whether a method makes something of one of these models that is where the model is."""
     for call in syntax.find(method.body, cst.Call):
-        if syntax.code(call.func) in names:
+        if syntax.code(call.func) in names or _is_fused(call):
             return True
         if isinstance(call.func, cst.Attribute) and syntax.code(call.func.value) in names:
             start = re.compile(rf"\bdef {call.func.attr.value}\(")
             if any(start.search(text) and _ON_DEVICE.search(text) for text in texts.values()):
                 return True
     return any(_keeps_copies(line.value, names, texts) for line in _kept(method))
+
+
+def _is_fused(call: cst.Call) -> bool:
+    """Whether a call makes an optimizer that some versions of torch make for a GPU alone."""
+    fused = next(
+        (arg.value for arg in call.args if arg.keyword and arg.keyword.value == "fused"), None
+    )
+    return fused is not None and syntax.code(fused) not in ("False", "None")
 
 
 def _kept(method: cst.FunctionDef) -> Iterator[cst.Assign]:

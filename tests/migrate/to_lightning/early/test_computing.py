@@ -22,6 +22,8 @@ class Trial"""
         ("self.kept = [p.detach().clone() for p in self.model.parameters()]", True),
         ("self.names = [n for n, _ in self.model.named_parameters()]", False),
         ("self.old = copy.deepcopy(self.model)", False),
+        ("self.two = torch.optim.AdamW(self.model.parameters(), fused=True)", True),
+        ("self.two = torch.optim.AdamW(self.model.parameters(), fused=False)", False),
         ("self.n = sum(p.numel() for p in self.model.parameters())", False),
     ],
 )
