@@ -296,7 +296,8 @@ class _Rewriting:
         if self.plan.accumulation is not None:
             return True
         grows = "add_param_group" in self.file.elsewhere.asked
-        if self.plan.is_root and (grows or len(self.plan.all_optimizers) > 1):
+        every = self.plan.all_optimizers
+        if self.plan.is_root and (grows or len(every) > 1 or "".join(every).startswith("*")):
             # The backward pass of one may go through the models of another, or through what it is
             # to train later.
             return grows or not self._zeroes_first()

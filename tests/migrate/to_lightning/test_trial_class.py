@@ -216,6 +216,23 @@ def test_gradients_need_not_stay_where_each_method_zeroes_what_it_steps(tmp_path
     assert ("def on_validation_model_zero_grad(self)" in made) == (zeroing == "pass")
 
 
+def test_gradients_of_optimizers_in_a_list_may_be_of_each_others_models(tmp_path):
+    """What one has left there is used by the next step, behind a validation, too."""
+    made = (
+        "self.opts = [context.wrap_optimizer(torch.optim.SGD(net.parameters(), lr=0.1)) "
+        "for net in (self.model, self.more)]\n"
+    )
+    more = "self.more = context.wrap_model(torch.nn.Linear(1, 1))\n        "
+    source = trial(
+        (
+            "self.opt = context.wrap_optimizer(torch.optim.SGD(self.model.parameters(), lr=0.1))\n",
+            more + made,
+        ),
+        ("step_optimizer(self.opt)", "step_optimizer(self.opts[0])"),
+    )
+    assert "def on_validation_model_zero_grad(self)" in rewritten(tmp_path, source)
+
+
 def test_attributes_that_are_asked_for_by_name_stay(tmp_path):
     made = rewritten(tmp_path, trial() + "\n\ndef rate(trial):\n    return getattr(trial, 'opt')\n")
     assert "self.opt = torch.optim.SGD" in method(made, "configure_optimizers")
