@@ -173,9 +173,13 @@ def _starts(entrypoint: Entrypoint, config: Path, path: Path, name: str) -> bool
     if cls.rpartition(".")[2] != name:
         return False
     started = config.parent.joinpath(*module.split(".")).with_suffix(".py")
-    if not started.is_file():
+    if not started.is_file() and config.parent != path.absolute().parent.parent:
         # A folder below may hold configs for the files above it.
-        return config.parent != path.absolute().parent.parent
+        started = path.absolute().parent.joinpath(*module.split(".")).with_suffix(".py")
+    if not started.is_file():
+        # Which folder the experiment had, nobody knows: it is told by the name.
+        is_below = config.parent != path.absolute().parent.parent
+        return is_below and module.rpartition(".")[2] == path.stem
     # A file may import the class that it starts; one that has such a class means its own.
     return started.samefile(path) or f"class {name}" not in started.read_text(errors="replace")
 

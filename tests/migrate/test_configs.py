@@ -44,6 +44,11 @@ CONFIG = "searcher: {name: single, metric: x, max_length: {batches: 1}}\n"
         pytest.param(
             {"../near/a/b.yaml": "model_def:T"}, [], id="configs of a file nearer to them"
         ),
+        pytest.param(
+            {"scripts/one.yaml": "model_def:T", "scripts/two.yaml": "other:T"},
+            ["scripts/one.yaml"],
+            id="configs of another file with a class of the same name",
+        ),
         pytest.param({"a.yaml": "", "b.yaml": "model_def:T"}, ["b.yaml"], id="a name wins"),
         pytest.param({"a.yaml": ""}, ["a.yaml"], id="none has a name"),
     ],
@@ -60,6 +65,7 @@ def test_the_configs_of_a_trial(
     (folder / "configs").mkdir(parents=True)
     (folder / "model_def.py").write_text("class T: ...\n")
     (folder / "configs" / "own.py").write_text("class T: ...\n")
+    (folder / "other.py").write_text("class T: ...\n")
     (folder / "other.yaml").write_text("services: {}\n")
     (tmp_path / ".git").mkdir()
     (tmp_path / "near").mkdir()

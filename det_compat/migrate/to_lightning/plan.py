@@ -131,9 +131,10 @@ class TrialPlan:
 
     @property
     def is_partial(self) -> bool:
-        """Whether backward passes may go through some of its models, and not through others."""
+        """Whether backward passes may go through some of its parameters, and not through others."""
         passes = sum(plan.own.backwards for plan in self.ancestors)
-        return not self.is_automatic and passes > 1 and len(self.all_models) > 1
+        are_several = len(self.all_models) > 1 or len(self.all_optimizers) > 1
+        return not self.is_automatic and passes > 1 and are_several
 
     @cached_property
     def training(self) -> set[str]:

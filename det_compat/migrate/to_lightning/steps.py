@@ -43,10 +43,9 @@ from det_compat.migrate.tree.metric_shapes import (
 )
 from det_compat.migrate.tree.symbols import Symbols
 
-#: Each batch counts the same, as in Determined, whatever its size, and those of all processes do.
+#: Each batch counts the same, as in Determined, whatever its size, and those of all processes do;
+#: so does a validation as a whole, which each process does by itself.
 EACH_BATCH = ", batch_size=1, sync_dist=True"
-#: A validation as a whole, which each process does by itself.
-WHOLE = ", batch_size=1"
 _SAID = cst.EmptyLine(comment=cst.Comment("# each batch counts the same, whatever its size"))
 #: The lines that log each of ``metrics`` with the reduction that evaluation_reducer names.
 _BY_NAME = f"""\
@@ -189,8 +188,8 @@ def validation_step(
         shapes: what is known of its metrics.
     """
     fx = reduction(reducer, symbols)
-    options = WHOLE if plan.evaluates_whole else EACH_BATCH
-    if fx not in (None, "mean"):
+    options = EACH_BATCH
+    if fx not in (None, "mean") and not plan.evaluates_whole:
         options = f', reduce_fx="{fx}"{options}'
     renamed = plan.renamed
     by = "" if plan.evaluates_whole else fx or "mean"
@@ -274,7 +273,7 @@ class Logged:
         if body and isinstance(syntax.simple(body[-1]), cst.Return):
             given = body.pop()
             end = [*self._lines(given), *end]
-            if self.options.endswith(EACH_BATCH):
+            if self.options and self.reduction:
                 end[:1] = [above(line, [_SAID]) for line in end[:1]]
             if self.renamed:
                 said = cst.EmptyLine(comment=cst.Comment(said_of(self.renamed)))

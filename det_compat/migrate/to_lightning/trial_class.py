@@ -41,7 +41,6 @@ from det_compat.migrate.to_lightning.optimization.stepping import with_optimizer
 from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan
 from det_compat.migrate.to_lightning.steps import (
     EACH_BATCH,
-    WHOLE,
     by_name,
     training_step,
     validation_step,
@@ -227,7 +226,8 @@ class _Rewriting:
         return "evaluate_full_dataset" if self.plan.evaluates_whole else "evaluate_batch"
 
     def _decides_late(self) -> bool:
-        return reduction(self.own.get("evaluation_reducer"), self.file.symbols) is None
+        known = reduction(self.own.get("evaluation_reducer"), self.file.symbols) is not None
+        return not (known or self.plan.evaluates_whole)
 
     def _hooks(self) -> list[cst.BaseStatement]:
         plan = self.plan
@@ -349,9 +349,8 @@ class _Rewriting:
         index = ", batch_idx=batch_idx" if "batch_idx" in given else ""
         odd = self._odd(name)
         metrics = numbers_of("metrics", "" if plan.evaluates_whole else "mean", odd)
-        options = WHOLE if plan.evaluates_whole else EACH_BATCH
-        logs = f"    self.log_dict({metrics}{options})\n"
-        if plan.parameters("evaluation_reducer") is not None:
+        logs = f"    self.log_dict({metrics}{EACH_BATCH})\n"
+        if plan.parameters("evaluation_reducer") is not None and not plan.evaluates_whole:
             logs = by_name(plan.renamed, is_odd=bool(odd))
         if "none" in odd:
             logs = f"    {comment(_NO_NUMBER)}\n{logs}"

@@ -85,7 +85,10 @@ def test_before_there_is_a_trainer(tmp_path):
     assert "MIGRATE" not in made
     assert "world_size: int = 1" in made
     assert "self.n = self.hparams.global_batch_size // self.hparams.world_size\n" in made
-    assert "    if self.trainer.world_size != self.hparams.world_size:" in method(made, "setup")
+    assert (
+        '    if stage == "fit" and self.trainer.world_size != self.hparams.world_size:'
+        in method(made, "setup")
+    )
 
 
 def test_the_size_is_saved_beside_hyperparameters_that_are_given_as_a_dict(tmp_path):

@@ -237,3 +237,15 @@ def test_attributes_that_are_asked_for_by_name_stay(tmp_path):
     made = rewritten(tmp_path, trial() + "\n\ndef rate(trial):\n    return getattr(trial, 'opt')\n")
     assert "self.opt = torch.optim.SGD" in method(made, "configure_optimizers")
     assert "MIGRATE" not in made
+
+
+def test_one_evaluation_of_all_data_is_reduced_by_nothing(tmp_path):
+    """Each device does all of it: their sum would be several times what it was."""
+    whole = "evaluate_full_dataset(self, data_loader)"
+    reducer = "    def evaluation_reducer(self):\n        return Reducer.SUM\n\n    def evaluate"
+    source = trial(("evaluate_batch(self, batch)", whole), ("    def evaluate", reducer))
+    made = method(
+        rewritten(tmp_path, source.replace("model(batch).sum()}", "model(1).sum()}")),
+        "validation_step",
+    )
+    assert "reduce_fx" not in made and "sync_dist=True" in made

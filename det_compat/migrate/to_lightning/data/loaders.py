@@ -140,7 +140,7 @@ class _Loaders(LightningTransformer):
         return is_plain or (member is not None and member[1] in _OF_CONTEXT)
 
 
-_WHOLE = "# its one batch is the loader, so that validation_step goes through all of it"
+_WHOLE = "# its one batch is the loader: validation_step goes through all of it, on each device"
 
 
 def _renamed(node: _Node) -> _Node:

@@ -59,11 +59,10 @@ def _computes(method: cst.FunctionDef, names: Collection[str], texts: Mapping[st
 
 
 def _is_fused(call: cst.Call) -> bool:
-    """Whether a call makes an optimizer that some versions of torch make for a GPU alone."""
-    fused = next(
-        (arg.value for arg in call.args if arg.keyword and arg.keyword.value == "fused"), None
-    )
-    return fused is not None and syntax.code(fused) not in ("False", "None")
+    """Whether a call makes an optimizer that may need its parameters on a GPU."""
+    given = {arg.keyword.value: syntax.code(arg.value) for arg in call.args if arg.keyword}
+    is_named = syntax.code(call.func).rpartition(".")[2].startswith("Fused")
+    return is_named or given.get("fused", "None") not in ("False", "None")
 
 
 def _kept(method: cst.FunctionDef) -> Iterator[cst.Assign]:

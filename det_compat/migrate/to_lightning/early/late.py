@@ -18,7 +18,7 @@ LATE = SIZES | {"device", "get_tensorboard_writer"}
 _SIZE_CHECK = """\
 def setup(self, stage):
 {0}    # __init__ has divided batches among so many processes
-    if self.trainer.world_size != {1}:
+    if stage == "fit" and self.trainer.world_size != {1}:
         raise ValueError(f"train it with world_size={{self.trainer.world_size}}")
 """
 

@@ -201,7 +201,8 @@ def _counted(optimizers: list[str]) -> cst.BaseStatement:
         # Lightning gives one optimizer as it is, and several in a list.
         made = names[0][1:]
         first = (
-            f"found = self.optimizers()\n    {made} = found if isinstance(found, list) else [found]"
+            "found = self.optimizers()\n"
+            f"    {made} = [*found] if isinstance(found, list) else [found]"
         )
     lines = [
         first,
@@ -217,7 +218,7 @@ def _counted_if_there(optimizers: list[str]) -> cst.BaseStatement:
     first = """\
 def on_train_start(self):
     found = self.optimizers()
-    found = found if isinstance(found, list) else [found]
+    found = [*found] if isinstance(found, list) else [found]
 """
     if "." in names:
         lines = (f"    if {is_there(n)}:\n        self.{n} = found.pop(0)\n" for n in optimizers)

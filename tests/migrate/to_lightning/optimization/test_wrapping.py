@@ -53,7 +53,7 @@ def test_a_dict_of_models_is_a_module_dict(tmp_path):
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("self.opts = [{0} for _ in 'ab']", "self.opts = found if isinstance(found, list)"),
+        ("self.opts = [{0} for _ in 'ab']", "self.opts = [*found] if isinstance(found, list)"),
         (
             "self.opts = {{n: {0} for n in 'ab'}}",
             "dict(zip(self.opts, found, strict=True))",
