@@ -187,6 +187,7 @@ def config_use(node: cst.CSTNode, symbols: Symbols) -> ConfigUse:
         id(call) for each in syntax.find(node, cst.Try) for call in syntax.find(each.body, cst.Call)
     }
     called = {id(call.func) for call in syntax.find(node, cst.Call)}
+    called |= {id(value) for value in _only_called(node)}
     for getter in syntax.find(node, cst.Attribute):
         # What is handed on may be called with any name.
         member = symbols.member(getter)
@@ -208,6 +209,18 @@ def config_use(node: cst.CSTNode, symbols: Symbols) -> ConfigUse:
     found = (name for name in looked_up if name is not None)
     read = distinct(_read_of_all(node, symbols))
     return ConfigUse(distinct((*names, *found)), asks, distinct(sections), read)
+
+
+def _only_called(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """What local variables stand for that are found wherever they are called, and not used else."""
+    for line in syntax.find(node, cst.SimpleStatementLine):
+        target, value = syntax.target_of(line) or "", getattr(syntax.simple(line), "value", None)
+        if isinstance(value, cst.Attribute) and target.isidentifier():
+            home = _home(node, line, target)
+            attributes = {id(each.attr) for each in syntax.find(home, cst.Attribute)}
+            names = (each for each in syntax.find(home, cst.Name) if id(each) not in attributes)
+            if home is not node and sum(each.value == target for each in names) == 1:
+                yield value
 
 
 def joined_use(uses: Iterable[ConfigUse]) -> ConfigUse:

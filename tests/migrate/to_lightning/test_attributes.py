@@ -204,3 +204,9 @@ def test_a_context_that_is_kept_twice_at_once_makes_no_module_a_part_of_itself(t
     source = trial(("self.context = context", "self.context = (kept := context)"))
     made = rewritten(tmp_path, source)
     assert ":=" not in made and "self.context" not in made
+
+
+def test_a_class_says_of_no_context_that_it_has_one(tmp_path):
+    said = "class Trial(PyTorchTrial):\n    context: PyTorchTrialContext\n    size: int\n\n"
+    made = rewritten(tmp_path, trial(("class Trial(PyTorchTrial):\n", said)))
+    assert "class Trial(pl.LightningModule):\n    size: int\n\n    def __init__" in made

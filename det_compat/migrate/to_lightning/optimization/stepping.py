@@ -28,6 +28,9 @@ def clipping(
     """
     if clip is None or syntax.code(clip) == "None":
         return []
+    if isinstance(clip, cst.IfExp) and syntax.code(clip.orelse) == "None":
+        lines = clipping(clip.body, optimizer, functions, taken)
+        return [f"if {syntax.code(clip.test)}:", *(f"    {line}" for line in lines)]
     params = _free("params", taken)
     lines = [f'{params} = [p for group in {optimizer}.param_groups for p in group["params"]]']
     if isinstance(clip, cst.Lambda) and len(clip.params.params) == 1:

@@ -36,6 +36,16 @@ def test_clipping_is_written_out(tmp_path, step, lines):
     assert lines in method(made, "training_step")
 
 
+def test_clipping_under_a_condition(tmp_path):
+    clip = "(lambda ps: cut(ps, 2)) if self.context.get_hparam('c') else None"
+    made = rewritten(tmp_path, trial((STEP, f"{STEP[:-2]}, {clip})\n")))
+    assert method(made, "configure_gradient_clipping").endswith(
+        "    if self.hparams.c:\n"
+        '        params = [p for group in optimizer.param_groups for p in group["params"]]\n'
+        "        cut(params, 2)"
+    )
+
+
 GUARDED = """\
     if self.scaler is None:
         opt.step()
