@@ -196,7 +196,8 @@ def validation_step(
     own = syntax.self_name(method)
     every = plan.own.every_validated
     are_all = every is not None and every <= renamed.keys()
-    logged = Logged(own, options, None, renamed, are_all, reduction=by, shapes=shapes)
+    said = said_of(renamed, is_open=every is None and plan.own.every_logged is None)
+    logged = Logged(own, options, None, renamed, are_all, said, reduction=by, shapes=shapes)
     method = logged.in_method(method)
     index = _parameter(method, "batch")
     if index != "batch_idx":
@@ -243,6 +244,7 @@ class Logged:
             None for a method that returns none.
         renamed: metrics that are logged under another name.
         are_all_renamed: whether there are no others.
+        said: a comment on their names.
         reduction: what the metrics of a batch that are several numbers are reduced by, as their
             batches are; ``""`` if they are not reduced, and each number is logged under its index.
         shapes: what is known of the metrics.
@@ -253,6 +255,7 @@ class Logged:
     losses: frozenset[str] | None = None
     renamed: dict[str, str] = field(default_factory=dict)
     are_all_renamed: bool = False
+    said: str = ""
     reduction: str = "mean"
     shapes: Shapes = field(default_factory=Shapes)
     _known: dict[str, cst.BaseExpression | None] = field(default_factory=dict, init=False)
@@ -275,8 +278,8 @@ class Logged:
             end = [*self._lines(given), *end]
             if self.options and self.reduction:
                 end[:1] = [above(line, [_SAID]) for line in end[:1]]
-            if self.renamed:
-                said = cst.EmptyLine(comment=cst.Comment(said_of(self.renamed)))
+            if self.said:
+                said = cst.EmptyLine(comment=cst.Comment(self.said))
                 end[:1] = [above(line, [said]) for line in end[:1]]
             end[:1] = [above(line, getattr(given, "leading_lines", ())) for line in end[:1]]
         rest = syntax.transformed(cst.IndentedBlock(body), _Returns(self))

@@ -138,10 +138,12 @@ def renamed_key(renamed: Collection[str]) -> str:
     return f'f"val_{{name}}" if name {test} else name' if names else "name"
 
 
-def said_of(renamed: Collection[str]) -> str:
-    """What a comment says where some are."""
-
-    return f"# val_ tells these from what training logs: {', '.join(sorted(renamed))}"
+def said_of(renamed: Collection[str], *, is_open: bool = False) -> str:
+    """What a comment says where some are, or where what both log is only known at run time."""
+    if renamed:
+        more = "; others may be the same, too" if is_open else ""
+        return f"# val_ tells these from what training logs: {', '.join(sorted(renamed))}{more}"
+    return "# where training logs one of these names, give it another here" if is_open else ""
 
 
 #: The function that a file gets whose metrics are not all numbers, and only known at run time.

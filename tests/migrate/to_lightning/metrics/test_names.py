@@ -74,3 +74,25 @@ def test_reducers_by_name_are_asked_for_the_names_that_they_have(tmp_path):
     assert "reduction = reductions[name] if" in made
     assert 'self.log(\n            f"val_{name}" if name == "loss" else name,' in made
     assert SAID.format("loss").strip() in made
+
+
+@pytest.mark.parametrize(
+    ("trained", "said"),
+    [
+        ("scores(batch)", "    # where training logs one of these names, give it another here\n"),
+        ('{"loss": loss}', ""),
+    ],
+)
+def test_names_that_only_a_run_tells(trained, said, tmp_path):
+    source = trial((RETURN, "return scores(batch)"), ('return {"loss": loss}', f"return {trained}"))
+    made = method(rewritten(tmp_path, source), "validation_step")
+    assert ("where training logs" in made) is bool(said)
+    assert said in made
+
+
+def test_others_may_be_the_same_too(tmp_path):
+    several = '{"loss": loss, f"{batch}": 1.0}'
+    evaluation = several.replace("loss}", "batch.sum()").replace(": loss,", ": batch.sum(),")
+    source = trial((RETURN, f"return {evaluation}"), ('{"loss": loss}', several))
+    made = method(rewritten(tmp_path, source), "validation_step")
+    assert "logs: loss; others may be the same, too\n" in made
