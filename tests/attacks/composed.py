@@ -9,9 +9,11 @@ from random import Random
 from det_compat.adapters.verify.verdict import Pair, verify_all
 from tests.attacks.drafted import HPARAMS as DRAFTED
 from tests.attacks.drafted import drafted
-from tests.attacks.migrations import AT_ONCE, BATCHES, migrated
+from tests.attacks.layered import layered
+from tests.attacks.migrations import AT_ONCE, BATCHES, migrated, migrated_files
 from tests.attacks.older import older
 from tests.attacks.rewordings import reworded
+from tests.attacks.spread import spread
 
 HPARAMS = {"global_batch_size": 3, "lr": 0.1, "every": 3, "decays": True, "clip": 0.2}
 
@@ -120,7 +122,7 @@ def attack(draw: Random, folder: Path) -> None:
     unmarked = [(pair, names) for pair, names in pairs if pair is not None]
     verdicts = verify_all([pair for pair, _ in unmarked], batches=BATCHES)
     wrong = [
-        f"{verdict}\n{pair.old[0].read_text()}"
+        "\n".join((str(verdict), *(f.read_text() for f in pair.old[0].parent.glob("*.py"))))
         for (pair, names), verdict in zip(unmarked, verdicts, strict=True)
         # A rewording may have been a wrong one.
         if not verdict.is_identical and not (verdict.original_error and names)
@@ -131,9 +133,11 @@ def attack(draw: Random, folder: Path) -> None:
 def _pair(draw: Random, home: Path) -> tuple[Pair | None, list[str]]:
     """A trial before and after, None if it is marked, and in which ways it has been reworded."""
     source, hparams, config = trial(draw), HPARAMS, None
-    if (kind := draw.random()) < 0.5:
+    if (kind := draw.random()) < 0.4:
+        return migrated_files(*draw.choice((spread, layered))(draw), home), []
+    if kind < 0.7:
         (source, config), hparams = drafted(draw), DRAFTED
-    elif kind < 0.8:
+    elif kind < 0.9:
         source, config = older(draw)
         hparams = config["hyperparameters"]
     names: list[str] = []

@@ -107,16 +107,43 @@ def migrated(
     config: dict[str, Any] | None = None,
 ) -> Pair | None:
     """A trial before and after, with its experiment config; None if something is marked."""
-    old, new = home / "old" / "model_def.py", home / "new" / "model_def.py"
-    for path in (old, new):
-        path.parent.mkdir(parents=True)
-    old.write_text(source)
+    return _pair({"model_def.py": source}, cls, hparams, home, config)
+
+
+def migrated_files(sources: dict[str, str], config: dict[str, Any], home: Path) -> Pair | None:
+    """As ``migrated``, for the trial of a config and the files that it imports.
+
+    ``NUMBER`` in their names is what tells them from those of other trials: both processes import
+    the files of all.
+    """
+    text = json.dumps((sources, config)).replace("NUMBER", home.name)
+    sources, config = json.loads(text)
+    cls = config["entrypoint"].rpartition(":")[2]
+    return _pair(sources, cls, config["hyperparameters"], home, config)
+
+
+def _pair(
+    sources: dict[str, str],
+    cls: str,
+    hparams: dict[str, Any],
+    home: Path,
+    config: dict[str, Any] | None,
+) -> Pair | None:
+    """``sources`` are the files by name; the trial is in the first."""
+    old, new = home / "old", home / "new"
+    for folder in (old, new):
+        folder.mkdir(parents=True)
+    for name, source in sources.items():
+        (old / name).write_text(source)
     if config is not None:
-        old.with_name("const.yaml").write_text(json.dumps(config))
-    (file,) = migrate([str(old.parent)], "lightning").files
-    assert not file.problem, f"{file.problem}\n{source}"
-    new.write_bytes(file.after)
-    return None if file.marks else Pair((old, cls), (new, cls), hparams, config)
+        (old / "const.yaml").write_text(json.dumps(config))
+    files = migrate([str(old)], "lightning").files
+    for file in files:
+        assert not file.problem, f"{file.problem}\n{file.before.decode()}"
+        (new / file.path.name).write_bytes(file.after)
+    name = next(iter(sources))
+    has_marks = any(file.marks for file in files)
+    return None if has_marks else Pair((old / name, cls), (new / name, cls), hparams, config)
 
 
 @functools.cache

@@ -301,11 +301,14 @@ def _leaves(block: cst.FunctionDef | cst.If | cst.Else) -> bool:
 
 
 def _origins(tree: cst.Module) -> dict[str, set[str]]:
-    """The last parts of the modules that the names of a file are imported from, or stand for."""
+    """The last parts of the modules that names of a file, or all (``*``), come from or are."""
     found: dict[str, set[str]] = {}
     for line in syntax.find(tree, cst.ImportFrom):
         module = syntax.code(line.module).rpartition(".")[2] if line.module is not None else ""
-        for each in line.names if not isinstance(line.names, cst.ImportStar) else ():
+        if isinstance(line.names, cst.ImportStar):
+            found.setdefault("*", set()).add(module)
+            continue
+        for each in line.names:
             name = each.evaluated_alias or each.evaluated_name
             found.setdefault(name, set()).update((module, each.evaluated_name))
     for plain in syntax.find(tree, cst.Import):
@@ -374,7 +377,8 @@ class _Hoisting(ScopedTransformer):
         """Whether a function, or its owner, is of the module of one that is known."""
         if owner == own or found.stem == self._file.path.stem:
             return True
-        return found.stem in self._origins.get(owner.rpartition(".")[2], ())
+        origins = (self._origins.get(name, ()) for name in (owner.rpartition(".")[2], "*"))
+        return any(found.stem in each for each in origins)
 
     def _wrap(self, found: _Wrapped, index: int, value: cst.BaseExpression) -> cst.BaseExpression:
         """What wraps a value as a function did, with placeholders of this file."""

@@ -55,6 +55,8 @@ SETUP = "self.opt, self.decay = makers.setup(context, self.model)"
         ("import makers\n", SETUP, True),
         ("from lib import makers\n", SETUP, True),
         ("from makers import setup\n", SETUP.replace("makers.", ""), True),
+        ("from makers import *\n", SETUP.replace("makers.", ""), True),
+        ("from others import *\n", SETUP.replace("makers.", ""), False),
         ("from lib import other as makers\n", SETUP, False),
         ("import makers\n", SETUP.replace("self.decay", "decay"), False),
         ("import makers\n", f"{SETUP}\n        print(makers.setup(context, self.model))", False),
