@@ -1,6 +1,7 @@
-"""Data that are split or ordered by random numbers, which Determined had seeded.
+"""Data that are split or ordered by random numbers, by the trial or by Lightning.
 
-It gave each process of an experiment, and each run that goes on with one, the same seed.
+Determined gave each process of an experiment, and each run that goes on with one, the same seed,
+and kept the order of what is not shuffled.
 """
 
 import re
@@ -17,13 +18,17 @@ _DRAWING = re.compile(
     r"(?:.*\.)?(?:random_split|train_test_split|randperm|KFold|StratifiedKFold)"
     r"|(?:np|numpy)\.random\.(?:permutation|shuffle|choice)|random\.(?:shuffle|sample)"
 )
+_ORDER = "# several devices shuffle this, unless its sampler is a DistributedSampler(shuffle=False)"
 _SEEDS = ("generator", "random_state")
 _SEEDING = re.compile(r"seed_everything|manual_seed|random\.seed|set_\w*seed|seed_all")
 
 
 def with_word_of_seeds(node: cst.ClassDef) -> cst.ClassDef:
-    """A trial with a comment on what it draws for its data."""
+    """A trial with comments on what it, or Lightning, draws for its data."""
     own = syntax.methods(node)
+    if (loader := own.get("build_training_data_loader")) is not None:
+        node = syntax.with_node(node, loader, _ordered(loader))
+        own = syntax.methods(node)
     if _SEEDING.search(syntax.code(node)):
         return node
     names = {*reachable(own, "__init__", *NAMES)}
@@ -44,3 +49,23 @@ def _draws(call: cst.Call) -> bool:
     name = syntax.code(call.func)
     is_kept = name.endswith("KFold") and "shuffle" not in given
     return bool(_DRAWING.fullmatch(name)) and not given & {*_SEEDS} and not is_kept
+
+
+def _ordered(loader: cst.FunctionDef) -> cst.FunctionDef:
+    """The method with a comment on a loader that keeps the order of its data."""
+
+    def said(line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
+        is_kept = any(map(_keeps_order, syntax.find(line, cst.Call)))
+        return above(line, [cst.EmptyLine(comment=cst.Comment(_ORDER))]) if is_kept else line
+
+    return syntax.each(loader, cst.SimpleStatementLine, said)
+
+
+def _keeps_order(call: cst.Call) -> bool:
+    """Whether a call makes a loader that goes through its data from the first to the last."""
+    if syntax.code(call.func).rpartition(".")[2] != "DataLoader" or any(a.star for a in call.args):
+        return False
+    shuffle, size = syntax.argument(call, 2, "shuffle"), syntax.argument(call, 1, "batch_size")
+    is_off = shuffle is None or syntax.code(shuffle) == "False"
+    drawn = syntax.argument(call, 3, "sampler") or syntax.argument(call, 4, "batch_sampler")
+    return is_off and drawn is None and (size is None or syntax.code(size) != "None")

@@ -34,3 +34,30 @@ def test_what_is_drawn_for_data_is_said(line, is_said, tmp_path):
 def test_what_a_step_draws_is_its_own(tmp_path):
     drawing = "        order = torch.randperm(9)\n        loss ="
     assert SAID not in rewritten(tmp_path, trial(("        loss =", drawing)))
+
+
+ORDER = (
+    "# several devices shuffle this, unless its sampler is a DistributedSampler(shuffle=False)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "is_said"),
+    [
+        ("", True),
+        (", shuffle=False", True),
+        (", shuffle=True", False),
+        (", sampler=order", False),
+        (", batch_sampler=order", False),
+        (", **self.options", False),
+    ],
+)
+def test_an_order_that_several_devices_do_not_keep_is_spoken_of(given, is_said, tmp_path):
+    loader = "batch_size=self.context.get_per_slot_batch_size()"
+    made = rewritten(tmp_path, trial((loader, f"{loader}{given}")))
+    assert made.count(ORDER) == is_said
+
+
+def test_a_loader_without_batches_goes_through_what_has_an_order_of_its_own(tmp_path):
+    loader = "batch_size=self.context.get_per_slot_batch_size()"
+    assert ORDER not in rewritten(tmp_path, trial((loader, "batch_size=None")))
