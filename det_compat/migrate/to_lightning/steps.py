@@ -10,6 +10,12 @@ from dataclasses import dataclass, field
 import libcst as cst
 from libcst.helpers import ensure_type
 
+from det_compat.migrate.to_lightning.automatic.by_hand import without_stepping
+from det_compat.migrate.to_lightning.automatic.deciding import (
+    backward_and_step,
+    loss_of,
+    without_zeroing,
+)
 from det_compat.migrate.to_lightning.data.batch_numbers import with_batch_number
 from det_compat.migrate.to_lightning.metrics.names import (
     numbers_of,
@@ -18,12 +24,6 @@ from det_compat.migrate.to_lightning.metrics.names import (
     said_of,
 )
 from det_compat.migrate.to_lightning.metrics.reductions import reduction
-from det_compat.migrate.to_lightning.optimization.automatic.by_hand import without_stepping
-from det_compat.migrate.to_lightning.optimization.automatic.deciding import (
-    backward_and_step,
-    loss_of,
-    without_zeroing,
-)
 from det_compat.migrate.to_lightning.optimization.stepping import clipping, with_optimizers
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax

@@ -15,6 +15,7 @@ from det_compat.migrate.configs import BATCHES, configs_of, length_of, nested_hp
 from det_compat.migrate.refused import of_other_frameworks, without_counterparts
 from det_compat.migrate.target import Problem, Problems, Target
 from det_compat.migrate.to_context.target import old_trials
+from det_compat.migrate.to_lightning.automatic.by_hand import as_automatic
 from det_compat.migrate.to_lightning.callbacks import taken_in_callbacks
 from det_compat.migrate.to_lightning.class_facts import (
     ClassFacts,
@@ -31,7 +32,6 @@ from det_compat.migrate.to_lightning.optimization.accumulation import (
     accumulation,
     are_aggregating,
 )
-from det_compat.migrate.to_lightning.optimization.automatic.by_hand import as_automatic
 from det_compat.migrate.to_lightning.optimization.closures import gets_closure, leaves_closure
 from det_compat.migrate.to_lightning.optimization.hoisting import Resolved, hoist_wraps
 from det_compat.migrate.to_lightning.optimization.rebound import keep_rebound

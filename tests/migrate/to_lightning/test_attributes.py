@@ -72,6 +72,7 @@ def test_an_alias_beside_another_value(tmp_path):
     assert made == (
         "def train_dataloader(self):\n"
         "    n = 3\n"
+        "    # Lightning shuffles this in several processes\n"
         "    return DataLoader([self.trainer.world_size], batch_size=n)"
     )
 

@@ -11,6 +11,7 @@ import libcst as cst
 from det_compat.migrate.to_lightning.data.loaders import NAMES
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import above
+from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.trial_attributes import reachable
 
 _SAID = "# pl.seed_everything() first makes this the same in each process, and when a run goes on"
@@ -18,16 +19,16 @@ _DRAWING = re.compile(
     r"(?:.*\.)?(?:random_split|train_test_split|randperm|KFold|StratifiedKFold)"
     r"|(?:np|numpy)\.random\.(?:permutation|shuffle|choice)|random\.(?:shuffle|sample)"
 )
-_ORDER = "# several devices shuffle this, unless its sampler is a DistributedSampler(shuffle=False)"
+_ORDER = "# Lightning shuffles this in several processes"
 _SEEDS = ("generator", "random_state")
 _SEEDING = re.compile(r"seed_everything|manual_seed|random\.seed|set_\w*seed|seed_all")
 
 
-def with_word_of_seeds(node: cst.ClassDef) -> cst.ClassDef:
+def with_word_of_seeds(node: cst.ClassDef, symbols: Symbols) -> cst.ClassDef:
     """A trial with comments on what it, or Lightning, draws for its data."""
     own = syntax.methods(node)
     if (loader := own.get("build_training_data_loader")) is not None:
-        node = syntax.with_node(node, loader, _ordered(loader))
+        node = syntax.with_node(node, loader, _ordered(loader, symbols))
         own = syntax.methods(node)
     if _SEEDING.search(syntax.code(node)):
         return node
@@ -51,19 +52,21 @@ def _draws(call: cst.Call) -> bool:
     return bool(_DRAWING.fullmatch(name)) and not given & {*_SEEDS} and not is_kept
 
 
-def _ordered(loader: cst.FunctionDef) -> cst.FunctionDef:
+def _ordered(loader: cst.FunctionDef, symbols: Symbols) -> cst.FunctionDef:
     """The method with a comment on a loader that keeps the order of its data."""
 
     def said(line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
-        is_kept = any(map(_keeps_order, syntax.find(line, cst.Call)))
+        calls = syntax.find(line, cst.Call)
+        is_kept = any(_keeps_order(call, symbols) for call in calls)
         return above(line, [cst.EmptyLine(comment=cst.Comment(_ORDER))]) if is_kept else line
 
     return syntax.each(loader, cst.SimpleStatementLine, said)
 
 
-def _keeps_order(call: cst.Call) -> bool:
+def _keeps_order(call: cst.Call, symbols: Symbols) -> bool:
     """Whether a call makes a loader that goes through its data from the first to the last."""
-    if syntax.code(call.func).rpartition(".")[2] != "DataLoader" or any(a.star for a in call.args):
+    name = symbols.path(call.func) or syntax.code(call.func)
+    if name.rpartition(".")[2] != "DataLoader" or any(arg.star for arg in call.args):
         return False
     shuffle, size = syntax.argument(call, 2, "shuffle"), syntax.argument(call, 1, "batch_size")
     is_off = shuffle is None or syntax.code(shuffle) == "False"

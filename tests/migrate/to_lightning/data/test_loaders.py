@@ -9,6 +9,7 @@ def test_names_and_types(tmp_path):
     made = rewritten(tmp_path, trial())
     assert method(made, "train_dataloader") == (
         "def train_dataloader(self):\n"
+        "    # Lightning shuffles this in several processes\n"
         "    return DataLoader([], batch_size=self.hparams.global_batch_size // "
         "self.trainer.world_size)"
     )

@@ -36,9 +36,7 @@ def test_what_a_step_draws_is_its_own(tmp_path):
     assert SAID not in rewritten(tmp_path, trial(("        loss =", drawing)))
 
 
-ORDER = (
-    "# several devices shuffle this, unless its sampler is a DistributedSampler(shuffle=False)\n"
-)
+ORDER = "# Lightning shuffles this in several processes\n"
 
 
 @pytest.mark.parametrize(

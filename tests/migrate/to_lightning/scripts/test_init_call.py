@@ -41,7 +41,7 @@ def source(**given: str) -> str:
         ("pass", f"{MAKER}(chief_ip='localhost')", [DEVICES]),
         ("pass", f"{MAKER}()", [DEVICES]),
         ("pass", f"{MAKER}(chief_ip=host)", [DEVICES, NODES]),
-        (f"processes = {MAKER}()", "processes", [DEVICES]),
+        (f"ranks_of = {MAKER}()", "ranks_of", [DEVICES]),
         ("pass", "None", []),
     ],
 )
@@ -52,7 +52,7 @@ def test_processes_of_torchrun(before: str, given: str, flags: list[str], tmp_pa
     assert all(flag in made for flag in flags)
     assert made.count("os.environ.get(") == len(flags)
     assert ("USE_TORCH_DISTRIBUTED" in made) is (not flags)
-    assert "processes" not in made
+    assert "ranks_of" not in made
     notes = [*device_notes(migrate([str(tmp_path)], "lightning"))]
     assert len(notes) == bool(flags)
 
@@ -61,8 +61,8 @@ def test_processes_of_torchrun(before: str, given: str, flags: list[str], tmp_pa
     ("before", "given", "after"),
     [
         ("pass", "core.DistributedContext.from_horovod(host)", "pass"),
-        (f"processes = {MAKER}()", "processes", "print(processes.get_rank())"),
-        (f"processes = {MAKER}() if host else None", "processes", "pass"),
+        (f"ranks_of = {MAKER}()", "ranks_of", "print(ranks_of.get_rank())"),
+        (f"ranks_of = {MAKER}() if host else None", "ranks_of", "pass"),
     ],
 )
 def test_other_processes_are_marked(before: str, given: str, after: str, tmp_path: Path) -> None:

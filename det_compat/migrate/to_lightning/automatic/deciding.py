@@ -7,9 +7,9 @@ import libcst as cst
 from libcst import matchers as m
 
 from det_compat.analysis.expressions import words
+from det_compat.migrate.to_lightning.automatic.stepped import called, changed_by_step
 from det_compat.migrate.to_lightning.class_facts import ClassFacts
 from det_compat.migrate.to_lightning.data.loader_order import Project
-from det_compat.migrate.to_lightning.optimization.automatic.stepped import called, changed_by_step
 from det_compat.migrate.to_lightning.optimization.gradients import zeroes_gradients
 from det_compat.migrate.to_lightning.optimization.schedulers import are_lightnings
 from det_compat.migrate.tree import syntax

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import libcst as cst
 
+from det_compat.migrate.to_lightning.automatic.deciding import is_automatic
 from det_compat.migrate.to_lightning.class_facts import ClassFacts
 from det_compat.migrate.to_lightning.data.loader_order import Project
-from det_compat.migrate.to_lightning.optimization.automatic.deciding import is_automatic
 from det_compat.migrate.to_lightning.optimization.wrapping import KEPT
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
