@@ -70,8 +70,8 @@ from det_compat.migrate.tree.marks import above, comments_of, marked
 
 _PERIODS = {
     "validation_period": FLAGS,
-    "reporting_period": {"max_steps": "log_every_n_steps={0}"},
-    # What is said of checkpoints depends on more.
+    # Lightning reports by batches; what is said of checkpoints depends on more.
+    "reporting_period": {"max_steps": "log_every_n_steps={0}", "max_epochs": ""},
     "checkpoint_period": {"max_steps": "", "max_epochs": ""},
 }
 _CHECKPOINT = "from pytorch_lightning.callbacks import ModelCheckpoint"

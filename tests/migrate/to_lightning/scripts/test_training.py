@@ -277,6 +277,17 @@ def test_a_script_trains_with_lightning(before: str, after: str, tmp_path: Path)
     assert made == textwrap.dedent(after).lstrip()
 
 
+def test_reports_by_epochs_are_those_of_lightning(tmp_path: Path) -> None:
+    given = "max_length=pytorch.Epoch(2), reporting_period=pytorch.Epoch(1)"
+    before = f"""
+    def main():
+        with pytorch.init() as context:
+            pytorch.Trainer(Trial(context), context).fit({given})
+    """
+    made = script(tmp_path, before)
+    assert "pl.Trainer(max_epochs=2" in made and "log_every" not in made and "MIGRATE" not in made
+
+
 @pytest.mark.parametrize(
     ("configured", "given", "after"),
     [
