@@ -166,6 +166,17 @@ class TrialPlan:
         return {name: new for name, new in self.validation_names.items() if new != name}
 
     @property
+    def renames_all(self) -> bool:
+        """Whether these are all that a validation has."""
+        every = self.own.every_validated
+        return every is not None and every <= self.renamed.keys()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is not known which metrics training, and a validation, log."""
+        return self.own.every_validated is None and self.own.every_logged is None
+
+    @property
     def idle_hooks(self) -> list[str]:
         """The intervals at which bases step what this class does not make."""
         if self.is_root or self.own.calls_init or "__init__" not in self.own.methods:

@@ -21,6 +21,7 @@ from det_compat.migrate.to_lightning.metrics.names import (
     numbers_of,
     renamed_in,
     renamed_key,
+    renamed_where_made,
     said_of,
 )
 from det_compat.migrate.to_lightning.metrics.reductions import reduction
@@ -191,13 +192,11 @@ def validation_step(
     options = EACH_BATCH
     if fx not in (None, "mean") and not plan.evaluates_whole:
         options = f', reduce_fx="{fx}"{options}'
-    renamed = plan.renamed
     by = "" if plan.evaluates_whole else fx or "mean"
-    own = syntax.self_name(method)
-    every = plan.own.every_validated
-    are_all = every is not None and every <= renamed.keys()
-    said = said_of(renamed, is_open=every is None and plan.own.every_logged is None)
-    logged = Logged(own, options, None, renamed, are_all, said, reduction=by, shapes=shapes)
+    own, renamed, are_all = syntax.self_name(method), plan.renamed, plan.renames_all
+    method, done = renamed_where_made(method, renamed)
+    said = said_of(renamed, is_open=plan.is_open)
+    logged = Logged(own, options, None, renamed, are_all, done, said, reduction=by, shapes=shapes)
     method = logged.in_method(method)
     index = _parameter(method, "batch")
     if index != "batch_idx":
@@ -244,6 +243,7 @@ class Logged:
             None for a method that returns none.
         renamed: metrics that are logged under another name.
         are_all_renamed: whether there are no others.
+        done: the variables in which they have that name already.
         said: a comment on their names.
         reduction: what the metrics of a batch that are several numbers are reduced by, as their
             batches are; ``""`` if they are not reduced, and each number is logged under its index.
@@ -255,6 +255,7 @@ class Logged:
     losses: frozenset[str] | None = None
     renamed: dict[str, str] = field(default_factory=dict)
     are_all_renamed: bool = False
+    done: frozenset[str] = frozenset()
     said: str = ""
     reduction: str = "mean"
     shapes: Shapes = field(default_factory=Shapes)
@@ -311,7 +312,8 @@ class Logged:
                 self._left_out.append("a text, a dict or None among these")
             odd = self._odd if self._is_known else {*self._odd, "unknown"}
             found = numbers_of(syntax.code(metrics), self.reduction, odd)
-            found = renamed_in(found, self.renamed, is_every=self.are_all_renamed)
+            if syntax.code(metrics) not in self.done:
+                found = renamed_in(found, self.renamed, is_every=self.are_all_renamed)
             return f"{self.own}.log_dict({found}{self.options})"
         named = [made for found in metrics.elements for made in self._elements(found)]
         if not named:

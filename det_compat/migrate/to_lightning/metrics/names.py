@@ -131,6 +131,50 @@ def renamed_in(metrics: str, renamed: Collection[str], *, is_every: bool) -> str
     return f"{{{key}: value for name, value in {metrics}.items()}}"
 
 
+def renamed_where_made(
+    method: cst.FunctionDef, renamed: Mapping[str, str]
+) -> tuple[cst.FunctionDef, frozenset[str]]:
+    """A method whose dicts of metrics have the new names where they are written out.
+
+    Returns:
+        The method, and the variables that are such dicts: nothing but items of them is used.
+    """
+    known, done = assigned(method), set[str]()
+    for found in [*syntax.find(method.body, cst.Return)] if renamed else ():
+        name = found.value.value if isinstance(found.value, cst.Name) else ""
+        made = known.get(name)
+        uses = sum(node.value == name for node in syntax.find(method.body, cst.Name))
+        items = [n for n in syntax.find(method.body, cst.Subscript) if syntax.code(n.value) == name]
+        returns = sum(
+            syntax.code(each.value) == name
+            for each in syntax.find(method.body, cst.Return)
+            if each.value is not None
+        )
+        if isinstance(made, cst.Dict) and uses == 1 + returns + len(items):
+            done.add(name)
+    dicts = [known[name] for name in done]
+
+    def key(node: cst.BaseExpression) -> cst.BaseExpression:
+        text = str(node.evaluated_value) if isinstance(node, cst.SimpleString) else ""
+        return cst.SimpleString(f'"{renamed[text]}"') if text in renamed else node
+
+    class Renaming(cst.CSTTransformer):
+        def leave_Dict(self, original: cst.Dict, updated: cst.Dict) -> cst.Dict:
+            elements = [
+                each.with_changes(key=key(each.key)) if isinstance(each, cst.DictElement) else each
+                for each in updated.elements
+            ]
+            return updated.with_changes(elements=elements) if original in dicts else updated
+
+        def leave_Subscript(self, original: cst.Subscript, updated: cst.Subscript) -> cst.Subscript:
+            index = updated.slice[0].slice
+            if syntax.code(original.value) not in done or not isinstance(index, cst.Index):
+                return updated
+            return updated.with_deep_changes(index, value=key(index.value))
+
+    return syntax.transformed(method, Renaming()) if done else method, frozenset(done)
+
+
 def renamed_key(renamed: Collection[str]) -> str:
     """The expression of what ``name`` is logged as."""
     names = sorted(renamed)

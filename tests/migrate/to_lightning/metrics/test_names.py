@@ -20,12 +20,23 @@ BOTH = '{"loss": batch.sum(), "error": batch.max()}'
     ("evaluation", "helper", "said", "logged"),
     [
         ('return {"loss": batch.sum()}', "1", "loss", 'log("val_loss", batch.sum()'),
-        ('found = {"loss": batch.sum()}\n        return found', "1", "loss", ALL.format("found")),
+        (
+            'found = {"loss": batch.sum()}\n        return found',
+            "1",
+            "loss",
+            'found = {"val_loss": batch.sum()}',
+        ),
+        (
+            'found = {"loss": batch.sum()}\n        print(found)\n        return found',
+            "1",
+            "loss",
+            ALL.format("found"),
+        ),
         (
             'found = {"error": 1.0}\n        found["loss"] = 2.0\n        return found',
             "1",
             "loss",
-            SOME.format("found"),
+            'found["val_loss"] = 2.0',
         ),
         ("return self.measure(batch)", '{"loss": 1.0}', "loss", ALL.format("self.measure(batch)")),
         (
