@@ -20,6 +20,7 @@ from det_compat.config.settings import Optimizations
 BATCHES = "accumulate_grad_batches"
 _SUFFIXES = (".yaml", ".yml")
 _MOST_CONFIGS = 500
+_DEEPEST = 3
 
 
 def config_of(path: Path, name: str) -> ExperimentConfig | None:
@@ -126,7 +127,8 @@ def _repository(
 
     It is read once, unless the folder has changed.
     """
-    files = tuple(path for path, _ in list_files([str(root)]).files)
+    is_one = (root / ".git").exists()
+    files = tuple(path for path, _ in list_files([str(root)]).files) if is_one else _below(root)
     started: dict[str, list[tuple[Path, str]]] = {}
     for file in files:
         found = _ENTRYPOINT.search(_text(file)) if file.suffix in _SUFFIXES else None
@@ -134,6 +136,19 @@ def _repository(
             module = f"{os.sep}{found[1].replace('.', os.sep)}.py"
             started.setdefault(found[2], []).append((file, module))
     return files, started
+
+
+def _below(root: Path) -> tuple[Path, ...]:
+    """The files of a project that is no repository; none of a folder with all kinds of things."""
+    found: list[Path] = []
+    for folder, folders, names in os.walk(root):
+        is_deep = len(Path(folder).relative_to(root).parts) >= _DEEPEST
+        folders[:] = [] if is_deep else [n for n in sorted(folders) if not n.startswith(".")]
+        suffixes = (*_SUFFIXES, ".py")
+        found += (Path(folder, name) for name in sorted(names) if name.endswith(suffixes))
+        if len(found) + len(folders) > _MOST_CONFIGS:
+            return ()
+    return tuple(found)
 
 
 _ENTRYPOINT = re.compile(r"^entrypoint:\s*[\"']?([\w.]+):(?:\w+\.)*(\w+)", re.M)

@@ -89,6 +89,16 @@ def test_configs_below_what_is_no_repository(tmp_path: Path) -> None:
     assert [config.file for config in configs_of(tmp_path / "model_def.py", "T")] == [str(below)]
 
 
+def test_a_folder_of_all_kinds_of_things_is_no_project(tmp_path: Path) -> None:
+    (tmp_path / "model_def.py").write_text("class T: ...\n")
+    (tmp_path / "other" / "eval").mkdir(parents=True)
+    config = tmp_path / "other" / "eval" / "far.yaml"
+    config.write_text(f"entrypoint: model_def:T\n{CONFIG}")
+    for number in range(501):
+        (tmp_path / f"folder{number}").mkdir()
+    assert configs_of(tmp_path / "model_def.py", "T") == []
+
+
 def test_what_is_searched_has_its_first_value(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(
         f"{CONFIG}hyperparameters:\n"
