@@ -1,6 +1,6 @@
 """Whether Lightning may step the optimizer: one backward, one step, in straight-line code."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -15,6 +15,11 @@ from det_compat.migrate.to_lightning.optimization.schedulers import are_lightnin
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.metric_shapes import assigned
 from det_compat.migrate.tree.symbols import Symbols
+from det_compat.migrate.tree.trial_attributes import (
+    attributes_changed,
+    attributes_read,
+    reachable,
+)
 
 
 def is_automatic(
@@ -185,15 +190,35 @@ def _is_simple(
         return False
     if syntax.argument(step, 3, "scaler") or not zeroes_gradients(step):
         return False
-    if clip is not None and (found.between or syntax.names_in(clip) & syntax.local_names(method)):
+    local = syntax.local_names(method) - {syntax.self_name(method)}
+    if clip is not None and (found.between or syntax.names_in(clip) & local):
         return False
     before, is_clipped = syntax.body_of(method)[:index], clip is not None or bool(found.between)
     if is_clipped and any(True for line in before for _ in syntax.find(line, cst.Return)):
         # Lightning clips after a batch that ends early, too, when there are no gradients.
         return False
+    if is_clipped and _changes_clipping(own, found, clip):
+        return False
     if _Afterwards(own, found, syntax.code(loss), project).changes_the_loss():
         return False
     return _ends_plainly(own, found.end, syntax.code(loss), symbols, facts, project)
+
+
+def _changes_clipping(
+    own: dict[str, cst.FunctionDef], found: Stepped, clip: cst.BaseExpression | None
+) -> bool:
+    """Whether what comes behind the step changes what clips, which Lightning does after it."""
+    method = own["train_batch"]
+    clips = [*found.between, *([clip] if clip is not None else [])]
+    rest = syntax.with_body(method, syntax.body_of(method)[found.end :])
+
+    def reached(nodes: Iterable[cst.CSTNode]) -> tuple[set[str], list[cst.FunctionDef]]:
+        names = {each.attr.value for node in nodes for each in syntax.find(node, cst.Attribute)}
+        return names, [own[name] for name in reachable(own, *(names & own.keys()))]
+
+    (read, readers), (_, changing) = reached(clips), reached([rest.body])
+    read |= {name for each in readers for name in attributes_read(each)}
+    return any(not read.isdisjoint(attributes_changed(each)) for each in (rest, *changing))
 
 
 def _ends_plainly(

@@ -188,6 +188,8 @@ def with_optimizers(
     steps = file.symbols.calls(method, "step_optimizer")
     stepped = [name for name in optimizers if steps and syntax.mentions(method, f"{own}.{name}")]
     trains = not (plan.is_automatic or plan.is_mixin) and method.name.value in plan.training
+    # An object of the project's own may have such a method, and be no loss.
+    trains &= not any("def backward(self" in text for text in file.elsewhere.texts.values())
     changed = syntax.transformed(method, _Stepping(file, own, plan.accumulation, trains=trains))
     if not are_moved or not stepped or syntax.names_in(method.body) & {*optimizers}:
         return changed

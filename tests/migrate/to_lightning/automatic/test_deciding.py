@@ -278,6 +278,37 @@ def test_a_batch_that_ends_early_is_not_clipped_by_hand(tmp_path):
     assert "automatic_optimization = False" in made
 
 
+SET = "self.most = 5.0"
+
+
+@pytest.mark.parametrize(
+    ("clip", "lines"),
+    [
+        ("", [CLIP.format("self.most")]),
+        ("", ["self.clip(self.model.parameters())"]),
+        (", lambda params: torch.nn.utils.clip_grad_norm_(params, self.most)", []),
+        (", self.clip", []),
+    ],
+)
+@pytest.mark.parametrize("after", [SET, "self.change()", "self.n = 1"])
+def test_what_clips_is_not_changed_before_it_does(tmp_path, clip, lines, after):
+    """Lightning clips after ``training_step`` has returned."""
+    text = "".join(f"        {line}\n" for line in lines)
+    helpers = (
+        "    def clip(self, params):\n        torch.nn.utils.clip_grad_norm_(params, self.most)\n\n"
+        f"    def change(self):\n        {SET}\n\n    def evaluate_batch"
+    )
+    source = trial(
+        (STEP, f"{text}{STEP.replace('self.opt)', f'self.opt{clip})')}"),
+        (RETURN, f"        {after}\n{RETURN}"),
+        ("    def evaluate_batch", helpers),
+        (INIT, f"{INIT}        self.most = 1.0\n"),
+    )
+    is_safe = after == "self.n = 1" and (bool(clip) or "clip_grad" in text)
+    made = rewritten(tmp_path, source)
+    assert ("self.automatic_optimization = False" not in made) is is_safe
+
+
 HELPER = """def measure(model, batch):
     {}
 

@@ -108,6 +108,15 @@ def test_backward_passes_are_the_modules(before, after, tmp_path):
     assert f"        {after}\n" in rewritten(tmp_path, source)
 
 
+def test_a_backward_pass_of_an_object_of_its_own_stays(tmp_path):
+    kept = "class Kept:\n    def backward(self):\n        self.fn().backward()\n\n\nclass Trial"
+    source = trial(
+        ("        self.context.backward(loss)\n", "        Kept(loss).backward()\n"),
+        ("class Trial", kept),
+    )
+    assert "        Kept(loss).backward()\n" in rewritten(tmp_path, source)
+
+
 def test_a_validation_takes_its_own(tmp_path):
     backward = "batch.requires_grad_().sum().backward()"
     source = trial(('        return {"error"', f'        {backward}\n        return {{"error"'))
