@@ -1,10 +1,10 @@
 """What Lightning does otherwise on several devices, where a config or script asks for them."""
 
-import ast
 from collections.abc import Iterator
 
 from det_compat.migrate.configs import configs_of
 from det_compat.migrate.results import FileResult, Migration
+from det_compat.migrate.to_lightning.data.seeds import ORDER
 
 _ORDER = (
     "Lightning shuffles what this loads on several devices, which are asked for, and "
@@ -25,17 +25,5 @@ def device_notes(migration: Migration) -> Iterator[str]:
 
 
 def _unshuffled(file: FileResult) -> list[int]:
-    nodes = ast.walk(ast.parse(file.after))
-    methods = (n for n in nodes if getattr(n, "name", "") == "train_dataloader")
-    calls = (c for method in methods for c in ast.walk(method) if isinstance(c, ast.Call))
-    return sorted({call.lineno for call in calls if _keeps_order(call)})
-
-
-def _keeps_order(call: ast.Call) -> bool:
-    """Whether a call makes a loader of torch's in the order of the data."""
-    if ast.unparse(call.func).rpartition(".")[2] != "DataLoader":
-        return False
-    given = {each.arg: each.value for each in call.keywords}
-    shuffle = given.get("shuffle", call.args[2] if len(call.args) > 2 else None)
-    is_off = shuffle is None or (isinstance(shuffle, ast.Constant) and not shuffle.value)
-    return is_off and len(call.args) < 4 and not {"sampler", "batch_sampler", None} & given.keys()
+    lines = file.after.decode(errors="replace").splitlines()
+    return [number for number, line in enumerate(lines, 2) if line.strip() == ORDER]

@@ -7,6 +7,7 @@ import libcst as cst
 
 from det_compat.migrate.to_lightning import modes
 from det_compat.migrate.to_lightning.callbacks import configure_callbacks
+from det_compat.migrate.to_lightning.changed_hparams import changed_copies
 from det_compat.migrate.to_lightning.class_facts import BATCH_METHODS, EVALUATIONS, asks_sizes
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.data.seeds import with_word_of_seeds
@@ -50,7 +51,6 @@ from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.line_length import spaced
 from det_compat.migrate.tree.marks import comment, marked
 from det_compat.migrate.tree.metric_shapes import Shapes
-from det_compat.migrate.tree.parameters import changed_copies
 from det_compat.migrate.tree.trial_attributes import VALIDATING, reachable
 
 

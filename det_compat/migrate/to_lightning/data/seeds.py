@@ -19,7 +19,8 @@ _DRAWING = re.compile(
     r"(?:.*\.)?(?:random_split|train_test_split|randperm|KFold|StratifiedKFold)"
     r"|(?:np|numpy)\.random\.(?:permutation|shuffle|choice)|random\.(?:shuffle|sample)"
 )
-_ORDER = "# Lightning shuffles this in several processes"
+#: The comment on a loader that keeps the order of its data on one device alone.
+ORDER = "# Lightning shuffles this in several processes"
 _SEEDS = ("generator", "random_state")
 _SEEDING = re.compile(r"seed_everything|manual_seed|random\.seed|set_\w*seed|seed_all")
 
@@ -58,7 +59,7 @@ def _ordered(loader: cst.FunctionDef, symbols: Symbols) -> cst.FunctionDef:
     def said(line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
         calls = syntax.find(line, cst.Call)
         is_kept = any(_keeps_order(call, symbols) for call in calls)
-        return above(line, [cst.EmptyLine(comment=cst.Comment(_ORDER))]) if is_kept else line
+        return above(line, [cst.EmptyLine(comment=cst.Comment(ORDER))]) if is_kept else line
 
     return syntax.each(loader, cst.SimpleStatementLine, said)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import libcst as cst
+from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.class_facts import calls
 from det_compat.migrate.to_lightning.optimization.step_modes import hand_modes_on
@@ -382,17 +383,14 @@ class _Hoisting(ScopedTransformer):
 
     def _wrap(self, found: _Wrapped, index: int, value: cst.BaseExpression) -> cst.BaseExpression:
         """What wraps a value as a function did, with placeholders of this file."""
-        call = found.results[index]
-        assert call is not None
-        call = call.with_changes(args=[call.args[0], *found.given(call)])
+        made = ensure_type(found.results[index], cst.Call)
+        call = made.with_changes(args=[made.args[0], *found.given(made)])
         if found.symbols is not self._file.symbols:
             call = self._with_own_placeholders(call, found.symbols)
-        args = [call.args[0].with_changes(value=value), *call.args[1:]]
-        return call.with_changes(args=args).deep_clone()
+        return call.with_deep_changes(call.args[0], value=value).deep_clone()
 
     def _with_own_placeholders(self, call: cst.Call, symbols: Symbols) -> cst.Call:
-        assert self.method is not None
-        own = cst.Name(syntax.self_name(self.method))
+        own = cst.Name(syntax.self_name(ensure_type(self.method, cst.FunctionDef)))
         here = {
             name.value: self._file.symbols.add(replace(symbol, module=own))
             for name in syntax.find(call, cst.Name)
