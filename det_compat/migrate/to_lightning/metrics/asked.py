@@ -29,12 +29,13 @@ def with_logged_names(method: cst.FunctionDef, plans: Sequence[TrialPlan]) -> cs
     reduced = _united(_reduced(own) for own in families)
     trained = _united((reduced, *(own.every_logged for own in families)))
     validated = _united(own.every_validated for own in families)
+    renamed = {name: new for name, new in names.items() if name != new}
     if trained is None or validated is None:
         is_harmless = _asks(method, given[0]) + _shows(method, given[0]) == every
+        method = with_first(method, _as_before(given[0], renamed)) if renamed else method
         return method if is_harmless else marked(method, _MORE)
     # Several numbers are one in validation, and each has an index in training.
     validated = frozenset(name for name in validated if not name.endswith("_*"))
-    renamed = {name: new for name, new in names.items() if name != new}
     others = sorted((trained | {*renamed.values()}) - (validated - renamed.keys()))
     if not renamed and (not others or _asks(method, given[0]) == every):
         return method
@@ -58,6 +59,13 @@ logged = {{{pairs}}}
 {given[0]} = {{name: {given[0]}[new] for name, new in logged.items() if new in {given[0]}}}
 """
     return with_first(method, text)
+
+
+def _as_before(metrics: str, renamed: Mapping[str, str]) -> str:
+    """The lines that have metrics under their names of before, too."""
+    pairs = ", ".join(f'"{name}": "{new}"' for name, new in sorted(renamed.items()))
+    found = f"{{name: {metrics}[new] for name, new in logged.items() if new in {metrics}}}"
+    return f"logged = {{{pairs}}}\n{metrics} = {{**{metrics}, **{found}}}\n"
 
 
 _MORE = "the metrics of training are among these now"

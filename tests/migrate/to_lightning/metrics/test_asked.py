@@ -82,3 +82,16 @@ def test_metrics_of_training_with_an_index_are_none_of_validation(lines, tmp_pat
 def test_where_they_are_not_known_it_is_marked(line, is_marked, tmp_path):
     source = WATCH.format(line) + trial(UNKNOWN)
     assert (MARK in rewritten(tmp_path, source)) == is_marked
+
+
+@pytest.mark.parametrize(
+    ("line", "is_marked"),
+    [("self.most = metrics[self.name]", False), ("self.n = len(metrics)", True)],
+)
+def test_renamed_metrics_are_there_where_others_are_not_known(line, is_marked, tmp_path):
+    found = (FOUND[0], "m = scores(batch)\n        m['loss'] = 1.0\n        return m")
+    text = rewritten(tmp_path, WATCH.format(line) + trial(found))
+    made = method(text, "on_validation_end")
+    assert 'logged = {"loss": "val_loss"}\n' in made
+    assert "**metrics," in made and "{name: metrics[new] for name, new in logged.items()" in made
+    assert (MARK in text) is is_marked
