@@ -19,6 +19,7 @@ from det_compat.migrate.review.notebooks import using
 from det_compat.migrate.review.nothing_to_migrate import set_aside
 from det_compat.migrate.review.review import reviewed
 from det_compat.migrate.target import Problems, Target
+from det_compat.migrate.to_context.created import Created
 from det_compat.migrate.to_context.old_hooks import OldHooks
 from det_compat.migrate.to_context.pedl_left import PedlLeft
 from det_compat.migrate.to_context.pedl_names import PedlNames
@@ -37,9 +38,9 @@ from det_compat.migrate.tree.imports import without_unused
 TARGETS: dict[str, tuple[type[Target], ...]] = {
     "det_compat": (DetCompat,),
     # Lightning's callbacks are made of those that older trials had.
-    "context": (PedlNames, OldHooks, Context, PedlLeft),
+    "context": (PedlNames, OldHooks, Context, Created, PedlLeft),
     # What an adapter trained is a trial in between, and becomes a module with the others.
-    "lightning": (PedlNames, Context, OwnDevices, Adapters, Lightning, AdaptedModules),
+    "lightning": (PedlNames, Context, Created, OwnDevices, Adapters, Lightning, AdaptedModules),
 }
 
 

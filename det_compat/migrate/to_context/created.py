@@ -1,0 +1,264 @@
+"""Experiments that a script created on a cluster, which had its config, become scripts that train.
+
+That is ``det.experimental.create(...)`` of Determined 0.12 to 0.16, and ``pedl.Experiment`` with
+its ``create()``. What told the cluster how to search becomes no script: it stays, and is marked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import libcst as cst
+
+from det_compat.analysis.expressions import words
+from det_compat.migrate.target import Target
+from det_compat.migrate.tree import leftovers, syntax
+from det_compat.migrate.tree.file import File, Line, Lines
+from det_compat.migrate.tree.imports import tidied
+from det_compat.migrate.tree.marks import above
+from det_compat.migrate.tree.symbols import resolve
+
+_CREATE, _EXPERIMENT = "det_compat.experimental.create", "det_compat.pedl.Experiment"
+_MODE = re.compile(r"determined\.experimental\.Mode(?:\.(\w+))?")
+_SPACE = re.compile(r"(?:determined|det_compat\.pedl)\.(Constant|Categorical|Double|Int|Log)")
+#: The number of batches in a step, where a config counts steps and does not say it.
+_BATCHES = "100"
+_STEPS = ("scheduling_unit", "batches_per_step")
+_ARGUMENTS = words(
+    """
+    command config configuration context_dir context_directory local make_data_loaders_fn
+    master_url mode test trial_def
+    """
+)
+_OPTIMIZATIONS = {"aggregation_frequency"}
+_PERIODS = {
+    "min_validation_period": "validation_period",
+    "min_checkpoint_period": "checkpoint_period",
+}
+_SAID = cst.Comment("# random.seed() first makes these the same in each process")
+_UNITS = {"batches": "Batch", "epochs": "Epoch"}
+
+
+class Created(Target):
+    """Rewrites the files of one analysis that create experiments."""
+
+    @classmethod
+    def is_needed(cls, texts: Iterable[bytes]) -> bool:
+        """Whether any file creates one."""
+        return any(re.search(rb"\bcreate\(", text) for text in texts)
+
+    def migrated(self, path: Path) -> bytes | None:
+        """The new text of a file; None if it creates no experiment that one process can train."""
+        facts = self.analysis.facts(path)
+        if facts is None or b"create(" not in self.sources[path]:
+            return None
+        tree, symbols = resolve(self.sources[path], facts)
+        if not symbols.has(_CREATE, _EXPERIMENT):
+            return None
+        file = File(symbols)
+        scripts = _Scripts(file, tree)
+        changed = syntax.transformed(tree, scripts)
+        if not scripts.has_changed:
+            return None
+        changed = syntax.each(changed, cst.SimpleStatementLine, lambda line: _drawn(line, file))
+        file.imports.new.add("from determined import pytorch")
+        file.imports.kept.add("pytorch")
+        return tidied(leftovers.put_back_silently(changed, file), file.imports).bytes
+
+
+@dataclass
+class _Config:
+    """A config, as a script writes it out.
+
+    Attributes:
+        text: the expression that is the config, or a part of it.
+        parts: its parts, by their keys.
+        batches: the number of batches in a step, if it counts these; ``""`` if it does not.
+    """
+
+    text: str
+    parts: Mapping[str, cst.BaseExpression] = field(default_factory=dict)
+    batches: str = ""
+
+    def part(self, name: str) -> _Config:
+        """A part that has parts; an empty one for any other."""
+        return _Config(f'{self.text}["{name}"]', _items(self.parts.get(name)), self.batches)
+
+    def value(self, name: str) -> str:
+        """The text in a part; ``""`` for anything else."""
+        found = self.parts.get(name)
+        return str(found.evaluated_value) if isinstance(found, cst.SimpleString) else ""
+
+    def period(self, name: str) -> str | None:
+        """A length, as ``pytorch.Batch`` or ``pytorch.Epoch``; None if it is in other units."""
+        if self.batches and not isinstance(self.parts.get(name), cst.Dict):
+            return f'pytorch.Batch({self.batches} * {self.text}["{name}"])'
+        length = self.part(name)
+        if len(length.parts) != 1 or not length.parts.keys() <= _UNITS.keys():
+            return None
+        (unit,) = length.parts
+        return f'pytorch.{_UNITS[unit]}({length.text}["{unit}"])'
+
+
+def _items(node: cst.BaseExpression | None) -> dict[str, cst.BaseExpression]:
+    elements = node.elements if isinstance(node, cst.Dict) else ()
+    keys = {e.key: e.value for e in elements if isinstance(e, cst.DictElement)}
+    return {str(k.evaluated_value): v for k, v in keys.items() if isinstance(k, cst.SimpleString)}
+
+
+class _Scripts(cst.CSTTransformer):
+    def __init__(self, file: File, tree: cst.Module) -> None:
+        super().__init__()
+        self._file, self._symbols = file, file.symbols
+        self._names = [name.value for name in syntax.find(tree, cst.Name)]
+        self._values: dict[str, list[cst.BaseExpression]] = {}
+        pairs = [pair for line in syntax.find(tree, cst.Assign) for pair in syntax.pairs(line)]
+        annotated = syntax.find(tree, cst.AnnAssign)
+        pairs += [(line.target, line.value) for line in annotated if line.value is not None]
+        for target, value in pairs:
+            self._values.setdefault(syntax.code(target), []).append(value)
+        self._made = {
+            syntax.target_of(line): call
+            for line in syntax.find(tree, cst.SimpleStatementLine)
+            if (call := syntax.call_of(line)) and self._symbols.path(call.func) == _EXPERIMENT
+        }
+        self.has_changed = False
+
+    def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
+        target, call = syntax.target_of(updated), syntax.call_of(updated)
+        uses = self._names.count(target) if target else 0
+        if uses == 2 and self._trained(self._made.get(target)):
+            # What it made is created below.
+            return cst.RemoveFromParent()
+        if call is None or uses > 1:
+            return updated
+        made = self._trained(self._experiment(call))
+        if not made:
+            return updated
+        self.has_changed = True
+        first, *rest = syntax.statements(made)
+        return cst.FlattenSentinel([above(first, updated.leading_lines), *rest])
+
+    def _experiment(self, call: cst.Call) -> cst.Call | None:
+        """The call that says what is created, if ``call`` creates it."""
+        if self._symbols.path(call.func) == _CREATE:
+            return call
+        func = call.func
+        if call.args or not isinstance(func, cst.Attribute) or func.attr.value != "create":
+            return None
+        if isinstance(func.value, cst.Call):
+            return func.value if self._symbols.path(func.value.func) == _EXPERIMENT else None
+        name = syntax.code(func.value)
+        return self._made.get(name) if self._names.count(name) == 2 else None
+
+    def _trained(self, call: cst.Call | None) -> str:
+        """The statements that train what a call creates; ``""`` if there are none."""
+        given = {arg.keyword.value: arg.value for arg in call.args if arg.keyword} if call else {}
+        if call is None or len(given) < len(call.args) or not given.keys() <= _ARGUMENTS:
+            return ""
+        found = given.get("config", given.get("configuration"))
+        config = self._config(found)
+        if "max_steps" in config.part("searcher").parts:
+            said = [f'{config.text}["{key}"]' for key in _STEPS if key in config.parts]
+            config.batches = (said or [_BATCHES])[0]
+        searcher, optimizations = config.part("searcher"), config.part("optimizations")
+        length = searcher.period("max_steps" if config.batches else "max_length")
+        data = given.get("make_data_loaders_fn")
+        is_known = (
+            (data is None or syntax.code(data).rpartition(".")[2] == "make_data_loaders")
+            and {"hyperparameters", "searcher"} <= config.parts.keys()
+            and searcher.value("name") == "single"
+            and optimizations.parts.keys() <= _OPTIMIZATIONS
+            and "records_per_epoch" not in config.parts
+        )
+        periods = {new: config.period(old) for old, new in _PERIODS.items() if old in config.parts}
+        trial = self._trial(given.get("trial_def"), config) if is_known else ""
+        if not (trial and length) or None in periods.values():
+            return ""
+        name = "context" if "context" not in self._names else "train_context"
+        init = f'hparams={config.text}["hyperparameters"], exp_conf={config.text}'
+        if "aggregation_frequency" in optimizations.parts:
+            init += f', aggregation_frequency={optimizations.text}["aggregation_frequency"]'
+        fit = [f"max_length={length}", *(f"{name}={value}" for name, value in periods.items())]
+        if test := self._test_mode(given):
+            fit.append(f"test_mode={test}")
+        start = "" if isinstance(found, cst.Name) else f"{config.text} = {_code(found)}\n"
+        return (
+            f"{start}with pytorch.init({init}) as {name}:\n"
+            f"    trainer = pytorch.Trainer({trial}({name}), {name})\n"
+            f"    trainer.fit({', '.join(fit)})\n"
+        )
+
+    def _config(self, node: cst.BaseExpression | None) -> _Config:
+        """What a script gives as a config; an empty one if it isn't written out, or in two ways."""
+        if isinstance(node, cst.Dict):
+            return _Config("config", _items(node) if "config" not in self._values else {})
+        values = self._values.get(_code(node), [])
+        return _Config(_code(node), _items(values[0]) if len(values) == 1 else {})
+
+    def _trial(self, node: cst.BaseExpression | None, config: _Config) -> str:
+        if node is not None:
+            return syntax.code(node) if isinstance(node, (cst.Name, cst.Attribute)) else ""
+        module, _, name = config.value("entrypoint").partition(":")
+        if not module.replace(".", "").isidentifier() or not name.isidentifier():
+            return ""
+        self._file.imports.new.add(f"from {module} import {name}")
+        return name
+
+    def _test_mode(self, given: Mapping[str, cst.BaseExpression]) -> str:
+        """Whether one batch is all that there is to be, as an expression; ``""`` for never."""
+        test, mode = given.get("test"), given.get("mode")
+        if test is not None:
+            return "" if syntax.code(test) == "False" else syntax.code(test)
+        if isinstance(mode, cst.Call) and self._is_mode(mode.func) and mode.args:
+            return f'{syntax.code(mode.args[0].value)} in ("local", "test")'
+        named = _MODE.fullmatch(self._symbols.path(mode) or "")
+        if named is None and isinstance(mode, cst.Attribute) and self._is_mode(mode.value):
+            return "True" if mode.attr.value in ("LOCAL", "TEST") else ""
+        return "True" if named is not None and named[1] in ("LOCAL", "TEST") else ""
+
+    def _is_mode(self, node: cst.BaseExpression) -> bool:
+        return _MODE.fullmatch(self._symbols.path(node) or "") is not None
+
+
+def _code(node: cst.BaseExpression | None) -> str:
+    return "" if node is None else syntax.code(node)
+
+
+def _drawn(line: Line, file: File) -> Line:
+    """A statement with values in place of the hyperparameters that are written out in it."""
+    changed = syntax.each(line, cst.Call, lambda call: _value(call, file))
+    before, after = (syntax.code(each).count("random.") for each in (line, changed))
+    return changed if before == after else above(changed, [cst.EmptyLine(comment=_SAID)])
+
+
+def _value(call: cst.Call, file: File) -> cst.BaseExpression:
+    """A hyperparameter of a config; one that is searched is drawn, as for a single trial."""
+    found = _SPACE.fullmatch(file.symbols.path(call.func) or "")
+    names = {"Constant": ["value"], "Categorical": ["vals"], "Log": ["minval", "maxval", "base"]}
+    if found is None:
+        return call
+    kind = found[1]
+    given = [
+        syntax.argument(call, index, name)
+        for index, name in enumerate(names.get(kind, ["minval", "maxval"]))
+    ]
+    if kind == "Log" and given[2] is None:
+        given[2] = cst.Integer("10")
+    if None in given:
+        return call
+    first, *rest = map(_code, given)
+    if kind == "Constant":
+        return given[0] or call
+    file.imports.new.add("import random")
+    drawn = {
+        "Categorical": f"random.choice({first})",
+        "Int": f"random.randint({', '.join([first, *rest])})",
+        "Double": f"random.uniform({', '.join([first, *rest])})",
+    }
+    if kind in drawn:
+        return syntax.expression(drawn[kind])
+    return syntax.expression(f"{rest[1]} ** random.uniform({first}, {rest[0]})")

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.migrate.rewriting import rewritten
+
+CREATED = """\
+import argparse
+
+import determined as det
+from determined import experimental
+
+import model_def
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--test", action="store_true")
+args = parser.parse_args()
+config = {
+    "data": {"url": "here"},
+    "hyperparameters": {"lr": det.Constant(value=0.1), "global_batch_size": det.Constant(8)},
+    "searcher": {"name": "single", "metric": "loss", "max_length": {"batches": 20}},
+}
+# all of it
+experimental.create(trial_def=model_def.Trial, config=config, local=True, test=args.test)
+"""
+WITH = """\
+with pytorch.init(hparams=config["hyperparameters"], exp_conf=config) as context:
+    trainer = pytorch.Trainer(model_def.Trial(context), context)
+"""
+
+
+def made(tmp_path, source=CREATED, to="context"):
+    return rewritten(tmp_path, source, to, "run.py")
+
+
+def test_an_experiment_is_trained_where_it_was_created(tmp_path):
+    after = made(tmp_path)
+    assert "import argparse\n\nfrom determined import pytorch\n\nimport model_def\n" in after
+    assert f"# all of it\n{WITH}" in after
+    assert 'max_length=pytorch.Batch(config["searcher"]["max_length"]["batches"])' in after
+    assert "test_mode=args.test" in after
+    assert '{"lr": 0.1, "global_batch_size": 8}' in after
+    assert "experimental" not in after
+    assert "MIGRATE" not in after
+
+
+def test_lightning_gets_hyperparameters_data_and_length(tmp_path):
+    (tmp_path / "model_def.py").write_text(TRIAL)
+    after = made(tmp_path, to="lightning")
+    assert 'max_steps=config["searcher"]["max_length"]["batches"]' in after
+    assert "fast_dev_run=args.test" in after
+    given = '**config["hyperparameters"], data_config=config["data"]'
+    assert f"trainer.fit(model_def.Trial({given}))" in after
+    assert "MIGRATE" not in after
+
+
+TRIAL = """\
+import torch
+from determined.pytorch import DataLoader, PyTorchTrial
+
+
+class Trial(PyTorchTrial):
+    def __init__(self, context):
+        self.context = context
+        print(context.get_data_config()["url"])
+        self.model = context.wrap_model(torch.nn.Linear(2, 2))
+        self.opt = context.wrap_optimizer(
+            torch.optim.SGD(self.model.parameters(), lr=context.get_hparam("lr"))
+        )
+
+    def train_batch(self, batch, epoch_idx, batch_idx):
+        loss = self.model(batch).sum()
+        self.context.backward(loss)
+        self.context.step_optimizer(self.opt)
+        return {"loss": loss}
+
+    def evaluate_batch(self, batch):
+        return {"loss": self.model(batch).sum()}
+
+    def build_training_data_loader(self):
+        return DataLoader(torch.zeros(8, 2), batch_size=self.context.get_per_slot_batch_size())
+
+    def build_validation_data_loader(self):
+        return DataLoader(torch.zeros(8, 2), batch_size=self.context.get_per_slot_batch_size())
+"""
+
+
+@pytest.mark.parametrize(
+    ("space", "drawn"),
+    [
+        ("det.Double(minval=0.2, maxval=0.8)", "random.uniform(0.2, 0.8)"),
+        ("det.Int(1, 4)", "random.randint(1, 4)"),
+        ("det.Categorical(vals=[1, 2])", "random.choice([1, 2])"),
+        ("det.Log(minval=-3.0, maxval=-1.0, base=2)", "2 ** random.uniform(-3.0, -1.0)"),
+        ("det.Log(-3, -1)", "10 ** random.uniform(-3, -1)"),
+    ],
+)
+def test_a_single_trial_draws_what_a_search_would_try(tmp_path, space, drawn):
+    after = made(tmp_path, CREATED.replace("det.Constant(value=0.1)", space))
+    assert f'"lr": {drawn}' in after
+    assert "import random\n" in after
+    assert "# random.seed() first makes these the same in each process\nconfig = {" in after
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"single"', '"adaptive_asha"'),
+        ('{"batches": 20}', '{"records": 20}'),
+        ('{"batches": 20}', "length"),
+        ("config = {", "config = args.config or {"),
+        ('"data": {"url": "here"}', '"optimizations": {"mixed_precision": "O1"}'),
+        ('"data": {"url": "here"}', '"records_per_epoch": 8'),
+        ("trial_def=model_def.Trial, ", ""),
+        ("experimental.create(", "exp_id = experimental.create("),
+    ],
+)
+def test_what_no_script_can_do_is_left_and_marked(tmp_path, old, new):
+    source = CREATED.replace(old, new) + "print(exp_id)\n" * ("exp_id" in new)
+    after = made(tmp_path, source, "lightning")
+    assert "experimental.create has no counterpart" in after
+    assert "det.Constant(8)" in after
+
+
+def test_an_entrypoint_says_what_is_trained(tmp_path):
+    source = CREATED.replace("trial_def=model_def.Trial, ", "")
+    source = source.replace("import model_def\n", "")
+    source = source.replace('"data": {"url"', '"entrypoint": "model_def:Trial", "data": {"url"')
+    after = made(tmp_path, source)
+    assert "from model_def import Trial\n" in after
+    assert "pytorch.Trainer(Trial(context), context)" in after
+
+
+@pytest.mark.parametrize(
+    ("mode", "test_mode"),
+    [
+        ("experimental.Mode(args.mode)", 'test_mode=args.mode in ("local", "test")'),
+        ("experimental.Mode.LOCAL", "test_mode=True"),
+        ("experimental.Mode.CLUSTER", ""),
+    ],
+)
+def test_modes_of_the_first_versions(tmp_path, mode, test_mode):
+    after = made(tmp_path, CREATED.replace("local=True, test=args.test", f"mode={mode}"))
+    assert test_mode in after
+    assert ("test_mode" in after) == bool(test_mode)
+
+
+def test_periods_and_aggregation(tmp_path):
+    more = '"min_validation_period": {"epochs": 1}, "optimizations": {"aggregation_frequency": 2}, '
+    after = made(tmp_path, CREATED.replace('"data": {"url"', f'{more}"data": {{"url"'))
+    assert 'validation_period=pytorch.Epoch(config["min_validation_period"]["epochs"])' in after
+    assert 'aggregation_frequency=config["optimizations"]["aggregation_frequency"]' in after
+
+
+PEDL = """\
+import pedl
+from model_def import Trial, make_data_loaders
+
+exp = pedl.Experiment(
+    context_directory=".",
+    trial_def=Trial,
+    make_data_loaders_fn=make_data_loaders,
+    configuration={
+        "hyperparameters": {"lr": pedl.Constant(value=0.1, name="lr")},
+        "searcher": {"name": "single", "metric": "loss", "max_steps": 3},
+        "min_validation_period": 1,
+    },
+)
+exp.create()
+"""
+
+
+def test_steps_of_pedl_are_batches(tmp_path):
+    after = made(tmp_path, PEDL)
+    assert 'max_length=pytorch.Batch(100 * config["searcher"]["max_steps"])' in after
+    assert 'validation_period=pytorch.Batch(100 * config["min_validation_period"])' in after
+    assert '"hyperparameters": {"lr": 0.1}' in after
+    assert "pedl" not in after
+    said = PEDL.replace('"min_val', '"batches_per_step": 5, "min_val')
+    assert 'pytorch.Batch(config["batches_per_step"] * config["searcher"]' in made(tmp_path, said)
+
+
+def test_data_functions_of_another_name_are_not_found_later(tmp_path):
+    after = made(tmp_path, PEDL.replace("=make_data_loaders", "=loaders_of_mine"))
+    assert "pedl.Experiment has no counterpart" in after
