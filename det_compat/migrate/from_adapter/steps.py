@@ -13,8 +13,8 @@ from det_compat.migrate.from_adapter.modules import (
     logged,
     metrics_of,
 )
+from det_compat.migrate.to_lightning.metrics.logged import EACH_BATCH
 from det_compat.migrate.to_lightning.metrics.names import NUMBERS_OF, numbers_of
-from det_compat.migrate.to_lightning.steps import EACH_BATCH
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.metric_shapes import Shapes
 from det_compat.migrate.tree.transformers import CannotRewriteError

@@ -54,7 +54,7 @@ _HOOKS = {
             "checkpoint_uuid": "trainer.ckpt_path",
         },
     ),
-    "on_trial_shutdown": _Hook("teardown", ("stage",)),
+    "on_trial_shutdown": _Hook("on_fit_end"),
     "on_training_start": _Hook("on_train_start"),
     "on_training_epoch_start": _Hook("on_train_epoch_start", old=_EPOCH),
     "on_training_epoch_end": _Hook("on_train_epoch_end", old=_EPOCH),

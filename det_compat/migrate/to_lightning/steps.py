@@ -4,11 +4,9 @@ What they returned is logged instead.
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
-from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.automatic.by_hand import without_stepping
 from det_compat.migrate.to_lightning.automatic.deciding import (
@@ -17,10 +15,8 @@ from det_compat.migrate.to_lightning.automatic.deciding import (
     without_zeroing,
 )
 from det_compat.migrate.to_lightning.data.batch_numbers import with_batch_number
+from det_compat.migrate.to_lightning.metrics.logged import EACH_BATCH, Logged
 from det_compat.migrate.to_lightning.metrics.names import (
-    numbers_of,
-    renamed_in,
-    renamed_key,
     renamed_where_made,
     said_of,
 )
@@ -28,47 +24,11 @@ from det_compat.migrate.to_lightning.metrics.reductions import reduction
 from det_compat.migrate.to_lightning.optimization.stepping import clipping, with_optimizers
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.file import Line, Lines
-from det_compat.migrate.tree.marks import above, comments_of, marked
+from det_compat.migrate.tree.marks import above, comments_of
 from det_compat.migrate.tree.metric_shapes import (
     Shapes,
-    is_array,
-    is_list,
-    is_many,
-    is_no_number,
-    is_part,
-    may_be_none,
-    nones,
-    numbers,
-    without_numpy,
 )
 from det_compat.migrate.tree.symbols import Symbols
-
-#: Each batch counts the same, as in Determined, whatever its size, and those of all processes do;
-#: so does a validation as a whole, which each process does by itself.
-EACH_BATCH = ", batch_size=1, sync_dist=True"
-_SAID = cst.EmptyLine(comment=cst.Comment("# each batch counts the same, whatever its size"))
-#: The lines that log each of ``metrics`` with the reduction that evaluation_reducer names.
-_BY_NAME = f"""\
-    reductions = self.evaluation_reducer()
-    for name, value in metrics.items():
-        reduction = reductions[name] if isinstance(reductions, dict) else reductions
-        self.log(name, value, reduce_fx=reduction{EACH_BATCH})
-"""
-#: The same where a metric may be none, or several.
-_IF_NUMBER = _BY_NAME.replace("log(name, value", "log_dict(numbers_of({name: value}, reduction)")
-
-
-def by_name(renamed: Collection[str], *, is_odd: bool) -> str:
-    """The lines that log each metric by itself, some of them as ``val_...``."""
-    lines = _IF_NUMBER if is_odd else _BY_NAME
-    key = renamed_key(renamed)
-    said = f"        {said_of(renamed)}\n        self.log" if renamed else "        self.log"
-    return (
-        lines.replace("log(name,", f"log({key},")
-        .replace("{name:", f"{{{key}:")
-        .replace("        self.log", said)
-    )
 
 
 def training_step(
@@ -230,170 +190,3 @@ def _as_step(method: cst.FunctionDef, name: str, returns: str) -> cst.FunctionDe
         whitespace_before_params=cst.SimpleWhitespace(""),
         returns=syntax.annotation(returns) if method.returns is not None else None,
     )
-
-
-@dataclass
-class Logged:
-    """Turns the metrics that a method returns into calls of ``self.log``.
-
-    Attributes:
-        own: the method's name for its object.
-        options: the keyword arguments of every call, as text that begins with a comma.
-        losses: those that there is a backward pass of: a loss may be returned in place of a dict;
-            None for a method that returns none.
-        renamed: metrics that are logged under another name.
-        are_all_renamed: whether there are no others.
-        done: the variables in which they have that name already.
-        said: a comment on their names.
-        reduction: what the metrics of a batch that are several numbers are reduced by, as their
-            batches are; ``""`` if they are not reduced, and each number is logged under its index.
-        shapes: what is known of the metrics.
-    """
-
-    own: str
-    options: str = ""
-    losses: frozenset[str] | None = None
-    renamed: dict[str, str] = field(default_factory=dict)
-    are_all_renamed: bool = False
-    done: frozenset[str] = frozenset()
-    said: str = ""
-    reduction: str = "mean"
-    shapes: Shapes = field(default_factory=Shapes)
-    _known: dict[str, cst.BaseExpression | None] = field(default_factory=dict, init=False)
-    _left_out: list[str] = field(default_factory=list, init=False)
-    _odd: frozenset[str] = field(default=frozenset(), init=False)
-    _nones: set[str] = field(default_factory=set, init=False)
-    _numbers: frozenset[str] = field(default=frozenset(), init=False)
-    _is_known: bool = field(default=True, init=False)
-
-    def in_method(self, method: cst.FunctionDef, last: str = "") -> cst.FunctionDef:
-        """The method; ``last`` is a statement to end with."""
-        self._known, self._odd = self.shapes.known(method), self.shapes.odd_kinds(method)
-        self._is_known = not self.shapes.are_unknown(method)
-        self._nones = nones(method)
-        self._numbers = numbers(method, self._known)
-        body = [*syntax.body_of(method)]
-        end = syntax.statements(f"{last}\n") if last else []
-        if body and isinstance(syntax.simple(body[-1]), cst.Return):
-            given = body.pop()
-            end = [*self._lines(given), *end]
-            if self.options and self.reduction:
-                end[:1] = [above(line, [_SAID]) for line in end[:1]]
-            if self.said:
-                said = cst.EmptyLine(comment=cst.Comment(self.said))
-                end[:1] = [above(line, [said]) for line in end[:1]]
-            end[:1] = [above(line, getattr(given, "leading_lines", ())) for line in end[:1]]
-        rest = syntax.transformed(cst.IndentedBlock(body), _Returns(self))
-        return syntax.with_body(method, [*rest.body, *end])
-
-    def _lines(self, line: cst.BaseStatement) -> list[cst.BaseStatement]:
-        self._left_out = []
-        text = self.text(ensure_type(syntax.simple(line), cst.Return).value)
-        lines = syntax.statements(f"{text}\n") if text else []
-        if self._left_out and lines:
-            names = ", ".join(self._left_out)
-            lines[0] = marked(lines[0], f"Lightning logs numbers, and {names} is none")
-        return lines
-
-    def early(self, line: Line) -> list[cst.BaseStatement]:
-        """What takes the place of a return before the end."""
-        lines = self._lines(line)
-        first, *rest = [*lines, syntax.statement("return")]
-        return [above(first, comments_of(line)), *rest]
-
-    def text(self, metrics: cst.BaseExpression | None) -> str:
-        """The call that logs ``metrics``; empty if there are none."""
-        if metrics is None or syntax.code(metrics) in ("None", "{}", "dict()"):
-            return ""
-        if self.losses is not None and syntax.code(metrics) in self.losses | self._numbers:
-            return f'{self.own}.log("loss", {syntax.code(metrics)}{self.options})'
-        if not isinstance(metrics, cst.Dict):
-            if "none" in self._odd:
-                self._left_out.append("a text, a dict or None among these")
-            odd = self._odd if self._is_known else {*self._odd, "unknown"}
-            found = numbers_of(syntax.code(metrics), self.reduction, odd)
-            if syntax.code(metrics) not in self.done:
-                found = renamed_in(found, self.renamed, is_every=self.are_all_renamed)
-            return f"{self.own}.log_dict({found}{self.options})"
-        named = [made for found in metrics.elements for made in self._elements(found)]
-        if not named:
-            return ""
-        if len(named) != len(metrics.elements):
-            named[-1] = named[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
-        is_open = not self._is_known and any(isinstance(e, cst.StarredDictElement) for e in named)
-        if is_open or any(self._is_sorted_out(element.value) for element in named):
-            logged = syntax.code(metrics.with_changes(elements=named))
-            found = numbers_of(logged, self.reduction, {"none"})
-            return f"{self.own}.log_dict({found}{self.options})"
-        if len(named) == 1 and isinstance(named[0], cst.DictElement):
-            key, value = syntax.code(named[0].key), syntax.code(named[0].value)
-            return f"{self.own}.log({key}, {value}{self.options})"
-        logged = syntax.code(metrics.with_changes(elements=named))
-        return f"{self.own}.log_dict({logged}{self.options})"
-
-    def _is_sorted_out(self, value: cst.BaseExpression) -> bool:
-        """Whether only a run tells how many numbers a metric is."""
-        is_listed = not self.reduction and is_many(value, self._known)
-        is_open = is_array(value, self._known) or is_part(value, self._known)
-        return may_be_none(value, self._nones) or is_listed or is_open
-
-    def _elements(self, element: cst.BaseDictElement) -> list[cst.BaseDictElement]:
-        """An entry of the metrics as it is logged: none if it cannot be, or one for each number."""
-        value, key = element.value, getattr(element, "key", None)
-        if key is None and isinstance(value, cst.Dict):
-            return [made for each in value.elements for made in self._elements(each)]
-        inner = value.value if key is None and isinstance(value, cst.DictComp) else None
-        if inner is not None and not is_no_number(inner) and not is_many(inner, self._known):
-            return [element]
-        if is_no_number(value):
-            self._left_out.append(syntax.code(key) if key is not None else syntax.code(value))
-            return []
-        if not self.reduction and key is not None and is_list(value, self._known):
-            return _indexed(key, value, element)
-        value = without_numpy(value, self._known)
-        element = element.with_changes(value=value)
-        if self._is_sorted_out(value):
-            pass
-        elif is_many(value, self._known):
-            made = f"torch.as_tensor({syntax.code(value)}).float().{self.reduction or 'mean'}()"
-            element = element.with_changes(value=syntax.expression(made))
-        if not isinstance(key, cst.SimpleString) or key.evaluated_value not in self.renamed:
-            return [element]
-        name = self.renamed[str(key.evaluated_value)]
-        return [element.with_changes(key=cst.SimpleString(f'"{name}"'))]
-
-
-def _indexed(
-    key: cst.BaseExpression, value: cst.BaseExpression, element: cst.BaseDictElement
-) -> list[cst.BaseDictElement]:
-    """The numbers of a list or vector, each under the name with its index."""
-    name = (
-        str(key.evaluated_value) if isinstance(key, cst.SimpleString) else f"{{{syntax.code(key)}}}"
-    )
-    parts = value.elements if isinstance(value, (cst.List, cst.Tuple)) else []
-    is_open = any(isinstance(part, cst.StarredElement) for part in parts)
-    if parts and isinstance(key, cst.SimpleString) and not is_open:
-        listed = [
-            cst.DictElement(cst.SimpleString(f'"{name}_{index}"'), part.value)
-            for index, part in enumerate(parts)
-        ]
-        return [*listed[:-1], listed[-1].with_changes(comma=element.comma)]
-    made = f'{{f"{name}_{{i}}": value for i, value in enumerate({syntax.code(value)})}}'
-    return [cst.StarredDictElement(syntax.expression(made), comma=element.comma)]
-
-
-class _Returns(cst.CSTTransformer):
-    def __init__(self, logged: Logged) -> None:
-        self._logged = logged
-
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
-        return False
-
-    def visit_Lambda(self, node: cst.Lambda) -> bool:
-        return False
-
-    def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
-        small = syntax.simple(updated)
-        if not isinstance(small, cst.Return) or small.value is None:
-            return updated
-        return cst.FlattenSentinel(self._logged.early(updated))

@@ -20,7 +20,9 @@ from det_compat.migrate.to_lightning.early.late import (
     size_check,
 )
 from det_compat.migrate.to_lightning.metrics.in_place import changed_in_place
+from det_compat.migrate.to_lightning.metrics.logged import EACH_BATCH, as_numbers, by_name
 from det_compat.migrate.to_lightning.metrics.names import numbers_of, with_numbers_of
+from det_compat.migrate.to_lightning.metrics.on_cpu import Devices
 from det_compat.migrate.to_lightning.metrics.reducer_kinds import odd_makers
 from det_compat.migrate.to_lightning.metrics.reducers import reducer_hooks, updates_at_start
 from det_compat.migrate.to_lightning.metrics.reductions import (
@@ -40,12 +42,7 @@ from det_compat.migrate.to_lightning.optimization.optimizers import (
 )
 from det_compat.migrate.to_lightning.optimization.stepping import with_optimizers
 from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan
-from det_compat.migrate.to_lightning.steps import (
-    EACH_BATCH,
-    by_name,
-    training_step,
-    validation_step,
-)
+from det_compat.migrate.to_lightning.steps import training_step, validation_step
 from det_compat.migrate.to_lightning.written_out import lengths
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.line_length import spaced
@@ -350,6 +347,9 @@ class _Rewriting:
         index = ", batch_idx=batch_idx" if "batch_idx" in given else ""
         odd = self._odd(name)
         metrics = numbers_of("metrics", "" if plan.evaluates_whole else "mean", odd)
+        method = self.own.get(name)
+        if not odd and method is not None and Devices(method, self.shapes).returns_on_cpu():
+            metrics = as_numbers(metrics)
         logs = f"    self.log_dict({metrics}{EACH_BATCH})\n"
         if plan.parameters("evaluation_reducer") is not None and not plan.evaluates_whole:
             logs = by_name(plan.renamed, is_odd=bool(odd))

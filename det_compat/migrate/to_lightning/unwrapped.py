@@ -37,7 +37,7 @@ _WITHOUT_MODES = re.compile(
     r"|albumentations|torchmetrics|tqdm|yaml|omegaconf|attrdict|wandb|tensorboardX?|matplotlib"
     r"|datasets|evaluate|nltk|pycocotools|sacrebleu|requests|boto3|tokenizers|sentencepiece"
     r"|h5py|joblib|loguru|networkx|nibabel|polars|pyarrow|pydicom|seaborn|tifffile|xarray|zarr"
-    r"|filelock|determined|pedl|det_compat)\b(?!\.(hub|jit|load|package|export)\b)"
+    r"|filelock|determined|pedl|det_compat)\b(?!\.(hub\.load|jit|load|package|export)\b)"
     r"|transformers\.(.*\bfrom_pretrained$|[gs]et_\w+$|\w*(Config|Processor|Extractor|Tokenizer(Fast)?)\b)"
 )
 #: Values that are no models: literals, and what the context returns.
@@ -48,9 +48,10 @@ _MOVING = re.compile(r"__det_\d+__\.to_device\(")
 _WRAPPED = re.compile(r"wrap_model\(\s*(?:model\s*=\s*)?self\.(\w+)\s*[,)]")
 #: What a loader goes through are data.
 _LOADED = re.compile(
-    r"(?:DataLoader|__det_\d+__)\(\s*(?:dataset\s*=\s*)?self\.(\w+),[^()]*\bbatch_size\b"
+    r"(?:\bDataLoader\(\s*(?:dataset\s*=\s*)?self\.(\w+)\s*[,)]"
+    r"|__det_\d+__\(\s*(?:dataset\s*=\s*)?self\.(\w+),[^()]*\bbatch_size\b)"
 )
-_TORCHS_MODELS = re.compile(r"torch\.(hub|jit|load|package|export|ao|quantization)\b")
+_TORCHS_MODELS = re.compile(r"torch\.(hub\.(load|_)|jit|load|package|export|ao|quantization)\b")
 
 
 def keeps_modes(
@@ -76,7 +77,7 @@ def keeps_modes(
     methods = [method for own in family for method in own.values()]
     # Something else may use in a validation what it is handed.
     code = "\n".join(map(syntax.code, methods))
-    known |= {*_WRAPPED.findall(code), *_LOADED.findall(code)}
+    known |= {*_WRAPPED.findall(code), *(name for pair in _LOADED.findall(code) for name in pair)}
     handed = {name for method in methods for name in _handed(method, around)}
     names = (used | handed) - known - every.keys()
     in_use = {name for method in validating for name in _called_attributes(method)}

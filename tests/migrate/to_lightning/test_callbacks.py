@@ -36,7 +36,7 @@ def callback(tmp_path, signature: str, used: str = "0") -> str:
             "on_train_epoch_start(self, trainer, pl_module)",
         ),
         ("on_validation_end(self, metrics)", "on_validation_end(self, trainer, pl_module)"),
-        ("on_trial_shutdown(self)", "teardown(self, trainer, pl_module, stage)"),
+        ("on_trial_shutdown(self)", "on_fit_end(self, trainer, pl_module)"),
         (
             "on_checkpoint_save_start(self, checkpoint)",
             "on_save_checkpoint(self, trainer, pl_module, checkpoint)",

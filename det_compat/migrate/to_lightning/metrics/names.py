@@ -201,11 +201,12 @@ def numbers_of(metrics, reduction=None):
             continue
         values = torch.as_tensor(value).float().flatten()
         if len(values) == 1:
-            found[name] = values[0]
+            found[name] = values.item()
         elif reduction is not None:
-            found[name] = getattr(values, reduction)()
+            found[name] = getattr(values, reduction)().item()
         else:
-            found.update({f"{name}_{index}": number for index, number in enumerate(values)})
+            numbers = enumerate(values.tolist())
+            found.update({f"{name}_{index}": number for index, number in numbers})
     return found
 """
 

@@ -1,0 +1,103 @@
+"""Whether a metric may be a tensor that is not on the device of the module.
+
+Between devices Lightning averages a tensor where it is, and NCCL has no way to do that on the CPU;
+Determined took all metrics for NumPy's. A number is put onto the device by Lightning.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from det_compat.analysis.expressions import words
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.metric_shapes import Shapes
+
+_NUMBERS = words("item float int len round numpy tolist bool str")
+#: Functions of torch whose result is on the CPU, unless they are told otherwise.
+_MAKING = words(
+    "tensor as_tensor from_numpy Tensor FloatTensor LongTensor zeros ones full empty arange"
+)
+_TO_CPU = re.compile(r"""\.to\(\s*(device=)?(["']cpu["']|torch\.device\(["']cpu)""")
+
+
+@dataclass
+class Devices:
+    """What the variables of a method are set to, with those of what it calls.
+
+    Attributes:
+        method: the method.
+        shapes: what else its class and file have.
+        deep: how many calls are followed.
+    """
+
+    method: cst.FunctionDef
+    shapes: Shapes
+    deep: int = 2
+    _values: dict[str, list[cst.BaseExpression]] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        for line in syntax.find(self.method, cst.Assign):
+            for target, value in syntax.pairs(line):
+                name = syntax.code(target)
+                self._values.setdefault(name.partition("[")[0], []).append(value)
+        for changed in syntax.find(self.method, cst.AugAssign):
+            self._values.setdefault(syntax.code(changed.target), []).append(changed.value)
+        for call in syntax.find(self.method, cst.Call):
+            owner, _, name = syntax.code(call.func).rpartition(".")
+            if name in ("append", "update", "extend"):
+                self._values.setdefault(owner, []).extend(arg.value for arg in call.args)
+
+    def may_be_on_cpu(self, node: cst.BaseExpression, seen: frozenset[str] = frozenset()) -> bool:
+        """Whether a value, or one in it, may be a tensor on the CPU."""
+        if isinstance(node, (cst.Name, cst.Attribute)):
+            name = syntax.code(node)
+            known = () if name in seen else self._values.get(name, ())
+            return any(self.may_be_on_cpu(value, seen | {name}) for value in known)
+        if isinstance(node, cst.Call):
+            return self._gives_on_cpu(node, seen)
+        return any(self.may_be_on_cpu(part, seen) for part in _parts(node))
+
+    def _gives_on_cpu(self, call: cst.Call, seen: frozenset[str]) -> bool:
+        owner, _, name = syntax.code(call.func).rpartition(".")
+        given = {arg.keyword.value for arg in call.args if arg.keyword is not None}
+        if name in _NUMBERS:
+            return False
+        if name == "cpu" or _TO_CPU.search(syntax.code(call)[len(owner) :]):
+            return True
+        if name in ("to", "cuda"):
+            return False
+        if owner in ("torch", "th") and name in _MAKING:
+            return "device" not in given
+        me = syntax.self_name(self.method)
+        called = self.shapes.called(name) if owner in ("", me) else self.shapes.far.get(name)
+        if called is not None:
+            return self.deep > 0 and Devices(called, self.shapes, self.deep - 1).returns_on_cpu()
+        parts = [arg.value for arg in call.args]
+        if isinstance(call.func, cst.Attribute) and owner not in ("torch", me):
+            parts.append(call.func.value)
+        return any(self.may_be_on_cpu(part, seen) for part in parts)
+
+    def returns_on_cpu(self) -> bool:
+        """Whether one of the metrics that the method returns may be on the CPU."""
+        returned = (found.value for found in syntax.find(self.method, cst.Return))
+        return any(self.may_be_on_cpu(value) for value in returned if value is not None)
+
+
+def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """The values that a value has in it, or is computed from."""
+    if isinstance(node, cst.BinaryOperation):
+        yield from (node.left, node.right)
+    elif isinstance(node, cst.UnaryOperation):
+        yield node.expression
+    elif isinstance(node, cst.Subscript):
+        yield node.value
+    elif isinstance(node, cst.IfExp):
+        yield from (node.body, node.orelse)
+    elif isinstance(node, (cst.Dict, cst.List, cst.Tuple)):
+        yield from (element.value for element in node.elements)
+    elif isinstance(node, cst.DictComp):
+        yield from (node.value, node.for_in.iter)
+    elif isinstance(node, (cst.ListComp, cst.GeneratorExp)):
+        yield from (node.elt, node.for_in.iter)
