@@ -36,7 +36,7 @@ def training_step(
     plan: TrialPlan,
     file: LightningFile,
     *,
-    are_moved: bool,
+    asks: bool,
     shapes: Shapes,
 ) -> list[cst.BaseStatement]:
     """The methods that take the place of a trial's train_batch.
@@ -45,7 +45,7 @@ def training_step(
         method: train_batch.
         plan: of the trial.
         file: that it is in.
-        are_moved: whether ``configure_optimizers`` makes the optimizers.
+        asks: whether it asks Lightning for the optimizers.
         shapes: what is known of its metrics.
     """
     if plan.is_automatic:
@@ -59,7 +59,7 @@ def training_step(
     calls = file.symbols.calls(method, "backward")
     losses = frozenset(loss for call in calls if call.args for loss in _terms(call.args[0].value))
     logged = Logged(syntax.self_name(method), losses=losses, reduction="", shapes=shapes)
-    method = with_optimizers(logged.in_method(method), plan, file, are_moved)
+    method = with_optimizers(logged.in_method(method), plan, file, asks)
     return [_training(method, is_automatic=False)]
 
 

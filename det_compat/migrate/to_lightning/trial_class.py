@@ -32,7 +32,7 @@ from det_compat.migrate.to_lightning.metrics.reductions import (
     reported_late,
 )
 from det_compat.migrate.to_lightning.metrics.training import training_hooks
-from det_compat.migrate.to_lightning.optimization import gradients
+from det_compat.migrate.to_lightning.optimization import gradients, stepping
 from det_compat.migrate.to_lightning.optimization.closures import left_of_steps
 from det_compat.migrate.to_lightning.optimization.optimizers import (
     configure_optimizers,
@@ -40,7 +40,6 @@ from det_compat.migrate.to_lightning.optimization.optimizers import (
     moved_lines,
     used_attributes,
 )
-from det_compat.migrate.to_lightning.optimization.stepping import with_optimizers
 from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan
 from det_compat.migrate.to_lightning.steps import training_step, validation_step
 from det_compat.migrate.to_lightning.written_out import lengths
@@ -95,7 +94,7 @@ class _Rewriting:
     file: LightningFile
     others: Sequence[cst.ClassDef]
     shapes: Shapes
-    _are_optimizers_moved: bool = field(default=False, init=False)
+    _asks: bool = field(default=False, init=False)
     _late_metrics: dict[str, str] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -129,7 +128,7 @@ class _Rewriting:
                 self.file.symbols,
                 is_automatic=plan.is_automatic,
             )
-            self._are_optimizers_moved = bool(moved)
+            self._asks = bool(moved) or stepping.asks_where_it_steps(self.own, plan, self.file)
             init = _without(init, moved)
         body = [made for line in syntax.body_of(self.node) for made in self._made_of(line)]
         made: list[cst.BaseStatement] = []
@@ -140,7 +139,7 @@ class _Rewriting:
         if plan.own.optimizers or plan.own.schedulers or (plan.is_root and plan.all_optimizers):
             nodes = [*body, *self.others, *([init] if init is not None else [])]
             used = used_attributes(nodes, plan, self.file)
-            made.extend(configure_optimizers(plan, moved, used))
+            made.extend(configure_optimizers(plan, moved, used, asks=self._asks))
         at = self._index_of_init(body)
         hooks = self._hooks()
         if asks_size and "setup" not in self.own:
@@ -206,13 +205,13 @@ class _Rewriting:
                 line,
                 plan,
                 self.file,
-                are_moved=self._are_optimizers_moved,
+                asks=self._asks,
                 shapes=self.shapes,
             )
         if name == self._evaluation() and name in plan.alone and not self._decides_late():
             reducer = self.own.get("evaluation_reducer")
             return [validation_step(line, plan, reducer, symbols, shapes=self.shapes)]
-        return [with_optimizers(line, plan, self.file, self._are_optimizers_moved)]
+        return [stepping.with_optimizers(line, plan, self.file, self._asks)]
 
     def _after_training_loader(self, line: cst.FunctionDef) -> cst.FunctionDef:
         """A method that makes the loader of validations, where these may come without training."""

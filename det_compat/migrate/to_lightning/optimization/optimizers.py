@@ -121,7 +121,7 @@ def _target(line: cst.BaseStatement) -> str:
 
 
 def configure_optimizers(
-    plan: TrialPlan, moved: list[cst.BaseStatement], used: set[str]
+    plan: TrialPlan, moved: list[cst.BaseStatement], used: set[str], *, asks: bool
 ) -> list[cst.BaseStatement]:
     """configure_optimizers, and the hooks that step schedulers where Lightning does not.
 
@@ -130,6 +130,7 @@ def configure_optimizers(
         moved: the statements that make optimizers and schedulers; if there are none, the class
             has made them.
         used: the attributes that are used elsewhere, and so stay attributes.
+        asks: whether what steps asks Lightning for the optimizers.
     """
     optimizers, schedulers = plan.all_optimizers, plan.all_schedulers
     every = [*optimizers, *(s.attribute for s in schedulers)]
@@ -161,6 +162,7 @@ def configure_optimizers(
         end = [lines.pop().with_changes(body=[cst.Return(value)])]
     whole = syntax.with_body(syntax.method("def configure_optimizers(self): ..."), [*lines, *end])
     is_kept = any("self." in name for name in map(names.get, optimizers) if name)
+    is_kept &= bool(moved) or not asks
     starred = [name for name in optimizers if name.startswith("*")]
     can_count = len(starred) < min(2, len(optimizers)) or len(optimizers) == 1
     lacking = plan.lacking_optimizers

@@ -1,6 +1,7 @@
 """Steps of optimizers: the lines that they stand for."""
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Mapping
 
 import libcst as cst
 
@@ -176,13 +177,41 @@ class _Stepping(FileTransformer[LightningFile]):
         return syntax.statements("\n".join(due) + "\n")
 
 
+#: What code may ask an optimizer for that Lightning has not wrapped: anything but a step.
+_LOOKING = "param_groups|zero_grad|state|state_dict|load_state_dict|defaults"
+
+
+def asks_where_it_steps(
+    own: Mapping[str, cst.FunctionDef], plan: TrialPlan, file: LightningFile
+) -> bool:
+    """Whether the methods that step can ask Lightning for the optimizers that a class has made.
+
+    Lightning counts the steps of those that it has wrapped. All others are to look at the
+    attributes alone, which keep what was made for the next ``fit``.
+    """
+    optimizers = plan.all_optimizers
+    names = "|".join(optimizers)
+    if plan.lacking_optimizers or {*optimizers} & file.elsewhere.asked:
+        return False
+    if not optimizers or not names.replace("|", "").isidentifier():
+        return False
+    for name, method in own.items():
+        if file.symbols.calls(method, "step_optimizer"):
+            if syntax.names_in(method.body) & {*optimizers}:
+                return False
+        elif name not in plan.early:
+            stepping = rf"\b{syntax.self_name(method)}\.({names})\b(?!\.({_LOOKING})\b)"
+            if re.search(stepping, syntax.code(method.body)):
+                return False
+    return True
+
+
 def with_optimizers(
-    method: cst.FunctionDef, plan: TrialPlan, file: LightningFile, are_moved: bool
+    method: cst.FunctionDef, plan: TrialPlan, file: LightningFile, asks: bool
 ) -> cst.FunctionDef:
     """A method with its steps written out.
 
-    It asks Lightning for the optimizers it steps if ``are_moved``: ``configure_optimizers`` makes
-    them then, and no attribute keeps them.
+    It asks Lightning for the optimizers it steps if it ``asks``.
     """
     own, optimizers = syntax.self_name(method), plan.own.optimizers
     steps = file.symbols.calls(method, "step_optimizer")
@@ -191,7 +220,7 @@ def with_optimizers(
     # An object of the project's own may have such a method, and be no loss.
     trains &= not any("def backward(self" in text for text in file.elsewhere.texts.values())
     changed = syntax.transformed(method, _Stepping(file, own, plan.accumulation, trains=trains))
-    if not are_moved or not stepped or syntax.names_in(method.body) & {*optimizers}:
+    if not asks or not stepped or syntax.names_in(method.body) & {*optimizers}:
         return changed
     for attribute in stepped:
         changed = syntax.replaced(changed, f"{own}.{attribute}", attribute)

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+import pytorch_lightning as pl
 
 from tests.migrate.rewriting import method, rewritten, trial
 
@@ -121,3 +124,71 @@ def test_a_validation_takes_its_own(tmp_path):
     backward = "batch.requires_grad_().sum().backward()"
     source = trial(('        return {"error"', f'        {backward}\n        return {{"error"'))
     assert backward in rewritten(tmp_path, source)
+
+
+KEEPS = (
+    "lr=0.1))\n",
+    "lr=0.1))\n        self.groups = len(self.opt.param_groups)\n",
+)
+TWICE = ("        self.context.step_optimizer(self.opt)\n", "        self.stepped(2)\n")
+STEPPED = (
+    "    def evaluate_batch",
+    "    def stepped(self, times):\n        self.context.step_optimizer(self.opt)\n\n"
+    "    def evaluate_batch",
+)
+EVALUATES = "    def evaluate_batch"
+OTHER = "        self.context.step_optimizer(self.opt)\n"
+
+
+def test_an_optimizer_that_stays_in_init_is_asked_for_where_it_steps(tmp_path):
+    made = rewritten(tmp_path, trial(KEEPS, (OTHER, f"{OTHER}        print(self.groups)\n")))
+    assert "on_train_start" not in made
+    assert "opt = self.optimizers()\n" in made
+    assert "return self.opt" in method(made, "configure_optimizers")
+
+
+def test_a_method_of_its_own_that_steps_asks_as_well(tmp_path):
+    made = rewritten(tmp_path, trial(KEEPS, TWICE, STEPPED))
+    assert "opt = self.optimizers()\n    opt.step()" in method(made, "stepped")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        # It may step there.
+        (
+            "    def evaluate_batch",
+            "    def on(self):\n        go(self.opt)\n\n    def evaluate_batch",
+        ),
+        (
+            "    def evaluate_batch",
+            "    def on(self):\n        self.opt = 1\n\n    def evaluate_batch",
+        ),
+        # A variable of its name is something else.
+        (OTHER, f"        opt = 1\n{OTHER}        print(opt)\n"),
+        # Other code has it from the trial.
+        ("class Trial", "def look(trial):\n    trial.opt.step()\n\n\nclass Trial"),
+    ],
+)
+def test_where_others_may_step_the_attribute_is_lightnings(tmp_path, change):
+    automatic = ("        return {", "        self.opt.zero_grad()\n        return {")
+    made = rewritten(tmp_path, trial(KEEPS, automatic, change))
+    assert "self.opt = self.optimizers()" in method(made, "on_train_start")
+
+
+def test_a_module_is_fit_twice(tmp_path, monkeypatch):
+    source = trial(KEEPS, TWICE, STEPPED, ("DataLoader([]", "DataLoader(torch.ones(8, 2)"))
+    made: dict[str, Any] = {}
+    exec(compile(rewritten(tmp_path, source), "made", "exec"), made)
+    module = made["Trial"](global_batch_size=2)
+    for steps in (4, 4):
+        trainer = pl.Trainer(
+            max_steps=steps,
+            logger=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            enable_checkpointing=False,
+            accelerator="cpu",
+        )
+        trainer.fit(module)
+        assert trainer.global_step == steps
