@@ -2,15 +2,13 @@
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import libcst as cst
 
-from det_compat.migrate.to_lightning.class_facts import variables_of
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere, parsed
-from det_compat.migrate.tree.metric_shapes import assigned
 from det_compat.migrate.tree.symbols import Symbols
 
 _NONE = (
@@ -99,7 +97,7 @@ def _step(node: ast.ClassDef) -> ast.FunctionDef | None:
 
 def left_of_steps(node: cst.ClassDef, symbols: Symbols, around: Elsewhere) -> Iterator[str]:
     """What is to be said of the optimizers of a trial whose steps may take no closure."""
-    variables = variables_of(syntax.methods(node))
+    variables = _variables(syntax.methods(node).values())
     for wrap in symbols.calls(node, "wrap_optimizer"):
         made = syntax.argument(wrap, 0, "optimizer")
         for call, known in _makers(made, variables, around, set()):
@@ -113,22 +111,30 @@ def left_of_steps(node: cst.ClassDef, symbols: Symbols, around: Elsewhere) -> It
                 yield _UNKNOWN.format(name)
 
 
-_Variables = Mapping[str, cst.BaseExpression | None]
+_Variables = Mapping[str, Sequence[cst.BaseExpression]]
+
+
+def _variables(methods: Iterable[cst.FunctionDef]) -> _Variables:
+    """All that the variables of some methods are set to."""
+    found: dict[str, list[cst.BaseExpression]] = {}
+    lines = (line for method in methods for line in syntax.find(method.body, cst.Assign))
+    for target, value in (pair for line in lines for pair in syntax.pairs(line)):
+        found.setdefault(syntax.code(target), []).append(value)
+    return found
 
 
 def _makers(
     made: cst.BaseExpression | None, variables: _Variables, around: Elsewhere, seen: set[str]
 ) -> Iterator[tuple[cst.Call, _Variables]]:
     """The calls that make an optimizer, functions of the project followed, each with variables."""
-    if isinstance(made, cst.Name):
-        made = variables.get(made.value)
-    for call in syntax.find(made, cst.Call) if made is not None else ():
+    values = variables.get(made.value, ()) if isinstance(made, cst.Name) else [made]
+    for call in (call for v in values if v is not None for call in syntax.find(v, cst.Call)):
         yield call, variables
         name = syntax.code(call.func).rpartition(".")[2]
         function = around.functions.get(name) if name not in seen else None
         if function is not None:
             seen.add(name)
-            own = assigned(function)
+            own = _variables([function])
             for each in syntax.find(function.body, cst.Return):
                 yield from _makers(each.value, own, around, seen)
 
@@ -141,8 +147,9 @@ def _takes_closure(step: ast.FunctionDef) -> bool:
 def _is_around_another(call: cst.Call, variables: _Variables) -> bool:
     """Whether something is given an optimizer, as what changes its steps is."""
     for arg in call.args:
-        value = variables.get(syntax.code(arg.value)) or arg.value
-        text = f"{syntax.code(value.func)}(" if isinstance(value, cst.Call) else syntax.code(value)
-        if _OPTIMIZER.search(text) or (arg.keyword and _OPTIMIZER.search(arg.keyword.value)):
-            return True
+        for value in variables.get(syntax.code(arg.value), [arg.value]):
+            made = value.func if isinstance(value, cst.Call) else value
+            text = syntax.code(made) + "(" * (made is not value)
+            if _OPTIMIZER.search(text) or (arg.keyword and _OPTIMIZER.search(arg.keyword.value)):
+                return True
     return False

@@ -44,6 +44,19 @@ def test_an_optimizer_without_a_closure_is_marked(step, made, said, tmp_path):
     assert said in after
 
 
+def test_one_that_may_be_around_another_is_marked(tmp_path):
+    kept = (f"self.opt = context.wrap_optimizer({PLAIN})", "self.opt = context.wrap_optimizer(opt)")
+    made = (
+        "        self.opt =",
+        f"        opt = {PLAIN}\n        if self.context.get_hparam('lars'):\n"
+        "            opt = LARC(optimizer=opt)\n        self.opt =",
+    )
+    after = rewritten(
+        tmp_path, trial(kept, made, ("class Trial(", "from lars import LARC\n\nclass Trial("))
+    )
+    assert UNKNOWN.format("LARC") in after
+
+
 OWN = """\
 class Own(torch.optim.SGD):
     @torch.no_grad()
