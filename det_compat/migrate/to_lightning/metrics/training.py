@@ -2,7 +2,7 @@
 
 import builtins
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import libcst as cst
 from libcst.helpers import ensure_type
@@ -207,3 +207,13 @@ def undecided(wrapped: Iterable[Wrapping]) -> list[str]:
             said = {syntax.code(value) for value in given if value is not None}
             found += [each.attribute] if said - {"True", "False"} else []
     return found
+
+
+def reset_in_training(
+    wrapped: Iterable[Wrapping], own: Mapping[str, cst.FunctionDef]
+) -> Iterator[str]:
+    """The attributes of reducers that the batches of training reset by themselves."""
+    code = "\n".join(syntax.code(own[name]) for name in reachable(own, "train_batch"))
+    for each in wrapped:
+        if each.member in _WRAPPING and f".{each.attribute}.reset()" in code:
+            yield each.attribute

@@ -7,7 +7,11 @@ import libcst as cst
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.class_facts import WrappedScheduler
-from det_compat.migrate.to_lightning.metrics.training import left_to_log, undecided
+from det_compat.migrate.to_lightning.metrics.training import (
+    left_to_log,
+    reset_in_training,
+    undecided,
+)
 from det_compat.migrate.to_lightning.optimization.accumulation import methods
 from det_compat.migrate.to_lightning.optimization.kept import wrappings
 from det_compat.migrate.to_lightning.optimization.schedulers import (
@@ -334,6 +338,8 @@ def left_of_wraps(
         yield f"whether {name} reduces training, validations or both is known at run time"
     for name in left_to_log(made, kept, own):
         yield f"what {name} reduces of training must be logged"
+    for name in reset_in_training(kept, own):
+        yield f"training resets {name}, of which an epoch's end tells what has come since"
     if not all(scheduler.is_torchs for scheduler in plan.own.schedulers):
         yield "Lightning saves no state of a scheduler that does not derive from torch's"
     if any(not scheduler.mode and not scheduler.choices for scheduler in plan.own.schedulers):

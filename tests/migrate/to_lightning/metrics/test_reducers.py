@@ -348,3 +348,19 @@ def test_reducers_in_a_dict_that_is_made_in_a_loop(made, loop, name, tmp_path):
         logged = f"self.log_dict(numbers_of({{{name}: reducer.compute()}}))"
         assert hook.endswith(f"for {loop}:\n        {logged}"), hook
         assert "for reducer in self.many.values():" in method(result, "on_validation_start")
+
+
+@pytest.mark.parametrize("line", ["self.mean.reset()", "self.context.get_hparams()"])
+def test_a_reducer_that_training_resets_is_marked(tmp_path, line):
+    changes = (
+        (
+            "        self.opt =",
+            "        self.mean = context.wrap_reducer(Mean(), name='mean')\n        self.opt =",
+        ),
+        (
+            '        return {"loss"',
+            f'        self.mean.update(1.0)\n        {line}\n        return {{"loss"',
+        ),
+    )
+    made = rewritten(tmp_path, trial(*changes))
+    assert ("# MIGRATE: training resets " in made) == ("reset" in line)
