@@ -5,12 +5,14 @@ and kept the order of what is not shuffled.
 """
 
 import re
+from collections.abc import Mapping
 
 import libcst as cst
 
 from det_compat.migrate.to_lightning.data.loaders import NAMES
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import above
+from det_compat.migrate.tree.metric_shapes import assigned
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.trial_attributes import reachable
 
@@ -21,6 +23,9 @@ _DRAWING = re.compile(
 )
 #: The comment on a loader that keeps the order of its data on one device alone.
 ORDER = "# Lightning shuffles this in several processes"
+_WHOLE = (
+    "# several processes need a batch sampler that shares out, and use_distributed_sampler=False"
+)
 _SEEDS = ("generator", "random_state")
 _SEEDING = re.compile(r"seed_everything|manual_seed|random\.seed|set_\w*seed|seed_all")
 
@@ -54,22 +59,41 @@ def _draws(call: cst.Call) -> bool:
 
 
 def _ordered(loader: cst.FunctionDef, symbols: Symbols) -> cst.FunctionDef:
-    """The method with a comment on a loader that keeps the order of its data."""
+    """The method with a comment on a loader of which several processes get other batches."""
+
+    known = assigned(loader)
 
     def said(line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
-        calls = syntax.find(line, cst.Call)
-        is_kept = any(_keeps_order(call, symbols) for call in calls)
-        return above(line, [cst.EmptyLine(comment=cst.Comment(ORDER))]) if is_kept else line
+        calls = [*syntax.find(line, cst.Call)]
+        comment = ORDER if any(_keeps_order(call, symbols) for call in calls) else ""
+        comment = (
+            _WHOLE if any(_has_own_batches(call, symbols, known) for call in calls) else comment
+        )
+        return above(line, [cst.EmptyLine(comment=cst.Comment(comment))]) if comment else line
 
     return syntax.each(loader, cst.SimpleStatementLine, said)
 
 
 def _keeps_order(call: cst.Call, symbols: Symbols) -> bool:
     """Whether a call makes a loader that goes through its data from the first to the last."""
-    name = symbols.path(call.func) or syntax.code(call.func)
-    if name.rpartition(".")[2] != "DataLoader" or any(arg.star for arg in call.args):
+    if not _is_loader(call, symbols):
         return False
     shuffle, size = syntax.argument(call, 2, "shuffle"), syntax.argument(call, 1, "batch_size")
     is_off = shuffle is None or syntax.code(shuffle) == "False"
     drawn = syntax.argument(call, 3, "sampler") or syntax.argument(call, 4, "batch_sampler")
     return is_off and drawn is None and (size is None or syntax.code(size) != "None")
+
+
+def _is_loader(call: cst.Call, symbols: Symbols) -> bool:
+    name = symbols.path(call.func) or syntax.code(call.func)
+    return name.rpartition(".")[2] == "DataLoader" and not any(arg.star for arg in call.args)
+
+
+def _has_own_batches(
+    call: cst.Call, symbols: Symbols, known: Mapping[str, cst.BaseExpression | None]
+) -> bool:
+    """Whether a call makes a loader of batches that Lightning knows no way to share out."""
+    given = syntax.argument(call, 4, "batch_sampler") if _is_loader(call, symbols) else None
+    given = known.get(syntax.code(given)) or given if given is not None else None
+    made = given.func if isinstance(given, cst.Call) else None
+    return made is not None and syntax.code(made).rpartition(".")[2] != "BatchSampler"

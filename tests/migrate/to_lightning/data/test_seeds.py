@@ -59,3 +59,20 @@ def test_an_order_that_several_devices_do_not_keep_is_spoken_of(given, is_said, 
 def test_a_loader_without_batches_goes_through_what_has_an_order_of_its_own(tmp_path):
     loader = "batch_size=self.context.get_per_slot_batch_size()"
     assert ORDER not in rewritten(tmp_path, trial((loader, "batch_size=None")))
+
+
+@pytest.mark.parametrize(
+    ("given", "is_said"),
+    [
+        ("Grouped(rows, 4)", True),
+        ("groups.Grouped(rows, 4)", True),
+        ("torch.utils.data.BatchSampler(rows, 4, False)", False),
+        ("None", False),
+    ],
+)
+def test_batches_that_lightning_cannot_share_out_are_spoken_of(given, is_said, tmp_path):
+    old = "DataLoader([], batch_size=self.context.get_per_slot_batch_size())"
+    for new in (f"DataLoader([], batch_sampler={given})", "DataLoader([], batch_sampler=made)"):
+        lines = f"made = {given}\n        return {new}" if "made" in new else f"return {new}"
+        made = rewritten(tmp_path, trial((f"return {old}", lines)))
+        assert ("# several processes need a batch sampler" in made) == is_said
