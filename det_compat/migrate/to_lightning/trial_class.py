@@ -296,7 +296,8 @@ class _Rewriting:
             return True
         grows = "add_param_group" in self.file.elsewhere.asked
         every = self.plan.all_optimizers
-        if self.plan.is_root and (grows or len(every) > 1 or "".join(every).startswith("*")):
+        trains = self.plan.is_root or "train_batch" in self.own
+        if trains and (grows or len(every) > 1 or "".join(every).startswith("*")):
             # The backward pass of one may go through the models of another, or through what it is
             # to train later.
             return grows or not self._zeroes_first()

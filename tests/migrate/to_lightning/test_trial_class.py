@@ -249,3 +249,27 @@ def test_one_evaluation_of_all_data_is_reduced_by_nothing(tmp_path):
         "validation_step",
     )
     assert "reduce_fx" not in made and "sync_dist=True" in made
+
+
+def test_gradients_stay_in_an_heir_that_trains_two_models(tmp_path):
+    base = (
+        "class Base(PyTorchTrial):\n    def rows(self):\n        return []\n\n\nclass Trial(Base)"
+    )
+    more = (
+        "        self.other = context.wrap_model(torch.nn.Linear(1, 1))\n        self.more = context"
+        ".wrap_optimizer(torch.optim.SGD(self.other.parameters(), lr=0.1))\n"
+    )
+    backward = "        self.context.backward(loss)\n"
+    made = rewritten(
+        tmp_path,
+        trial(
+            ("class Trial(PyTorchTrial)", base),
+            ("\n    def build_training_data", f"{more}\n    def build_training_data"),
+            (
+                "self.model(batch).sum()\n        self",
+                "self.other(self.model(batch)).sum()\n        self",
+            ),
+            (backward, f"{backward}        self.context.step_optimizer(self.more)\n"),
+        ),
+    )
+    assert "def on_validation_model_zero_grad(self)" in made
