@@ -243,8 +243,7 @@ def with_plain_scheduler(create: cst.FunctionDef, file: File, *, is_apart: bool)
         return create.with_changes(returns=None)
     lines: list[cst.BaseStatement] = []
     for line in syntax.body_of(create):
-        is_made = syntax.call_of(line) is made
-        changed = syntax.with_node(line, made, scheduler) if is_made else line
+        changed = syntax.with_node(line, made, scheduler)
         if not syntax.is_idle(changed):
             lines.append(changed)
     # What says when to step has been written where the scheduler is wrapped.

@@ -10,6 +10,7 @@ from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.marks import above, comments_of
 from det_compat.migrate.tree.symbols import WRITER, Symbol, Symbols, new_name
 
+_WRAPPER = "det_compat.pytorch.LRScheduler"
 _LIGHTNING = "import pytorch_lightning as pl"
 _TYPES = {
     "det_compat.pytorch.DataLoader": ("DataLoader", "from torch.utils.data import DataLoader"),
@@ -19,7 +20,7 @@ _TYPES = {
     "det_compat.pytorch.PyTorchCallback": ("pl.Callback", _LIGHTNING),
     "det_compat.pytorch.MetricReducer": ("torchmetrics.Metric", "import torchmetrics"),
     "det_compat.pytorch.reducer.FunctionReducer": ("torchmetrics.Metric", "import torchmetrics"),
-    "det_compat.pytorch.LRScheduler": ("torch.optim.lr_scheduler.LRScheduler", "import torch"),
+    _WRAPPER: ("torch.optim.lr_scheduler.LRScheduler", "import torch"),
     "InvalidHP": ("ValueError", ""),
     "TrialContext": ("pl.LightningModule", _LIGHTNING),
 }
@@ -32,10 +33,17 @@ _ARGUMENTS = {"hparams", "exp_conf"}
 
 
 def rename_types(tree: cst.Module, file: LightningFile) -> cst.Module:
-    """Rename types wherever they are named: bases, annotations, calls."""
+    """Rename types wherever they are named: bases, annotations, calls.
+
+    A wrapper of a scheduler that is still made is no torch's, and is left.
+    """
+    calls = (call.func for call in syntax.find(tree, cst.Call))
+    made = {syntax.code(func) for func in calls if file.symbols.path(func) == _WRAPPER}
 
     def renamed(node: cst.Name) -> cst.BaseExpression:
         path = file.symbols.path(node) or ""
+        if node.value in made:
+            return node
         # Some types can be imported from several modules: their last name tells them.
         name, statement = _TYPES.get(path) or _TYPES.get(path.rpartition(".")[2]) or ("", "")
         file.imports.new.update([statement] if statement else [])

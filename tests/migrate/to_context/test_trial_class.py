@@ -343,3 +343,10 @@ def test_a_model_keeps_the_name_that_build_model_gives_it(tmp_path):
     )
     made = rewritten(tmp_path, source, "context")
     assert "self.model = context.wrap_model(self.build_model())" in made
+
+
+def test_a_scheduler_that_a_block_returns_is_the_plain_one(tmp_path):
+    made = "LRScheduler(torch.optim.lr_scheduler.StepLR(optimizer, 2), step_every_epoch=True)"
+    tried = f"try:\n            return {made}\n        finally:\n            print(1)"
+    after = rewritten(tmp_path, OLD.replace(f"return {made}", tried), "context")
+    assert "        return torch.optim.lr_scheduler.StepLR(optimizer, 2)\n" in after

@@ -118,3 +118,10 @@ def test_a_writer_that_is_handed_on(tmp_path):
     assert "\n    board.add_scalar('l', loss, 1)\n" in made
     assert "self.board" not in made
     assert "        draw(self.logger.experiment, loss)\n" in made
+
+
+def test_a_wrapper_of_a_scheduler_that_is_still_made_is_left(tmp_path):
+    made = "        print(LRScheduler(self.opt, step_every_epoch=True))\n        self.opt ="
+    after = rewritten(tmp_path, trial(("        self.opt =", made)))
+    assert "# MIGRATE: pytorch.LRScheduler has no counterpart" in after
+    assert "torch.optim.lr_scheduler.LRScheduler(" not in after

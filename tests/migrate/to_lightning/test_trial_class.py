@@ -256,19 +256,18 @@ def test_gradients_stay_in_an_heir_that_trains_two_models(tmp_path):
         "class Base(PyTorchTrial):\n    def rows(self):\n        return []\n\n\nclass Trial(Base)"
     )
     more = (
-        "        self.other = context.wrap_model(torch.nn.Linear(1, 1))\n        self.more = context"
-        ".wrap_optimizer(torch.optim.SGD(self.other.parameters(), lr=0.1))\n"
+        "        self.other = context.wrap_model(torch.nn.Linear(1, 1))\n"
+        "        other = torch.optim.SGD(self.other.parameters(), lr=0.1)\n"
+        "        self.more = context.wrap_optimizer(other)\n"
     )
+    summed = "self.model(batch).sum()\n        self"
     backward = "        self.context.backward(loss)\n"
     made = rewritten(
         tmp_path,
         trial(
             ("class Trial(PyTorchTrial)", base),
             ("\n    def build_training_data", f"{more}\n    def build_training_data"),
-            (
-                "self.model(batch).sum()\n        self",
-                "self.other(self.model(batch)).sum()\n        self",
-            ),
+            (summed, summed.replace("self.model(batch)", "self.other(self.model(batch))", 1)),
             (backward, f"{backward}        self.context.step_optimizer(self.more)\n"),
         ),
     )
