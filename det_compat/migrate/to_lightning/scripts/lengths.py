@@ -1,5 +1,6 @@
 """The lengths in a script: ``Batch(2)`` and ``Epoch(2)``, and variables that are such."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 
 import libcst as cst
@@ -67,8 +68,9 @@ class Lengths:
     def _is_idle(self, value: cst.BaseExpression) -> bool:
         return syntax.code(value) in self._idle
 
-    def without_idle(self, function: cst.FunctionDef) -> cst.FunctionDef:
-        """A function without such parameters."""
+    def without_idle(self, function: cst.FunctionDef, before: cst.FunctionDef) -> cst.FunctionDef:
+        """A function without such parameters, and variables that it read ``before`` alone."""
+        function = _without_unread(function, before)
         params = function.params
         parts = {"params": params.params, "kwonly_params": params.kwonly_params}
         gone = [p.name.value for part in parts.values() for p in part if self._is_idle(p.name)]
@@ -81,6 +83,18 @@ class Lengths:
     def is_of_number(self, call: cst.Call) -> bool:
         """Whether a call makes the length of a variable that becomes its number."""
         return any(call is each for each in self._numbers)
+
+
+def _without_unread(function: cst.FunctionDef, before: cst.FunctionDef) -> cst.FunctionDef:
+    read = Counter(name.value for name in syntax.find(function, cst.Name))
+    was = Counter(name.value for name in syntax.find(before, cst.Name))
+
+    def is_unread(line: cst.BaseStatement) -> bool:
+        target = syntax.target_of(line) or ""
+        return read[target] == 1 < was[target] and not any(syntax.find(line, cst.Call))
+
+    body = [line for line in syntax.body_of(function) if not is_unread(line)]
+    return syntax.with_body(function, body)
 
 
 def _given(tree: cst.Module, asked: Collection[str]) -> dict[str, list[cst.BaseExpression]]:

@@ -109,7 +109,7 @@ class _Scripts(LightningTransformer):
     def leave_FunctionDef(
         self, original: cst.FunctionDef, updated: cst.FunctionDef
     ) -> cst.FunctionDef:
-        return self._lengths.without_idle(updated)
+        return self._lengths.without_idle(updated, original)
 
     def visit_With(self, node: cst.With) -> None:
         call = node.items[0].item if len(node.items) == 1 else None

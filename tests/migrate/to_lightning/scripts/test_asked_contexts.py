@@ -135,3 +135,11 @@ def test_it_is_made_early_only_if_its_flags_are_known_by_then(epochs, is_moved, 
     made = rewritten(tmp_path, whole(text))
     assert ("MIGRATE" not in made) is is_moved
     assert ("    epochs = 2\n    trainer = pl.Trainer(" in made) is is_moved
+
+
+@pytest.mark.parametrize(("value", "is_left"), [("HP", False), ("load(HP)", True)])
+def test_a_variable_that_only_the_context_was_given_goes_with_it(value, is_left, tmp_path):
+    """What a call does may be wanted all the same."""
+    text = SCRIPT.replace("    with pytorch", f"    conf = {value}\n    with pytorch")
+    text = text.replace("hparams=HP", "hparams=HP, exp_conf=conf")
+    assert ("conf = " in rewritten(tmp_path, whole(text))) is is_left
