@@ -195,7 +195,7 @@ def _is_simple(
     if clip is not None and (found.between or syntax.names_in(clip) & local):
         return False
     before, is_clipped = syntax.body_of(method)[:index], clip is not None or bool(found.between)
-    if is_clipped and any(True for line in before for _ in syntax.find(line, cst.Return)):
+    if is_clipped and syntax.returns_in(before):
         # Lightning clips after a batch that ends early, too, when there are no gradients.
         return False
     if is_clipped and _meets_clipping(own, found, clip):
@@ -247,7 +247,7 @@ def _ends_plainly(
 ) -> bool:
     method = own["train_batch"]
     after = syntax.body_of(method)[end:]
-    returns = [found for line in after for found in syntax.find(line, cst.Return)]
+    returns = syntax.returns_in(after)
     if len(returns) != 1 or not after or not isinstance(syntax.simple(after[-1]), cst.Return):
         return False
     # Lightning steps after the method returns, which what comes after the step must not see.

@@ -427,3 +427,11 @@ def test_what_an_heir_has_may_be_changed_by_a_step(after, is_automatic, tmp_path
 def test_an_heir_of_two_trials_is_stepped_by_itself(tmp_path):
     other = "\n\nclass Other(PyTorchTrial):\n    pass\n\n\nclass Both(Trial, Other):\n    pass\n"
     assert "self.automatic_optimization = False" in rewritten(tmp_path, trial() + other)
+
+
+def test_what_a_function_in_train_batch_returns_ends_no_batch(tmp_path):
+    """One that ends early is clipped too late by Lightning, and a function of its own ends none."""
+    inner = "        def told(x):\n            return x * 2\n\n"
+    clipped = (STEP, STEP.replace("self.opt)", "self.opt, torch.nn.utils.clip_grad_value_)"))
+    source = trial(clipped, ("        loss = self", f"{inner}        loss = self"))
+    assert "automatic_optimization" not in rewritten(tmp_path, source)
