@@ -79,7 +79,9 @@ def _for_open_module(
         return ""
     files = [file for file in migration.files if file.trials]
     texts = {f.path: Text(f.path, f.after, ast.parse(f.after)) for f in files}
-    if not unnamed(Code(texts).constructor(node.name), contents["model"]):
+    # What is searched is to be given, too.
+    given = {**contents["model"], **config.hyperparameters.space}
+    if not unnamed(Code(texts).constructor(node.name), given):
         return ""
     entrypoint = "" if config.entrypoint is None else config.entrypoint.trial or ""
     file = next(file.path.stem for file in files if node.name in file.trials)

@@ -184,6 +184,20 @@ def test_what_is_searched_is_named_where_it_is_nested(tmp_path):
     assert yaml.safe_load(text)["model"] == {"optim": {"momentum": 0.9}}
 
 
+def test_what_is_searched_is_given_as_what_is_not(tmp_path):
+    """A module that has no name for it takes it in the mode for subclasses alone."""
+    conf = tmp_path / "const.yaml"
+    conf.write_text(
+        "hyperparameters: {lr: 0.2, units: {type: int, minval: 1, maxval: 3}}\n"
+        "searcher: {name: random, max_trials: 2, metric: x, max_length: {epochs: 1}}\n"
+    )
+    source = b"class T(pl.LightningModule):\n    def __init__(self, lr, **hparams):\n        pass\n"
+    files = [FileResult(tmp_path / "model_def.py", b"", source, trials=("T",))]
+    text = lightning_config(conf, Migration(files)).after.decode()
+    assert "LightningCLI(T, subclass_mode_model=True)" in text
+    assert yaml.safe_load(text)["model"]["dict_kwargs"] == {"lr": 0.2}
+
+
 @pytest.mark.parametrize(
     ("slots", "comment"), [(2, f"# {UNUSED}\n"), (1, f"# {UNUSED}\n"), (2, "")]
 )

@@ -270,6 +270,19 @@ def find(node: cst.CSTNode, kind: type[_Node]) -> Iterator[_Node]:
     return (each for each in below(node) if type(each) is kind)
 
 
+def returns(function: cst.FunctionDef) -> list[cst.Return]:
+    """The statements by which a function returns, without those of functions that it defines."""
+    return returns_in([function.body])
+
+
+def returns_in(nodes: Iterable[cst.CSTNode]) -> list[cst.Return]:
+    """The statements by which a function returns that has these nodes."""
+    every = [each for node in nodes for each in below(node)]
+    inner = [each for each in every if isinstance(each, cst.FunctionDef)]
+    skipped = {id(each) for function in inner for each in below(function)}
+    return [each for each in every if isinstance(each, cst.Return) and id(each) not in skipped]
+
+
 @lru_cache(maxsize=1 << 13)
 def below(node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
     """Every node below ``node``, as ``find`` does. Passes ask for the same ones again and again."""

@@ -123,6 +123,13 @@ def attributes_read(method: cst.FunctionDef) -> Iterator[str]:
             yield node.attr.value
 
 
+def attributes_called(method: cst.FunctionDef) -> Iterator[str]:
+    """The attributes of its object that a method calls, or methods of which but for ``get``."""
+    for call in syntax.find(method.body, cst.Call):
+        if not syntax.code(call.func).endswith(".get"):
+            yield from _stem(call.func, syntax.self_name(method))
+
+
 def attributes_set(method: cst.FunctionDef) -> Iterator[tuple[str, str, bool]]:
     """The attributes that a method sets or adds to, with the code of the value, and if it is all.
 

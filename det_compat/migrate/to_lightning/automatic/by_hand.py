@@ -115,7 +115,7 @@ def _left_to_lightning(
     if len(at) != 1 or at[0] < step:
         return None
     before, after = body[: at[0]], body[at[0] + 1 :]
-    if any(True for line in before for _ in syntax.find(line, cst.Return)):
+    if syntax.returns_in(before):
         # A batch that ends early goes without the step, and with Lightning's.
         return None
     if any(syntax.mentions(line, f"{me}.{optimizer}") for line in after):

@@ -1,6 +1,6 @@
 """Whether Lightning may step the optimizer: one backward, one step, in straight-line code."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -16,6 +16,7 @@ from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.metric_shapes import assigned
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.trial_attributes import (
+    attributes_called,
     attributes_changed,
     attributes_read,
     reachable,
@@ -194,31 +195,46 @@ def _is_simple(
     if clip is not None and (found.between or syntax.names_in(clip) & local):
         return False
     before, is_clipped = syntax.body_of(method)[:index], clip is not None or bool(found.between)
-    if is_clipped and any(True for line in before for _ in syntax.find(line, cst.Return)):
+    if is_clipped and syntax.returns_in(before):
         # Lightning clips after a batch that ends early, too, when there are no gradients.
         return False
-    if is_clipped and _changes_clipping(own, found, clip):
+    if is_clipped and _meets_clipping(own, found, clip):
         return False
     if _Afterwards(own, found, syntax.code(loss), project).changes_the_loss():
         return False
     return _ends_plainly(own, found.end, syntax.code(loss), symbols, facts, project)
 
 
-def _changes_clipping(
+def _meets_clipping(
     own: dict[str, cst.FunctionDef], found: Stepped, clip: cst.BaseExpression | None
 ) -> bool:
-    """Whether what comes behind the step changes what clips, which Lightning does after it."""
+    """Whether what comes behind the step changes what clips, or sees what that has changed.
+
+    Lightning clips after it.
+    """
     method = own["train_batch"]
-    clips = [*found.between, *([clip] if clip is not None else [])]
+    lines = [cst.SimpleStatementLine([cst.Expr(clip)])] if clip is not None else []
+    clips = syntax.with_body(method, [*found.between, *lines])
     rest = syntax.with_body(method, syntax.body_of(method)[found.end :])
+    clipping, behind = (
+        [each, *(own[name] for name in reachable(own, *attributes_read(each)))]
+        for each in (clips, rest)
+    )
 
-    def reached(nodes: Iterable[cst.CSTNode]) -> tuple[set[str], list[cst.FunctionDef]]:
-        names = {each.attr.value for node in nodes for each in syntax.find(node, cst.Attribute)}
-        return names, [own[name] for name in reachable(own, *(names & own.keys()))]
+    def names(
+        kind: Callable[[cst.FunctionDef], Iterator[str]], each: list[cst.FunctionDef]
+    ) -> set[str]:
+        return {name for method in each for name in kind(method)}
 
-    (read, readers), (_, changing) = reached(clips), reached([rest.body])
-    read |= {name for each in readers for name in attributes_read(each)}
-    return any(not read.isdisjoint(attributes_changed(each)) for each in (rest, *changing))
+    changed = names(attributes_changed, clipping) | (
+        names(attributes_called, clipping) - own.keys()
+    )
+    if isinstance(clip, cst.Attribute):
+        changed |= {clip.attr.value} - own.keys()
+    is_seen = not changed.isdisjoint(names(attributes_read, behind))
+    return is_seen or not names(attributes_read, clipping).isdisjoint(
+        names(attributes_changed, behind)
+    )
 
 
 def _ends_plainly(
@@ -231,7 +247,7 @@ def _ends_plainly(
 ) -> bool:
     method = own["train_batch"]
     after = syntax.body_of(method)[end:]
-    returns = [found for line in after for found in syntax.find(line, cst.Return)]
+    returns = syntax.returns_in(after)
     if len(returns) != 1 or not after or not isinstance(syntax.simple(after[-1]), cst.Return):
         return False
     # Lightning steps after the method returns, which what comes after the step must not see.

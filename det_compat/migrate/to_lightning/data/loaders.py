@@ -331,7 +331,7 @@ def _made_loaders(own: Mapping[str, cst.FunctionDef], symbols: Symbols) -> list[
     made: list[cst.BaseExpression | None] = []
     for name in NAMES:
         variables = assigned(own[name]) if name in own else {}
-        for found in syntax.find(own[name], cst.Return) if name in own else [cst.Return()]:
+        for found in syntax.returns(own[name]) if name in own else [cst.Return()]:
             code = syntax.code(found.value) if isinstance(found.value, cst.Name) else ""
             made.append(variables.get(code, found.value))
     calls = [value for value in made if isinstance(value, cst.Call)]

@@ -55,6 +55,7 @@ def late_values(
         attribute = target.removeprefix(f"{me}.")
         if value is None or target == attribute or not attribute.isidentifier():
             continue
+        value = _asking(value, init, symbols)
         if not is_late(value, symbols) or syntax.names_in(value) & local:
             continue
         member = symbols.member(value)
@@ -70,7 +71,43 @@ def late_values(
             continue
         gone.append(line)
         made.append(_property(attribute, value, me))
-    return gone, made
+    left = syntax.with_body(init, [line for line in body if line not in gone])
+    read = [name.value for name in syntax.find(left, cst.Name)]
+    was = {name for line in gone for name in syntax.names_in(line)}
+    # A variable that only these used is of no use now.
+    answers = [line for line in body if _is_answer(line, symbols)]
+    idle = [n for n in answers if (name := syntax.target_of(n)) in was and read.count(name) == 1]
+    return [*gone, *idle], made
+
+
+def _asking(
+    value: cst.BaseExpression, init: cst.FunctionDef, symbols: Symbols
+) -> cst.BaseExpression:
+    """A value that asks the context itself, where it used a variable that had an answer of it."""
+    targets = [syntax.code(target) for target in _targets(init)]
+    for line in syntax.body_of(init):
+        name, call = syntax.target_of(line) or "", syntax.call_of(line)
+        is_same = targets.count(name) == 1 and not any(t.startswith(f"{name}[") for t in targets)
+        is_same = is_same and not _is_changed_as(name, init)
+        if call is not None and is_same and _is_answer(line, symbols):
+            value = syntax.replaced(value, name, syntax.code(call))
+    return value
+
+
+def _is_answer(line: cst.BaseStatement, symbols: Symbols) -> bool:
+    """Whether a statement gives a name to what a context says the same of whenever it is asked."""
+    call = syntax.call_of(line)
+    is_named = (syntax.target_of(line) or "").isidentifier()
+    return is_named and call is not None and symbols.method(call) in _ANSWERS
+
+
+_ANSWERS = words("get_hparam get_hparams get_global_batch_size")
+
+
+def _is_changed_as(name: str, method: cst.FunctionDef) -> bool:
+    """Whether a method calls to change the list or dict that a variable of it is."""
+    changing = {f"{name}.{mutator}" for mutator in _MUTATORS}
+    return any(syntax.code(call.func) in changing for call in syntax.find(method, cst.Call))
 
 
 #: What may be called again: it draws no random number, and what it returns has no state.

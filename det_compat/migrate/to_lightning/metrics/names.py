@@ -25,7 +25,7 @@ def known_names(own: _Methods, name: str) -> frozenset[str]:
 def _returned(own: _Methods, name: str, above: tuple[str, ...], at: int = -1) -> Iterator[str]:
     """The names that a method returns, in the part of a tuple if ``at`` is its number."""
     method = own.get(name)
-    for found in syntax.find(method.body, cst.Return) if method is not None else ():
+    for found in syntax.returns(method) if method is not None else ():
         value = found.value
         if at >= 0 and isinstance(value, cst.Tuple) and at < len(value.elements):
             value = value.elements[at].value
@@ -68,7 +68,7 @@ def every_name(own: _Methods, name: str) -> frozenset[str] | None:
     if method is None:
         return frozenset()
     known, keys = assigned(method), set[str]()
-    for found in syntax.find(method.body, cst.Return):
+    for found in syntax.returns(method):
         value = found.value or cst.Dict([])
         if isinstance(value, cst.Name):
             if _is_changed_by_call(method, value.value):
@@ -140,14 +140,14 @@ def renamed_where_made(
         The method, and the variables that are such dicts: nothing but items of them is used.
     """
     known, done = assigned(method), set[str]()
-    for found in [*syntax.find(method.body, cst.Return)] if renamed else ():
+    for found in syntax.returns(method) if renamed else ():
         name = found.value.value if isinstance(found.value, cst.Name) else ""
         made = known.get(name)
         uses = sum(node.value == name for node in syntax.find(method.body, cst.Name))
         items = [n for n in syntax.find(method.body, cst.Subscript) if syntax.code(n.value) == name]
         returns = sum(
             syntax.code(each.value) == name
-            for each in syntax.find(method.body, cst.Return)
+            for each in syntax.returns(method)
             if each.value is not None
         )
         if isinstance(made, cst.Dict) and uses == 1 + returns + len(items):

@@ -136,7 +136,7 @@ def _shown(
 
 def _returned(function: cst.FunctionDef) -> set[str]:
     """What a function returns, each of several values by itself."""
-    values = (each.value for each in syntax.find(function.body, cst.Return))
+    values = (each.value for each in syntax.returns(function))
     return {syntax.code(part) for value in values if value for part in syntax.parts(value)}
 
 

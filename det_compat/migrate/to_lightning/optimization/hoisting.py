@@ -274,7 +274,7 @@ def _without_idle(function: cst.FunctionDef, names: set[str]) -> cst.FunctionDef
 
 def _returned(function: cst.FunctionDef) -> Iterator[cst.Return]:
     """The statements by which a function returns something."""
-    for each in syntax.find(function.body, cst.Return):
+    for each in syntax.returns(function):
         if each.value is not None and syntax.code(each.value) != "None":
             yield each
 
@@ -287,7 +287,7 @@ def _may_lack(function: cst.FunctionDef) -> list[bool]:
 
 def _may_end(function: cst.FunctionDef) -> bool:
     """Whether a function may return None alone."""
-    returns = [*syntax.find(function.body, cst.Return)]
+    returns = syntax.returns(function)
     return len(returns) > len([*_returned(function)]) or not _leaves(function)
 
 

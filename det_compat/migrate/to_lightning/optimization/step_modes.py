@@ -103,7 +103,7 @@ def _local_mode(function: cst.FunctionDef, symbols: Symbols) -> str:
     if not isinstance(mode, cst.Name):
         return ""
     wraps = symbols.calls(function, "wrap_lr_scheduler", "wrap_optimizer", "wrap_model")
-    returns = [*syntax.find(function.body, cst.Return)]
+    returns = syntax.returns(function)
     if wraps != [call] or not all(_is_none(each) for each in returns if each.value is not call):
         return ""
     targets = [syntax.code(each.target) for each in syntax.find(function.body, cst.AssignTarget)]

@@ -107,7 +107,7 @@ def _keep_returned(tree: cst.Module, symbols: Symbols) -> cst.Module:
         calling = [line for method in own.values() for line in syntax.find(method, Line)]
         made: dict[cst.BaseStatement, cst.BaseStatement] = {}
         for name in own.keys() - called_often(own):
-            if not all(map(wraps_or_none, syntax.find(own[name], cst.Return))):
+            if not all(map(wraps_or_none, syntax.returns(own[name]))):
                 continue
             me = syntax.self_name(own[name])
             found = [line for line in calling if syntax.mentions(line, f"{me}.{name}")]

@@ -6,7 +6,7 @@ from dataclasses import replace
 import libcst as cst
 
 from det_compat.analysis.expressions import words
-from det_compat.migrate.to_lightning.scripts.one_place import has_name, ranked
+from det_compat.migrate.to_lightning.scripts.one_place import answered, has_name, ranked
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.parameters import Arguments
 from det_compat.migrate.tree.symbols import Symbols
@@ -33,6 +33,7 @@ def asking_trained(
     asks for something else asks the context. Below it, functions that were handed the context get
     the trial.
     """
+    body = _with_trainer_first(body, context, symbols)
     trial, lines, is_trained = "", [*body], False
     for index, line in enumerate(body):
         if not is_trained:
@@ -47,6 +48,58 @@ def asking_trained(
                 lines[index] = _handing(line, context, trial, trials, symbols)
         is_trained = is_trained or func.endswith(".fit")
     return lines
+
+
+def _with_trainer_first(
+    body: Sequence[cst.BaseStatement], context: str, symbols: Symbols
+) -> list[cst.BaseStatement]:
+    """The statements below ``pytorch.init()`` that ask Lightning's Trainer how many processes run.
+
+    It is made before the first of them, if what it is given is known by then.
+    """
+    makes = [syntax.code(getattr(syntax.call_of(line), "func", cst.Pass())) for line in body]
+    at = makes.index("pl.Trainer") if makes.count("pl.Trainer") == 1 else 0
+    name = syntax.target_of(body[at]) or ""
+    lines = [answered(line, context, symbols, _SIZES, f"{name}.world_size") for line in body]
+    asking = [i for i, line in enumerate(body) if not lines[i].deep_equals(line)]
+    if "pl.Trainer" not in makes or not name.isidentifier() or not asking or at in asking:
+        return [*body]
+    if at < asking[0]:
+        return lines
+    moved = _with_variables(body, asking[0], at)
+    if moved is None:
+        return [*body]
+    first = asking[0]
+    kept = [lines[i] for i in range(first, len(lines)) if i not in moved]
+    return [*lines[:first], *(lines[i] for i in moved), *kept]
+
+
+def _with_variables(body: Sequence[cst.BaseStatement], first: int, at: int) -> list[int] | None:
+    """The statement at an index, and those behind ``first`` that set its variables, in order.
+
+    It is None if one of them does more.
+    """
+    moved, bound = [at], {i: _bound(body[i]) for i in range(first, at)}
+    for index in moved:
+        names = syntax.names_in(body[index])
+        moved += [i for i in bound if i < index and bound[i] & names and i not in moved]
+    is_plain = all(
+        isinstance(syntax.simple(body[i]), cst.Assign) and not any(syntax.find(body[i], cst.Call))
+        for i in moved[1:]
+    )
+    others = set[str]().union(*(bound[i] for i in bound.keys() - {*moved}))
+    is_free = all(others.isdisjoint(syntax.names_in(body[i])) for i in moved)
+    return sorted(moved) if is_plain and is_free else None
+
+
+def _bound(line: cst.BaseStatement) -> set[str]:
+    targets = [each.target for each in syntax.find(line, cst.AssignTarget)]
+    targets += [each.target for each in syntax.find(line, cst.AugAssign)]
+    return {name for target in targets for name in syntax.names_in(target)}
+
+
+#: How many processes there are, as an attribute and as a method of a context.
+_SIZES = words("distributed.size distributed.get_size")
 
 
 def _asking(

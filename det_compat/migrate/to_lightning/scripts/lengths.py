@@ -1,11 +1,13 @@
 """The lengths in a script: ``Batch(2)`` and ``Epoch(2)``, and variables that are such."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 
 import libcst as cst
 
 from det_compat.migrate.to_lightning.metrics.reducer_kinds import set_otherwise, values_of
 from det_compat.migrate.to_lightning.scripts.lines import is_fit
+from det_compat.migrate.to_lightning.scripts.schedule import Length
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.docstrings import without_entries
 from det_compat.migrate.tree.symbols import Symbols
@@ -41,10 +43,14 @@ class Lengths:
         values |= given
         units = {name: {self.unit(each)[0] for each in found} for name, found in values.items()}
         self.epochs = {name for name in units if units[name] == {"max_epochs"}} - others
-        others |= beside
+        unsure, others = others, others | beside
         known = {name: found for name, found in units.items() if len(found) == 1}
         self._units = {n: u for n in known.keys() - others for u in known[n] if u}
         self._numbers = [each for name in self._units for each in values[name]]
+        # Others that are lengths become dicts, each of the one flag that says it.
+        arms = {n: [arm for each in found for arm in _arms(each)] for n, found in values.items()}
+        self._dicts = {n for n in arms if arms[n] and all(self.unit(arm)[0] for arm in arms[n])}
+        self._dicts -= unsure | self._units.keys()
 
     def unit(self, value: cst.BaseExpression) -> tuple[str, cst.BaseExpression]:
         """The flag for a length in the unit of ``Batch(2)`` or ``Epoch(2)``, and the number."""
@@ -55,6 +61,19 @@ class Lengths:
         if isinstance(value, cst.Call) and unit and len(value.args) == 1:
             return unit, value.args[0].value
         return "", value
+
+    def length(self, value: cst.BaseExpression | None) -> Length:
+        """A length or period as far as it is told, with what it is chosen from at run time."""
+        unit, number = self.unit(value) if value is not None else ("", cst.Name("None"))
+        if isinstance(value, cst.Name) and value.value in self._dicts:
+            one, other = (Length(each, f'{value.value}["{each}"]') for each in UNITS.values())
+            return Length("chosen", value.value, (f'"max_steps" in {value.value}', one, other))
+        if isinstance(value, cst.IfExp):
+            one, other = self.length(value.body), self.length(value.orelse)
+            is_told = bool(one.unit and other.unit)
+            choice = (syntax.code(value.test), one, other)
+            return Length("chosen", syntax.code(value), choice) if is_told else Length()
+        return Length(unit, syntax.code(number)) if unit else Length()
 
     def told(
         self, given: dict[str, cst.BaseExpression] | None
@@ -67,8 +86,9 @@ class Lengths:
     def _is_idle(self, value: cst.BaseExpression) -> bool:
         return syntax.code(value) in self._idle
 
-    def without_idle(self, function: cst.FunctionDef) -> cst.FunctionDef:
-        """A function without such parameters."""
+    def without_idle(self, function: cst.FunctionDef, before: cst.FunctionDef) -> cst.FunctionDef:
+        """A function without such parameters, and variables that it read ``before`` alone."""
+        function = _without_unread(function, before)
         params = function.params
         parts = {"params": params.params, "kwonly_params": params.kwonly_params}
         gone = [p.name.value for part in parts.values() for p in part if self._is_idle(p.name)]
@@ -81,6 +101,26 @@ class Lengths:
     def is_of_number(self, call: cst.Call) -> bool:
         """Whether a call makes the length of a variable that becomes its number."""
         return any(call is each for each in self._numbers)
+
+
+def _arms(value: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """What a value may be at run time."""
+    if isinstance(value, cst.IfExp):
+        yield from (*_arms(value.body), *_arms(value.orelse))
+    else:
+        yield value
+
+
+def _without_unread(function: cst.FunctionDef, before: cst.FunctionDef) -> cst.FunctionDef:
+    read = Counter(name.value for name in syntax.find(function, cst.Name))
+    was = Counter(name.value for name in syntax.find(before, cst.Name))
+
+    def is_unread(line: cst.BaseStatement) -> bool:
+        target = syntax.target_of(line) or ""
+        return read[target] == 1 < was[target] and not any(syntax.find(line, cst.Call))
+
+    body = [line for line in syntax.body_of(function) if not is_unread(line)]
+    return syntax.with_body(function, body)
 
 
 def _given(tree: cst.Module, asked: Collection[str]) -> dict[str, list[cst.BaseExpression]]:

@@ -92,17 +92,24 @@ def has_name(node: cst.Name, name: str, symbols: Symbols) -> bool:
 
 def ranked(line: _Asking, context: str, symbols: Symbols) -> _Asking:
     """What asks Lightning for the rank, where no module knows it."""
+    return answered(line, context, symbols, _RANKS, RANK)
 
-    def is_rank(node: cst.BaseExpression) -> bool:
+
+def answered(
+    line: _Asking, context: str, symbols: Symbols, members: Collection[str], text: str
+) -> _Asking:
+    """What asks for one of these members of a context, as methods, too, with this in its place."""
+
+    def is_asked(node: cst.BaseExpression) -> bool:
         member = symbols.member(node)
         is_it = member is not None and has_name(member[0], context, symbols)
-        return is_it and member is not None and member[1] in _RANKS
+        return is_it and member is not None and member[1] in members
 
     def asked(node: cst.BaseExpression) -> cst.BaseExpression:
-        # Of the rank, there is a method, too, and what it calls has been replaced by then.
-        is_called = isinstance(node, cst.Call) and not node.args and syntax.code(node.func) == RANK
-        is_asked = isinstance(node, cst.Attribute) and is_rank(node)
-        return syntax.expression(RANK) if is_called or is_asked else node
+        # Of each there is a method, too, and what it calls has been replaced by then.
+        is_called = isinstance(node, cst.Call) and not node.args and syntax.code(node.func) == text
+        is_it = isinstance(node, cst.Attribute) and is_asked(node)
+        return syntax.expression(text) if is_called or is_it else node
 
     return syntax.each(syntax.each(line, cst.Attribute, asked), cst.Call, asked)
 

@@ -4,8 +4,12 @@ Determined validated after the last batch alone, Lightning does after each epoch
 validations, such as a patience or the random numbers, would move more often.
 """
 
+from collections.abc import Mapping
+
 import libcst as cst
 
+from det_compat.migrate.to_lightning.scripts.lengths import Lengths
+from det_compat.migrate.to_lightning.scripts.lines import is_text
 from det_compat.migrate.tree import syntax
 
 _PERIOD = "validation_period"
@@ -14,6 +18,36 @@ FLAGS = {
     "max_steps": "val_check_interval={0}, check_val_every_n_epoch=None",
     "max_epochs": "check_val_every_n_epoch={0}",
 }
+
+
+_PERIODS = {
+    _PERIOD: FLAGS,
+    # Lightning reports by batches; what is said of checkpoints depends on more.
+    "reporting_period": {"max_steps": "log_every_n_steps={0}", "max_epochs": ""},
+    "checkpoint_period": {"max_steps": "", "max_epochs": ""},
+}
+#: The same of one that is only known at run time, in both units.
+_CHOSEN = {
+    _PERIOD: "val_check_interval={0}, check_val_every_n_epoch={1}",
+    "reporting_period": "log_every_n_steps={0}",
+}
+
+
+def period_flags(given: Mapping[str, cst.BaseExpression], lengths: Lengths) -> list[str] | None:
+    """The arguments of ``pl.Trainer`` for the periods of ``fit()``; None if one is not known."""
+    flags = []
+    for period, templates in _PERIODS.items():
+        value = given.get(period)
+        if value is None or is_text(value, "None"):
+            continue
+        unit, number = lengths.unit(value)
+        length = lengths.length(value)
+        if isinstance(number, (cst.List, cst.Tuple, cst.Set)) or not length.unit:
+            return None
+        template = _CHOSEN.get(period, "") if length.choice else templates[unit]
+        texts = map(length.flag, FLAGS) if length.choice else [length.number]
+        flags += [template.format(*texts)] if template else []
+    return flags
 
 
 def with_period(given: dict[str, cst.BaseExpression]) -> dict[str, cst.BaseExpression]:

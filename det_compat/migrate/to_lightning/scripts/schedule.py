@@ -1,7 +1,8 @@
 """What scripts ask for, and when: the callbacks for it, and what follows the last batch."""
 
+import re
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
@@ -39,16 +40,28 @@ def given_to_fit(call: cst.Call) -> dict[str, cst.BaseExpression] | None:
 class Length:
     """A length or a period: the flag of ``pl.Trainer`` that has its unit, and its number as text.
 
-    Both are empty where they are not told.
+    Both are empty where they are not told. One that is ``chosen`` at run time has the condition of
+    its ``choice``, what it is then, and what it is otherwise.
     """
 
     unit: str = ""
     number: str = ""
+    choice: "tuple[str, Length, Length] | None" = None
+
+    def flag(self, unit: str) -> str:
+        """The value of the flag of ``pl.Trainer`` with this unit, as text."""
+        if self.choice is None:
+            return self.number if self.unit == unit else "None"
+        if self.number.isidentifier():
+            return f'{self.number}.get("{unit}")'
+        test, one, other = self.choice
+        found = (one.flag(unit), other.flag(unit))
+        return found[0] if found[0] == found[1] else f"{found[0]} if {test} else {found[1]}"
 
     @property
     def bracketed(self) -> str:
         """The number, to stand behind an operator."""
-        is_one = self.number.replace(".", "").replace("_", "").isalnum()
+        is_one = re.fullmatch(r'[\w.]+(\["\w+"\])?', self.number)
         return self.number if is_one else f"({self.number})"
 
     def divides(self, other: "Length") -> bool:
@@ -101,7 +114,11 @@ class Schedule:
             steps: how many steps of optimizers are between two of them.
         """
         made = []
-        if self.checkpoint.unit == "max_steps":
+        if self.checkpoint.choice is not None:
+            each = (f"every_n_epochs={self.checkpoint.flag('max_epochs')}", "save_top_k=-1")
+            saved = ", ".join([f"every_n_train_steps={steps}", *each])
+            made.append(f"ModelCheckpoint({saved}, save_on_train_epoch_end=True)")
+        elif self.checkpoint.unit == "max_steps":
             made.append(f"ModelCheckpoint(every_n_train_steps={steps}, save_top_k=-1)")
         elif self.checkpoint.unit:
             # It would wait for the next validation, which may come in another epoch.
@@ -115,6 +132,10 @@ class Schedule:
     def unvalidated(self, trainer: str) -> str:
         """The condition on which the last batch is not validated; ``""`` if it always is."""
         every = self.validation
+        if every.choice is not None:
+            test, *both = every.choice
+            found = [replace(self, validation=each).unvalidated(trainer) for each in both]
+            return _chosen(test, *found)
         if every.divides(self.length):
             return ""
         if every.unit == "max_steps":
@@ -129,6 +150,11 @@ class Schedule:
     def unsaved(self, trainer: str) -> str:
         """The condition on which there is no checkpoint of the last batch."""
         every = self.checkpoint
+        if every.choice is not None:
+            test, *both = every.choice
+            return _chosen(
+                test, *(replace(self, checkpoint=each).unsaved(trainer) for each in both)
+            )
         found = f"{trainer}.current_epoch % {every.bracketed}"
         if not self.saves:
             found = "True"
@@ -146,6 +172,15 @@ class Schedule:
 
     def _within(self, trainer: str, every: Length) -> str:
         return f"({trainer}.fit_loop.total_batch_idx + 1) % {every.bracketed}"
+
+
+def _chosen(test: str, one: str, other: str) -> str:
+    """The condition that is one of two, ``""`` for what never is."""
+    if one == other:
+        return one
+    if not one:
+        return f"not {test} and {other}" if test.isidentifier() else f"not ({test}) and {other}"
+    return f"(\n    {one}\n    if {test}\n    else {other or False}\n)"
 
 
 def last_batch(trainer: str, module: str, schedule: Schedule) -> list[cst.BaseStatement]:

@@ -54,7 +54,12 @@ from det_compat.migrate.to_lightning.scripts.one_place import (
     in_one_place,
     values_in,
 )
-from det_compat.migrate.to_lightning.scripts.periods import FLAGS, at_end, lacks_period, with_period
+from det_compat.migrate.to_lightning.scripts.periods import (
+    at_end,
+    lacks_period,
+    period_flags,
+    with_period,
+)
 from det_compat.migrate.to_lightning.scripts.schedule import (
     Length,
     Schedule,
@@ -68,12 +73,6 @@ from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Lines
 from det_compat.migrate.tree.marks import above, comments_of, marked
 
-_PERIODS = {
-    "validation_period": FLAGS,
-    # Lightning reports by batches; what is said of checkpoints depends on more.
-    "reporting_period": {"max_steps": "log_every_n_steps={0}", "max_epochs": ""},
-    "checkpoint_period": {"max_steps": "", "max_epochs": ""},
-}
 _CHECKPOINT = "from pytorch_lightning.callbacks import ModelCheckpoint"
 _STEPS = "max_steps counts the steps of each optimizer, of which there are several"
 _ACCUMULATES = "the gradients of {0} batches went into one step, and the trial steps after each"
@@ -109,7 +108,7 @@ class _Scripts(LightningTransformer):
     def leave_FunctionDef(
         self, original: cst.FunctionDef, updated: cst.FunctionDef
     ) -> cst.FunctionDef:
-        return self._lengths.without_idle(updated)
+        return self._lengths.without_idle(updated, original)
 
     def visit_With(self, node: cst.With) -> None:
         call = node.items[0].item if len(node.items) == 1 else None
@@ -314,18 +313,16 @@ class _Scripts(LightningTransformer):
         name, _, count = self.file.length.partition("=")
         count = self._steps(count, "") if name == "max_steps" else count
         flags = [self._length(length, aggregation) if length and is_said else f"{name}={count}"]
-        for period, templates in _PERIODS.items():
-            value = given.get(period)
-            if value is None or is_text(value, "None"):
-                continue
-            unit, number = self._lengths.unit(value)
-            if unit not in templates or isinstance(number, (cst.List, cst.Tuple, cst.Set)):
-                return None
-            if templates[unit]:
-                flags.append(templates[unit].format(syntax.code(number)))
+        periods = period_flags(given, self._lengths)
+        if periods is None:
+            return None
+        flags += periods
         schedule = self._schedule(given)
         every = schedule.checkpoint
-        steps = self._steps(every.number, aggregation) if every.unit == "max_steps" else ""
+        steps = every.flag("max_steps")
+        if every.choice is not None and (aggregation or self._of_batch != 1):
+            return None
+        steps = self._steps(steps, aggregation) if every.unit == "max_steps" else steps
         callbacks = schedule.callbacks(steps)
         if callbacks:
             self.file.imports.new.add(_CHECKPOINT)
@@ -347,17 +344,18 @@ class _Scripts(LightningTransformer):
         return flags
 
     def _schedule(self, given: dict[str, cst.BaseExpression]) -> Schedule:
-        length = self._told(given.get("max_length"))
+        length = self._lengths.length(given.get("max_length"))
         if is_text(given.get("max_length"), "None", None) and self.file.length:
-            length = Length(*self.file.length.split("="))
-        validation = self._told(given.get("validation_period"))
+            unit, _, number = self.file.length.partition("=")
+            length = Length(unit, number)
+        validation = self._lengths.length(given.get("validation_period"))
         if lacks_period(given):
             # Lightning is told to validate after the last batch alone, whichever that is.
             length = validation = length if length.unit else Length("at run time", "1")
         return Schedule(
             length,
             validation,
-            self._told(given.get("checkpoint_period")),
+            self._lengths.length(given.get("checkpoint_period")),
             "" if (policy := given.get("checkpoint_policy")) is None else syntax.code(policy),
             may_test=not is_text(given.get("test_mode"), "False", None),
         )
@@ -376,11 +374,6 @@ class _Scripts(LightningTransformer):
         if condition in ("", "True"):
             return [syntax.statement(text)] if condition else []
         return syntax.statements(f"if {condition}:\n    {text}\n")
-
-    def _told(self, period: cst.BaseExpression | None) -> Length:
-        """A period or length, as far as it is told."""
-        unit, number = self._lengths.unit(period) if period is not None else ("", cst.Name("None"))
-        return Length(unit, syntax.code(number)) if unit else Length()
 
     def _length(self, length: cst.BaseExpression, aggregation: str) -> str:
         unit, number = self._lengths.unit(length)

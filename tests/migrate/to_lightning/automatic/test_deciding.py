@@ -309,6 +309,40 @@ def test_what_clips_is_not_changed_before_it_does(tmp_path, clip, lines, after):
     assert ("self.automatic_optimization = False" not in made) is is_safe
 
 
+@pytest.mark.parametrize(
+    ("init", "clip", "after", "is_safe"),
+    [
+        ("", "self.clip", "self.norm", False),
+        ("", "lambda params: self.clip(params)", "self.told()", False),
+        (
+            "self.norms = []",
+            "lambda p: self.norms.append(clip_grad_norm_(p, 1))",
+            "self.norms",
+            False,
+        ),
+        ("self.clipper = Clipper()", "self.clipper", "self.clipper.norm", False),
+        ("self.clipper = Clipper()", "lambda p: self.clipper.clip(p)", "self.clipper.norm", False),
+        ("self.most = 1.0", "lambda p: clip_grad_norm_(p, self.most)", "self.most", True),
+        ("self.h = context.get_hparams()", "lambda p: clip(p, self.h.get('c', 1))", "self.h", True),
+        ("", "self.clip", "batch_idx", True),
+    ],
+)
+def test_what_clipping_has_changed_is_not_seen_before_it(tmp_path, init, clip, after, is_safe):
+    """A norm that is kept where gradients are clipped is there behind the step alone."""
+    helpers = (
+        "    def clip(self, params):\n"
+        "        self.norm = torch.nn.utils.clip_grad_norm_(params, 1.0)\n\n"
+        "    def told(self):\n        return self.norm\n\n    def evaluate_batch"
+    )
+    source = trial(
+        (STEP, STEP.replace("self.opt)", f"self.opt, clip_grads={clip})")),
+        (RETURN, RETURN.replace("}", f', "more": {after}}}')),
+        ("    def evaluate_batch", helpers),
+        (INIT, f"{INIT}        {init}\n"),
+    )
+    assert ("self.automatic_optimization = False" not in rewritten(tmp_path, source)) is is_safe
+
+
 HELPER = """def measure(model, batch):
     {}
 
@@ -393,3 +427,11 @@ def test_what_an_heir_has_may_be_changed_by_a_step(after, is_automatic, tmp_path
 def test_an_heir_of_two_trials_is_stepped_by_itself(tmp_path):
     other = "\n\nclass Other(PyTorchTrial):\n    pass\n\n\nclass Both(Trial, Other):\n    pass\n"
     assert "self.automatic_optimization = False" in rewritten(tmp_path, trial() + other)
+
+
+def test_what_a_function_in_train_batch_returns_ends_no_batch(tmp_path):
+    """One that ends early is clipped too late by Lightning, and a function of its own ends none."""
+    inner = "        def told(x):\n            return x * 2\n\n"
+    clipped = (STEP, STEP.replace("self.opt)", "self.opt, torch.nn.utils.clip_grad_value_)"))
+    source = trial(clipped, ("        loss = self", f"{inner}        loss = self"))
+    assert "automatic_optimization" not in rewritten(tmp_path, source)

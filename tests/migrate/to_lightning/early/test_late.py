@@ -206,3 +206,41 @@ def test_a_loader_that_init_makes_is_early(tmp_path):
     rows = ("DataLoader([]", "DataLoader(torch.ones(2).to(self.context.device)")
     made = rewritten(tmp_path, trial(("lr=0.1))\n", calls), rows))
     assert "torch.ones(2).to(device_of_process())" in made
+
+
+@pytest.mark.parametrize(
+    ("lines", "after"),
+    [
+        (
+            ["hp = context.get_hparams()", 'self.n = hp["lr"] / context.distributed.size'],
+            'self.hparams["lr"] / self.trainer.world_size',
+        ),
+        (
+            [
+                "every = context.get_global_batch_size()",
+                "self.n = every // context.distributed.size",
+            ],
+            "self.hparams.global_batch_size // self.trainer.world_size",
+        ),
+        (
+            [
+                "hp = context.get_hparams()",
+                'hp["lr"] = 1',
+                'self.n = hp["lr"] / context.distributed.size',
+            ],
+            "",
+        ),
+    ],
+)
+def test_a_variable_of_init_that_the_context_has_told_is_asked_of_the_module(
+    lines, after, tmp_path
+):
+    text = "".join(f"        {line}\n" for line in lines)
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", f"lr=0.1))\n{text}")))
+    is_property = f"    def n(self):\n        return {after}\n" in made
+    assert is_property is bool(after)
+    assert ("world_size: int = 1" not in made) is is_property
+    # The variable is gone with what used it.
+    assert (
+        "every" in made or "hp" in made.replace("hparams", "").replace("hyperparameters", "")
+    ) is not is_property

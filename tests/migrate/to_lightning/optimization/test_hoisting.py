@@ -327,3 +327,18 @@ def test_a_function_hands_on_that_there_is_no_scheduler(none, tmp_path):
     assert "    return opt.schedule(), mode\n" in lib
     assert "self.sched, self.sched_step_mode = lib.make(self, self.opt)" in made
     assert 'self.sched_step_mode == "STEP_EVERY_EPOCH"' in method(made, "on_train_epoch_end")
+
+
+def test_what_a_function_of_a_function_returns_is_nothing_of_its_own(tmp_path):
+    made_by = HEADER + (
+        "def made(context, opt):\n"
+        "    def factor(step):\n"
+        "        if step < 2:\n            return 1\n"
+        "        return 0.5\n\n"
+        "    decay = torch.optim.lr_scheduler.LambdaLR(opt, factor)\n"
+        "    return context.wrap_lr_scheduler(decay, LRScheduler.StepMode.STEP_EVERY_BATCH)\n\n\n"
+    )
+    change = (OPT, f"{OPT}\n        self.decay = made(context, self.opt)")
+    made = rewritten(tmp_path, trial(change, header=made_by))
+    assert "MIGRATE" not in made
+    assert '{"scheduler": decay, "interval": "step"}' in method(made, "configure_optimizers")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,47 @@ def test_helpers_of_a_context_that_stays_are_left_alone(tmp_path):
     assert "number + ctx.distributed.get_rank() + ctx.distributed.size" in made
     assert "# MIGRATE: pytorch.init has no counterpart" in made
     assert rewritten(tmp_path, made) == made
+
+
+@pytest.mark.parametrize(
+    ("first", "after"),
+    [
+        (
+            "print(context.distributed.size)",
+            "trainer = pl.Trainer({})\n    print(trainer.world_size)",
+        ),
+        ("n = 8 // context.distributed.get_size()", "    n = 8 // trainer.world_size\n"),
+        ("if context.distributed.size > 1:\n            print(2)", "if trainer.world_size > 1:"),
+    ],
+)
+def test_lightnings_trainer_tells_how_many_processes_there_are(first, after, tmp_path):
+    """It is made before it is asked, where the context was asked before the trial was made."""
+    text = SCRIPT.replace(
+        "        trial = Trial(context)", f"        {first}\n        trial = Trial(context)"
+    )
+    made = rewritten(tmp_path, whole(text))
+    flags = re.search(r"pl\.Trainer\((.*?)\)\n", made, re.DOTALL)
+    assert flags is not None
+    assert after.format(flags[1]) in made
+    assert made.index("pl.Trainer(") < made.index("trainer.world_size") < made.index("trainer.fit(")
+    assert "MIGRATE" not in made
+
+
+@pytest.mark.parametrize(
+    ("epochs", "is_moved"), [("epochs = 2", True), ("epochs = count(trial)", False)]
+)
+def test_it_is_made_early_only_if_its_flags_are_known_by_then(epochs, is_moved, tmp_path):
+    text = SCRIPT.replace("pytorch.Epoch(2)", "pytorch.Epoch(epochs)")
+    asking = "        print(context.distributed.size)\n        trial = Trial(context)\n"
+    text = text.replace("        trial = Trial(context)\n", f"{asking}        {epochs}\n")
+    made = rewritten(tmp_path, whole(text))
+    assert ("MIGRATE" not in made) is is_moved
+    assert ("    epochs = 2\n    trainer = pl.Trainer(" in made) is is_moved
+
+
+@pytest.mark.parametrize(("value", "is_left"), [("HP", False), ("load(HP)", True)])
+def test_a_variable_that_only_the_context_was_given_goes_with_it(value, is_left, tmp_path):
+    """What a call does may be wanted all the same."""
+    text = SCRIPT.replace("    with pytorch", f"    conf = {value}\n    with pytorch")
+    text = text.replace("hparams=HP", "hparams=HP, exp_conf=conf")
+    assert ("conf = " in rewritten(tmp_path, whole(text))) is is_left

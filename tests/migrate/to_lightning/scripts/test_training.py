@@ -716,6 +716,49 @@ def test_a_length_that_the_run_chooses(tmp_path):
     )
 
 
+CHOOSING = """
+    def main(n, latest):
+        every = pytorch.Batch(n) if n > 0 else pytorch.Epoch(2)
+        with pytorch.init(hparams={{}}) as context:
+            model = Trial(context)
+            trainer = pytorch.Trainer(model, context)
+            trainer.fit(max_length=pytorch.Epoch(3), checkpoint_policy="none", {})
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "flags", "condition"),
+    [
+        (
+            "validation_period=every",
+            ['val_check_interval=every.get("max_steps")', 'epoch=every.get("max_epochs")'],
+            '% every["max_steps"] if "max_steps" in every else '
+            'trainer.current_epoch % every["max_epochs"]',
+        ),
+        (
+            "validation_period=pytorch.Batch(n) if n else pytorch.Epoch(1)",
+            ["val_check_interval=n if n else None", "check_val_every_n_epoch=None if n else 1"],
+            "(trainer.fit_loop.total_batch_idx + 1) % n if n else False",
+        ),
+        (
+            "validation_period=pytorch.Epoch(1) if n else pytorch.Epoch(3)",
+            ["val_check_interval=None,", "check_val_every_n_epoch=1 if n else 3"],
+            "",
+        ),
+        (
+            "validation_period=pytorch.Epoch(1), checkpoint_period=every",
+            ['_n_train_steps=every.get("max_steps")', 'every_n_epochs=every.get("max_epochs")'],
+            '% every["max_steps"] if "max_steps" in every else',
+        ),
+    ],
+)
+def test_a_period_that_the_run_chooses(given, flags, condition, tmp_path):
+    made = " ".join(script(tmp_path, CHOOSING.format(given)).split())
+    assert all(flag in made for flag in flags)
+    assert condition in made and (" if ( " in made) is bool(condition)
+    assert "MIGRATE" not in made
+
+
 @pytest.mark.parametrize("other", ["a", "z"])
 def test_a_script_makes_the_trial_that_it_imports_and_no_other_of_its_name(tmp_path, other):
     taking = trial(("lr=0.1", 'lr=hparams["rate"]'), ("self, context)", "self, context, hparams)"))
