@@ -29,6 +29,7 @@ from det_compat.migrate.to_lightning.optimization import (
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.to_lightning.scripts import core_contexts, training
 from det_compat.migrate.to_lightning.taken import renaming
+from det_compat.migrate.to_lightning.whole.hooks import as_hooks
 from det_compat.migrate.to_lightning.written_out import clipping, handed, horovod, lengths, samplers
 from det_compat.migrate.tree import docstrings, leftovers
 from det_compat.migrate.tree.marks import without_old_code
@@ -195,7 +196,7 @@ def rewritten(tree: cst.Module, file: LightningFile) -> cst.Module:
     before = tree
     for each in PASSES:
         tree = each.apply(tree, file)
-    tree = with_quotes(tree)
+    tree = with_quotes(as_hooks(tree, file))
     if not file.plans:
         return tree
     return docstrings.following(without_old_code(tree), before, STEPS_BEFORE)

@@ -1,0 +1,60 @@
+"""Moves of what Lightning has moved to the device already."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import libcst as cst
+
+from det_compat.migrate.to_lightning.whole.flow import flow, stored
+from det_compat.migrate.to_lightning.whole.parts import Parts, parsed
+from det_compat.migrate.tree import syntax
+
+
+def without_moves(parts: Parts, batch: str, me: str) -> Parts:
+    """The parts without moves of what Lightning has moved."""
+    names = {batch, *syntax.names_in(parts.target)}
+    body: list[cst.BaseStatement] = []
+    for line in parts.body:
+        was = parsed([line])
+        small = syntax.simple(line)
+        # A block may set a variable to what has not been moved, above a move of it.
+        here = names if small is not None else names - flow(was).bound
+
+        def unmoved(call: cst.Call, here: Collection[str] = here) -> cst.BaseExpression:
+            return _unmoved(call, here, me)
+
+        made = syntax.each(line, cst.Call, unmoved)
+        names -= set() if _is_idle(made) else flow(parsed([made])).bound
+        if isinstance(small, cst.Assign) and not _is_idle(made):
+            values = syntax.parts(syntax.simple(made).value)  # type: ignore[union-attr]
+            if all(_root(value) in here for value in values):
+                names |= {name for each in was for name in stored(each)}
+        body += [] if _is_idle(made) else [made]
+    return Parts(parts.before, body, parts.after, parts.target, parts.index)
+
+
+def _unmoved(call: cst.Call, names: Collection[str], me: str) -> cst.BaseExpression:
+    """What a call moves, if that is a part of the batch."""
+    given = call.args[0].value if len(call.args) == 3 else None
+    move = f"{me}.transfer_batch_to_device"
+    is_move = given is not None and syntax.code(call.func) == move
+    return given if given is not None and is_move and _root(given) in names else call
+
+
+def _root(value: cst.BaseExpression) -> str:
+    """The variable that an expression is a part of; ``""`` if it is anything else."""
+    # Lightning looks into dicts and sequences, and not at the attributes of all that there is.
+    while isinstance(value, cst.Subscript):
+        value = value.value
+    return value.value if isinstance(value, cst.Name) else ""
+
+
+def _is_idle(line: cst.BaseStatement) -> bool:
+    """Whether a statement sets variables to themselves."""
+    small = syntax.simple(line)
+    if not isinstance(small, cst.Assign) or len(small.targets) != 1:
+        return False
+    target, value = small.targets[0].target, small.value
+    codes = [[syntax.code(part) for part in syntax.parts(each)] for each in (target, value)]
+    return codes[0] == codes[1]

@@ -1,0 +1,95 @@
+"""The hooks of a validation, written down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from det_compat.migrate.to_lightning.whole.parts import without_blank
+from det_compat.migrate.tree import syntax
+
+START, STEP, END = "on_validation_epoch_start", "validation_step", "on_validation_epoch_end"
+_SAID = "# on several devices, the mean of what each finds in its share of the data"
+
+
+@dataclass(frozen=True)
+class Writing:
+    """What all hooks of a validation have of the method that they take the place of.
+
+    Attributes:
+        step: that method.
+        training: the module's training_step, whose batch is annotated as this one's is.
+        me: what it calls the module.
+        batch: what the step calls a batch.
+    """
+
+    step: cst.FunctionDef
+    training: cst.FunctionDef | None
+    me: str
+    batch: str
+
+    def hooks(
+        self,
+        parts: Sequence[Sequence[cst.BaseStatement]],
+        docstring: Sequence[cst.BaseStatement],
+    ) -> list[cst.FunctionDef]:
+        before, body, after = map(without_blank, parts)
+        if docstring and body:
+            body = [*docstring, *body]
+        logging = cst.IndentedBlock(after).visit(_Logging(self.me))
+        after = [*logging.body] if isinstance(logging, cst.IndentedBlock) else after
+        hooks = [(START, before), (STEP, body), (END, after)]
+        made = [self._hook(name, lines) for name, lines in hooks if lines or name == STEP]
+        first = made[0].with_changes(leading_lines=self.step.leading_lines)
+        blank = [cst.EmptyLine(indent=False)]
+        return [first, *(each.with_changes(leading_lines=blank) for each in made[1:])]
+
+    def _hook(self, name: str, lines: Sequence[cst.BaseStatement]) -> cst.FunctionDef:
+        own, _, index = self.step.params.params
+        given = [own]
+        if name == STEP:
+            training = self.training
+            known = training.params.params[1].annotation if training else None
+            given = [
+                own,
+                cst.Param(cst.Name(self.batch), known if index.annotation else None),
+                index,
+            ]
+        method = self.step.with_changes(
+            name=cst.Name(name),
+            decorators=[],
+            params=self.step.params.with_changes(params=syntax.without_commas(given)),
+        )
+        made = syntax.with_body(method, lines)
+        if isinstance(made.body, cst.IndentedBlock) and name != END:
+            return made.with_changes(body=made.body.with_changes(footer=[]))
+        return made
+
+
+class _Logging(cst.CSTTransformer):
+    """Logs what is found once for all batches, which says so where it does first."""
+
+    def __init__(self, me: str) -> None:
+        super().__init__()
+        self._logs = (f"{me}.log", f"{me}.log_dict")
+        self._is_said = False
+
+    def leave_SimpleStatementLine(
+        self, original: cst.SimpleStatementLine, updated: cst.SimpleStatementLine
+    ) -> cst.SimpleStatementLine:
+        calls = [syntax.code(call.func) for call in syntax.find(original, cst.Call)]
+        if self._is_said or not any(name in self._logs for name in calls):
+            return updated
+        self._is_said = True
+        lines = updated.leading_lines
+        at = next((i for i, line in enumerate(lines) if line.comment is not None), len(lines))
+        said = cst.EmptyLine(comment=cst.Comment(_SAID))
+        return updated.with_changes(leading_lines=[*lines[:at], said, *lines[at:]])
+
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.Call:
+        if syntax.code(original.func) not in self._logs:
+            return updated
+        args = [a for a in updated.args if not (a.keyword and a.keyword.value == "batch_size")]
+        return updated.with_changes(args=args)
