@@ -1,5 +1,6 @@
 """What the hooks of callbacks find otherwise than before, since something else comes first now."""
 
+import ast
 import re
 
 import libcst as cst
@@ -7,6 +8,7 @@ import libcst as cst
 from det_compat.migrate.to_lightning.metrics.told import CALLS
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.elsewhere import parsed
 from det_compat.migrate.tree.trial_attributes import attributes_changed, attributes_read
 
 #: They ended a period of training, after the schedulers' steps.
@@ -14,6 +16,30 @@ _AFTER_BATCHES = ("on_training_epoch_end", *CALLS)
 _OF_BATCHES = ("on_validation_epoch_start", "on_validation_epoch_end")
 _NOT_CALLED = "Lightning calls this, and Determined did not where a trial evaluates a whole dataset"
 _SCHEDULED = "an LR scheduler steps after this now, and did before: step it in training_step"
+
+
+_OTHERWISE = "{0} sets {1}, too, when a period of training ends, and Lightning calls the two in another order"
+#: What a statement sets of an object.
+_SET = re.compile(r"(?<!self)\.(\w+) *(?:[-+*/|&^%@]|//|\*\*)?=(?!=)")
+
+
+def _set_by_another(
+    method: cst.FunctionDef, name: str, file: LightningFile
+) -> tuple[str, str] | None:
+    """Another callback that sets what a hook sets, by a hook that Lightning calls at another time.
+
+    Determined ended an epoch, and the period of training, callback by callback.
+    """
+    if method.name.value not in _AFTER_BATCHES:
+        return None
+    own = {*_SET.findall(syntax.code(method.body))}
+    for other in sorted(file.callbacks - {name}):
+        for node in ast.walk(parsed(file.elsewhere.texts.get(other, ""))):
+            is_end = isinstance(node, ast.FunctionDef) and node.name in _AFTER_BATCHES
+            if isinstance(node, ast.FunctionDef) and is_end and node.name != method.name.value:
+                for shared in sorted(own & {*_SET.findall(ast.unparse(node))}):
+                    return other, shared
+    return None
 
 
 def left_of_order(method: cst.FunctionDef, node: cst.ClassDef, file: LightningFile) -> str:
@@ -27,6 +53,8 @@ def left_of_order(method: cst.FunctionDef, node: cst.ClassDef, file: LightningFi
     plans = [p for p in plans if _makes(p, node.name.value)] or plans
     if name in _OF_BATCHES and any(plan.evaluates_whole for plan in plans):
         return _NOT_CALLED
+    if both := _set_by_another(method, node.name.value, file):
+        return _OTHERWISE.format(*both)
     is_after, is_validation = name in _AFTER_BATCHES, name.startswith("on_validation")
     for plan in plans if is_after or is_validation else ():
         stepped = {s.interval or "step" for s in plan.all_schedulers if s.mode != "MANUAL_STEP"}

@@ -324,6 +324,9 @@ def odd_kinds(method: cst.FunctionDef, known: _Known | None = None) -> frozenset
 def metrics_of(method: cst.FunctionDef) -> Iterator[cst.BaseExpression]:
     """The metrics in the dicts that a method returns, or puts into a variable that it returns."""
     names = {name for value in _returns(method) for name in names_in(value)}
+    set_to = [pair for line in find(method.body, cst.Assign) for pair in pairs(line)]
+    for _ in range(3):
+        names |= {code(v) for t, v in set_to if code(t) in names and isinstance(v, cst.Name)}
     dicts = [found for value in _returns(method) for found in _dicts(value)]
     for line in find(method.body, cst.Assign):
         for target in line.targets:
@@ -369,11 +372,8 @@ def _is_unknown(
     if isinstance(value, cst.Name):
         if deep == 0 or value.value == "None":
             return deep == 0
-        set_to = [
-            line.value
-            for line in find(method.body, cst.Assign)
-            if value.value in (code(target.target) for target in line.targets)
-        ]
+        lines = find(method.body, cst.Assign)
+        set_to = [n.value for n in lines if value.value in (code(t.target) for t in n.targets)]
         set_to += [
             arg.value
             for call in find(method.body, cst.Call)

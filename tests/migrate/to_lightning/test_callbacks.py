@@ -438,3 +438,43 @@ def test_training_metrics_are_told_without_those_of_validations(tmp_path):
     made = watched(tmp_path, hooks)
     assert "            self.training_names = [*metrics]\n" in made
     assert "{name: float(metrics[name]) for name in self.training_names}" in made
+
+
+TWO = """\
+from determined.pytorch import PyTorchCallback
+
+
+class First(PyTorchCallback):
+    def __init__(self, trial):
+        self.trial = trial
+
+    def on_training_workload_end(self, avg_metrics, batch_metrics):
+        self.trial.scale = 2
+
+
+class Second(PyTorchCallback):
+    def __init__(self, trial):
+        self.trial = trial
+
+    def on_training_epoch_end(self, epoch_idx):
+        {}
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "is_marked"),
+    [
+        ("self.trial.scale = epoch_idx", True),
+        ("self.trial.scale *= 0.5", True),
+        ("self.trial.other = epoch_idx", False),
+        ("self.scale = epoch_idx", False),
+        ("print(self.trial.scale == 2)", False),
+    ],
+)
+def test_what_two_callbacks_set_as_training_ends_is_marked(tmp_path, line, is_marked):
+    made = rewritten(tmp_path, TWO.format(line) + trial())
+    for name in ("First", "Second"):
+        said = f"# MIGRATE: {name} sets scale, too, as a period of training ends"
+        assert (said in made) == is_marked

@@ -264,3 +264,17 @@ def test_what_is_set_within_an_expression_is_sorted_out_at_run_time(tmp_path):
     assert "MIGRATE" not in rewritten(tmp_path, trial((returned, within)))
     step = method(rewritten(tmp_path, trial((returned, within))), "validation_step")
     assert 'numbers_of(found, "mean")' in step
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["found = {'a': batch.mean().numpy()}", "made = found", "return made"],
+        ["found = {}", "found['a'] = batch.mean().numpy()", "made = found", "return made"],
+        ["a = batch.mean().numpy()", "b = a", "return {'a': b}"],
+    ],
+)
+def test_metrics_under_another_name_are_what_they_were(tmp_path, lines):
+    old = '        return {"error": self.model(batch).sum()}\n'
+    made = rewritten(tmp_path, trial((old, "".join(f"        {line}\n" for line in lines))))
+    assert "self.log_dict(numbers_of(" in method(made, "validation_step")

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import libcst as cst
 from libcst.helpers import ensure_type
@@ -27,9 +28,11 @@ from det_compat.migrate.tree.metric_shapes import (
     may_be_none,
     nones,
     numbers,
+    odd_kinds,
     without_numpy,
 )
 
+_Known: TypeAlias = dict[str, cst.BaseExpression | None]
 #: Each batch counts the same, as in Determined, whatever its size, and those of all processes do;
 #: so does a validation as a whole, which each process does by itself.
 EACH_BATCH = ", batch_size=1, sync_dist=True"
@@ -84,7 +87,7 @@ class Logged:
     said: str = ""
     reduction: str = "mean"
     shapes: Shapes = field(default_factory=Shapes)
-    _known: dict[str, cst.BaseExpression | None] = field(default_factory=dict, init=False)
+    _known: _Known = field(default_factory=dict, init=False)
     _devices: Devices = field(init=False)
     _left_out: list[str] = field(default_factory=list, init=False)
     _odd: frozenset[str] = field(default=frozenset(), init=False)
@@ -95,7 +98,8 @@ class Logged:
     def in_method(self, method: cst.FunctionDef, last: str = "") -> cst.FunctionDef:
         """The method; ``last`` is a statement to end with."""
         self._devices = Devices(method, self.shapes)
-        self._known, self._odd = self.shapes.known(method), self.shapes.odd_kinds(method)
+        self._known = _followed(self.shapes.known(method))
+        self._odd = odd_kinds(method, self._known)
         self._is_known = not self.shapes.are_unknown(method)
         self._nones = nones(method)
         self._numbers = numbers(method, self._known)
@@ -212,6 +216,17 @@ class Logged:
     def _is_on_cpu(self, value: cst.BaseExpression) -> bool:
         """Whether devices would have to average a metric that is on none of them."""
         return "sync_dist" in self.options and self._devices.may_be_on_cpu(value)
+
+
+def _followed(known: _Known) -> _Known:
+    """The same, where a variable is another one, as what that is."""
+
+    def end(value: cst.BaseExpression | None, deep: int = 5) -> cst.BaseExpression | None:
+        if not isinstance(value, cst.Name) or not deep or value.value not in known:
+            return value
+        return end(known[value.value], deep - 1)
+
+    return {name: end(value) for name, value in known.items()}
 
 
 def as_numbers(metrics: str) -> str:
