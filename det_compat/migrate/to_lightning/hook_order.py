@@ -18,7 +18,9 @@ _NOT_CALLED = "Lightning calls this, and Determined did not where a trial evalua
 _SCHEDULED = "an LR scheduler steps after this now, and did before: step it in training_step"
 
 
-_OTHERWISE = "{0} sets {1}, too, when a period of training ends, and Lightning calls the two in another order"
+_OTHERWISE = (
+    "{0} sets {1}, too, as a period of training ends, and Lightning may call it in another order"
+)
 #: What a statement sets of an object.
 _SET = re.compile(r"(?<!self)\.(\w+) *(?:[-+*/|&^%@]|//|\*\*)?=(?!=)")
 
