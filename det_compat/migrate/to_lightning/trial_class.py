@@ -116,12 +116,6 @@ class _Rewriting:
         if init is not None and not plan.is_mixin:
             gone, late = late_values(init, self.own, early, self._stored(), self.file.symbols)
             init = _without(init, gone)
-        asking = [*early, *([init] if init is not None else [])]
-        asks_size = not plan.is_mixin and (
-            any(asks_sizes(each, self.file.symbols) for each in asking)
-            or any(p.is_mixin and p.own.sizes & self._early(p) for p in plan.ancestors)
-            or self.file.hands_size_on(plan)
-        )
         if init is not None and plan.is_whole:
             # Lightning asks for callbacks before it asks for optimizers.
             first = [self.own[name] for name in reachable(self.own, "build_callbacks")]
@@ -134,6 +128,12 @@ class _Rewriting:
             )
             self._are_optimizers_moved = bool(moved)
             init = _without(init, moved)
+        asking = [*early, *([init] if init is not None else [])]
+        asks_size = not plan.is_mixin and (
+            any(asks_sizes(each, self.file.symbols) for each in asking)
+            or any(p.is_mixin and p.own.sizes & self._early(p) for p in plan.ancestors)
+            or self.file.hands_size_on(plan)
+        )
         body = [made for line in syntax.body_of(self.node) for made in self._made_of(line)]
         made: list[cst.BaseStatement] = []
         if init is not None and plan.is_mixin:

@@ -244,3 +244,10 @@ def test_a_variable_of_init_that_the_context_has_told_is_asked_of_the_module(
     assert (
         "every" in made or "hp" in made.replace("hparams", "").replace("hyperparameters", "")
     ) is not is_property
+
+
+def test_an_optimizer_that_is_made_later_asks_lightning_how_many_processes_there_are(tmp_path):
+    """Nothing else in ``__init__`` does, so that it takes no number of them."""
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", "lr=0.1 * context.distributed.size))\n")))
+    assert "lr=0.1 * self.trainer.world_size" in made
+    assert "world_size: int = 1" not in made and "def setup" not in made
