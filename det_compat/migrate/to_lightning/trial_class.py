@@ -17,7 +17,7 @@ from det_compat.migrate.to_lightning.early.late import (
     late_values,
     left_to_lightning,
     never_later,
-    size_check,
+    setup_hook,
 )
 from det_compat.migrate.to_lightning.metrics.in_place import changed_in_place
 from det_compat.migrate.to_lightning.metrics.names import numbers_of, with_numbers_of
@@ -108,13 +108,13 @@ class _Rewriting:
     def result(self) -> cst.BaseStatement:
         """The class."""
         plan, init = self.plan, self.own.get("__init__")
-        moved: list[cst.BaseStatement] = []
-        late: list[cst.BaseStatement] = []
+        moved, late, told = (list[cst.BaseStatement]() for _ in range(3))
         # __init__ calls these methods, so they may need what it makes.
         names = self._early(plan) - {"__init__"}
         early = [method for name, method in self.own.items() if name in names]
         if init is not None and not plan.is_mixin:
-            gone, late = late_values(init, self.own, early, self._stored(), self.file.symbols)
+            stored = self._stored()
+            gone, late, told = late_values(init, self.own, early, stored, self.file.symbols)
             init = _without(init, gone)
         if init is not None and plan.is_whole:
             # Lightning asks for callbacks before it asks for optimizers.
@@ -146,8 +146,8 @@ class _Rewriting:
             made.extend(configure_optimizers(plan, moved, used))
         at = self._index_of_init(body)
         hooks = self._hooks()
-        if asks_size and "setup" not in self.own:
-            hooks.append(size_check(plan))
+        if (asks_size or told) and "setup" not in self.own:
+            hooks.append(setup_hook(plan, told, checks=asks_size))
         hooks += training_hooks(
             plan, odd_makers(plan.own, self.own, self.file.elsewhere), beside=[*body, *made, *hooks]
         )
