@@ -1,5 +1,6 @@
 """Which functions and classes of a tree ask ``pedl`` for what only a run knows."""
 
+import ast
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -36,6 +37,8 @@ class Needs:
         calls = [call for code in self._inference.codes for call in code.calls]
         #: The classes that keep nothing for whoever has no object of them, and make one.
         self._left = {unit for call in calls if (unit := self._unable(call)) is not None}
+        #: What is called by a name of which nobody knows whose it is, such as that of a package.
+        self._lost = {name for call in calls if (name := self._lost_name(call))}
         while any([self._add(call) for call in calls]):
             pass
 
@@ -48,13 +51,18 @@ class Needs:
         asks = getter(values) is not None or unit in map(_target, values)
         return unit if asks else None
 
+    def _lost_name(self, call: Call) -> str:
+        func = call.node.func
+        is_known = bool(self._inference.evaluate(func, call.scope))
+        return func.id if isinstance(func, ast.Name) and not is_known else ""
+
     def is_left(self, unit: Scope) -> bool:
         """Whether a class cannot be given what it asks for, and so is left to ask."""
-        return unit in self._left
+        return unit in self._left or unit.name in self._lost
 
     def of(self, unit: Scope) -> list[str]:
         """The parameters that a function, or a class's ``__init__``, must have more."""
-        if unit in self._left:
+        if self.is_left(unit):
             return []
         needed = set(self._needs.get(unit, ()))
         if unit.kind == "class":

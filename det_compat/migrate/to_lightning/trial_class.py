@@ -17,7 +17,7 @@ from det_compat.migrate.to_lightning.early.late import (
     late_values,
     left_to_lightning,
     never_later,
-    size_check,
+    setup_hook,
 )
 from det_compat.migrate.to_lightning.metrics.in_place import changed_in_place
 from det_compat.migrate.to_lightning.metrics.logged import EACH_BATCH, as_numbers, by_name
@@ -104,20 +104,14 @@ class _Rewriting:
     def result(self) -> cst.BaseStatement:
         """The class."""
         plan, init = self.plan, self.own.get("__init__")
-        moved: list[cst.BaseStatement] = []
-        late: list[cst.BaseStatement] = []
+        moved, late, told = (list[cst.BaseStatement]() for _ in range(3))
         # __init__ calls these methods, so they may need what it makes.
         names = self._early(plan) - {"__init__"}
         early = [method for name, method in self.own.items() if name in names]
         if init is not None and not plan.is_mixin:
-            gone, late = late_values(init, self.own, early, self._stored(), self.file.symbols)
+            stored = self._stored()
+            gone, late, told = late_values(init, self.own, early, stored, self.file.symbols)
             init = _without(init, gone)
-        asking = [*early, *([init] if init is not None else [])]
-        asks_size = not plan.is_mixin and (
-            any(asks_sizes(each, self.file.symbols) for each in asking)
-            or any(p.is_mixin and p.own.sizes & self._early(p) for p in plan.ancestors)
-            or self.file.hands_size_on(plan)
-        )
         if init is not None and plan.is_whole:
             # Lightning asks for callbacks before it asks for optimizers.
             first = [self.own[name] for name in reachable(self.own, "build_callbacks")]
@@ -130,6 +124,12 @@ class _Rewriting:
             )
             self._asks = bool(moved) or stepping.asks_where_it_steps(self.own, plan, self.file)
             init = _without(init, moved)
+        asking = [*early, *([init] if init is not None else [])]
+        asks_size = not plan.is_mixin and (
+            any(asks_sizes(each, self.file.symbols) for each in asking)
+            or any(p.is_mixin and p.own.sizes & self._early(p) for p in plan.ancestors)
+            or self.file.hands_size_on(plan)
+        )
         body = [made for line in syntax.body_of(self.node) for made in self._made_of(line)]
         made: list[cst.BaseStatement] = []
         if init is not None and plan.is_mixin:
@@ -142,8 +142,8 @@ class _Rewriting:
             made.extend(configure_optimizers(plan, moved, used, asks=self._asks))
         at = self._index_of_init(body)
         hooks = self._hooks()
-        if asks_size and "setup" not in self.own:
-            hooks.append(size_check(plan))
+        if (asks_size or told) and "setup" not in self.own:
+            hooks.append(setup_hook(plan, told, checks=asks_size))
         hooks += training_hooks(
             plan, odd_makers(plan.own, self.own, self.file.elsewhere), beside=[*body, *made, *hooks]
         )

@@ -107,6 +107,26 @@ def test_a_class_that_makes_itself_is_left_to_ask(asked, tmp_path):
     assert again == made
 
 
+@pytest.mark.parametrize("package", ["layers", "elsewhere.layers"])
+def test_what_is_called_by_the_name_of_a_package_that_is_not_there_is_left_to_ask(
+    package, tmp_path
+):
+    """Those who call it are not known to, as in a package that lies in a folder of another name."""
+    layers, trial = tmp_path / "layers.py", tmp_path / "model_def.py"
+    asked = 'pedl.get_hyperparameter("width")'
+    layers.write_text(
+        f"import pedl\nimport torch\n\n\ndef body():\n    return torch.nn.Linear(2, {asked})\n"
+    )
+    trial.write_text(
+        f"from {package} import body\n{STANDARD}".replace("return Net()", "return body()")
+    )
+    found = {file.path.name: file.after.decode() for file in migrate([tmp_path], "context").files}
+    is_known = package == "layers"
+    assert ("body(hparams=hparams)" in found["model_def.py"]) is is_known
+    assert ("def body(hparams):" in found["layers.py"]) is is_known
+    assert (f"# MIGRATE: {ASKS}" in found["layers.py"]) is not is_known
+
+
 def test_a_script_that_creates_its_experiment_is_marked(tmp_path):
     assert "MIGRATE" not in rewritten(tmp_path, STANDARD, "context")
     created = "pedl.Experiment(Trial, make_data_loaders, {}).create()\n"

@@ -1,5 +1,6 @@
 """``__init__`` of a LightningModule: hyperparameters are its arguments."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 
 import libcst as cst
@@ -318,9 +319,21 @@ def mixin_init(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> c
             return [line]
         if len(goes_on) > 1:
             return [marked(line, "another __init__ is behind this one in some trials, not in all")]
-        return [line] if True in goes_on else []
+        if True in goes_on:
+            return [line]
+        return [marked(line, _SHARED)] if _has_other_heirs(own, file) else []
 
     return syntax.with_body(init, [made for line in syntax.body_of(init) for made in left(line)])
+
+
+_SHARED = "classes that are no trials need this call, and a module has been initialized by then"
+
+
+def _has_other_heirs(name: str, file: LightningFile) -> bool:
+    """Whether a class that is no trial derives from this one."""
+    heir = re.compile(rf"^class \w+\([^)]*\b{name}\b", re.MULTILINE)
+    others = (text for each, text in file.elsewhere.texts.items() if each not in file.trials)
+    return any(heir.search(text) for text in others)
 
 
 def _mixins(plan: TrialPlan) -> list[TrialPlan]:

@@ -16,21 +16,24 @@ LATE = SIZES | {"device", "get_tensorboard_writer"}
 
 
 _SIZE_CHECK = """\
-def setup(self, stage):
-{0}    # __init__ has divided batches among so many processes
-    if stage == "fit" and self.trainer.world_size != {1}:
+    # __init__ has divided batches among so many processes
+    if stage == "fit" and self.trainer.world_size != {0}:
         raise ValueError(f"train it with world_size={{self.trainer.world_size}}")
 """
 
 
-def size_check(plan: TrialPlan) -> cst.FunctionDef:
-    """The hook that checks the number of processes that ``__init__`` was told.
+def setup_hook(
+    plan: TrialPlan, told: Sequence[cst.BaseStatement], *, checks: bool
+) -> cst.FunctionDef:
+    """The hook that tells what ``__init__`` did, and ``checks`` how many processes that was told.
 
     Lightning calls it before it trains, validates, tests or predicts.
     """
     base = "" if plan.is_root else "    super().setup(stage)\n"
     size = "self.hparams.world_size" if plan.is_whole else 'self.hparams.get("world_size", 1)'
-    return syntax.method(_SIZE_CHECK.format(base, size))
+    lines = base + (_SIZE_CHECK.format(size) if checks else "")
+    hook = syntax.method(f"def setup(self, stage):\n{lines or '    pass'}\n")
+    return syntax.with_body(hook, [*(syntax.body_of(hook) if lines else []), *told])
 
 
 def late_values(
@@ -39,8 +42,10 @@ def late_values(
     early: Sequence[cst.FunctionDef],
     stored: Collection[str],
     symbols: Symbols,
-) -> tuple[list[cst.BaseStatement], list[cst.BaseStatement]]:
-    """The statements of ``__init__`` to leave out, and the properties in their place.
+) -> tuple[list[cst.BaseStatement], list[cst.BaseStatement], list[cst.BaseStatement]]:
+    """The statements of ``__init__`` to leave out, the properties in their place, and the others.
+
+    What only tells how many processes there are is told later, as it stands.
 
     An attribute becomes a property if nothing else sets it, as other classes do those which are
     ``stored``, nothing that runs before there is a Trainer reads it, its value needs nothing but
@@ -77,7 +82,20 @@ def late_values(
     # A variable that only these used is of no use now.
     answers = [line for line in body if _is_answer(line, symbols)]
     idle = [n for n in answers if (name := syntax.target_of(n)) in was and read.count(name) == 1]
-    return [*gone, *idle], made
+    told = [] if "setup" in own else [line for line in body if _tells(line, local, symbols)]
+    return [*gone, *idle, *told], made, told
+
+
+_TELLING = words("print debug info warning")
+
+
+def _tells(line: cst.BaseStatement, local: set[str], symbols: Symbols) -> bool:
+    """Whether a statement prints or logs how many processes there are, and nothing of a method."""
+    call = syntax.lone_call(line)
+    name = "" if call is None else syntax.code(call.func).rpartition(".")[2]
+    is_plain = name in _TELLING and not syntax.names_in(line) & local
+    nodes = syntax.find(line, cst.Attribute)
+    return is_plain and any((found := symbols.member(n)) and found[1] in SIZES for n in nodes)
 
 
 def _asking(

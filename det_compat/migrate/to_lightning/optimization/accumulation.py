@@ -87,9 +87,7 @@ def accumulation(
 
 
 def _is_plain(step: cst.Call) -> bool:
-    scaler = syntax.argument(step, 3, "scaler")
-    is_open = scaler is not None or any(arg.star for arg in step.args)
-    return zeroes_gradients(step) and not is_open
+    return zeroes_gradients(step) and not any(arg.star for arg in step.args)
 
 
 def are_aggregating(trees: Iterable[tuple[cst.Module, Symbols]]) -> bool:

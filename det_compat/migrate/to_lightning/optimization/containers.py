@@ -92,11 +92,11 @@ def hidden(
         below = [syntax.call_of(line) for line in lines if of_object(line, symbols)]
         for each in wrappings(method, symbols):
             owner = each.attribute.partition("[")[0].removesuffix(".values()")
-            made = values.get(f"{me}.{owner}", ()) if owner not in plain else ()
+            made = values.get(f"{me}.{owner}", ())
             # What an object of the trial keeps is shown below the one statement that wraps it.
             is_own = "." not in owner or each.call in below
             is_alone = each.attribute == owner and not each.is_list and is_own
-            if is_alone or (made and all(isinstance(value, _SEEN) for value in made)):
+            if is_alone or (made and all(_is_seen(value, owner in plain) for value in made)):
                 found.discard(each.call)
         pairs = [pair for line in syntax.find(method, cst.Assign) for pair in syntax.pairs(line)]
         # What is put into an entry of something stays in this.
@@ -109,6 +109,13 @@ def hidden(
         kept |= _returned(method) if _keeps(node, name) else set()
         found -= {*_shown(method, kept, symbols, me)}
     return found
+
+
+def _is_seen(value: cst.BaseExpression, is_plain: bool) -> bool:
+    """Whether Lightning sees the models in a list or dict: torch's, or what becomes one."""
+    name = syntax.code(value.func).rpartition(".")[2] if isinstance(value, cst.Call) else ""
+    is_torchs = name in ("ModuleDict", "ModuleList", "Sequential")
+    return is_torchs or (isinstance(value, _SEEN) and not is_plain)
 
 
 def handed_out(function: cst.FunctionDef, symbols: Symbols) -> set[cst.Call]:

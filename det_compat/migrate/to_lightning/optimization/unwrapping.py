@@ -134,6 +134,11 @@ class _Unwrapping(FileTransformer[LightningFile]):
         is_empty = updated.orelse is None and not getattr(updated.body, "body", ())
         return cst.RemoveFromParent() if is_empty else updated
 
+    def leave_For(self, original: cst.For, updated: cst.For) -> cst.For | cst.RemovalSentinel:
+        """A loop in which things were only wrapped goes through them for nothing."""
+        is_empty = updated.orelse is None and not getattr(updated.body, "body", ())
+        return cst.RemoveFromParent() if is_empty else updated
+
     def leave_Attribute(
         self, original: cst.Attribute, updated: cst.Attribute
     ) -> cst.Attribute | cst.Name:

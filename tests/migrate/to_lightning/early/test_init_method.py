@@ -179,6 +179,22 @@ def test_mixins_call_the_init_of_the_next_one(bases, more, said, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("base", "is_marked"), [("Named", True), ("Trial", False), ("Other", False)]
+)
+def test_a_mixin_that_others_need_as_it_was_is_marked(base, is_marked, tmp_path):
+    """What is behind it is the module in a trial, and something else in a class that is none."""
+    named = f"class Named:\n    pass\n\n\nclass Both(Second, {base}):\n    pass\n\n\n"
+    other = "" if base == "Trial" else "class Other(Second, PyTorchTrial):\n    pass\n\n\n"
+    changes = (
+        ("class Trial(PyTorchTrial)", f"{CHAIN}class Trial(Second, PyTorchTrial)"),
+        ("self.context = context", "super().__init__(context)"),
+    )
+    source = f"{trial(*changes)}\n\n{other}{named}"
+    made = rewritten(tmp_path, source)
+    assert ("# MIGRATE: classes that are no trials need this call" in made) is is_marked
+
+
+@pytest.mark.parametrize(
     ("line", "after", "is_marked"),
     [
         ('self.n = context.get_hparam("n")', 'self.n = hparams["n"]', False),

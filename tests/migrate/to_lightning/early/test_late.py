@@ -244,3 +244,34 @@ def test_a_variable_of_init_that_the_context_has_told_is_asked_of_the_module(
     assert (
         "every" in made or "hp" in made.replace("hparams", "").replace("hyperparameters", "")
     ) is not is_property
+
+
+def test_an_optimizer_that_is_made_later_asks_lightning_how_many_processes_there_are(tmp_path):
+    """Nothing else in ``__init__`` does, so that it takes no number of them."""
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", "lr=0.1 * context.distributed.size))\n")))
+    assert "lr=0.1 * self.trainer.world_size" in made
+    assert "world_size: int = 1" not in made and "def setup" not in made
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        (
+            'print(f"rank {context.distributed.rank} of {context.distributed.size}")',
+            'print(f"rank {self.global_rank} of {self.trainer.world_size}")',
+        ),
+        (
+            "logging.info('%d', context.get_per_slot_batch_size())",
+            "logging.info('%d', self.hparams.global_batch_size // self.trainer.world_size)",
+        ),
+        ("opened = 1\n        print(opened, context.distributed.size)", ""),
+        ("count(context.distributed.size)", ""),
+    ],
+)
+def test_what_only_tells_how_many_processes_there_are_is_told_when_they_are_known(
+    line, after, tmp_path
+):
+    """A module that took their number for it would refuse any other."""
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", f"lr=0.1))\n        {line}\n")))
+    assert ("world_size: int = 1" not in made) is bool(after)
+    assert (f"    def setup(self, stage):\n        {after}\n" in made) is bool(after)

@@ -110,6 +110,14 @@ def test_what_asks_a_context_asks_the_module(tmp_path):
     assert "print(self.hparams.accumulate_grad_batches)" in made
 
 
+def test_a_scaler_steps_when_a_step_is_due(tmp_path):
+    made = aggregated(tmp_path, (STEP, f"{STEP[:-1]}, scaler=self.scaler)"))
+    assert "MIGRATE" not in made
+    step = method(made, "training_step").partition("    if self.is_step_due():\n")[2]
+    assert step.startswith("        self.average_gradients(opt)\n        if self.scaler is None:\n")
+    assert "            self.scaler.step(opt)\n" in step
+
+
 OWN = "    def is_step_due(self):\n        pass\n\n"
 BASE = "class Base(PyTorchTrial):\n    pass\n\n"
 
@@ -117,7 +125,6 @@ BASE = "class Base(PyTorchTrial):\n    pass\n\n"
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        (STEP, f"{STEP[:-1]}, scaler=self.scaler)"),
         (STEP, f"{STEP[:-1]}, auto_zero_grads=False)"),
         (STEP, f"step = {STEP}"),
         ("    def train_batch", f"{OWN}    def train_batch"),

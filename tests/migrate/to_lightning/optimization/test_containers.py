@@ -7,6 +7,7 @@ import pytest
 from tests.migrate.rewriting import rewritten, trial
 
 MODEL = "        self.model = context.wrap_model(torch.nn.Linear(2, 1))\n"
+AGAIN = "for key in self.nets:\n    self.nets[key] = wrap(self.nets[key])"
 METHODS = """
     def one(self):
         return self.context.wrap_model(torch.nn.Linear(2, 1))
@@ -41,6 +42,8 @@ METHODS = """
         ("self.first, self.second = self.two()", False),
         ("first = net()\nwrap(first)\nself.first = first\nself.second = wrap(net())", False),
         ("self.first = wrap(net())\nself.second = net()\nwrap(self.second)", False),
+        (f"self.nets = torch.nn.ModuleDict({{'a': net(), 'b': net()}})\n{AGAIN}", False),
+        (f"self.nets = {{'a': net(), 'b': net()}}\n{AGAIN}", True),
     ],
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -58,6 +61,7 @@ def test_lightning_sees_every_model(lines, is_shown, tmp_path):
     assert len({*found["Trial"]().parameters()}) == 4
     # A name of its own is only for what no other name shows.
     assert ("self.add_module(" in made) is is_shown
+    assert "pass\n" not in made
 
 
 def test_what_a_function_hands_out_in_a_list_is_marked(tmp_path):
