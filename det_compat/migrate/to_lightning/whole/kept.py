@@ -36,7 +36,7 @@ _TENSORS = words("zeros ones empty full tensor as_tensor zeros_like ones_like ar
 #: What these give may be a module.
 _MAY_GIVE_MODULE = re.compile(
     r"[A-Z]|eval$|train$|deepcopy$|copy$|requires_grad_$|getattr$|next$|pop$|get$|to$|cuda$|cpu$"
-    r"|.*(build|make|create|model|module|net)"
+    r"|(build|make|create|load|get)_?(\w*_)?(model|module|net)"
 )
 #: What draws random numbers, or gives what others draw.
 _DRAWING = re.compile(
@@ -169,11 +169,22 @@ def draws(body: Sequence[ast.stmt], texts: Mapping[str, str], seen: set[str] | N
         name = ast.unparse(node.func).rpartition(".")[2]
         if _DRAWING.match(name) and not name.startswith("num_"):
             return True
-        if name in texts and name not in seen:
+        if name not in seen:
             seen.add(name)
-            if draws(ast.parse(_dedented(texts[name])).body, texts, seen):
+            if draws([*_defined(name, texts)], texts, seen):
                 return True
     return False
+
+
+def _defined(name: str, texts: Mapping[str, str]) -> Iterator[ast.stmt]:
+    """The classes and functions of a name, also those that are methods."""
+    if name in texts:
+        yield from ast.parse(_dedented(texts[name])).body
+        return
+    for text in texts.values():
+        if f"def {name}(" in text:
+            nodes = ast.walk(ast.parse(_dedented(text)))
+            yield from (n for n in nodes if isinstance(n, ast.FunctionDef) and n.name == name)
 
 
 def decides_on_data(body: Sequence[ast.stmt], own: str) -> bool:
