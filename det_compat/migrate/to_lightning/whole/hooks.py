@@ -181,11 +181,15 @@ class _Validation:
         target = ast.parse(f"for {syntax.code(parts.target)} in x: pass").body[0]
         assert isinstance(target, ast.For)
         body, after = parsed(parts.body), parsed(parts.after)
-        everything = [*parsed(parts.before), *body, *after]
+        before = parsed(parts.before)
+        if kept.has_keys_of_data(before, body, after):
+            return True
         names = target.target
         if not isinstance(parts.target, cst.Name):
             body = body[1:]
-        return needs_cpu(names, body, everything) or kept.decides_on_data(after, self.me)
+        return needs_cpu(names, body, [*before, *body, *after]) or kept.decides_on_data(
+            after, self.me
+        )
 
     def _with_index(self, parts: Parts) -> Parts | None:
         """The parts, where Lightning counts the batches; None if that name is another's."""

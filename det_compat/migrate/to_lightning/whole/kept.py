@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from det_compat.analysis.expressions import words
-from det_compat.migrate.to_lightning.whole.flow import stored
+from det_compat.migrate.to_lightning.whole.flow import loads, stored
 
 _DISPLAYS = (
     ast.Constant,
@@ -205,6 +205,28 @@ def decides_on_data(body: Sequence[ast.stmt], own: str) -> bool:
         if is_ending and names - {own, "len", "isinstance", "int", "hasattr", "getattr"}:
             return True
     return False
+
+
+def has_keys_of_data(
+    before: Sequence[ast.stmt], body: Sequence[ast.stmt], after: Sequence[ast.stmt]
+) -> bool:
+    """Whether what is logged may be told by a dict that the batches fill, with other keys each."""
+    names = {name for line in before for name in stored(line)}
+    empty = {n for n in names if any(map(_is_empty_dict, values_of(before, n)))}
+    empty &= {name for line in body for name in loads(line)}
+    nodes = [node for line in after for node in ast.walk(line)]
+    asked = {id(node.value) for node in nodes if isinstance(node, ast.Subscript)}
+    read = (n for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))
+    return any(node.id in empty and id(node) not in asked for node in read)
+
+
+def _is_empty_dict(value: ast.expr) -> bool:
+    if isinstance(value, ast.Call):
+        return ast.unparse(value.func).rpartition(".")[2] in _DICTS
+    return isinstance(value, ast.Dict) and not value.keys
+
+
+_DICTS = words("dict defaultdict Counter OrderedDict")
 
 
 def is_log(node: ast.AST, own: str) -> bool:
