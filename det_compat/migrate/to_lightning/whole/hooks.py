@@ -35,7 +35,7 @@ _TOGETHER = re.compile(
     r"\b(torch\.distributed|dist\.|all_?gather\w*|all_?reduce|barrier|broadcast)"
 )
 #: A callback that logs at the end of a validation has Lightning's hook for it, before a module's.
-_ADDING = re.compile(r"def on_validation_(step_)?end\b(.|\n)*\[[^]\n]*\] *=[^=]")
+_ADDING = re.compile(r"def on_validation_(step_)?end\b[\s\S]*\[[^]\n]*\] *=[^=]")
 
 
 def as_hooks(tree: cst.Module, file: LightningFile) -> cst.Module:
