@@ -92,11 +92,7 @@ def _evaluation(draft: Draft) -> None:
     update = draft.metrics.pop("_update", "")
     output = f"output = self.{draft.nets[-1]}(x)\n"
     if draft.chance(0.2) and not any("outputs)" in each for each in draft.above):
-        body = f"total, count = 0.0, 0\nfor batch in data_loader:\n    x, y = {draft.pick(MOVED)}\n"
-        inner = f"{update}{output}total += (output - y).abs().sum().item()\ncount += len(x)\n"
-        body += textwrap.indent(inner, " " * 4)
-        body += 'return {"val": total / count, "count": count}\n'
-        draft.method("evaluate_full_dataset(self, data_loader)", body)
+        draft.method("evaluate_full_dataset(self, data_loader)", _whole(draft, update + output))
         return
     metrics = {"val": "nn.functional.mse_loss(output, y)"}
     metrics.update(draft.draw.sample(EVALUATED, draft.pick((0, 1, 2, 3))))
@@ -119,6 +115,39 @@ def _evaluation(draft: Draft) -> None:
             one = ", ".join(f'"{name}": {draft.pick(REDUCERS)}' for name in metrics)
             one = f"{{{one}}}"
         draft.method("evaluation_reducer(self)", f"return {one}\n")
+
+
+def _whole(draft: Draft, output: str) -> str:
+    """The body of evaluate_full_dataset: sums or lists, and what the last batch has left."""
+    batch, *loop = draft.pick(
+        (
+            ("batch", "for batch in data_loader:\n"),
+            ("batch", "for i, batch in enumerate(data_loader):\n", "if i == 1:\n    continue\n"),
+            ("x, y", "for i, (x, y) in enumerate(data_loader):\n"),
+        )
+    )
+    above, inner, below = draft.pick(
+        (
+            ("total = 0.0\n", "total += (output - y).abs().sum().item()\n", "total / count"),
+            (
+                "errors, last = [], None\n",
+                "errors.append((output - y).abs().cpu())\nlast = errors[-1].mean()\n",
+                "torch.cat(errors).mean() + last",
+            ),
+            (
+                "worst = float('-inf')\n",
+                "error = (output - y).abs()\nworst = max(worst, error.max().item())\n",
+                "worst + error.sum()",
+            ),
+        )
+    )
+    moved = f"x, y = {draft.pick(MOVED)}\n" if batch == "batch" else ""
+    lines = f"{''.join(loop[1:])}{moved}{output}{inner}count += len(x)\n"
+    looped = loop[0] + textwrap.indent(lines, " " * 4)
+    if draft.chance(0.5):
+        looped = "with torch.no_grad():\n" + textwrap.indent(looped, " " * 4)
+    result = f'{{"val": {below}, "count": count, "batches": len(data_loader)}}'
+    return f"{above}count = 0\n{looped}return {result}\n"
 
 
 MOVED = ("batch", "self.context.to_device(batch)")

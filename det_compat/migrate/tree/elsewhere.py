@@ -159,9 +159,14 @@ def variables_of(tree: ast.Module) -> set[str]:
 
 
 def _text(node: _Function | ast.ClassDef, source: bytes) -> str:
-    lines = source.decode("utf-8-sig", errors="replace").splitlines(keepends=True)
+    lines = _lines(source)
     start = min([node.lineno, *(each.lineno for each in node.decorator_list)])
     return "".join(lines[start - 1 : node.end_lineno])
+
+
+@lru_cache(maxsize=1024)
+def _lines(source: bytes) -> list[str]:
+    return source.decode("utf-8-sig", errors="replace").splitlines(keepends=True)
 
 
 class _Texts(Mapping[str, str]):

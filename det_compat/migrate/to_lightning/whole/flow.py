@@ -18,6 +18,7 @@ _UNKNOWN = (
     ast.Await,
     ast.AsyncFor,
     ast.AsyncWith,
+    getattr(ast, "TryStar", ast.Match),
 )
 _LOOKING = {"locals", "vars", "exec", "eval", "globals"}
 

@@ -30,23 +30,25 @@ _LOADER = "val_dataloader"
 _TRANSFERS = ("transfer_batch_to_device", "on_before_batch_transfer", "on_after_batch_transfer")
 #: What only runs before a validation, or beside it.
 _MAKING = ("__init__", "setup", "configure_optimizers", "configure_model", "train_dataloader")
+#: What devices do together, each as often as the others.
+_TOGETHER = re.compile(
+    r"\b(torch\.distributed|dist\.|all_?gather\w*|all_?reduce|barrier|broadcast)"
+)
 #: A callback that logs at the end of a validation has Lightning's hook for it, before a module's.
-_ADDING = re.compile(r"def on_validation_(step_)?end\b(.|\n)*\[[^]\n]*\] *=[^=]")
+_ADDING = re.compile(r"def on_validation_(step_)?end\b[\s\S]*\[[^]\n]*\] *=[^=]")
 
 
 def as_hooks(tree: cst.Module, file: LightningFile) -> cst.Module:
     """The file, whose modules validate whole data sets by hooks where they can."""
-    texts = file.elsewhere.texts
-    is_first = any(f"def {END}" in text or _ADDING.search(text) for text in texts.values())
 
     def split(node: cst.ClassDef) -> cst.ClassDef:
         plan = file.plans.get(node.name.value)
         name = "evaluate_full_dataset"
-        if plan is None or is_first or not (plan.is_whole and name in plan.own.methods):
+        if plan is None or not (plan.is_whole and name in plan.alone):
             return node
-        if name not in plan.alone or plan.other_bases is not OtherBases.NONE:
+        if plan.other_bases is not OtherBases.NONE or len(node.bases) > 1:
             return node
-        return (_split(node, file) if len(node.bases) == 1 else None) or node
+        return _split(node, file) or node
 
     return syntax.each(tree, cst.ClassDef, split)
 
@@ -59,6 +61,8 @@ def _split(node: cst.ClassDef, file: LightningFile) -> cst.ClassDef | None:
     given = [param.name.value for param in step.params.params]
     loader = unwrapped_loader(own, file.elsewhere)
     if loader is None or len(given) != 3 or not _has_no_other_decorators(step):
+        return None
+    if any(f"def {END}" in text or _ADDING.search(text) for text in file.elsewhere.texts.values()):
         return None
     made = _Validation(node, own, step, given[0], given[1], file).hooks()
     if made is None:
@@ -103,6 +107,8 @@ class _Validation:
         docstring = body[:1] if syntax.has_docstring(body) else []
         found = parts_of(body[len(docstring) :], self.loader)
         if found is None or not flow.is_plain(parsed(found.all)) or self._logs_early(found):
+            return None
+        if _TOGETHER.search(syntax.code(self.step)):
             return None
         batch, found = self._given(found)
         if batch is None or self._is_bound_to_loader(found):
@@ -175,11 +181,15 @@ class _Validation:
         target = ast.parse(f"for {syntax.code(parts.target)} in x: pass").body[0]
         assert isinstance(target, ast.For)
         body, after = parsed(parts.body), parsed(parts.after)
-        everything = [*parsed(parts.before), *body, *after]
+        before = parsed(parts.before)
+        if kept.has_keys_of_data(before, body, after):
+            return True
         names = target.target
         if not isinstance(parts.target, cst.Name):
             body = body[1:]
-        return needs_cpu(names, body, everything) or kept.decides_on_data(after, self.me)
+        return needs_cpu(names, body, [*before, *body, *after]) or kept.decides_on_data(
+            after, self.me
+        )
 
     def _with_index(self, parts: Parts) -> Parts | None:
         """The parts, where Lightning counts the batches; None if that name is another's."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from det_compat.analysis.expressions import words
-from det_compat.migrate.to_lightning.whole.flow import stored
+from det_compat.migrate.to_lightning.whole.flow import loads, stored
 
 _DISPLAYS = (
     ast.Constant,
@@ -36,7 +36,7 @@ _TENSORS = words("zeros ones empty full tensor as_tensor zeros_like ones_like ar
 #: What these give may be a module.
 _MAY_GIVE_MODULE = re.compile(
     r"[A-Z]|eval$|train$|deepcopy$|copy$|requires_grad_$|getattr$|next$|pop$|get$|to$|cuda$|cpu$"
-    r"|.*(build|make|create|model|module|net)"
+    r"|(build|make|create|load|get)_?(\w*_)?(model|module|net)"
 )
 #: What draws random numbers, or gives what others draw.
 _DRAWING = re.compile(
@@ -169,11 +169,22 @@ def draws(body: Sequence[ast.stmt], texts: Mapping[str, str], seen: set[str] | N
         name = ast.unparse(node.func).rpartition(".")[2]
         if _DRAWING.match(name) and not name.startswith("num_"):
             return True
-        if name in texts and name not in seen:
+        if name not in seen:
             seen.add(name)
-            if draws(ast.parse(_dedented(texts[name])).body, texts, seen):
+            if draws([*_defined(name, texts)], texts, seen):
                 return True
     return False
+
+
+def _defined(name: str, texts: Mapping[str, str]) -> Iterator[ast.stmt]:
+    """The classes and functions of a name, also those that are methods."""
+    if name in texts:
+        yield from ast.parse(_dedented(texts[name])).body
+        return
+    for text in texts.values():
+        if f"def {name}(" in text:
+            nodes = ast.walk(ast.parse(_dedented(text)))
+            yield from (n for n in nodes if isinstance(n, ast.FunctionDef) and n.name == name)
 
 
 def decides_on_data(body: Sequence[ast.stmt], own: str) -> bool:
@@ -194,6 +205,28 @@ def decides_on_data(body: Sequence[ast.stmt], own: str) -> bool:
         if is_ending and names - {own, "len", "isinstance", "int", "hasattr", "getattr"}:
             return True
     return False
+
+
+def has_keys_of_data(
+    before: Sequence[ast.stmt], body: Sequence[ast.stmt], after: Sequence[ast.stmt]
+) -> bool:
+    """Whether what is logged may be told by a dict that the batches fill, with other keys each."""
+    names = {name for line in before for name in stored(line)}
+    empty = {n for n in names if any(map(_is_empty_dict, values_of(before, n)))}
+    empty &= {name for line in body for name in loads(line)}
+    nodes = [node for line in after for node in ast.walk(line)]
+    asked = {id(node.value) for node in nodes if isinstance(node, ast.Subscript)}
+    read = (n for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))
+    return any(node.id in empty and id(node) not in asked for node in read)
+
+
+def _is_empty_dict(value: ast.expr) -> bool:
+    if isinstance(value, ast.Call):
+        return ast.unparse(value.func).rpartition(".")[2] in _DICTS
+    return isinstance(value, ast.Dict) and not value.keys
+
+
+_DICTS = words("dict defaultdict Counter OrderedDict")
 
 
 def is_log(node: ast.AST, own: str) -> bool:

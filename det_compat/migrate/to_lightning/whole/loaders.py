@@ -40,7 +40,10 @@ def unwrapped_loader(
     names |= {a.attr.value for each in reached for a in syntax.find(each, cst.Attribute)}
     texts = [around.texts[name] for name in names if name in around.texts]
     is_open = any("def __iter__(" in each and "def __len__(" not in each for each in texts)
-    if "ampler" in text or is_open:
+    is_told = "ampler" in text or any("def set_epoch(" in each for each in texts)
+    # Lightning makes a class of the project's anew for several devices, if it can.
+    is_own = any("DataLoader" in name for name in names if name in around.texts)
+    if is_told or is_own or is_open:
         return None
     return syntax.transformed(method, _Unwrapping())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 import libcst as cst
@@ -9,12 +10,14 @@ import libcst as cst
 from det_compat.migrate.to_lightning.whole.flow import flow, stored
 from det_compat.migrate.to_lightning.whole.parts import Parts, parsed
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.marks import above, comments_of
 
 
 def without_moves(parts: Parts, batch: str, me: str) -> Parts:
     """The parts without moves of what Lightning has moved."""
     names = {batch, *syntax.names_in(parts.target)}
     body: list[cst.BaseStatement] = []
+    comments: list[cst.EmptyLine] = []
     for line in parts.body:
         was = parsed([line])
         small = syntax.simple(line)
@@ -30,8 +33,19 @@ def without_moves(parts: Parts, batch: str, me: str) -> Parts:
             values = syntax.parts(syntax.simple(made).value)  # type: ignore[union-attr]
             if all(_root(value) in here for value in values):
                 names |= {name for each in was for name in stored(each)}
-        body += [] if _is_idle(made) else [made]
+        if _is_idle(made):
+            comments += [each for each in comments_of(line) if not _is_of_moving(each)]
+            continue
+        body.append(above(made, comments))
+        comments = []
     return Parts(parts.before, body, parts.after, parts.target, parts.index)
+
+
+def _is_of_moving(line: cst.EmptyLine) -> bool:
+    return line.comment is not None and _MOVING.search(line.comment.value) is not None
+
+
+_MOVING = re.compile(r"\b(move|moving|send|gpu|cuda|device|cpu)", re.IGNORECASE)
 
 
 def _unmoved(call: cst.Call, names: Collection[str], me: str) -> cst.BaseExpression:

@@ -214,6 +214,14 @@ END = '        return {"error": total / n}\n'
             ],
             id="a callback that logs first",
         ),
+        pytest.param(
+            [
+                (START, f"{START}        seen = {{}}\n"),
+                (SUM, f"{SUM}                seen[float(total)] = n\n"),
+                (END, "        return {str(key): value for key, value in seen.items()}\n"),
+            ],
+            id="data decide which metrics there are",
+        ),
         pytest.param([(START, f"{START}        state = locals()\n")], id="looks at its variables"),
         pytest.param(
             [(SUM, f"{SUM}                pairs = [total for total in batch]\n")],
@@ -291,7 +299,7 @@ EVALUATIONS = {
                 seen["all"] += 1
             outputs = np.concatenate(outputs)
         error = float((outputs**2).mean())
-        return {"error": error, "first": outputs[0, 0], **{k: v for k, v in seen.items()}}
+        return {"error": error, "first": outputs[0, 0], "all": seen["all"]}
 """,
     "carried": """\
     def evaluate_full_dataset(self, data_loader):
