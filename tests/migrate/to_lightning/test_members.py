@@ -92,7 +92,7 @@ def test_before_there_is_a_trainer(tmp_path):
 
 
 def test_the_size_is_saved_beside_hyperparameters_that_are_given_as_a_dict(tmp_path):
-    before = "print(context.get_hparams(), context.distributed.get_size())"
+    before = "use(context.get_hparams(), context.distributed.get_size())"
     change = (
         ("self, context)", "self, context, hparams)"),
         ("self.context = context", before),
@@ -278,7 +278,7 @@ def test_the_sections_of_the_config_are_no_hyperparameters(tmp_path):
 
 def test_how_many_processes_there_are_is_no_hyperparameter(tmp_path):
     before = """\
-print(context.get_per_slot_batch_size())
+make(context.get_per_slot_batch_size())
         make(context.get_hparams())"""
     changes = ("self.context = context", before), ("class T", "make = print\n\n\nclass T")
     made = rewritten(tmp_path, trial(*changes))
