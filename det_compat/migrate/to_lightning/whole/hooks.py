@@ -184,6 +184,8 @@ class _Validation:
         before = parsed(parts.before)
         if kept.has_keys_of_data(before, body, after):
             return True
+        if kept.meets_data(before, body, after, self.me):
+            return True
         names = target.target
         if not isinstance(parts.target, cst.Name):
             body = body[1:]

@@ -235,3 +235,32 @@ def is_log(node: ast.AST, own: str) -> bool:
         f"{own}.log",
         f"{own}.log_dict",
     )
+
+
+#: What a module has that is the same, whatever its share of the data.
+_NO_DATA = words("hparams device logger trainer training log log_dict current_epoch global_step")
+
+
+def meets_data(
+    before: Sequence[ast.stmt], body: Sequence[ast.stmt], after: Sequence[ast.stmt], own: str
+) -> bool:
+    """Whether what the batches leave is handed on with what the module has of all the data.
+
+    A device that has gone through a share of these would miss the others there.
+    """
+    found = {name for line in (*before, *body) for name in stored(line)}
+    for line in after:
+        for call in (each for each in ast.walk(line) if isinstance(each, ast.Call)):
+            given = [*call.args, *(each.value for each in call.keywords)]
+            is_own = any(
+                isinstance(node, ast.Attribute)
+                and ast.unparse(node.value) == own
+                and node.attr not in _NO_DATA
+                for each in given
+                for node in ast.walk(each)
+            )
+            if is_own and not is_log(call, own) and found & set().union(*map(loads, given)):
+                return True
+        if found & loads(line):
+            found |= {*stored(line)}
+    return False

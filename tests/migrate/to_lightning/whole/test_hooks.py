@@ -201,6 +201,9 @@ END = '        return {"error": total / n}\n'
         ),
         pytest.param([("DataLoader([], batch_size=4)", "[1, 2]")], id="no loader"),
         pytest.param(
+            [("total / n", "scored([total], answers=self.answers) / n")], id="answers to all data"
+        ),
+        pytest.param(
             [(END, f"        if total > n:\n            return {{}}\n{END}")],
             id="data decide what is logged",
         ),
