@@ -63,7 +63,6 @@ class TrialPlan:
         other_bases: what is known of the bases in front of Determined's.
         arrays: whether its batches have NumPy's arrays.
         needs_loader: whether a validation needs what making the training loader has left.
-        leaves: whether a validation may leave something behind that training finds.
         keeps_modes: whether a validation uses a model that stays in the mode that it is in.
         accumulation: how it steps once in several batches; None if it does not.
         steps: how many steps of optimizers a batch makes; None if that is not known.
@@ -80,7 +79,6 @@ class TrialPlan:
     other_bases: OtherBases
     arrays: bool
     needs_loader: bool
-    leaves: bool
     keeps_modes: bool
     accumulation: Accumulation | None
     steps: int | None

@@ -26,7 +26,6 @@ from det_compat.migrate.to_lightning.class_facts import (
 )
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.data.loader_order import Project, needs_training_loader
-from det_compat.migrate.to_lightning.data.sanity_check import leaves_something
 from det_compat.migrate.to_lightning.metrics.training import apart
 from det_compat.migrate.to_lightning.modes import makes_evaluating
 from det_compat.migrate.to_lightning.optimization.accumulation import (
@@ -379,7 +378,6 @@ class Lightning(Target):
             and self._arrays
             and not loaders.is_default_collated(methods, source.symbols),
             needs_loader=needs_training_loader(methods, self._project),
-            leaves=leaves_something(methods, self._project, self._elsewhere),
             keeps_modes=keeps_modes(family_methods, models, self._elsewhere, has_heirs),
             accumulation=accumulates,
             steps=1 if is_automatic else steps_of_trial(methods, [facts for _, facts in relatives]),
@@ -396,5 +394,7 @@ class Lightning(Target):
 
     @cached_property
     def _calls_batch_methods(self) -> bool:
-        files = self._read.values()
-        return any(calls_batch_methods(r.tree, of_trials=bool(r.trials)) for r in files)
+        return any(
+            calls_batch_methods(each.tree, of_trials=bool(each.trials))
+            for each in self._read.values()
+        )

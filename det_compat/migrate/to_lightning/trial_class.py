@@ -269,8 +269,6 @@ class _Rewriting:
         """Whether Lightning would validate this class, and none of its bases, before it trains."""
         if self.plan.is_mixin or not self.plan.all_methods & EVALUATIONS:
             return False
-        if self.plan.is_whole and not (self.plan.leaves or self.plan.keeps_modes):
-            return self.plan.needs_loader
         bases = (plan for plan in self.plan.ancestors[1:] if not plan.is_mixin)
         return not any(plan.all_methods & EVALUATIONS for plan in bases)
 
@@ -379,6 +377,8 @@ def _without(init: cst.FunctionDef, gone: Sequence[cst.BaseStatement]) -> cst.Fu
 
 
 _NO_NUMBER = "Lightning logs numbers, and a text, a dict or None among these is none"
+# Determined never validated before it trained, and what Lightning's check would leave behind, in
+# metrics, data, callbacks or files, nobody can tell from the code alone.
 _NO_SANITY_CHECK = """\
 def on_fit_start(self):
     # training begins without a validation

@@ -21,9 +21,9 @@ from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import parsed, variables_of
 from det_compat.migrate.tree.trial_attributes import VALIDATING, attributes_made
 
-Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+_Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_TRAINING_LOADER, VALIDATION_LOADER = "build_training_data_loader", "build_validation_data_loader"
+_TRAINING_LOADER, _VALIDATION_LOADER = "build_training_data_loader", "build_validation_data_loader"
 # Methods of data, texts, dicts, loggers and contexts that leave these as they are.
 _READING = words(
     """
@@ -59,7 +59,7 @@ class Project:
 
     def __init__(self, sources: Iterable[bytes], but: Collection[str] = ()) -> None:
         #: Each with whether it is a method.
-        self.functions: dict[str, list[tuple[Function, bool]]] = defaultdict(list)
+        self.functions: dict[str, list[tuple[_Function, bool]]] = defaultdict(list)
         self.modules: set[str] = set()
         self._changing: dict[str, _Given] = {}
         self._computing: dict[str, bool] = {}
@@ -116,7 +116,7 @@ _ADDING = words("append extend insert update setdefault add")
 _KEEPING = (ast.Return, ast.Yield, ast.Assign, ast.AnnAssign, ast.NamedExpr)
 
 
-def _handed_out(function: Function) -> Iterator[ast.AST]:
+def _handed_out(function: _Function) -> Iterator[ast.AST]:
     """What a function may hand out of what it is given, itself or in something else."""
     given = {arg.arg for arg in ast.walk(function.args) if isinstance(arg, ast.arg)}
     for node in ast.walk(function):
@@ -162,46 +162,37 @@ def needs_training_loader(own: Mapping[str, cst.FunctionDef], project: Project) 
         own: the methods of a trial.
         project: the code that these call.
     """
-    methods = methods_of(own)
-    leave_out_shared(methods)
-    late = traces(project, methods, [_TRAINING_LOADER]).changed
+    found = ((name, parsed(syntax.code(method).strip()).body) for name, method in own.items())
+    methods = {name: one for name, (one, *_) in found if isinstance(one, _FUNCTIONS)}
+    _leave_out_shared(methods)
+    late = _traces(project, methods, [_TRAINING_LOADER]).changed
     # The loader of validations is made once: what it has read then is never read again.
-    if late & traces(project, methods, [VALIDATION_LOADER]).read:
+    if late & _traces(project, methods, [_VALIDATION_LOADER]).read:
         return True
     return bool(
-        (late - attributes_made(own, "__init__")) & traces(project, methods, VALIDATING).read
+        (late - attributes_made(own, "__init__")) & _traces(project, methods, VALIDATING).read
     )
 
 
-def methods_of(own: Mapping[str, cst.FunctionDef]) -> dict[str, Function]:
-    """The methods of a trial, as the standard library reads them."""
-    found = ((name, parsed(syntax.code(method).strip()).body) for name, method in own.items())
-    return {name: one for name, (one, *_) in found if isinstance(one, _FUNCTIONS)}
-
-
-def leave_out_shared(methods: Mapping[str, Function], *, of_both: bool = False) -> None:
+def _leave_out_shared(methods: Mapping[str, _Function]) -> None:
     """Take away what both loaders begin with, and only the one that is made first does.
-
-    It stays in the loader of validations unless it goes ``of_both``.
 
     Which of the two that is makes no difference to ``if not self.done: ...; self.done = True``.
     """
-    if not {_TRAINING_LOADER, VALIDATION_LOADER} <= methods.keys():
+    if not {_TRAINING_LOADER, _VALIDATION_LOADER} <= methods.keys():
         return
-    training, validation = (methods[name] for name in (_TRAINING_LOADER, VALIDATION_LOADER))
+    training, validation = (methods[name] for name in (_TRAINING_LOADER, _VALIDATION_LOADER))
     at, start = (ast.get_docstring(each) is not None for each in (training, validation))
-    for line in [*validation.body[start:]]:
+    for line in validation.body[start:]:
         shared = [*map(_text, training.body[at : at + 1])]
         if [_text(line)] != shared or not all(
             _is_done_once(each, validation.args.args) for each in _called(line, methods)
         ):
             return
         del training.body[at]
-        if of_both:
-            validation.body.remove(line)
 
 
-def _called(line: ast.stmt, methods: Mapping[str, Function]) -> list[ast.stmt]:
+def _called(line: ast.stmt, methods: Mapping[str, _Function]) -> list[ast.stmt]:
     """What a statement does: that of a method which it calls with nothing, and that it is."""
     call = line.value if isinstance(line, ast.Expr) else None
     if not isinstance(call, ast.Call) or call.args or call.keywords:
@@ -246,19 +237,17 @@ def _is_text(value: ast.expr) -> bool:
 class _Traces:
     """The names of attributes and variables that some code changes, and that it reads.
 
-    ``roots`` are the variables in front of what it changes; ``seen`` are the functions.
+    ``roots`` are the variables in front of what it changes.
     """
 
     changed: set[str] = field(default_factory=set)
     roots: set[str] = field(default_factory=set)
     read: set[str] = field(default_factory=set)
-    seen: list[Function] = field(default_factory=list)
 
 
-def traces(project: Project, own: Mapping[str, Function], starts: Iterable[str]) -> _Traces:
-    """What some methods of a trial change and read, with all that they call."""
+def _traces(project: Project, own: Mapping[str, _Function], starts: Iterable[str]) -> _Traces:
     found = _Traces()
-    found.seen = waiting = [own[name] for name in starts if name in own]
+    waiting = [own[name] for name in starts if name in own]
     seen = {*map(id, waiting)}
     for function in waiting:
         for more in _Reader(function, project, own, found).followed():
@@ -269,13 +258,13 @@ def traces(project: Project, own: Mapping[str, Function], starts: Iterable[str])
 
 
 class _Reader:
-    """Reads a function for ``traces``."""
+    """Reads a function for ``_traces``."""
 
     def __init__(
         self,
-        function: Function,
+        function: _Function,
         project: Project,
-        own: Mapping[str, Function],
+        own: Mapping[str, _Function],
         found: _Traces,
         watched: Collection[str] = (),
     ) -> None:
@@ -301,7 +290,7 @@ class _Reader:
         # What others do with their own object counts where they are called.
         self._ignores_first = own.get(function.name) is not function
 
-    def followed(self) -> Iterator[Function]:
+    def followed(self) -> Iterator[_Function]:
         """Note what this function changes and reads; gives what it calls, or may."""
         for node in self._nodes:
             if isinstance(node, (ast.Attribute, ast.Subscript)):
@@ -322,7 +311,7 @@ class _Reader:
                 self._found.read.add(node.id)
                 yield from self._defined(node.id)
 
-    def _defined(self, name: str) -> Iterator[Function]:
+    def _defined(self, name: str) -> Iterator[_Function]:
         return (function for function, _ in self._project.functions.get(name, ()))
 
     def _change(self, node: ast.expr) -> None:
