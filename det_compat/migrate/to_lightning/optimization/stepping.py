@@ -1,7 +1,7 @@
 """Steps of optimizers: the lines that they stand for."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import libcst as cst
 
@@ -177,6 +177,12 @@ class _Stepping(FileTransformer[LightningFile]):
         return syntax.statements("\n".join(due) + "\n")
 
 
+def _targets(method: cst.FunctionDef) -> Iterator[cst.BaseExpression]:
+    """What a method sets, each by itself."""
+    for found in (*syntax.find(method, cst.AssignTarget), *syntax.find(method, cst.AnnAssign)):
+        yield from syntax.parts(found.target)
+
+
 #: What code may ask an optimizer for that Lightning has not wrapped: anything but a step.
 _LOOKING = "param_groups|zero_grad|state|state_dict|load_state_dict|defaults"
 
@@ -197,7 +203,9 @@ def asks_where_it_steps(
         return False
     for name, method in own.items():
         if file.symbols.calls(method, "step_optimizer"):
-            if syntax.names_in(method.body) & {*optimizers}:
+            own_ones = {f"{syntax.self_name(method)}.{each}" for each in optimizers}
+            is_set = not own_ones.isdisjoint(map(syntax.code, _targets(method)))
+            if is_set or syntax.names_in(method.body) & {*optimizers}:
                 return False
         elif name not in plan.early:
             stepping = rf"\b{syntax.self_name(method)}\.({names})\b(?!\.({_LOOKING})\b)"
