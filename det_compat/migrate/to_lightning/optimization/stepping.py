@@ -179,8 +179,10 @@ class _Stepping(FileTransformer[LightningFile]):
 
 def _targets(method: cst.FunctionDef) -> Iterator[cst.BaseExpression]:
     """What a method sets, each by itself."""
-    for found in (*syntax.find(method, cst.AssignTarget), *syntax.find(method, cst.AnnAssign)):
-        yield from syntax.parts(found.target)
+    targets = [found.target for found in syntax.find(method, cst.AssignTarget)]
+    targets += [found.target for found in syntax.find(method, cst.AnnAssign)]
+    for target in targets:
+        yield from syntax.parts(target)
 
 
 #: What code may ask an optimizer for that Lightning has not wrapped: anything but a step.
