@@ -6,6 +6,7 @@ from pathlib import Path
 
 from det_compat.migrate.results import FileResult
 from det_compat.migrate.review import arguments, attributes, hooks, imports, names
+from det_compat.migrate.review.displaced import displaced
 from det_compat.migrate.review.local_imports import left_out
 from det_compat.migrate.review.project import Code, Finding, Text
 from det_compat.migrate.tree.marks import MARK, comment
@@ -62,6 +63,7 @@ def _findings(
             yield from attributes.of_context(after, text)
             yield from attributes.not_set(before, after, text)
             yield from attributes.too_early(after, text)
+            yield from displaced(after, text)
             yield from hooks.idle(after, text)
             yield from hooks.hidden(after, text)
             yield from arguments.refused(after, text, result.trials)

@@ -112,8 +112,13 @@ def _imported(body: Iterable[ast.stmt]) -> Iterator[tuple[str, str]]:
 
 
 def _tables(tree: ast.Module) -> Iterator[tuple[str, list[str]]]:
-    """The dicts at the top of a file, each with the last parts of the names that are in it."""
+    """The dicts at the top of a file, each with the last parts of the names that are in it.
+
+    So are functions that return entries of dicts, each with the names of these.
+    """
     for line in tree.body:
+        if isinstance(line, ast.FunctionDef) and not line.decorator_list:
+            yield line.name, [*_dicts_returned(line)]
         value = line.value if isinstance(line, (ast.Assign, ast.AnnAssign)) else None
         targets = line.targets if isinstance(line, ast.Assign) else [getattr(line, "target", None)]
         if not isinstance(value, ast.Dict) or len(targets) != 1:
@@ -121,6 +126,14 @@ def _tables(tree: ast.Module) -> Iterator[tuple[str, list[str]]]:
         names = [getattr(each, "id", getattr(each, "attr", "")) for each in value.values]
         if isinstance(target := targets[0], ast.Name):
             yield target.id, names if all(names) else []
+
+
+def _dicts_returned(function: ast.FunctionDef) -> Iterator[str]:
+    """The dicts of which a function returns an entry; nothing if it may return something else."""
+    returned = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)]
+    owners = [each.value for each in returned if isinstance(each, ast.Subscript)]
+    names = [each.id for each in owners if isinstance(each, ast.Name)]
+    yield from names if len(names) == len(returned) else ()
 
 
 def _is_changed(name: str, sources: Iterable[bytes]) -> bool:

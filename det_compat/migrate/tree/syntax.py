@@ -355,10 +355,12 @@ def mentions(node: cst.CSTNode, text: str) -> bool:
     return any(mentions(child, text) for child in children(node))
 
 
-def with_node(tree: _Tree, old: cst.CSTNode, new: cst.CSTNode) -> _Tree:
-    """The tree with another node in the place of one below its top, which keeps its type."""
+def with_node(
+    tree: _Tree, old: cst.CSTNode, new: cst.CSTNode | cst.FlattenSentinel[cst.BaseStatement]
+) -> _Tree:
+    """The tree with other nodes in the place of one below its top, which keeps its type."""
     # LibCST declares what the node at the top may become; this one is below it.
-    return tree.deep_replace(old, new)  # type: ignore[return-value]
+    return tree.deep_replace(old, new)  # type: ignore[return-value, type-var]
 
 
 class _Replacement(cst.CSTTransformer):

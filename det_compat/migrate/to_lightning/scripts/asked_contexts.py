@@ -6,6 +6,7 @@ from dataclasses import replace
 import libcst as cst
 
 from det_compat.analysis.expressions import words
+from det_compat.migrate.to_lightning.scripts.lines import bound_in
 from det_compat.migrate.to_lightning.scripts.one_place import answered, has_name, ranked
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.parameters import Arguments
@@ -79,7 +80,7 @@ def _with_variables(body: Sequence[cst.BaseStatement], first: int, at: int) -> l
 
     It is None if one of them does more.
     """
-    moved, bound = [at], {i: _bound(body[i]) for i in range(first, at)}
+    moved, bound = [at], {i: bound_in(body[i]) for i in range(first, at)}
     for index in moved:
         names = syntax.names_in(body[index])
         moved += [i for i in bound if i < index and bound[i] & names and i not in moved]
@@ -90,12 +91,6 @@ def _with_variables(body: Sequence[cst.BaseStatement], first: int, at: int) -> l
     others = set[str]().union(*(bound[i] for i in bound.keys() - {*moved}))
     is_free = all(others.isdisjoint(syntax.names_in(body[i])) for i in moved)
     return sorted(moved) if is_plain and is_free else None
-
-
-def _bound(line: cst.BaseStatement) -> set[str]:
-    targets = [each.target for each in syntax.find(line, cst.AssignTarget)]
-    targets += [each.target for each in syntax.find(line, cst.AugAssign)]
-    return {name for target in targets for name in syntax.names_in(target)}
 
 
 #: How many processes there are, as an attribute and as a method of a context.

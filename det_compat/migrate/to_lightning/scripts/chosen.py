@@ -35,6 +35,11 @@ def _chosen(
     elif isinstance(func, cst.Subscript):
         table = syntax.code(func.value).rpartition(".")[2]
         yield from tables.get(table, [text])
+    elif isinstance(func, cst.Call):
+        # A function that returns an entry of a dict.
+        name = syntax.code(func.func).rpartition(".")[2]
+        for table in tables.get(name, [text]):
+            yield from tables.get(table, [table])
     elif text in values and text not in tables:
         for value in values[text]:
             # What a variable is set to names no variable that is set to that.

@@ -16,6 +16,20 @@ def calls(line: cst.BaseStatement, func: str) -> bool:
     return call is not None and syntax.code(call.func) == func
 
 
+def is_once(line: Line, block: cst.BaseStatement) -> bool:
+    """Whether a statement is this one, or runs once at most in it, if it runs."""
+    repeated = (cst.For, cst.While, cst.FunctionDef, cst.ClassDef)
+    others = (each for kind in repeated for each in syntax.find(block, kind))
+    return line in syntax.below(block) and not any(line in syntax.below(each) for each in others)
+
+
+def bound_in(line: cst.CSTNode) -> set[str]:
+    """The names in what a statement, or one in it, sets."""
+    targets = [each.target for each in syntax.find(line, cst.AssignTarget)]
+    targets += [each.target for each in syntax.find(line, cst.AugAssign)]
+    return {name for target in targets for name in syntax.names_in(target)}
+
+
 def is_kept(trial: cst.BaseExpression) -> bool:
     """Whether a trial can be named again."""
     return isinstance(trial, (cst.Name, cst.Attribute))

@@ -1,6 +1,7 @@
 """Scripts that make a trial, its context and its Trainer in several places, as those of one."""
 
 from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
 from typing import TypeVar
 
 import libcst as cst
@@ -51,7 +52,7 @@ class _Entered(cst.CSTTransformer):
         return updated.with_changes(body=_entered_at_once(updated.body, self._symbols))
 
     def leave_With(self, original: cst.With, updated: cst.With) -> Lines:
-        name = updated.items[0].asname
+        updated, name = self._apart(updated), updated.items[0].asname
         is_lone = len(updated.items) == 1 and name is not None
         is_stack = syntax.code(updated.items[0].item).endswith("ExitStack()")
         if name is None or not (is_lone and is_stack):
@@ -62,6 +63,17 @@ class _Entered(cst.CSTTransformer):
             return updated
         first, *rest = syntax.body_of(updated)
         return cst.FlattenSentinel([above(first, updated.leading_lines), *rest])
+
+    def _apart(self, block: cst.With) -> cst.With:
+        """A block of several contexts with that of ``init()`` as one of its own."""
+        inits = [i for i, item in enumerate(block.items) if as_init(item.item, self._symbols)]
+        if len(inits) != 1 or len(block.items) == 1:
+            return block
+        cuts, body = [0, inits[0], inits[0] + 1, len(block.items)], block.body
+        parts = [block.items[start:end] for start, end in pairwise(cuts) if start < end]
+        for part in reversed(parts[1:]):
+            body = cst.IndentedBlock([cst.With(syntax.without_commas(part), body)])
+        return block.with_changes(items=syntax.without_commas(parts[0]), body=body)
 
 
 def _text(node: cst.CSTNode, symbols: Symbols) -> str:

@@ -33,11 +33,13 @@ from det_compat.migrate.to_lightning.scripts.init_call import (
 )
 from det_compat.migrate.to_lightning.scripts.lengths import UNITS, Lengths
 from det_compat.migrate.to_lightning.scripts.lines import (
+    bound_in,
     calls,
     has_trainer,
     is_fit,
     is_given_to_fit,
     is_kept,
+    is_once,
     is_text,
     is_trainer,
     names_in,
@@ -70,7 +72,7 @@ from det_compat.migrate.to_lightning.scripts.schedule import (
 )
 from det_compat.migrate.to_lightning.scripts.step_counts import in_steps
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.file import Lines
+from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.marks import above, comments_of, marked
 
 _CHECKPOINT = "from pytorch_lightning.callbacks import ModelCheckpoint"
@@ -206,7 +208,8 @@ class _Scripts(LightningTransformer):
         lines = [made for line in body for made in self._chained(line)]
         for made in [line for line in lines if is_trainer(line, self.symbols)]:
             name, created = syntax.target_of(made), syntax.call_of(made)
-            fits = [line for line in lines if calls(line, f"{name}.fit")]
+            small = [each for line in lines for each in syntax.find(line, Line)]
+            fits = [each for each in small if calls(each, f"{name}.fit")]
             every = (c for line in lines for c in syntax.find(line, cst.Call))
             is_one = sum(syntax.code(c.func) == f"{name}.fit" for c in every) == len(fits) == 1
             call = syntax.lone_call(fits[0]) if is_one else None
@@ -214,22 +217,26 @@ class _Scripts(LightningTransformer):
             call = call and with_profiling(call, [*map(syntax.lone_call, profiled)])
             texts = self._texts(created, call) if name and created and call else None
             lines = [line for line in lines if line not in profiled]
+            at = next((i for i, line in enumerate(lines) if fits and is_once(fits[0], line)), 0)
             if any(syntax.mentions(line, f"{name}.configure_profiler") for line in lines):
                 texts = None
-            if name and call is not None and texts is not None:
+            if name and call is not None and texts is not None and at:
                 new = self._marked(syntax.statement(f"{name} = {texts[0]}"))
                 new = above(new, getattr(made, "leading_lines", ()))
                 fit = above(syntax.statement(f"{name}.{texts[1]}"), comments_of(fits[0]))
-                at = lines.index(fits[0])
                 end = self._at_the_end(name, texts[1], call)
                 between = names_in(lines[lines.index(made) + 1 : at])
                 # The flags are what fit() was given, and may be known no earlier than there.
-                is_late = between & syntax.names_in(syntax.expression(texts[0])) - {"pl"}
-                if is_late and name in between:
+                holder, flags = lines[at], syntax.names_in(syntax.expression(texts[0])) - {"pl"}
+                is_late = between & flags
+                if flags & bound_in(holder) or (is_late and name in between):
                     continue
                 early = [] if is_late else [new]
                 before = self._before(name, texts[1], call)
-                lines[at : at + 1] = [*([] if early else [new]), *before, fit, *end]
+                done: list[cst.BaseStatement] = [*before, fit, *end]
+                if holder is not fits[0]:
+                    done = [syntax.with_node(holder, fits[0], cst.FlattenSentinel(done))]
+                lines[at : at + 1] = [*([] if early else [new]), *done]
                 at = lines.index(made)
                 lines[at : at + 1] = early
         return lines

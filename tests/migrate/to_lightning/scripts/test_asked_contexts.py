@@ -143,3 +143,51 @@ def test_a_variable_that_only_the_context_was_given_goes_with_it(value, is_left,
     text = SCRIPT.replace("    with pytorch", f"    conf = {value}\n    with pytorch")
     text = text.replace("hparams=HP", "hparams=HP, exp_conf=conf")
     assert ("conf = " in rewritten(tmp_path, whole(text))) is is_left
+
+
+INSIDE = """
+HP = {{"lr": 0.1}}
+
+
+def main(n):
+    with {contexts}:
+        trial = Trial(context)
+        trainer = pytorch.Trainer(trial, context)
+        {block}
+"""
+TRIED = (
+    "try:\n            n = 2\n            {}\n        except KeyboardInterrupt:\n            pass"
+)
+FIT = "trainer.fit(max_length=pytorch.Epoch({0}), validation_period=pytorch.Epoch(1))"
+
+
+@pytest.mark.parametrize(
+    ("contexts", "block", "after"),
+    [
+        ("timed(n), pytorch.init(hparams=HP) as context", FIT.format(2), "    with timed(n):\n"),
+        ("pytorch.init(hparams=HP) as context, timed(n)", FIT.format(2), "    with timed(n):\n"),
+        (
+            "pytorch.init(hparams=HP) as context",
+            TRIED.format(FIT.format(2)),
+            "    try:\n        n = 2\n        trainer.fit(trial)\n    except",
+        ),
+        (
+            "pytorch.init(hparams=HP) as context",
+            f"if n:\n            {FIT.format('n')}",
+            "    if n:\n        trainer.fit(trial)\n",
+        ),
+        # The flags are known where it trains, and not where the Trainer is made.
+        ("pytorch.init(hparams=HP) as context", TRIED.format(FIT.format("n")), ""),
+        # Each time would be another Trainer's first.
+        (
+            "pytorch.init(hparams=HP) as context",
+            f"for each in range(n):\n            {FIT.format(2)}",
+            "",
+        ),
+    ],
+)
+def test_a_script_that_trains_inside_of_another_block(contexts, block, after, tmp_path):
+    text = INSIDE.format(contexts=contexts, block=block)
+    made = rewritten(tmp_path, whole(text.replace("{", "{{").replace("}", "}}")))
+    assert ("MIGRATE" not in made) is bool(after)
+    assert after in made[made.index("def main") :]

@@ -543,6 +543,9 @@ def test_what_is_fitted_twice_is_left_to_the_reader(tmp_path):
         ("TRIALS[name](context)", True),
         ("(Trial if name else Other)(context)", True),
         ("TRIALS[name](context), TRIALS.update({})", False),
+        ("pick(name)(context)", True),
+        ("pick(name)(context), TRIALS.update({})", False),
+        ("maybe(name)(context)", False),
     ],
 )
 def test_a_script_may_choose_its_trial(made, is_known, tmp_path):
@@ -554,6 +557,14 @@ def test_a_script_may_choose_its_trial(made, is_known, tmp_path):
     TRIALS = {{"a": Trial, "b": Other}}
 
 
+    def pick(name):
+        return TRIALS[name]
+
+
+    def maybe(name):
+        return TRIALS[name] if name else None
+
+
     def main(name):
         hparams = {{"global_batch_size": 4, "name": name}}
         with pytorch.init(hparams=hparams) as context:
@@ -562,7 +573,7 @@ def test_a_script_may_choose_its_trial(made, is_known, tmp_path):
             trainer.fit(max_length=pytorch.Epoch(1))
     """
     made = rewritten(tmp_path, f"{HEAD}{trial()}\n\n{textwrap.dedent(before)}")
-    assert ("](**hparams)" in made or "Other)(**hparams)" in made) is is_known
+    assert bool(re.search(r"[\])]\(\*\*hparams\)", made)) is is_known
     assert ("# MIGRATE:" in made) is not is_known
 
 
