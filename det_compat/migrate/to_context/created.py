@@ -38,7 +38,7 @@ _PERIODS = {
     "min_validation_period": "validation_period",
     "min_checkpoint_period": "checkpoint_period",
 }
-_SAID = cst.Comment("# random.seed() first makes these the same in each process")
+_SAID = cst.Comment("# each process has to draw the same; another number draws others")
 _UNITS = {"batches": "Batch", "epochs": "Epoch"}
 
 
@@ -63,7 +63,7 @@ class Created(Target):
         changed = syntax.transformed(tree, scripts)
         if not scripts.has_changed:
             return None
-        changed = syntax.each(changed, cst.SimpleStatementLine, lambda line: _drawn(line, file))
+        changed = syntax.transformed(changed, _Drawing(file))
         file.imports.new.add("from determined import pytorch")
         file.imports.kept.add("pytorch")
         return tidied(leftovers.put_back_silently(changed, file), file.imports).bytes
@@ -228,11 +228,22 @@ def _code(node: cst.BaseExpression | None) -> str:
     return "" if node is None else syntax.code(node)
 
 
-def _drawn(line: Line, file: File) -> Line:
-    """A statement with values in place of the hyperparameters that are written out in it."""
-    changed = syntax.each(line, cst.Call, lambda call: _value(call, file))
-    before, after = (syntax.code(each).count("random.") for each in (line, changed))
-    return changed if before == after else above(changed, [cst.EmptyLine(comment=_SAID)])
+class _Drawing(cst.CSTTransformer):
+    """Puts values in place of the hyperparameters that are written out, and a seed before them."""
+
+    def __init__(self, file: File) -> None:
+        super().__init__()
+        self._file, self._is_seeded = file, False
+
+    def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
+        changed = syntax.each(updated, cst.Call, lambda call: _value(call, self._file))
+        before, after = (syntax.code(each).count("random.") for each in (updated, changed))
+        if before == after or self._is_seeded:
+            return changed
+        self._is_seeded = True
+        seeded = above(syntax.statement("random.seed(0)\n"), [cst.EmptyLine(comment=_SAID)])
+        seeded = above(seeded, changed.leading_lines)
+        return cst.FlattenSentinel([seeded, changed.with_changes(leading_lines=[])])
 
 
 def _value(call: cst.Call, file: File) -> cst.BaseExpression:

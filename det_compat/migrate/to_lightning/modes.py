@@ -19,8 +19,8 @@ from det_compat.migrate.tree.trial_attributes import (
     reachable,
 )
 
-#: The hook that is made.
-TRAINING_HOOK = "on_train_epoch_start"
+#: The hooks that are made: for a start, or a checkpoint that is gone on with, and for each epoch.
+START, TRAINING_HOOK = "on_train_start", "on_train_epoch_start"
 #: These return models in evaluation mode.
 _EVALUATING = ("from_pretrained", "load_from_checkpoint")
 #: Code without any of these makes no model that is not all in training mode.
@@ -141,13 +141,38 @@ def _text(arg: cst.Arg) -> str:
     return syntax.code(arg.value)
 
 
-def training_mode(models: Iterable[WrappedModel]) -> list[cst.BaseStatement]:
-    """The hook that puts models into training mode; none for none."""
+def training_mode(
+    models: Iterable[WrappedModel],
+    node: cst.ClassDef,
+    own: Mapping[str, cst.FunctionDef],
+    texts: Iterable[str],
+) -> list[cst.BaseStatement]:
+    """The hooks that put models into training mode; none for none.
+
+    Lightning calls the hook of an epoch's start for no epoch that a checkpoint goes on with. Each
+    epoch needs it where batches leave a mode behind, or a model of the ``texts`` has its own.
+    """
     lines = "".join(map(_line, models))
     if not lines:
         return []
-    comment = "    # Lightning leaves them in the mode that they have\n"
-    return [syntax.method(f"def {TRAINING_HOOK}(self):\n{comment}{lines}")]
+    is_again = leaves_evaluating(node, own) or any("def train(" in text for text in texts)
+    names = (START, TRAINING_HOOK) if is_again else (START,)
+    comment = "    # models that come in evaluation mode would be trained in it\n"
+    return [syntax.method(f"def {name}(self):\n{comment}{lines}") for name in names]
+
+
+def with_one_start(body: list[cst.BaseStatement], *, is_heir: bool) -> list[cst.BaseStatement]:
+    """The statements of a class, with one hook of a start of what several have in it.
+
+    That of an heir calls that of its base.
+    """
+    found = [n for n in body if isinstance(n, cst.FunctionDef) and n.name.value == START]
+    if not found:
+        return body
+    above = syntax.statements(f"super().{START}()\n") if is_heir else []
+    lines = [line for each in found for line in syntax.body_of(each)]
+    whole = syntax.with_body(found[0], [*above, *lines])
+    return [whole if line is found[0] else line for line in body if line not in found[1:]]
 
 
 def _line(model: WrappedModel) -> str:

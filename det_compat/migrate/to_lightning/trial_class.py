@@ -147,9 +147,9 @@ class _Rewriting:
         hooks += training_hooks(
             plan, odd_makers(plan.own, self.own, self.file.elsewhere), beside=[*body, *made, *hooks]
         )
-        body = [*body[:at], *made, *body[at:], *hooks]
-        node = syntax.with_body(self.node, spaced(body))
-        return self._checked(node)
+        whole = [*body[:at], *made, *body[at:], *hooks]
+        body = modes.with_one_start(whole, is_heir=not plan.is_root)
+        return self._checked(syntax.with_body(self.node, spaced(body)))
 
     def _early(self, plan: TrialPlan) -> frozenset[str]:
         return self.file.early.get(plan.own.name, frozenset())
@@ -246,11 +246,11 @@ class _Rewriting:
         if self._inherits_loader():
             made.append(syntax.method(loaders.WHOLE_LOADER))
         if self._changes_modes():
-            made += modes.training_mode(plan.all_models)
+            texts = self.file.elsewhere.texts.values()
+            made += modes.training_mode(plan.all_models, self.node, self.own, texts)
         if self._keeps_gradients():
             made.append(syntax.method(_KEEPING))
-        if self._late_metrics:
-            made.append(late_hook(self._late_metrics))
+        made += [late_hook(self._late_metrics)] if self._late_metrics else []
         hooks = loaders.transfer_hooks(plan.own.stays, plan.arrays)
         updating = any(map(updates_at_start, self.others))
         odd = odd_makers(plan.own, self.own, self.file.elsewhere)

@@ -99,7 +99,8 @@ def test_a_single_trial_draws_what_a_search_would_try(tmp_path, space, drawn):
     after = made(tmp_path, CREATED.replace("det.Constant(value=0.1)", space))
     assert f'"lr": {drawn}' in after
     assert "import random\n" in after
-    assert "# random.seed() first makes these the same in each process\nconfig = {" in after
+    said = "# each process has to draw the same; another number draws others\n"
+    assert f"{said}random.seed(0)\nconfig = {{" in after
 
 
 @pytest.mark.parametrize(

@@ -5,24 +5,52 @@ import pytest
 from tests.migrate.rewriting import method, rewritten, trial
 
 HOOK = """\
-def on_train_epoch_start(self):
-    # Lightning leaves them in the mode that they have
+def {}(self):
+    # models that come in evaluation mode would be trained in it
     self.model.train()"""
+START, EPOCH = "on_train_start", "on_train_epoch_start"
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        pytest.param(("loss = ", "self.model.eval()\n        loss = "), id="eval in a batch"),
-        pytest.param(("loss = ", "self.model.train(False)\n        loss = "), id="train(False)"),
-        pytest.param(
-            ("torch.nn.Linear(2, 1)", 'AutoModel.from_pretrained("m")'), id="a pretrained model"
-        ),
-    ],
-)
-def test_models_train_in_training_mode(tmp_path, change):
-    made = rewritten(tmp_path, trial(change))
-    assert method(made, "on_train_epoch_start") == HOOK
+@pytest.mark.parametrize("start", ["self.model.eval()", "self.model.train(False)"])
+def test_models_train_in_training_mode(tmp_path, start):
+    made = rewritten(tmp_path, trial(("loss = ", f"{start}\n        loss = ")))
+    assert method(made, START) == HOOK.format(START)
+    assert method(made, EPOCH) == HOOK.format(EPOCH)
+
+
+def test_a_pretrained_model_trains_in_training_mode_from_the_start(tmp_path):
+    made = rewritten(tmp_path, trial(("torch.nn.Linear(2, 1)", 'AutoModel.from_pretrained("m")')))
+    assert method(made, START) == HOOK.format(START)
+    assert EPOCH not in made
+
+
+def test_a_start_has_modes_and_optimizers(tmp_path):
+    change = ("torch.nn.Linear(2, 1)", 'AutoModel.from_pretrained("m")')
+    asked = ("class Trial", "def look(trial):\n    trial.opt.step()\n\n\nclass Trial")
+    automatic = ("        return {", "        self.opt.zero_grad()\n        return {")
+    made = rewritten(tmp_path, trial(change, asked, automatic))
+    start = method(made, START)
+    assert "self.opt = self.optimizers()\n" in start
+    assert "self.model.train()" in start
+    assert made.count(f"def {START}(") == 1
+
+
+def test_an_heir_starts_as_its_base_does(tmp_path):
+    base = """
+class Base(PyTorchTrial):
+    def __init__(self, context):
+        self.context = context
+        self.model = context.wrap_model(AutoModel.from_pretrained("m"))
+
+
+class Trial(Base)"""
+    init = "self.model = context.wrap_model(torch.nn.Linear(2, 1))"
+    own = (
+        "super().__init__(context)\n        self.other = context.wrap_model(torch.nn.Linear(2, 1))"
+    )
+    made = rewritten(tmp_path, trial(("class Trial(PyTorchTrial)", base), (init, own)))
+    start = method(made.partition("class Trial")[2], START)
+    assert f"    super().{START}()\n" in start
 
 
 FROZEN = "import torch\n\n\nclass Net(torch.nn.Linear):\n    def {}\n"
@@ -45,12 +73,13 @@ FROZEN = "import torch\n\n\nclass Net(torch.nn.Linear):\n    def {}\n"
 def test_models_of_another_file_may_have_a_mode_of_their_own(tmp_path, nets, is_sure):
     (tmp_path / "nets.py").write_text(nets)
     made = rewritten(tmp_path, "import nets\n" + trial(("torch.nn.Linear(2, 1)", "nets.Net(2, 1)")))
-    assert ("on_train_epoch_start" not in made) == is_sure
+    assert (START not in made) == is_sure
+    assert (EPOCH in made) == ("def train(" in nets)
 
 
 def test_a_validation_may_change_the_mode(tmp_path):
     change = ('        return {"error"', '        self.model.eval()\n        return {"error"')
-    assert "on_train_epoch_start" not in rewritten(tmp_path, trial(change))
+    assert START not in rewritten(tmp_path, trial(change))
 
 
 LOOKED = "self.model.eval()\n        {}self.look()\n        self.model{}.train({})\n        loss = "
@@ -69,7 +98,7 @@ LOOKED = "self.model.eval()\n        {}self.look()\n        self.model{}.train({
 )
 def test_a_model_may_be_put_back_at_once(tmp_path, between, part, mode, is_back):
     made = rewritten(tmp_path, trial(("loss = ", LOOKED.format(between, part, mode))))
-    assert ("on_train_epoch_start" not in made) == is_back
+    assert (START not in made) == is_back
 
 
 def test_an_heir_knows_the_models_of_its_base(tmp_path):
@@ -81,7 +110,7 @@ class Heir(Trial):
         return super().train_batch(batch, epoch_idx, batch_idx)
 """
     made = rewritten(tmp_path, trial() + heir)
-    assert method(made.partition("class Heir")[2], "on_train_epoch_start") == HOOK
+    assert method(made.partition("class Heir")[2], EPOCH) == HOOK.format(EPOCH)
 
 
 NOT_WRAPPED = """\
